@@ -1,0 +1,1 @@
+"""Adapters between ptc and other frameworks, one module each. This package imports none of them."""

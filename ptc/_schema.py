@@ -1,0 +1,197 @@
+"""JSON Schema of a function's parameters and result, and the check of arguments against it.
+
+pydantic reads type hints; jsonschema-rs checks raw schemas. Both give the same errors: one
+sentence an argument, with the nearest name for an unknown one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+from .errors import ToolError, UsageError
+
+__all__ = [
+    "Arguments",
+    "Validator",
+    "describe_function",
+    "nearest",
+    "parameter_schema",
+    "raw_validator",
+    "result_schema",
+    "signature_validator",
+]
+
+Arguments = dict[str, Any]
+Validator = Callable[[Mapping[str, Any]], Arguments]
+"""Takes what a caller sent, gives what the function gets, or raises `ToolError`."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """`` (did you mean `x`?)`` for the closest of `names`, or ``""``."""
+    close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.5)
+    return f" (did you mean {' or '.join(f'`{c}`' for c in close)}?)" if close else ""
+
+
+def describe_function(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """A docstring as the description and the text for each parameter (Google's ``Args:``)."""
+    text = inspect.getdoc(function) or ""
+    head, *sections = re.split(r"(?m)^(Args|Returns|Raises|Example|Examples|Yields):\s*$", text)
+    named = dict(zip(sections[::2], sections[1::2], strict=False))
+    docs: dict[str, str] = {}
+    for match in re.finditer(
+        r"(?ms)^ {4}(\w+)(?: \([^)]*\))?: (.*?)(?=^ {4}\w|\Z)", named.get("Args", "")
+    ):
+        docs[match[1]] = " ".join(match[2].split())
+    return head.strip(), docs
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Resolved type hints, with ``Annotated`` kept. Raises `UsageError` where one is unknown."""
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        msg = f"tool {function.__name__!r}: type hint cannot be resolved: {error}"
+        raise UsageError(msg) from None
+
+
+def signature_validator(
+    name: str, function: Callable[..., Any], context_parameter: str | None
+) -> tuple[dict[str, Any], Validator]:
+    """Schema and validator of `function`'s parameters, the context parameter left out.
+
+    Raises:
+        UsageError: If a parameter has no type hint, or one that has no JSON Schema.
+    """
+    _, docs = describe_function(function)
+    hints = hints_of(function)
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == context_parameter:
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            msg = f"tool {name!r}: parameter `*{parameter.name}` has no schema; name each one"
+            raise UsageError(msg)
+        if parameter.name not in hints:
+            msg = f"tool {name!r}: parameter `{parameter.name}` needs a type hint"
+            raise UsageError(msg)
+        default = ... if parameter.default is parameter.empty else parameter.default
+        field = Field(default, description=docs.get(parameter.name))
+        fields[parameter.name] = (hints[parameter.name], field)
+    config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+    try:
+        model = create_model(name, __config__=config, **fields)
+        schema = model.model_json_schema()
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        first = str(error).splitlines()[0]
+        msg = f"tool {name!r}: a parameter has no JSON Schema: {first}"
+        raise UsageError(msg) from None
+    return parameter_schema(schema), _model_validator(name, model)
+
+
+def _model_validator(name: str, model: type[BaseModel]) -> Validator:
+    names = tuple(model.model_fields)
+    validate = model.__pydantic_validator__.validate_python
+
+    def check(arguments: Mapping[str, Any]) -> Arguments:
+        try:
+            valid = validate(arguments)
+        except ValidationError as error:
+            raise _invalid(name, [_sentence(e, names) for e in error.errors()]) from None
+        return {key: getattr(valid, key) for key in names}
+
+    return check
+
+
+def _sentence(error: Any, names: tuple[str, ...]) -> str:
+    where = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "missing":
+        return f"`{where}` is required"
+    if error["type"] == "extra_forbidden":
+        return f"unknown argument `{where}`{nearest(where, names)}"
+    given = repr(error["input"])
+    return f"`{where}`: {error['msg']}, got {given[:80] + '...' if len(given) > 80 else given}"
+
+
+def _invalid(name: str, sentences: list[str]) -> ToolError:
+    message = f"{name}: {'; '.join(sentences[:8])}"
+    return ToolError(message, code="invalid_arguments", tool=name)
+
+
+def raw_validator(name: str, schema: Mapping[str, Any]) -> Validator:
+    """Validator for a raw JSON Schema (the draft its ``$schema`` names; formats asserted).
+
+    Raises:
+        UsageError: If `schema` is no JSON Schema of an object.
+    """
+    import jsonschema_rs
+
+    if schema.get("type") != "object":
+        msg = f'tool {name!r}: parameters must be a JSON Schema with "type": "object"'
+        raise UsageError(msg)
+    try:
+        validator = jsonschema_rs.validator_for(dict(schema), validate_formats=True)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
+        msg = f"tool {name!r}: parameters is not a valid JSON Schema: {error.args[0]}"
+        raise UsageError(msg) from None
+    names = tuple(schema.get("properties", {}))
+
+    def check(arguments: Mapping[str, Any]) -> Arguments:
+        plain = dict(arguments)
+        errors = list(validator.iter_errors(plain))
+        if errors:
+            sentences = []
+            for error in errors:
+                where = ".".join(str(part) for part in error.instance_path)
+                sentences.append(f"`{where}`: {error.message}" if where else error.message)
+            unknown = [key for key in plain if key not in names]
+            sentences += [f"unknown argument `{u}`{nearest(u, names)}" for u in unknown if names]
+            raise _invalid(name, sentences)
+        return plain
+
+    return check
+
+
+def parameter_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """`schema` as it is published: no titles; they repeat the names and cost prompt tokens."""
+    return {
+        key: _untitled(value)
+        for key, value in schema.items()
+        if key not in ("title", "description")
+    }
+
+
+def _untitled(node: Any) -> Any:
+    if isinstance(node, Mapping):
+        plain = {}
+        for key, value in node.items():
+            if key == "title" and isinstance(value, str):
+                continue
+            if key in ("properties", "$defs", "patternProperties") and isinstance(value, Mapping):
+                # Keys in here are names, and a parameter may be called "title".
+                plain[key] = {name: _untitled(sub) for name, sub in value.items()}
+            else:
+                plain[key] = _untitled(value)
+        return plain
+    if isinstance(node, list):
+        return [_untitled(item) for item in node]
+    return node
+
+
+def result_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
+    """JSON Schema of what `function` returns by its type hint; None where it says nothing."""
+    hint = hints_of(function).get("return")
+    if hint is None or hint is Any:
+        return None
+    try:
+        schema = TypeAdapter(hint).json_schema(mode="serialization")
+    except (PydanticSchemaGenerationError, PydanticUserError):
+        return None
+    untitled: dict[str, Any] = _untitled(schema)
+    return untitled

@@ -1,0 +1,86 @@
+"""Every exception a caller of ptc can see. This module imports nothing of ptc.
+
+::
+
+    PtcError
+    ├── UsageError        the caller asked for something impossible: fix the call
+    ├── SetupError        this machine cannot give what the session needs: fix the machine
+    ├── ToolError         a tool refused or failed: decide, correct, or retry if `retryable`
+    ├── RunError          `RunResult.unwrap()` on a run that did not complete
+    └── SessionClosedError  the session is gone: open another
+
+What a *script* did wrong is never an exception of the host: it is the outcome of the run,
+`RunResult.status` and `RunResult.error`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._result import RunResult
+
+__all__ = ["PtcError", "RunError", "SessionClosedError", "SetupError", "ToolError", "UsageError"]
+
+
+class PtcError(Exception):
+    """Root of the tree. Never raised itself."""
+
+
+class UsageError(PtcError):
+    """Raised when a call is wrong before anything ran: unknown option, tool, path or type.
+
+    The message says what was given, where, and what would be accepted.
+    """
+
+
+class SetupError(PtcError):
+    """Raised when the machine lacks something the session needs, e.g. a layer of the jail.
+
+    The message names the layer, why it is missing and the way out.
+    """
+
+
+class SessionClosedError(PtcError):
+    """Raised when a closed or not yet opened session is used."""
+
+
+class ToolError(PtcError):
+    """Raised when a tool refused or failed. A script can catch it under the same name.
+
+    A tool's function raises it to say *why* in a form a caller can act on. Any other exception
+    of a tool becomes a `ToolError` with code ``internal``.
+
+    Attributes:
+        code: A short stable word: ``not_found``, ``invalid_arguments``, ``not_allowed``,
+            ``limit_exceeded``, ``timeout``, ``cancelled``, ``internal`` or one of the tool's own.
+        message: What happened, where, and the way out.
+        tool: Name of the tool, filled in by the host; ``""`` until then.
+        retryable: True if the same call may succeed later.
+        details: JSON-able data for a program; never needed to understand the message.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "failed",
+        tool: str = "",
+        retryable: bool = False,
+        details: dict[str, object] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.tool = tool
+        self.retryable = retryable
+        self.details: dict[str, object] = details or {}
+
+
+class RunError(PtcError):
+    """Raised by `RunResult.unwrap()` when the run did not complete. `result` holds all of it."""
+
+    def __init__(self, result: RunResult) -> None:
+        error = result.error
+        super().__init__(f"{result.status}: {error.message}" if error else result.status)
+        self.result = result

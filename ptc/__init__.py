@@ -11,8 +11,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._blocking import BlockingSession as BlockingSession
     from ._limits import Limits as Limits
     from ._limits import Usage as Usage
+    from ._result import CallRecord as CallRecord
+    from ._result import Cut as Cut
+    from ._result import Failure as Failure
+    from ._result import Finding as Finding
+    from ._result import RunEvent as RunEvent
+    from ._result import RunResult as RunResult
+    from ._session import Session as Session
     from ._tool import Tool as Tool
     from ._tool import ToolCall as ToolCall
     from ._tool import ToolContext as ToolContext
@@ -20,13 +28,29 @@ if TYPE_CHECKING:
     from ._tool import define_tool as define_tool
     from ._tool import tool as tool
     from ._toolset import Toolset as Toolset
+    from ._zygote import Layer as Layer
     from .errors import PtcError as PtcError
+    from .errors import RunError as RunError
+    from .errors import SessionClosedError as SessionClosedError
+    from .errors import SetupError as SetupError
     from .errors import ToolError as ToolError
     from .errors import UsageError as UsageError
 
 _HOME = {
+    "BlockingSession": "_blocking",
+    "CallRecord": "_result",
+    "Cut": "_result",
+    "Failure": "_result",
+    "Finding": "_result",
+    "Layer": "_zygote",
     "Limits": "_limits",
     "PtcError": "errors",
+    "RunError": "errors",
+    "RunEvent": "_result",
+    "RunResult": "_result",
+    "Session": "_session",
+    "SessionClosedError": "errors",
+    "SetupError": "errors",
     "Tool": "_tool",
     "ToolCall": "_tool",
     "ToolContext": "_tool",
@@ -40,8 +64,20 @@ _HOME = {
 }
 
 __all__ = [
+    "BlockingSession",
+    "CallRecord",
+    "Cut",
+    "Failure",
+    "Finding",
+    "Layer",
     "Limits",
     "PtcError",
+    "RunError",
+    "RunEvent",
+    "RunResult",
+    "Session",
+    "SessionClosedError",
+    "SetupError",
     "Tool",
     "ToolCall",
     "ToolContext",

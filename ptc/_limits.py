@@ -19,8 +19,9 @@ class Limits:
     timeout_ms: int = 30_000
     """Wall time of the whole run, tools included, in milliseconds."""
     max_tool_calls: int = 100
-    """Tool calls a script may make. Call N+1 raises `LimitError` in the script, which may catch
-    it and return what it has; a script that keeps calling is stopped."""
+    """Tool calls a script may make. Call N+1 raises a `ToolError` with code
+    ``limit_exceeded``, which the script may catch to return what it has; one that keeps calling is
+    stopped."""
     max_output_bytes: int = 65_536
     """JSON bytes of the returned value. A larger value is cut to fit and kept whole as an
     artifact; the run still completes."""

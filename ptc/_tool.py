@@ -123,6 +123,15 @@ class Tool:
     """Parameter that gets the `ToolContext`; None if the function takes none."""
     spread: bool = True
     """True: arguments are keywords of the function; False: one dict (raw schemas)."""
+    is_async: bool = field(init=False)
+    """True if the function is a coroutine function and runs in the event loop."""
+
+    def __post_init__(self) -> None:
+        function = self.function
+        is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004  # an object whose call is async
+        )
+        object.__setattr__(self, "is_async", is_async)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:

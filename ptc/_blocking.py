@@ -1,0 +1,107 @@
+"""The same session for people without an event loop: one thread runs it, calls block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from ._limits import Limits
+from ._result import RunEvent, RunResult
+from ._session import Session
+from ._tool import ToolResult
+from ._zygote import Layer
+from .errors import SessionClosedError
+
+__all__ = ["BlockingSession"]
+
+
+class BlockingSession:
+    """`Session` with plain methods; a context manager. Takes what `Session` takes.
+
+    ::
+
+        with BlockingSession(root=".") as session:
+            text = session.read(path="README.md")
+            result = session.program(path="find.py", allowed_tools=["grep"])
+    """
+
+    def __init__(self, root: str | Path = ".", **options: Any) -> None:
+        """As `Session`; raises the same `UsageError`, and `TypeError` on an unknown option."""
+        self._session = Session(root, **options)
+        self._stack = ExitStack()
+        self._portal: BlockingPortal | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(start_blocking_portal())
+            stack.enter_context(self._portal.wrap_async_context_manager(self._session))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._portal = None
+        self._stack.close()
+
+    def program(
+        self,
+        *,
+        source: str | None = None,
+        path: str | Path | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        allowed_tools: Iterable[str] | None = None,
+        limits: Limits | None = None,
+        filename: str | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+    ) -> RunResult:
+        """As `Session.program`. `on_event` is called in the session's thread."""
+        return self._open().call(
+            partial(
+                self._session.program,
+                source=source,
+                path=path,
+                inputs=inputs,
+                allowed_tools=allowed_tools,
+                limits=limits,
+                filename=filename,
+                on_event=on_event,
+            )
+        )
+
+    def tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
+        """As `Session.tool`."""
+        return self._open().call(self._session.tool, name, arguments)
+
+    def warm_up(self) -> tuple[Layer, ...]:
+        """As `Session.warm_up`."""
+        return self._open().call(self._session.warm_up)
+
+    def tool_names(self) -> list[str]:
+        """As `Session.tool_names`."""
+        return self._session.tool_names()
+
+    def tool_definitions(self, names: Iterable[str] | None = None) -> list[dict[str, Any]]:
+        """As `Session.tool_definitions`."""
+        return self._session.tool_definitions(names)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        method = getattr(self._session, name)
+        return lambda *args, **arguments: self._open().call(partial(method, *args, **arguments))
+
+    def _open(self) -> BlockingPortal:
+        if self._portal is None:
+            msg = "the session is not open: use `with BlockingSession(...) as session:`"
+            raise SessionClosedError(msg)
+        return self._portal

@@ -1,0 +1,273 @@
+"""Ready workers: forked before they are needed, used once, replaced in the background."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from ._process import Exit, Worker
+from ._protocol import Kind, ProtocolError
+from ._reactor import Reactor, current_reactor
+from ._zygote import Hello, Zygote
+from .errors import SetupError
+
+__all__ = ["Pool"]
+
+_FAILED_FORKS = 3
+"""Forks in a row that may fail before those who wait are told."""
+_CLOSE_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class _Waiter:
+    memory_bytes: int
+    event: anyio.Event
+    worker: Worker | None = None
+    error: SetupError | None = None
+
+
+class Pool:
+    """A zygote and its workers. `size` workers are kept ready.
+
+    A run with the pool's own memory limit gets a ready worker; one with another limit gets a worker
+    forked for it, which takes about a millisecond more.
+    """
+
+    def __init__(self, *, isolation: str, size: int, memory_bytes: int, timeout_ms: int) -> None:
+        self._isolation = isolation
+        self._size = size
+        self._memory_bytes = memory_bytes
+        # The kernel's own stop, should the host hang: a run cannot use more CPU than its wall time.
+        self._cpu_seconds = math.ceil(timeout_ms / 1000) + 1
+        self._reactor: Reactor | None = None
+        self._zygote: Zygote | None = None
+        self._hello: Hello | None = None
+        self._starting = anyio.Lock()
+        self._last = 0
+        self._workers: dict[int, Worker] = {}
+        self._ready: deque[Worker] = deque()
+        self._coming = 0
+        self._waiting: deque[_Waiter] = deque()
+        self._failed = 0
+        self._closing = False
+        self._empty: anyio.Event | None = None
+
+    @property
+    def reactor(self) -> Reactor:
+        """The event loop's callbacks."""
+        assert self._reactor is not None  # noqa: S101  # set by `spawn`, before any use
+        return self._reactor
+
+    @property
+    def ready(self) -> int:
+        """Workers that wait for a run."""
+        return len(self._ready)
+
+    @property
+    def live(self) -> int:
+        """Worker processes that have not been reaped."""
+        return len(self._workers)
+
+    def spawn(self) -> None:
+        """Start the zygote without waiting for it."""
+        self._reactor = current_reactor()
+        zygote = Zygote(self._isolation, self._reactor)
+        zygote.spawn()
+        zygote.on_forked = self._forked
+        zygote.on_exited = self._exited
+        zygote.on_gone = self._zygote_gone
+        self._zygote = zygote
+
+    async def hello(self) -> Hello:
+        """Wait for the zygote; start it (again) if there is none.
+
+        Raises:
+            SetupError: If a required layer of the jail is missing or the process cannot start.
+        """
+        async with self._starting:
+            if self._zygote is None:
+                self.spawn()
+            if self._hello is None:
+                assert self._zygote is not None  # noqa: S101  # spawned above
+                self._hello = await self._zygote.hello()
+                self._refill()
+            return self._hello
+
+    async def acquire(self, memory_bytes: int) -> Worker:
+        """A worker for one run, in the order of asking.
+
+        Raises:
+            SetupError: If workers cannot be had.
+        """
+        if self._hello is None:
+            await self.hello()
+        plain = memory_bytes == self._memory_bytes
+        if plain and self._ready and not self._waiting:
+            worker = self._ready.popleft()
+            # The refill must not delay this run: it is asked for once the run has been sent.
+            self.reactor.call_later(0, self._refill)
+            return worker
+        waiter = _Waiter(memory_bytes, anyio.Event())
+        self._waiting.append(waiter)
+        try:
+            if plain:
+                self._refill()
+            else:
+                self._fork(memory_bytes)
+            await waiter.event.wait()
+        except BaseException:
+            self._waiting = deque(w for w in self._waiting if w is not waiter)
+            if waiter.worker is not None:
+                waiter.worker.hang_up()
+            raise
+        if waiter.error is not None:
+            raise waiter.error
+        assert waiter.worker is not None  # noqa: S101  # one of the two is set
+        return waiter.worker
+
+    async def close(self) -> None:
+        """Kill every worker and the zygote, and wait until none is left."""
+        self._closing = True
+        for waiter in self._waiting:
+            self._fail(waiter, SetupError("the session was closed"))
+        self._waiting.clear()
+        for worker in list(self._workers.values()):
+            worker.hang_up()
+        if self._workers and self._zygote is not None and self._zygote.alive:
+            self._empty = anyio.Event()
+            with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+                await self._empty.wait()
+        if self._zygote is not None:
+            self._zygote.close()
+            self._zygote = None
+        self._forget_all()
+
+    # --- zygote's side ----------------------------------------------------------------------
+
+    def _refill(self) -> None:
+        """Ask for as many workers as are missing."""
+        if self._closing or self._zygote is None or not self._zygote.alive:
+            return
+        plain = sum(1 for w in self._waiting if w.memory_bytes == self._memory_bytes)
+        wanted = self._size + plain
+        while len(self._ready) + self._coming < wanted and self._coming < 2 * self._size:
+            if not self._fork(self._memory_bytes):
+                return
+            self._coming += 1
+
+    def _fork(self, memory_bytes: int) -> bool:
+        assert self._zygote is not None  # noqa: S101  # callers have checked
+        self._last += 1
+        try:
+            sock = self._zygote.fork(self._last, memory_bytes, self._cpu_seconds)
+        except (SetupError, OSError) as error:
+            self._fork_failed(memory_bytes, str(error))
+            return False
+        worker = Worker(self._last, sock, self.reactor, memory_bytes)
+        worker.on_frame = lambda kind, _message, _size: self._first_frame(worker, kind)
+        worker.on_fault = lambda error: self._first_fault(worker, error)
+        worker.on_end = lambda: None
+        self._workers[self._last] = worker
+        return True
+
+    def _first_frame(self, worker: Worker, kind: Kind) -> None:
+        if kind is not Kind.READY:  # pragma: no cover  # the table allows nothing else here
+            return
+        self._failed = 0
+        if worker.memory_bytes == self._memory_bytes:
+            self._coming -= 1
+        for waiter in self._waiting:
+            if waiter.memory_bytes == worker.memory_bytes:
+                self._waiting.remove(waiter)
+                waiter.worker = worker
+                waiter.event.set()
+                self._refill()
+                return
+        if worker.memory_bytes == self._memory_bytes:
+            self._ready.append(worker)
+        else:
+            worker.hang_up()
+
+    def _first_fault(self, worker: Worker, error: ProtocolError) -> None:
+        self._fork_failed(worker.memory_bytes, f"a fresh worker broke the protocol: {error}")
+
+    def _forked(self, number: int, pidfd: int) -> None:
+        worker = self._workers.get(number)
+        if worker is None:
+            os.close(pidfd)
+            return
+        worker.adopt(pidfd)
+        if worker.eof or self._closing:
+            worker.hang_up()
+
+    def _exited(self, number: int, how: Exit) -> None:
+        worker = self._workers.pop(number, None)
+        if worker is None:
+            return
+        if worker in self._ready:
+            self._ready.remove(worker)
+            worker.hang_up()
+            self.reactor.call_later(0, self._refill)
+        elif worker.state.name == "FORKED":
+            worker.hang_up()
+            if worker.memory_bytes == self._memory_bytes:
+                self._coming -= 1
+            reason = f"a worker ended before it was ready (signal {how.signal})"
+            self._fork_failed(worker.memory_bytes, reason)
+        worker.ended(how)
+        if not self._workers and self._empty is not None:
+            self._empty.set()
+
+    def _fork_failed(self, memory_bytes: int, reason: str) -> None:
+        self._failed += 1
+        if self._closing:
+            return
+        if self._failed < _FAILED_FORKS:
+            if memory_bytes == self._memory_bytes:
+                self.reactor.call_later(0.01, self._refill)
+                return
+            self.reactor.call_later(0.01, lambda: self._retry(memory_bytes))
+            return
+        self._failed = 0
+        for waiter in [w for w in self._waiting if w.memory_bytes == memory_bytes]:
+            self._waiting.remove(waiter)
+            self._fail(waiter, SetupError(f"no worker can be forked: {reason}"))
+
+    def _retry(self, memory_bytes: int) -> None:
+        if not self._closing and self._zygote is not None and self._zygote.alive:
+            self._fork(memory_bytes)
+
+    def _zygote_gone(self) -> None:
+        """The zygote died: its workers died with it. The next `acquire` starts another."""
+        if self._zygote is not None:
+            self._zygote.close()
+            self._zygote = None
+        self._hello = None
+        self._forget_all()
+        for waiter in self._waiting:
+            self._fail(waiter, SetupError("the zygote process died; try again"))
+        self._waiting.clear()
+
+    def _forget_all(self) -> None:
+        self._ready.clear()
+        self._coming = 0
+        workers, self._workers = self._workers, {}
+        for worker in workers.values():
+            worker.hang_up()
+            worker.ended(Exit(signal=9, status=0))
+        if self._empty is not None:
+            self._empty.set()
+
+    @staticmethod
+    def _fail(waiter: _Waiter, error: SetupError) -> None:
+        waiter.error = error
+        waiter.event.set()
+
+    def describe(self) -> dict[str, Any]:
+        """Numbers for a person who looks: how many workers are ready, coming and alive."""
+        return {"ready": self.ready, "coming": self._coming, "live": self.live}

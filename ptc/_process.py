@@ -1,0 +1,173 @@
+"""One worker process seen from the host: send, receive, kill.
+
+Rule 1: a frame that is not legal now, or not well-formed, ends the worker at once.
+    tests/core/test_hostile_worker.py
+Rule 2: the worker is signalled through a pidfd, never through a number that may be reused.
+    tests/core/test_process.py::test_a_worker_is_killed_by_descriptor
+Rule 3: the host reads with `recv`, never `recvmsg`: a worker cannot hand it descriptors.
+    tests/core/test_hostile_worker.py::test_descriptors_sent_by_a_worker_do_not_arrive
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ._protocol import Decoder, Kind, ProtocolError, State, encode, next_state, parse
+from ._reactor import Reactor, Stop
+
+__all__ = ["Exit", "Worker"]
+
+_CHUNK = 262_144
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a worker process ended."""
+
+    signal: int
+    """Signal that killed it; 0: none."""
+    status: int
+    """Exit status; -1: it could not be forked."""
+
+
+class Worker:
+    """A forked worker: its socket, its pidfd, where it is in its run."""
+
+    __slots__ = (
+        "_backlog",
+        "_decoder",
+        "_pidfd",
+        "_reactor",
+        "_socket",
+        "_stop_reading",
+        "_stop_writing",
+        "eof",
+        "exit",
+        "id",
+        "memory_bytes",
+        "on_end",
+        "on_fault",
+        "on_frame",
+        "state",
+    )
+
+    def __init__(
+        self, number: int, sock: socket.socket, reactor: Reactor, memory_bytes: int
+    ) -> None:
+        self.id = number
+        self.memory_bytes = memory_bytes
+        self.state = State.FORKED
+        self.exit: Exit | None = None
+        self.eof = False
+        self.on_frame: Callable[[Kind, Any, int], None] = lambda _kind, _message, _size: None
+        self.on_fault: Callable[[ProtocolError], None] = lambda _error: None
+        self.on_end: Callable[[], None] = lambda: None
+        self._socket = sock
+        self._reactor = reactor
+        self._decoder = Decoder()
+        self._pidfd: int | None = None
+        self._backlog = bytearray()
+        self._stop_writing: Stop | None = None
+        self._stop_reading: Stop | None = reactor.on_readable(sock, self._readable)
+
+    def adopt(self, pidfd: int) -> None:
+        """Take the descriptor through which the worker is signalled."""
+        self._pidfd = pidfd
+
+    def send(self, *frames: tuple[Kind, bytes]) -> None:
+        """Send frames; what the socket does not take now is sent when it does.
+
+        Raises:
+            ProtocolError: If a frame is not legal in the worker's state.
+        """
+        state = self.state
+        parts = []
+        for kind, body in frames:
+            state = next_state(state, kind)
+            parts.append(encode(kind, body))
+        self.state = state
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        if self.eof:
+            return
+        if not self._backlog:
+            try:
+                sent = self._socket.send(data)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            except OSError:
+                return
+            if sent == len(data):
+                return
+            data = data[sent:]
+        self._backlog += data
+        if self._stop_writing is None:
+            self._stop_writing = self._reactor.on_writable(self._socket, self._writable)
+
+    def kill(self) -> None:
+        """End the process now. Does nothing to one that has ended."""
+        if self._pidfd is not None and self.exit is None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def hang_up(self) -> None:
+        """Kill, and close the socket: nothing more is read from the worker."""
+        self.kill()
+        self._close_socket()
+
+    def ended(self, how: Exit) -> None:
+        """Called with the zygote's report that the process has been reaped."""
+        self.exit = how
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+        if self.eof or how.status == -1:
+            self.on_end()
+
+    def _close_socket(self) -> None:
+        self.eof = True
+        for stop in (self._stop_reading, self._stop_writing):
+            if stop is not None:
+                stop()
+        self._stop_reading = self._stop_writing = None
+        self._backlog.clear()
+        self._socket.close()
+
+    def _writable(self) -> None:
+        try:
+            sent = self._socket.send(self._backlog)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            sent = len(self._backlog)
+        del self._backlog[:sent]
+        if not self._backlog and self._stop_writing is not None:
+            self._stop_writing()
+            self._stop_writing = None
+
+    def _readable(self) -> None:
+        try:
+            data = self._socket.recv(_CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._close_socket()
+            if self.exit is not None:
+                self.on_end()
+            return
+        try:
+            for kind, body in self._decoder.feed(data):
+                self.state = next_state(self.state, kind)
+                self.on_frame(kind, parse(kind, body), len(body))
+                if self.eof:
+                    return
+        except ProtocolError as error:
+            self.hang_up()
+            self.on_fault(error)

@@ -1,0 +1,402 @@
+"""What host and worker may say to each other, and when. No I/O; it knows no side.
+
+Rule 1: a frame's length is checked against its kind's limit before a byte of it is kept.
+    tests/core/test_protocol.py::test_an_oversized_frame_is_refused_by_its_header
+Rule 2: who may say what, when, is the table `LEGAL` and nothing else.
+    tests/core/test_protocol.py::test_every_move_that_is_not_in_the_table_is_refused
+Rule 3: a body is decoded to exact types or refused; nothing is ever evaluated or unpickled.
+    tests/core/test_protocol.py::test_a_body_of_the_wrong_shape_is_refused
+Rule 4: compiled code is legal only before the first line of the script runs.
+    tests/core/test_protocol.py::test_compiled_code_is_refused_once_the_script_runs
+
+A frame is four bytes of length (big-endian, of what follows), one byte of kind, and the body: JSON,
+or raw bytes for source and compiled code. The worker is hostile by assumption: once a script runs,
+whatever arrives from there was written by the script.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import orjson
+
+__all__ = [
+    "LEGAL",
+    "Call",
+    "Decoder",
+    "Failure",
+    "Kind",
+    "ProtocolError",
+    "State",
+    "encode",
+    "next_state",
+    "parse",
+]
+
+
+class ProtocolError(Exception):
+    """The peer broke the protocol. Its channel is closed at once."""
+
+
+class Kind(IntEnum):
+    """Kinds of frame. The comment gives the body."""
+
+    # host -> worker
+    START = 1  # {"inputs", "tools", "epoch", "seed", "filename"}
+    SOURCE = 2  # raw: the script, UTF-8
+    CODE = 3  # raw: compiled code, as a worker sent it for the same source
+    RESULT = 4  # [id, elapsed, ok, records, value | error]
+    TICK = 5  # [elapsed]
+    # worker -> host
+    READY = 16  # []
+    COMPILED = 17  # raw: compiled code
+    REJECTED = 18  # [finding, ...]
+    CALL = 19  # [id, tool, arguments, line | null]
+    CANCEL = 20  # [id]
+    PRINT = 21  # [text]
+    EMIT = 22  # the value itself
+    TIMER = 23  # [elapsed at which to send TICK]
+    WARN = 24  # [text]
+    STALLED = 25  # []: nothing the host owes can wake the script
+    DONE = 26  # the value itself
+    FAILED = 27  # {"type", "message", "frames", ...}, see Failure
+
+
+class State(IntEnum):
+    """Where a worker is in its one run."""
+
+    FORKED = 0
+    IDLE = 1
+    STARTED = 2
+    COMPILING = 3
+    RUNNING = 4
+    ENDED = 5
+
+
+_S, _K = State, Kind
+_STAY = dict.fromkeys(
+    (
+        _K.RESULT,
+        _K.TICK,
+        _K.CALL,
+        _K.CANCEL,
+        _K.PRINT,
+        _K.EMIT,
+        _K.TIMER,
+        _K.WARN,
+        _K.STALLED,
+    ),
+    _S.RUNNING,
+)
+LEGAL: Final[dict[State, dict[Kind, State]]] = {
+    _S.FORKED: {_K.READY: _S.IDLE},
+    _S.IDLE: {_K.START: _S.STARTED},
+    _S.STARTED: {_K.SOURCE: _S.COMPILING, _K.CODE: _S.RUNNING},
+    _S.COMPILING: {_K.COMPILED: _S.RUNNING, _K.REJECTED: _S.ENDED},
+    _S.RUNNING: {**_STAY, _K.DONE: _S.ENDED, _K.FAILED: _S.ENDED},
+    _S.ENDED: {},
+}
+"""state -> kind of frame -> next state. What is not here is a `ProtocolError`."""
+
+
+def next_state(state: State, kind: Kind) -> State:
+    """The state after a frame of `kind`. Raises `ProtocolError` if it is not legal now."""
+    try:
+        return LEGAL[state][kind]
+    except KeyError:
+        msg = f"{kind.name} is not legal in state {state.name}"
+        raise ProtocolError(msg) from None
+
+
+_MIB = 1 << 20
+MAX_BODY: Final[dict[int, int]] = {
+    _K.START: 72 * _MIB,
+    _K.SOURCE: 9 * _MIB,
+    _K.CODE: 32 * _MIB,
+    _K.RESULT: 72 * _MIB,
+    _K.TICK: 64,
+    _K.READY: 64,
+    _K.COMPILED: 32 * _MIB,
+    _K.REJECTED: _MIB,
+    _K.CALL: 16 * _MIB,
+    _K.CANCEL: 64,
+    _K.PRINT: 2 * _MIB,
+    _K.EMIT: 68 * _MIB,
+    _K.TIMER: 64,
+    _K.WARN: 4096,
+    _K.STALLED: 16,
+    _K.DONE: 68 * _MIB,
+    _K.FAILED: _MIB,
+}
+"""Largest body of each kind in bytes: the largest `Limits` value it can carry, and its envelope."""
+
+_HEADER = struct.Struct(">IB")
+HEADER_BYTES = _HEADER.size
+
+
+def encode(kind: Kind, body: bytes) -> bytes:
+    """One frame. Raises `ValueError` if `body` is over the limit of its kind."""
+    if len(body) > MAX_BODY[kind]:
+        msg = f"{kind.name} of {len(body):,} bytes is over the limit of {MAX_BODY[kind]:,}"
+        raise ValueError(msg)
+    return _HEADER.pack(len(body) + 1, kind) + body
+
+
+class Decoder:
+    """Bytes in, frames out. Holds at most one unfinished frame."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[tuple[Kind, bytes]]:
+        """Yield each frame that `data` completes.
+
+        Raises:
+            ProtocolError: On an unknown kind or a length over the limit of its kind.
+        """
+        buffer = self._buffer
+        buffer += data
+        start = 0
+        try:
+            while len(buffer) - start >= HEADER_BYTES:
+                length, number = _HEADER.unpack_from(buffer, start)
+                most = MAX_BODY.get(number)
+                if most is None:
+                    msg = f"unknown kind of frame: {number}"
+                    raise ProtocolError(msg)
+                if not 1 <= length <= most + 1:
+                    msg = f"{Kind(number).name} of {length:,} bytes is over the limit of {most:,}"
+                    raise ProtocolError(msg)
+                end = start + 4 + length
+                if len(buffer) < end:
+                    return
+                body = bytes(memoryview(buffer)[start + HEADER_BYTES : end])
+                start = end
+                yield Kind(number), body
+        finally:
+            if start:
+                del buffer[:start]
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of an unfinished frame that are held."""
+        return len(self._buffer)
+
+
+# --- bodies from the worker, decoded to exact types ------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A script called a tool."""
+
+    id: int
+    """Number the worker chose; larger than every one before."""
+    name: str
+    """Tool's name."""
+    arguments: dict[str, Any]
+    """As the script gave them; not validated."""
+    line: int | None
+    """Line of the script, for display."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One line of a script's traceback."""
+
+    line: int
+    end_line: int
+    column: int
+    """1-based; 0 if not known."""
+    end_column: int
+    name: str
+    """Function's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception that left the script."""
+
+    type: str
+    message: str
+    frames: tuple[Frame, ...]
+    """The script's own frames, outermost first."""
+    code: str
+    """A stable word: ``exception``, ``tool_error``, ``memory``, ``recursion``, ``result`` ..."""
+    tool: str
+    """Tool whose error it was, or ``""``."""
+    hint: str
+    """The way out, or ``""``."""
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except ValueError as error:
+        # Also too deep: orjson stops at 1,024 levels.
+        msg = f"body is not JSON: {error}"
+        raise ProtocolError(msg) from None
+
+
+def _row(body: bytes, *types: type | tuple[type, ...]) -> list[Any]:
+    row = _json(body)
+    if type(row) is not list or len(row) != len(types):
+        msg = f"body is not a list of {len(types)}"
+        raise ProtocolError(msg)
+    for index, (item, wanted) in enumerate(zip(row, types, strict=True)):
+        # `type() in`, not isinstance: True is no int here.
+        if type(item) not in (wanted if isinstance(wanted, tuple) else (wanted,)):
+            msg = f"item {index} of the body is {type(item).__name__}"
+            raise ProtocolError(msg)
+    return row
+
+
+_NONE = type(None)
+MAX_NAME = 256
+MAX_ID = 2**53
+
+
+def _parse_call(body: bytes) -> Call:
+    number, name, arguments, line = _row(body, int, str, dict, (int, _NONE))
+    if not 0 < number < MAX_ID or len(name) > MAX_NAME or not 0 <= (line or 0) < MAX_ID:
+        msg = "id, name or line of a call is out of range"
+        raise ProtocolError(msg)
+    return Call(number, name, arguments, line)
+
+
+def _parse_number(body: bytes) -> int:
+    (number,) = _row(body, int)
+    return int(number)
+
+
+def _parse_elapsed(body: bytes) -> float:
+    (elapsed,) = _row(body, (float, int))
+    if not 0 <= elapsed < 1e9:
+        msg = "time is out of range"
+        raise ProtocolError(msg)
+    return float(elapsed)
+
+
+def _parse_text(body: bytes) -> str:
+    (text,) = _row(body, str)
+    return str(text)
+
+
+def _parse_nothing(body: bytes) -> None:
+    _row(body)
+
+
+_FRAME_TYPES = (int, int, int, int, str)
+
+
+def _frame(item: Any) -> Frame:
+    if (
+        type(item) is not list
+        or len(item) != len(_FRAME_TYPES)
+        or any(type(part) is not wanted for part, wanted in zip(item, _FRAME_TYPES, strict=True))
+        or any(not 0 <= part < MAX_ID for part in item[:4])
+    ):
+        msg = "a traceback line has the wrong shape"
+        raise ProtocolError(msg)
+    return Frame(item[0], item[1], item[2], item[3], item[4][:MAX_NAME])
+
+
+_FAILURE_TEXTS = ("type", "message", "code", "tool", "hint")
+
+
+def _parse_failure(body: bytes) -> Failure:
+    data = _json(body)
+    if type(data) is not dict or set(data) != {*_FAILURE_TEXTS, "frames"}:
+        msg = "a failure has the wrong keys"
+        raise ProtocolError(msg)
+    if any(type(data[key]) is not str for key in _FAILURE_TEXTS):
+        msg = "a failure has a wrong type"
+        raise ProtocolError(msg)
+    if type(data["frames"]) is not list or len(data["frames"]) > 64:
+        msg = "a failure has too many frames"
+        raise ProtocolError(msg)
+    frames = tuple(_frame(item) for item in data["frames"])
+    texts = {key: data[key] for key in _FAILURE_TEXTS}
+    return Failure(frames=frames, **texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason why a script is refused."""
+
+    code: str
+    message: str
+    line: int
+    """1-based; 0: the script as a whole."""
+    column: int
+    """1-based; 0: the line as a whole."""
+    end_line: int
+    end_column: int
+    hint: str
+    """The way out, or ``""``."""
+
+
+_FINDING_TYPES = {
+    "code": str,
+    "message": str,
+    "line": int,
+    "column": int,
+    "end_line": int,
+    "end_column": int,
+    "hint": str,
+}
+
+
+def _parse_findings(body: bytes) -> tuple[Finding, ...]:
+    rows = _json(body)
+    if type(rows) is not list or not 1 <= len(rows) <= 1000:
+        msg = "findings are not a list of 1 to 1,000"
+        raise ProtocolError(msg)
+    for row in rows:
+        if type(row) is not dict or set(row) != set(_FINDING_TYPES):
+            msg = "a finding has the wrong keys"
+            raise ProtocolError(msg)
+        for key, wanted in _FINDING_TYPES.items():
+            if type(row[key]) is not wanted or (wanted is int and not 0 <= row[key] < MAX_ID):
+                msg = f"a finding has a wrong {key}"
+                raise ProtocolError(msg)
+    return tuple(Finding(**row) for row in rows)
+
+
+def _raw(body: bytes) -> bytes:
+    return body
+
+
+_PARSERS: dict[Kind, Callable[[bytes], Any]] = {
+    Kind.READY: _parse_nothing,
+    Kind.COMPILED: _raw,
+    Kind.REJECTED: _parse_findings,
+    Kind.CALL: _parse_call,
+    Kind.CANCEL: _parse_number,
+    Kind.PRINT: _parse_text,
+    Kind.EMIT: _json,
+    Kind.TIMER: _parse_elapsed,
+    Kind.WARN: _parse_text,
+    Kind.STALLED: _parse_nothing,
+    Kind.DONE: _json,
+    Kind.FAILED: _parse_failure,
+}
+
+
+def parse(kind: Kind, body: bytes) -> Any:
+    """Body of a frame from the worker, in exact types.
+
+    Raises:
+        ProtocolError: If the body has the wrong shape, or `kind` is not one a worker sends.
+    """
+    parser = _PARSERS.get(kind)
+    if parser is None:
+        msg = f"a worker does not send {kind.name}"
+        raise ProtocolError(msg)
+    return parser(body)

@@ -1,0 +1,105 @@
+"""Readiness and timers as plain callbacks, on asyncio and on trio.
+
+anyio has both as coroutines; a coroutine for each frame of each worker costs a task switch that a
+run of a tenth of a millisecond would feel. Callbacks here must not raise and must not block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+__all__ = ["Reactor", "current_reactor"]
+
+Stop = Callable[[], None]
+
+
+class Reactor(Protocol):
+    """What the host needs of an event loop."""
+
+    def on_readable(self, sock: socket.socket, callback: Callable[[], None]) -> Stop:
+        """Call back whenever `sock` has something to read, until the returned stop is called."""
+
+    def on_writable(self, sock: socket.socket, callback: Callable[[], None]) -> Stop:
+        """Call back whenever `sock` takes bytes, until the returned stop is called."""
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Stop:
+        """Call back once, after `seconds`, unless the returned stop is called before."""
+
+
+class _AsyncioReactor:
+    __slots__ = ("_loop",)
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    def on_readable(self, sock: socket.socket, callback: Callable[[], None]) -> Stop:
+        fd = sock.fileno()
+        self._loop.add_reader(fd, callback)
+        return lambda: self._stop(self._loop.remove_reader, fd)
+
+    def on_writable(self, sock: socket.socket, callback: Callable[[], None]) -> Stop:
+        fd = sock.fileno()
+        self._loop.add_writer(fd, callback)
+        return lambda: self._stop(self._loop.remove_writer, fd)
+
+    def _stop(self, remove: Callable[[int], Any], fd: int) -> None:
+        if not self._loop.is_closed():
+            remove(fd)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Stop:
+        return self._loop.call_later(seconds, callback).cancel
+
+
+class _TrioReactor:
+    __slots__ = ()
+
+    def on_readable(self, sock: socket.socket, callback: Callable[[], None]) -> Stop:
+        import trio
+
+        return self._repeat(lambda: trio.lowlevel.wait_readable(sock), callback)
+
+    def on_writable(self, sock: socket.socket, callback: Callable[[], None]) -> Stop:
+        import trio
+
+        return self._repeat(lambda: trio.lowlevel.wait_writable(sock), callback)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Stop:
+        import trio
+
+        scope = trio.CancelScope()
+
+        async def fire() -> None:
+            with scope:
+                await trio.sleep(seconds)
+                callback()
+
+        trio.lowlevel.spawn_system_task(fire)
+        return scope.cancel
+
+    def _repeat(self, wait: Callable[[], Awaitable[None]], callback: Callable[[], None]) -> Stop:
+        import trio
+
+        scope = trio.CancelScope()
+
+        async def watch() -> None:
+            with scope:
+                while True:
+                    try:
+                        await wait()
+                    except trio.ClosedResourceError:
+                        return
+                    callback()
+
+        trio.lowlevel.spawn_system_task(watch)
+        return scope.cancel
+
+
+def current_reactor() -> Reactor:
+    """The reactor of the running event loop: asyncio's (or one that is like it), else trio's."""
+    try:
+        return _AsyncioReactor()
+    except RuntimeError:
+        return _TrioReactor()

@@ -1,0 +1,171 @@
+"""What a run leaves behind: its outcome, its calls, its output. Frozen data for every door."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from . import _json
+from ._limits import Limits, Usage
+from .errors import RunError
+
+__all__ = ["CallRecord", "Cut", "Failure", "Finding", "RunEvent", "RunResult", "Status"]
+
+Status: TypeAlias = Literal[
+    "completed",
+    "failed",
+    "rejected",
+    "timed_out",
+    "limit_exceeded",
+    "cancelled",
+    "crashed",
+    "violation",
+]
+"""How a run ended.
+
+``completed``: it returned a value. ``failed``: an exception left the script. ``rejected``: refused
+before a line of it ran. ``timed_out``, ``limit_exceeded``: it spent what it had. ``cancelled``: the
+session was closed. ``crashed``: its process died. ``violation``: it reached the second fence.
+"""
+
+CallStatus: TypeAlias = Literal["succeeded", "failed", "unknown", "not_started"]
+"""``unknown``: it began and its end is not known. ``not_started``: it was refused or never begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One tool call of a run, as the host saw it."""
+
+    seq: int
+    """Number of the call in its run, from 1."""
+    tool: str
+    """Name the script called; it may be no tool at all."""
+    status: CallStatus
+    """How it ended."""
+    arguments: str
+    """JSON of the arguments, cut to 200 characters."""
+    arguments_sha256: str
+    """Digest of the arguments' sorted JSON."""
+    duration_ms: float
+    """From the start of the tool to its end."""
+    result_bytes: int
+    """JSON bytes of the value handed to the script."""
+    error_code: str | None = None
+    """Code of the `ToolError`, if it failed."""
+    error: str | None = None
+    """Its message."""
+    line: int | None = None
+    """Line of the script that made the call, as the worker told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason why a script was refused, with its place and the way out."""
+
+    code: str
+    message: str
+    line: int
+    """1-based; 0: the script as a whole."""
+    column: int
+    """1-based; 0: the line as a whole."""
+    hint: str
+    excerpt: str
+    """The source line with a caret under the place; ``""`` if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run did not complete."""
+
+    code: str
+    """A stable word: ``exception``, ``tool_error``, ``not_json``, ``syntax``, ``refused``,
+    ``timeout``, ``limit_<name>``, ``memory``, ``recursion``, ``protocol``, ``crash`` ..."""
+    message: str
+    """What happened."""
+    type: str = ""
+    """Name of the exception, if one left the script."""
+    line: int = 0
+    """Line of the script, 1-based; 0: not known."""
+    column: int = 0
+    """Column, 1-based; 0: not known."""
+    excerpt: str = ""
+    """The source line with a caret under the place."""
+    hint: str = ""
+    """The way out."""
+    traceback: str = ""
+    """The script's own frames as Python prints them."""
+    tool: str = ""
+    """Tool whose error it was."""
+    findings: tuple[Finding, ...] = ()
+    """All reasons, where a script was refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The value was over `Limits.max_output_bytes`; what is in `RunResult.value` is cut."""
+
+    bytes: int
+    """JSON bytes of the whole value."""
+    sha256: str
+    """Digest of its JSON."""
+    artifact: str
+    """File that holds the whole value as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """Outcome of one run. Whatever its status, what the run had is here."""
+
+    run_id: str
+    status: Status
+    value: Any = None
+    """What ``run`` returned, as JSON data; cut if `cut` is set."""
+    error: Failure | None = None
+    """Why it did not complete; None if it did."""
+    partial: tuple[Any, ...] = ()
+    """What the script emitted with ``ctx.emit``, in order."""
+    stdout: str = ""
+    """The last 64 KiB of what it printed."""
+    calls: tuple[CallRecord, ...] = ()
+    """Every tool call, in the order they were made."""
+    usage: Usage = dataclasses.field(default_factory=Usage)
+    limits: Limits = dataclasses.field(default_factory=Limits)
+    """The limits that were in force."""
+    warnings: tuple[str, ...] = ()
+    """What the caller should know although the run went on."""
+    cut: Cut | None = None
+    """Set if the value was too large and was cut."""
+
+    @property
+    def ok(self) -> bool:
+        """True if the run completed."""
+        return self.status == "completed"
+
+    def unwrap(self) -> Any:
+        """The value. Raises `RunError`, which holds this result, if the run did not complete."""
+        if not self.ok:
+            raise RunError(self)
+        return self.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON-able data."""
+        return dataclasses.asdict(self)
+
+    def to_json(self) -> bytes:
+        """All of it as JSON."""
+        return _json.dumps(self.to_dict(), what="result")
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """Something that happened while a run was going on, told to ``on_event``."""
+
+    kind: Literal["started", "tool_started", "tool_finished", "stdout", "emitted", "warning"]
+    run_id: str
+    call: CallRecord | None = None
+    """The call, of the two tool events."""
+    text: str = ""
+    """What was printed or warned of."""
+    value: Any = None
+    """What was emitted."""

@@ -1,0 +1,481 @@
+"""One run of a script, from the host's side: drive the worker, serve its calls, hold the limits.
+
+Rule 1: everything is counted here; what the worker says of itself is a claim.
+    tests/core/test_limits.py
+Rule 2: when a run ends, for whatever reason, its worker is killed and every tool call still in
+    flight is cancelled and awaited before the result is made.
+    tests/core/test_run.py::test_a_run_that_ends_leaves_no_tool_call_running
+Rule 3: a run that fails loses nothing that it had: calls, partial values, output.
+    tests/core/test_limits.py::test_a_run_that_is_stopped_keeps_what_it_had
+"""
+
+from __future__ import annotations
+
+import contextvars
+import random
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from . import _json, _protocol
+from ._artifacts import ArtifactStore, shrink
+from ._dispatch import Dispatch, OpenCall
+from ._limits import Limits, Usage
+from ._process import Worker
+from ._protocol import Kind, ProtocolError
+from ._reactor import Reactor, Stop
+from ._report import failure_of, finding_of
+from ._result import Cut, Failure, RunEvent, RunResult, Status
+from ._tool import Tool, ToolCall, ToolResult
+
+__all__ = ["CodeCache", "Program", "Run"]
+
+_TAIL_CHARS = 65_536
+_REFUSED_CALLS = 100
+"""Calls beyond the budget that a script may make before it is stopped: room for a gather that is
+over the limit as a whole, none for a loop that swallows the error."""
+_EXIT_SECONDS = 2.0
+"""How long a vanished worker's exit status is waited for."""
+_MAX_CALLS_QUEUED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A script ready to be sent: checked by the host as far as the host can."""
+
+    run_id: str
+    source: str
+    filename: str
+    inputs_json: bytes
+    tools: Mapping[str, Tool]
+    limits: Limits
+
+    @property
+    def cache_key(self) -> tuple[str, str]:
+        """What compiled code depends on besides the policy: the source and its name."""
+        return self.filename, self.source
+
+
+class CodeCache:
+    """Compiled code by the very source it was made of.
+
+    A run cannot change what another executes: code is taken from a worker only before a line of
+    the script has run there (`_protocol.LEGAL`), and is given only to runs of the same source.
+    """
+
+    def __init__(self, most_bytes: int = 16 << 20) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._codes: dict[tuple[str, str], bytes] = {}
+
+    def get(self, program: Program) -> bytes | None:
+        """Code for `program`'s source; None if it is not here."""
+        return self._codes.get(program.cache_key)
+
+    def put(self, program: Program, code: bytes) -> None:
+        """Keep `code`; the oldest is dropped for room."""
+        if program.cache_key in self._codes:
+            return
+        self._codes[program.cache_key] = code
+        self._bytes += len(code) + len(program.source)
+        while self._bytes > self._most_bytes and self._codes:
+            (_, source), old = next(iter(self._codes.items()))
+            del self._codes[next(iter(self._codes))]
+            self._bytes -= len(old) + len(source)
+
+
+class Run:
+    """Drives one worker through one program."""
+
+    def __init__(
+        self,
+        program: Program,
+        dispatch: Dispatch,
+        *,
+        cache: CodeCache,
+        artifacts: ArtifactStore,
+        reactor: Reactor,
+        on_event: Callable[[RunEvent], None] | None,
+        queued_ms: float,
+    ) -> None:
+        self._program = program
+        self._limits = program.limits
+        self._dispatch = dispatch
+        self._cache = cache
+        self._artifacts = artifacts
+        self._reactor = reactor
+        self._on_event = on_event
+        self._queued_ms = queued_ms
+        self._worker: Worker | None = None
+        self._calls: list[OpenCall] = []
+        self._scopes: dict[int, anyio.CancelScope] = {}
+        self._withdrawn: set[int] = set()
+        self._waiting: deque[tuple[int, OpenCall]] = deque()
+        self._in_flight = 0
+        self._last_id = 0
+        self._records = {name: tool.returns_records for name, tool in program.tools.items()}
+        self._partial: list[Any] = []
+        self._stdout: deque[str] = deque()
+        self._stdout_chars = self._stdout_bytes = self._emit_bytes = 0
+        self._warnings: list[str] = []
+        self._stalled = False
+        self._status: Status | None = None
+        self._failure: Failure | None = None
+        self._value: Any = None
+        self._output: bytes | int = 0
+        self._wake = anyio.Event()
+        self._end = self._wake
+        self._group: TaskGroup | None = None
+        self._stop_timeout: Stop | None = None
+        self._stop_tick: Stop | None = None
+        self._started = self._ended = 0.0
+        self._context = contextvars.copy_context()
+
+    async def execute(self, worker: Worker) -> RunResult:
+        """Run the program in `worker` and give its result; the worker is killed in any case."""
+        self._worker = worker
+        worker.on_frame, worker.on_fault, worker.on_end = self._frame, self._fault, self._gone
+        self._context = contextvars.copy_context()
+        self._started = time.perf_counter()
+        try:
+            self._send_program(worker)
+            self._tell(RunEvent("started", self._program.run_id))
+            self._stop_timeout = self._reactor.call_later(
+                self._limits.timeout_ms / 1000, self._timed_out
+            )
+            await self._wake.wait()
+            if self._status is None:
+                await self._serve_calls()
+        finally:
+            self._ended = self._ended or time.perf_counter()
+            for stop in (self._stop_timeout, self._stop_tick):
+                if stop is not None:
+                    stop()
+            # After the result is on its way: closing the books of a process takes system calls.
+            self._reactor.call_later(0, worker.hang_up)
+        return self._result()
+
+    def stop(self, status: Status, failure: Failure) -> None:
+        """End the run now, from outside: the session closes."""
+        self._finish(status, failure)
+
+    # --- calls ------------------------------------------------------------------------------
+
+    async def _serve_calls(self) -> None:
+        """Serve the script's calls until the run ends, then cancel and await what is left."""
+        self._end = anyio.Event()
+        async with anyio.create_task_group() as group:
+            self._group = group
+            self._start_waiting()
+            if self._status is None:
+                await self._end.wait()
+            self._group = None
+            group.cancel_scope.cancel()
+
+    def _start_waiting(self) -> None:
+        """Start calls that wait, as many as may be in flight."""
+        group = self._group
+        while group is not None and self._waiting and self._in_flight < self._limits.max_in_flight:
+            number, open_call = self._waiting.popleft()
+            self._in_flight += 1
+            # In the context of whoever called `program`, not of the reader's callback.
+            self._context.run(group.start_soon, self._serve, number, open_call)
+
+    async def _serve(self, number: int, open_call: OpenCall) -> None:
+        self._tell(RunEvent("tool_started", self._program.run_id, call=self._noted(open_call)))
+        with anyio.CancelScope() as scope:
+            self._scopes[number] = scope
+            if number in self._withdrawn:
+                scope.cancel()
+            try:
+                result = await self._dispatch.run(open_call)
+            finally:
+                self._scopes.pop(number, None)
+                self._in_flight -= 1
+                self._tell(
+                    RunEvent("tool_finished", self._program.run_id, call=self._noted(open_call))
+                )
+            self._reply(number, open_call, result)
+        self._start_waiting()
+
+    def _reply(self, number: int, open_call: OpenCall, result: ToolResult) -> None:
+        if self._status is not None or self._worker is None:
+            return
+        result, data = self._dispatch.to_json(open_call, result)
+        if result.error is not None:
+            error = result.error
+            row = {
+                "message": error.message,
+                "code": error.code,
+                "tool": error.tool,
+                "retryable": error.retryable,
+                "details": _plain(error.details),
+            }
+            body = b"[%d,%.6f,false,false,%b]" % (number, self._elapsed(), _json.dumps(row))
+        else:
+            records = b"true" if self._records[result.tool] else b"false"
+            body = b"[%d,%.6f,true,%b,%b]" % (number, self._elapsed(), records, data)
+        self._worker.send((Kind.RESULT, body))
+
+    def _called(self, call: _protocol.Call) -> None:
+        if call.id <= self._last_id:
+            msg = f"call {call.id} comes after call {self._last_id}"
+            raise ProtocolError(msg)
+        self._last_id = call.id
+        open_call = OpenCall(
+            ToolCall(
+                name=call.name,
+                arguments=call.arguments,
+                seq=len(self._calls) + 1,
+                run_id=self._program.run_id,
+                line=call.line,
+            )
+        )
+        self._calls.append(open_call)
+        most = self._limits.max_tool_calls
+        if len(self._calls) > min(most + _REFUSED_CALLS, most * 2 + 10, _MAX_CALLS_QUEUED + most):
+            message = (
+                f"the script made {len(self._calls)} tool calls with a limit of {most} and went on "
+                "calling after it was refused"
+            )
+            hint = "stop at the first ToolError with code limit_exceeded, or raise max_tool_calls"
+            self._limit("max_tool_calls", message, hint)
+            return
+        self._waiting.append((call.id, open_call))
+        if self._group is not None:
+            self._start_waiting()
+        else:
+            self._wake.set()
+
+    def _cancelled(self, number: int) -> None:
+        scope = self._scopes.get(number)
+        if scope is not None:
+            scope.cancel()
+            return
+        self._withdrawn.add(number)
+        if len(self._withdrawn) > len(self._calls):
+            msg = "more calls were withdrawn than made"
+            raise ProtocolError(msg)
+
+    # --- frames -----------------------------------------------------------------------------
+
+    def _send_program(self, worker: Worker) -> None:
+        program = self._program
+        tools = {name: tool.parameter_names for name, tool in program.tools.items()}
+        start = b'{"inputs":%b,"tools":%b,"epoch":%.6f,"seed":%d,"filename":%b}' % (
+            program.inputs_json,
+            _json.dumps(tools),
+            time.time(),
+            random.Random(program.run_id).getrandbits(48),  # noqa: S311  # reproducible on purpose
+            _json.dumps(program.filename),
+        )
+        code = self._cache.get(program)
+        if code is not None:
+            worker.send((Kind.START, start), (Kind.CODE, code))
+        else:
+            worker.send((Kind.START, start), (Kind.SOURCE, program.source.encode()))
+
+    def _frame(self, kind: Kind, message: Any, size: int) -> None:
+        if self._status is not None:
+            return
+        if kind is Kind.CALL:
+            self._called(message)
+        elif kind is Kind.DONE:
+            self._done(message, size)
+        elif kind is Kind.PRINT:
+            self._printed(message)
+        elif kind is Kind.TIMER:
+            self._timer(message)
+        elif kind is Kind.EMIT:
+            self._emitted(message, size)
+        elif kind is Kind.CANCEL:
+            self._cancelled(message)
+        elif kind is Kind.COMPILED:
+            self._cache.put(self._program, message)
+        elif kind is Kind.FAILED:
+            self._failed(message)
+        elif kind is Kind.REJECTED:
+            self._rejected(message)
+        elif kind is Kind.WARN:
+            self._warn(message)
+        elif kind is Kind.STALLED:
+            self._stalled = True
+
+    def _done(self, value: Any, size: int) -> None:
+        self._value, self._output = value, size
+        self._finish("completed", None)
+
+    def _failed(self, failure: _protocol.Failure) -> None:
+        self._finish(*failure_of(failure, self._program.source, self._program.filename))
+
+    def _rejected(self, findings: tuple[_protocol.Finding, ...]) -> None:
+        rows = tuple(finding_of(f, self._program.source) for f in findings)
+        first = rows[0]
+        more = f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
+        self._finish(
+            "rejected",
+            Failure(
+                code=first.code,
+                message=f"{first.message}{more}",
+                line=first.line,
+                column=first.column,
+                excerpt=first.excerpt,
+                hint=first.hint,
+                findings=rows,
+            ),
+        )
+
+    def _printed(self, text: str) -> None:
+        self._stdout_bytes += len(text.encode(errors="replace"))
+        self._stdout.append(text)
+        self._stdout_chars += len(text)
+        while self._stdout and self._stdout_chars - len(self._stdout[0]) >= _TAIL_CHARS:
+            self._stdout_chars -= len(self._stdout.popleft())
+        self._tell(RunEvent("stdout", self._program.run_id, text=text))
+        most = self._limits.max_stdout_bytes
+        if self._stdout_bytes > most:
+            message = f"the script printed more than {most:,} bytes"
+            self._limit("max_stdout_bytes", message, "print less, or return the data")
+
+    def _emitted(self, value: Any, size: int) -> None:
+        most = self._limits.max_emit_bytes
+        if self._emit_bytes + size > most:
+            message = f"the script emitted more than {most:,} bytes of partial values"
+            self._limit("max_emit_bytes", message, "emit less, or less often")
+            return
+        self._emit_bytes += size
+        self._partial.append(value)
+        self._tell(RunEvent("emitted", self._program.run_id, value=value))
+
+    def _warn(self, text: str) -> None:
+        if len(self._warnings) < 100:
+            self._warnings.append(text)
+            self._tell(RunEvent("warning", self._program.run_id, text=text))
+
+    def _timer(self, deadline: float) -> None:
+        self._stalled = False
+        # A script waits for its earliest timer only: a newer request replaces the older.
+        if self._stop_tick is not None:
+            self._stop_tick()
+        delay = max(0.0, deadline - self._elapsed())
+        self._stop_tick = self._reactor.call_later(delay, lambda: self._tick(deadline))
+
+    def _tick(self, deadline: float) -> None:
+        if self._status is None and self._worker is not None:
+            elapsed = max(deadline, self._elapsed())
+            self._worker.send((Kind.TICK, b"[%r]" % elapsed))
+
+    def _elapsed(self) -> float:
+        return time.perf_counter() - self._started
+
+    # --- ends -------------------------------------------------------------------------------
+
+    def _timed_out(self) -> None:
+        most = self._limits.timeout_ms
+        waiting = [c.call.name for c in self._calls if c.started and not c.ended]
+        message = f"the run took longer than {most:,} ms"
+        if waiting:
+            message += f"; it was waiting for {', '.join(waiting[:5])}"
+        elif self._stalled:
+            message += "; it was waiting for something that nothing could bring about"
+        hint = "do less in one run, emit partial values with ctx.emit, or ask for more timeout_ms"
+        if self._stalled and not waiting:
+            hint = "an Event, Queue or Future that no other task of the script sets never wakes it"
+        self._finish("timed_out", Failure(code="timeout", message=message, hint=hint))
+
+    def _limit(self, name: str, message: str, hint: str) -> None:
+        self._finish("limit_exceeded", Failure(code=f"limit_{name}", message=message, hint=hint))
+
+    def _fault(self, error: ProtocolError) -> None:
+        message = f"the worker broke the protocol: {error}"
+        self._finish("violation", Failure(code="protocol", message=message))
+
+    def _gone(self) -> None:
+        """The worker's process ended; called when its last frame has been read."""
+        if self._status is not None or self._worker is None or self._worker.exit is None:
+            return
+        number = self._worker.exit.signal
+        if number == signal.SIGSYS:
+            message = "the script reached the second fence: a system call that is not allowed"
+            self._finish("violation", Failure(code="system_call", message=message))
+            return
+        if number == signal.SIGXCPU:
+            self._limit("cpu", "the script used more CPU time than its wall time", "compute less")
+            return
+        how = signal.Signals(number).name if number else f"exit status {self._worker.exit.status}"
+        message = f"the worker process ended before the script did ({how})"
+        hint = "very deep nesting of data or calls overflows the C stack of the interpreter"
+        failure = Failure(code="crash", message=message, hint=hint if number == 11 else "")
+        self._finish("crashed", failure)
+
+    def _finish(self, status: Status, failure: Failure | None) -> None:
+        """Set the outcome, once, and wake whoever drives the run."""
+        if self._status is not None:
+            return
+        self._status, self._failure = status, failure
+        self._ended = time.perf_counter()
+        if status != "completed" and self._worker is not None:
+            self._worker.kill()
+        self._wake.set()
+        self._end.set()
+
+    def _noted(self, open_call: OpenCall) -> Any:
+        return open_call.record() if self._on_event is not None else None
+
+    def _tell(self, event: RunEvent) -> None:
+        if self._on_event is not None:
+            self._on_event(event)
+
+    def _result(self) -> RunResult:
+        value, cut = self._value, None
+        size = self._output if isinstance(self._output, int) else len(self._output)
+        if size > self._limits.max_output_bytes:
+            value, cut = self._cut(value)
+        stdout = "".join(self._stdout)
+        status = self._status or "cancelled"
+        return RunResult(
+            run_id=self._program.run_id,
+            status=status,
+            value=value,
+            error=self._failure,
+            partial=tuple(self._partial),
+            stdout=stdout[-_TAIL_CHARS:],
+            calls=tuple(call.record() for call in self._calls),
+            usage=Usage(
+                duration_ms=round((self._ended - self._started) * 1000, 3),
+                queued_ms=round(self._queued_ms, 3),
+                tool_calls=len(self._calls),
+                output_bytes=size,
+                stdout_bytes=self._stdout_bytes,
+                emit_bytes=self._emit_bytes,
+            ),
+            limits=self._limits,
+            warnings=tuple(self._warnings),
+            cut=cut,
+        )
+
+    def _cut(self, value: Any) -> tuple[Any, Cut]:
+        whole = _json.dumps(value)
+        most = self._limits.max_output_bytes
+        cut = self._artifacts.keep(whole)
+        self._warnings.append(
+            f"the value has {len(whole):,} bytes, over max_output_bytes={most:,}: it was cut, and "
+            f"is whole in {cut.artifact}"
+        )
+        return shrink(value, most), cut
+
+
+def _plain(details: dict[str, object]) -> object:
+    try:
+        _json.dumps(details)
+    except _json.JsonError as error:
+        return {"left_out": str(error)}
+    return details
+
+

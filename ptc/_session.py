@@ -1,0 +1,407 @@
+"""The front door: a root, tools, limits and workers; programs and direct calls go through it."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+
+from . import _json
+from ._artifacts import ArtifactStore
+from ._dispatch import Budget, Dispatch, OpenCall
+from ._limits import Limits
+from ._pool import Pool
+from ._result import Failure, Finding, RunEvent, RunResult
+from ._run import CodeCache, Program, Run
+from ._schema import nearest
+from ._tool import Tool, ToolCall, ToolResult
+from ._toolset import ToolSource, collect, installed_toolset
+from ._zygote import ISOLATION_LEVELS, Layer
+from .errors import SessionClosedError, UsageError
+
+__all__ = ["Session"]
+
+
+class Session:
+    """Runs programs and calls tools. An async context manager; works under asyncio and trio.
+
+    ::
+
+        async with Session(root=".") as session:
+            result = await session.program(source=text, allowed_tools=["grep", "read"])
+            readme = await session.read(path="README.md")
+
+    Every tool is also a method: ``await session.read(path=...)`` gives its value or raises
+    `ToolError`.
+    """
+
+    def __init__(
+        self,
+        root: str | Path = ".",
+        *,
+        tools: Iterable[ToolSource] = (),
+        toolsets: Iterable[str] = ("builtin",),
+        limits: Limits | None = None,
+        isolation: str = "jail",
+        workers: int = 4,
+        max_concurrent_runs: int = 16,
+        artifacts: str | Path | None = None,
+    ) -> None:
+        """Describe a session; nothing is started.
+
+        Args:
+            root: Folder the tools are confined to.
+            tools: Tools, toolsets or plain functions of your own.
+            toolsets: Names of installed toolsets; ``()`` for none of them.
+            limits: Default limits of a run and the ceiling of what a run may ask for.
+            isolation: ``"jail"``, or ``"process"`` for systems without seccomp and Landlock:
+                weaker, and never chosen unless you name it.
+            workers: Worker processes kept ready, 1 to 64. Each costs about 1.5 MB.
+            max_concurrent_runs: Runs at once, 1 to 256; further ones wait in order.
+            artifacts: Folder for values over `Limits.max_output_bytes`. Default:
+                ``.ptc/artifacts`` under `root`, made when it is first needed.
+
+        Raises:
+            UsageError: If an argument is wrong, two tools share a name, or a toolset is unknown.
+        """
+        self._root = _folder(root)
+        self._tools = collect([*(installed_toolset(name) for name in toolsets), *tools])
+        self._limits = limits or Limits()
+        if isolation not in ISOLATION_LEVELS:
+            known = ", ".join(ISOLATION_LEVELS)
+            msg = f"isolation={isolation!r} is unknown{nearest(isolation, ISOLATION_LEVELS)}"
+            raise UsageError(f"{msg}; levels: {known}")
+        _in_range("workers", workers, 64)
+        _in_range("max_concurrent_runs", max_concurrent_runs, 256)
+        self._pool = Pool(
+            isolation=isolation,
+            size=workers,
+            memory_bytes=self._limits.max_memory_bytes,
+            timeout_ms=self._limits.timeout_ms,
+        )
+        self._max_concurrent_runs = max_concurrent_runs
+        self._artifacts = ArtifactStore(
+            Path(artifacts) if artifacts is not None else self._root / ".ptc" / "artifacts"
+        )
+        self._cache = CodeCache()
+        self._state = "new"
+        self._active: set[Run] = set()
+        self._programs = 0
+        self._idle: anyio.Event | None = None
+        self._slots: anyio.Semaphore | None = None
+        self._direct_calls = 0
+        self._direct = Dispatch(
+            self._tools,
+            known=self._tools,
+            root=self._root,
+            max_result_bytes=self._limits.max_tool_result_bytes,
+        )
+
+    # --- life -------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        if self._state != "new":
+            msg = "a Session is opened once; make another"
+            raise SessionClosedError(msg)
+        self._state = "open"
+        self._slots = anyio.Semaphore(self._max_concurrent_runs, fast_acquire=True)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """End every run with status ``cancelled``, and wait until no process is left."""
+        if self._state == "closed":
+            return
+        self._state = "closed"
+        with anyio.CancelScope(shield=True):
+            failure = Failure(code="cancelled", message="the session was closed during the run")
+            for run in list(self._active):
+                run.stop("cancelled", failure)
+            await self._pool.close()
+            if self._programs:
+                self._idle = anyio.Event()
+                await self._idle.wait()
+
+    async def warm_up(self) -> tuple[Layer, ...]:
+        """Start the workers now rather than with the first program; give the jail's layers.
+
+        Raises:
+            SetupError: If a required layer is missing or no worker can be started.
+        """
+        self._check_open()
+        return (await self._pool.hello()).layers
+
+    # --- tools ------------------------------------------------------------------------------
+
+    @property
+    def root(self) -> Path:
+        """The folder the tools are confined to, resolved."""
+        return self._root
+
+    @property
+    def limits(self) -> Limits:
+        """Default limits of a run, and their ceiling."""
+        return self._limits
+
+    def tool_names(self) -> list[str]:
+        """Names of the tools, in the order they were given."""
+        return list(self._tools)
+
+    def tool_definitions(self, names: Iterable[str] | None = None) -> list[dict[str, Any]]:
+        """What a model is given of each tool: ``{"name", "description", "parameters"}``.
+
+        Raises:
+            UsageError: If one of `names` is no tool of the session.
+        """
+        return [tool.definition for tool in self.select_tools(names).values()]
+
+    def select_tools(self, names: Iterable[str] | None) -> dict[str, Tool]:
+        """The tools of an allow-list; None: all that have no side effect.
+
+        Raises:
+            UsageError: If a name is unknown; the message has the nearest ones.
+        """
+        if names is None:
+            return {n: tool for n, tool in self._tools.items() if not tool.side_effect}
+        if isinstance(names, str):
+            msg = f"allowed_tools is a list of names, not the string {names!r}"
+            raise UsageError(msg)
+        chosen = list(names)
+        for name in chosen:
+            if name not in self._tools:
+                known = ", ".join(self._tools) or "none"
+                near = nearest(str(name), self._tools)
+                msg = f"allowed_tools: there is no tool {name!r}{near}; tools: {known}"
+                raise UsageError(msg)
+        return {name: self._tools[name] for name in dict.fromkeys(chosen)}
+
+    async def tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
+        """Call a tool. Its failure is in the result, not an exception.
+
+        Raises:
+            UsageError: If there is no tool of that name.
+        """
+        self._check_open()
+        self.select_tools([name])
+        self._direct_calls += 1
+        call = ToolCall(name=name, arguments=dict(arguments or {}), seq=self._direct_calls)
+        return await self._direct.run(OpenCall(call))
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        tools: dict[str, Tool] = self.__dict__.get("_tools", {})
+        if name not in tools:
+            near = nearest(name, [*tools, "program", "tool"])
+            msg = f"Session has no method and no tool {name!r}{near}"
+            raise AttributeError(msg)
+        parameters = tools[name].parameter_names
+
+        async def call(*args: Any, **arguments: Any) -> Any:
+            if len(args) > len(parameters):
+                msg = f"{name} takes at most {len(parameters)} arguments: {', '.join(parameters)}"
+                raise TypeError(msg)
+            for parameter, value in zip(parameters, args, strict=False):
+                if parameter in arguments:
+                    msg = f"{name} got two values for argument {parameter!r}"
+                    raise TypeError(msg)
+                arguments[parameter] = value
+            return (await self.tool(name, arguments)).unwrap()
+
+        return call
+
+    # --- programs ---------------------------------------------------------------------------
+
+    async def program(
+        self,
+        *,
+        source: str | None = None,
+        path: str | Path | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        allowed_tools: Iterable[str] | None = None,
+        limits: Limits | None = None,
+        filename: str | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+    ) -> RunResult:
+        """Run a script, ``async def run(ctx, inputs)`` or ``def run(ctx, inputs)``.
+
+        Args:
+            source: The script. Give this or `path`.
+            path: File of the script, inside the session's root.
+            inputs: JSON-able data for the script.
+            allowed_tools: Names of the tools it may call. None: all without a side effect.
+            limits: Its limits; none may be above the session's, higher ones are clamped.
+            filename: What tracebacks call the script. Default: its file's name, ``script.py``.
+            on_event: Called as things happen; must return at once and not raise.
+
+        Returns:
+            The outcome, whatever it is: what goes wrong in the script is a status, not an
+            exception.
+
+        Raises:
+            UsageError: If the call itself is wrong, before anything runs.
+            SetupError: If no jailed worker can be had on this machine.
+            SessionClosedError: If the session is not open.
+        """
+        self._check_open()
+        if (source is None) == (path is None):
+            msg = "program() takes either source= or path="
+            raise UsageError(msg)
+        if path is not None:
+            source, filename = _read_script(self._root, Path(path), filename)
+        if not isinstance(source, str):
+            msg = f"source is a string, not {type(source).__name__}"
+            raise UsageError(msg)
+        tools = self.select_tools(allowed_tools)
+        effective = (limits or self._limits).clamp(self._limits)
+        program = Program(
+            run_id=uuid.uuid4().hex,
+            source=source,
+            filename=_filename(filename),
+            inputs_json=_inputs(inputs, effective),
+            tools=tools,
+            limits=effective,
+        )
+        refused = _refuse_source(program)
+        if refused is not None:
+            return refused
+        return await self._execute(program, on_event)
+
+    async def _execute(
+        self, program: Program, on_event: Callable[[RunEvent], None] | None
+    ) -> RunResult:
+        assert self._slots is not None  # noqa: S101  # set when the session was opened
+        asked = time.perf_counter()
+        self._programs += 1
+        try:
+            async with self._slots:
+                self._check_open()
+                worker = await self._pool.acquire(program.limits.max_memory_bytes)
+                budget = Budget(program.limits.max_tool_calls)
+                dispatch = Dispatch(
+                    program.tools,
+                    known=self._tools,
+                    root=self._root,
+                    max_result_bytes=program.limits.max_tool_result_bytes,
+                    budget=budget,
+                )
+                run = Run(
+                    program,
+                    dispatch,
+                    cache=self._cache,
+                    artifacts=self._artifacts,
+                    reactor=self._pool.reactor,
+                    on_event=on_event,
+                    queued_ms=(time.perf_counter() - asked) * 1000,
+                )
+                self._active.add(run)
+                try:
+                    return await run.execute(worker)
+                finally:
+                    self._active.discard(run)
+        finally:
+            self._programs -= 1
+            if not self._programs and self._idle is not None:
+                self._idle.set()
+
+    def _check_open(self) -> None:
+        if self._state != "open":
+            word = "is closed" if self._state == "closed" else "is not open: use `async with`"
+            msg = f"the session {word}"
+            raise SessionClosedError(msg)
+
+
+def _folder(root: str | Path) -> Path:
+    path = Path(root)
+    try:
+        resolved = path.resolve(strict=True)
+    except OSError as error:
+        msg = f"root {str(root)!r}: {error.strerror or error}"
+        raise UsageError(msg) from None
+    if not resolved.is_dir():
+        msg = f"root {str(root)!r} is not a folder"
+        raise UsageError(msg)
+    return resolved
+
+
+def _in_range(name: str, value: int, most: int) -> None:
+    if type(value) is not int or not 1 <= value <= most:
+        msg = f"{name} must be an integer from 1 to {most}, not {value!r}"
+        raise UsageError(msg)
+
+
+def _filename(name: str | None) -> str:
+    if name is None:
+        return "script.py"
+    if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= 200:
+        msg = f"filename must be 1 to 200 printable characters, not {name!r:.80}"
+        raise UsageError(msg)
+    return name
+
+
+def _inputs(inputs: Mapping[str, Any] | None, limits: Limits) -> bytes:
+    if inputs is None:
+        return b"{}"
+    if not isinstance(inputs, Mapping):
+        msg = f"inputs is a dict of JSON-able values, not {type(inputs).__name__}"
+        raise UsageError(msg)
+    try:
+        data = _json.dumps(dict(inputs), what="inputs")
+    except _json.JsonError as error:
+        raise UsageError(str(error)) from None
+    if len(data) > limits.max_inputs_bytes:
+        msg = f"inputs has {len(data):,} bytes of JSON, over {limits.max_inputs_bytes:,}"
+        raise UsageError(msg)
+    return data
+
+
+def _read_script(root: Path, path: Path, filename: str | None) -> tuple[str, str]:
+    try:
+        resolved = (root / path).resolve(strict=True)
+        if not resolved.is_relative_to(root):
+            msg = f"script {str(path)!r} is outside the session's root {str(root)!r}"
+            raise UsageError(msg)
+        if not resolved.is_file():
+            msg = f"script {str(path)!r} is not a file"
+            raise UsageError(msg)
+        data = resolved.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        msg = f"script {str(path)!r} cannot be read: {reason}"
+        raise UsageError(msg) from None
+    try:
+        return data.decode("utf-8"), filename or resolved.name
+    except UnicodeDecodeError as error:
+        msg = f"script {str(path)!r} is not UTF-8 text: byte {error.start} is {data[error.start]}"
+        raise UsageError(msg) from None
+
+
+def _refuse_source(program: Program) -> RunResult | None:
+    """What can be refused without a worker: size, and text that is no text."""
+    source, limits = program.source, program.limits
+    try:
+        size = len(source.encode())
+    except UnicodeEncodeError as error:
+        return _rejected(program, "source_text", f"character {error.start} is a lone surrogate")
+    if size > limits.max_source_bytes:
+        message = f"the script has {size:,} bytes, over the limit of {limits.max_source_bytes:,}"
+        return _rejected(program, "source_size", message, "pass data as inputs, not as literals")
+    return None
+
+
+def _rejected(program: Program, code: str, message: str, hint: str = "") -> RunResult:
+    finding = Finding(code=code, message=message, line=0, column=0, hint=hint, excerpt="")
+    failure = Failure(code=code, message=message, hint=hint, findings=(finding,))
+    return RunResult(
+        run_id=program.run_id, status="rejected", error=failure, limits=program.limits
+    )

@@ -1,0 +1,227 @@
+"""The host's handle of the zygote process: start it, ask for forks, learn of ends."""
+
+from __future__ import annotations
+
+import array
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import orjson
+
+from ._process import Exit
+from ._reactor import Reactor, Stop
+from .errors import SetupError
+
+__all__ = ["ISOLATION_LEVELS", "Hello", "Layer", "Zygote"]
+
+ISOLATION_LEVELS = ("jail", "process")
+"""``jail``: seccomp, Landlock, rlimits and no-new-privileges are required; namespaces are used
+where the kernel allows them. ``process``: a separate process with rlimits, an empty environment and
+no descriptors, and nothing against system calls: for systems without the rest, and never chosen
+unless it is asked for by name."""
+
+_START_SECONDS = 20.0
+_MESSAGE_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer of the jail, as the zygote probed it."""
+
+    name: str
+    on: bool
+    required: bool
+    how: str
+    """How it was verified."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What a zygote says when it is ready."""
+
+    layers: tuple[Layer, ...]
+    policy: str
+    """Version of the language policy: part of the key of compiled scripts."""
+
+
+class Zygote:
+    """A running zygote. `start` before anything else; `close` whatever happens."""
+
+    def __init__(self, isolation: str, reactor: Reactor) -> None:
+        self._isolation = isolation
+        self._reactor = reactor
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._stop: Stop | None = None
+        self._answered = anyio.Event()
+        self._hello: Hello | None = None
+        self._fault = ""
+        self.on_forked: Callable[[int, int], None] = lambda _number, pidfd: os.close(pidfd)
+        self.on_exited: Callable[[int, Exit], None] = lambda _number, _exit: None
+        self.on_gone: Callable[[], None] = lambda: None
+
+    @property
+    def alive(self) -> bool:
+        """True while it can be asked for forks."""
+        return self._control is not None and self._hello is not None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the process the host spawned."""
+        assert self._process is not None  # noqa: S101  # asked for only after `start`
+        return self._process.pid
+
+    def spawn(self) -> None:
+        """Start the process. It prepares itself while the caller goes on."""
+        if sys.platform != "linux":
+            msg = (
+                f"ptc runs scripts on Linux only, and this is {sys.platform}; "
+                "direct tool calls work everywhere"
+            )
+            raise SetupError(msg)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            entry = Path(__file__).parent / "worker" / "__main__.py"
+            self._process = subprocess.Popen(  # noqa: S603  # our own interpreter and our own file
+                # -I would be these and -E, but -E drops PYTHONHASHSEED; the environment is empty
+                # but for that, so nothing else can come in by it.
+                [sys.executable, "-P", "-s", "-S", str(entry)]
+                + [str(theirs.fileno()), self._isolation, *_import_folders()],
+                env={"PYTHONHASHSEED": "0"},
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                cwd="/",
+                # Ctrl-C in the terminal is for the host, which ends its runs in order.
+                start_new_session=True,
+            )
+        ours.setblocking(False)
+        self._control = ours
+        self._stop = self._reactor.on_readable(ours, self._readable)
+
+    async def hello(self) -> Hello:
+        """Wait until the zygote is ready.
+
+        Raises:
+            SetupError: If it cannot be: a missing layer, or a failure of its own.
+        """
+        with anyio.move_on_after(_START_SECONDS):
+            await self._answered.wait()
+        if self._hello is None:
+            fault = self._fault or f"the worker process did not start in {_START_SECONDS:.0f} s"
+            raise SetupError(fault)
+        return self._hello
+
+    def fork(self, number: int, memory_bytes: int, cpu_seconds: int) -> socket.socket:
+        """Ask for a worker; its socket is returned at once, its pidfd follows to `on_forked`.
+
+        Raises:
+            SetupError: If the zygote has gone.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            request = {"fork": number, "memory": memory_bytes, "cpu": cpu_seconds}
+            rights = array.array("i", [theirs.fileno()])
+            try:
+                if self._control is None:
+                    raise BrokenPipeError
+                self._control.sendmsg(
+                    [orjson.dumps(request)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
+                )
+            except OSError as error:
+                ours.close()
+                msg = f"the zygote process is gone: {error}"
+                raise SetupError(msg) from None
+        ours.setblocking(False)
+        return ours
+
+    def close(self) -> None:
+        """End the zygote and, through it, every worker. Returns when it has been reaped."""
+        self._hang_up()
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            if process.stderr is not None:
+                process.stderr.close()
+
+    def _hang_up(self) -> None:
+        if self._stop is not None:
+            self._stop()
+            self._stop = None
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+    def _readable(self) -> None:
+        # recvmsg is right here: the zygote runs no script, and pidfds come this way.
+        for _ in range(64):
+            assert self._control is not None  # noqa: S101  # watched only while open
+            size = array.array("i").itemsize
+            try:
+                data, ancillary, _, _ = self._control.recvmsg(
+                    _MESSAGE_BYTES, socket.CMSG_SPACE(size)
+                )
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                data, ancillary = b"", []
+            if not data:
+                self._gone()
+                return
+            fds = array.array("i")
+            for level, kind, payload in ancillary:
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                    fds.frombytes(payload[: len(payload) - len(payload) % size])
+            self._message(orjson.loads(data), list(fds))
+
+    def _message(self, message: dict[str, Any], fds: list[int]) -> None:
+        if "forked" in message:
+            self.on_forked(message["forked"], fds[0])
+        elif "exited" in message:
+            self.on_exited(message["exited"], Exit(message["signal"], message["status"]))
+        elif "hello" in message:
+            hello = message["hello"]
+            self._hello = Hello(tuple(Layer(**row) for row in hello["layers"]), hello["policy"])
+            self._answered.set()
+        else:
+            self._fault = str(message.get("error"))
+            self._answered.set()
+
+    def _gone(self) -> None:
+        self._hang_up()
+        if not self._answered.is_set():
+            self._fault = f"the worker process ended while it started: {self._last_words()}"
+            self._answered.set()
+        self.on_gone()
+
+    def _last_words(self) -> str:
+        if self._process is None or self._process.stderr is None:
+            return "no reason given"
+        os.set_blocking(self._process.stderr.fileno(), False)
+        words = (self._process.stderr.read() or b"").decode(errors="replace").strip()
+        return words[-2_000:] or "no reason given"
+
+
+def _import_folders() -> list[str]:
+    """Folders that hold the packages a zygote imports; it starts without `site`."""
+    folders = [str(Path(__file__).parent.parent)]
+    for name in ("RestrictedPython", "orjson"):
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            msg = f"package {name} is missing; install ptc with its dependencies"
+            raise SetupError(msg)
+        folder = str(Path(spec.origin).parent.parent)
+        if folder not in folders:
+            folders.append(folder)
+    return folders

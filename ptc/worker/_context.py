@@ -1,0 +1,262 @@
+"""`ctx`: what a script has of the world.
+
+Each tool is a method. In `async def run` a call is a promise: it starts when made and is awaited
+for its value. In plain `def run` it blocks and gives the value. Nothing here holds a secret: the
+host decides, this only asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from .._protocol import Kind
+from ..errors import ToolError
+from . import _values
+from ._clock import Clock
+from ._wire import Wire
+
+__all__ = ["Calls", "Context", "PendingCall"]
+
+
+class PendingCall(asyncio.Future[Any]):
+    """A tool call on its way. Awaiting it gives the value; any other use says so."""
+
+    def __init__(self, name: str, line: int | None, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self.tool = name
+        self.line = line
+        self.observed = False
+        self.withdraw: Callable[[], None] | None = None
+
+    def __await__(self) -> Any:
+        self.observed = True
+        return super().__await__()
+
+    def add_done_callback(self, *args: Any, **options: Any) -> None:
+        """As asyncio's. Whoever waits by callback has the value too."""
+        self.observed = True
+        super().add_done_callback(*args, **options)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """As asyncio's, and the host is told to stop the tool."""
+        cancelled = super().cancel(msg)
+        if cancelled and self.withdraw is not None:
+            self.withdraw()
+        return cancelled
+
+    def __repr__(self) -> str:
+        return f"<call of {self.tool}, not awaited>"
+
+    def _missing_await(self, *_: object) -> NoReturn:
+        msg = f"ctx.{self.tool}(...) was not awaited; write `await ctx.{self.tool}(...)`"
+        raise TypeError(msg)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        self._missing_await()
+
+    __getitem__ = __iter__ = __len__ = __bool__ = __contains__ = __str__ = _missing_await  # type: ignore[assignment]  # every use as a value is the same mistake
+    __format__ = __add__ = __radd__ = __lt__ = __gt__ = __le__ = __ge__ = _missing_await  # type: ignore[assignment]  # as above
+
+
+class Calls:
+    """The calls of one run: numbers them, sends them, gives results to whom they belong."""
+
+    def __init__(self, wire: Wire, clock: Clock, filename: str) -> None:
+        self._wire = wire
+        self._clock = clock
+        self._filename = filename
+        self._last = 0
+        self._pending: dict[int, PendingCall] = {}
+        self._made: list[PendingCall] = []
+
+    @property
+    def pending(self) -> bool:
+        """True while the host owes a result."""
+        return bool(self._pending)
+
+    def pending_calls(self) -> list[PendingCall]:
+        """The calls whose results the host still owes, oldest first."""
+        return list(self._pending.values())
+
+    def unobserved(self) -> list[PendingCall]:
+        """Calls that nobody has awaited."""
+        return [call for call in self._made if not call.observed]
+
+    def make(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Call a tool: a `PendingCall` where a loop runs, the value where none does."""
+        body = _values.dumps(dict(arguments), name)
+        self._last += 1
+        number = self._last
+        line = self._line()
+        text = b"null" if line is None else b"%d" % line
+        frame = b"[%d,%s,%s,%s]" % (number, _values.dumps(name, "name"), body, text)
+        loop = asyncio._get_running_loop()
+        if loop is None:
+            self._wire.send(Kind.CALL, frame)
+            return self._wait(number)
+        call = PendingCall(name, line, loop)
+        call.withdraw = lambda: self._withdraw(number)
+        self._pending[number] = call
+        self._made.append(call)
+        self._wire.queue(Kind.CALL, frame)
+        return call
+
+    def deliver(self) -> None:
+        """Read one frame and act on it."""
+        kind, body = self._wire.receive()
+        row = _values.loads(body)
+        if kind is Kind.TICK:
+            self._advance(row[0])
+            return
+        number, elapsed, ok, as_records, value = row
+        self._advance(elapsed)
+        call = self._pending.pop(number, None)
+        if call is None or call.done():
+            return
+        if ok:
+            call.set_result(_values.records(value) if as_records else value)
+        else:
+            call.set_exception(_tool_error(value))
+
+    def sleep(self, seconds: float) -> None:
+        """Blocking sleep of a plain `def run`: the host tells when the time has come."""
+        until = self._clock.elapsed + max(0.0, seconds)
+        self._wire.send(Kind.TIMER, b"[%r]" % until)
+        while self._clock.elapsed < until:
+            self.deliver()
+
+    def _wait(self, number: int) -> Any:
+        while True:
+            kind, body = self._wire.receive()
+            row = _values.loads(body)
+            if kind is Kind.TICK:
+                self._advance(row[0])
+                continue
+            answered, elapsed, ok, as_records, value = row
+            self._advance(elapsed)
+            if answered != number:
+                continue
+            if not ok:
+                raise _tool_error(value)
+            return _values.records(value) if as_records else value
+
+    def _withdraw(self, number: int) -> None:
+        if self._pending.pop(number, None) is not None:
+            self._wire.queue(Kind.CANCEL, b"[%d]" % number)
+
+    def _advance(self, elapsed: float) -> None:
+        if elapsed > self._clock.elapsed:
+            self._clock.elapsed = elapsed
+
+    def _line(self) -> int | None:
+        frame = sys._getframe(2)
+        while frame is not None and frame.f_code.co_filename != self._filename:
+            frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
+        return frame.f_lineno if frame is not None else None
+
+
+def _tool_error(row: Mapping[str, Any]) -> ToolError:
+    return ToolError(
+        row["message"],
+        code=row["code"],
+        tool=row["tool"],
+        retryable=row["retryable"],
+        details=row["details"],
+    )
+
+
+class _ToolMethod:
+    """``ctx.name``: takes positional and keyword arguments, or one dict of them."""
+
+    __slots__ = ("_calls", "_name", "_parameters")
+
+    def __init__(self, calls: Calls, name: str, parameters: Sequence[str]) -> None:
+        self._calls = calls
+        self._name = name
+        self._parameters = tuple(parameters)
+
+    def __call__(self, *args: Any, **arguments: Any) -> Any:
+        if args:
+            arguments = self._named(args, arguments)
+        return self._calls.make(self._name, arguments)
+
+    def _named(self, args: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
+        names = self._parameters
+        only = args[0] if len(args) == 1 and not given else None
+        # Models often pass one dict of arguments: taken as such if it can be nothing else.
+        if type(only) is dict and only and set(only) <= set(names):
+            return dict(only)
+        if len(args) > len(names):
+            msg = f"{self._name} takes at most {len(names)} arguments: {', '.join(names)}"
+            raise TypeError(msg)
+        for name, value in zip(names, args, strict=False):
+            if name in given:
+                msg = f"{self._name} got two values for argument {name!r}"
+                raise TypeError(msg)
+            given[name] = value
+        return given
+
+    def __repr__(self) -> str:
+        return f"<tool {self._name}({', '.join(self._parameters)})>"
+
+
+class Context:
+    """The script's `ctx`. Tools are its methods; nothing can be set on it."""
+
+    __slots__ = ("_calls", "_methods", "_wire")
+
+    def __init__(self, wire: Wire, calls: Calls, tools: Mapping[str, Sequence[str]]) -> None:
+        set_slot = object.__setattr__
+        set_slot(self, "_wire", wire)
+        set_slot(self, "_calls", calls)
+        set_slot(self, "_methods", {n: _ToolMethod(calls, n, p) for n, p in tools.items()})
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        msg = "ctx cannot be changed"
+        raise AttributeError(msg)
+
+    def __getattr__(self, name: str) -> Any:
+        methods: dict[str, _ToolMethod] = object.__getattribute__(self, "_methods")
+        method = methods.get(name)
+        if method is None:
+            close = difflib.get_close_matches(name, list(methods), n=3, cutoff=0.5)
+            near = f"; did you mean {' or '.join(close)}?" if close else ""
+            msg = f"no tool {name!r} is allowed in this run{near} Allowed: {', '.join(methods)}"
+            raise AttributeError(msg)
+        return method
+
+    @property
+    def tools(self) -> Context:
+        """The same tools: ``ctx.tools.name(...)``."""
+        return self
+
+    def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> Any:
+        """Call a tool by name, with its arguments in one dict."""
+        if not isinstance(name, str):
+            msg = f"ctx.call takes a tool's name, not {type(name).__name__}"
+            raise TypeError(msg)
+        if arguments is not None and not isinstance(arguments, Mapping):
+            msg = f"ctx.call({name!r}, ...) takes a dict of arguments"
+            raise TypeError(msg)
+        return self._calls.make(str.__str__(name), arguments or {})
+
+    def emit(self, value: Any) -> None:
+        """Put a partial value into the result of the run; it is kept however the run ends."""
+        self._wire.send(Kind.EMIT, _values.dumps(value, "emit"))
+
+    def log(self, *parts: Any) -> None:
+        """Write a line to the run's output."""
+        text = " ".join(str(part) for part in parts) + "\n"
+        self._wire.send(Kind.PRINT, _values.dumps([text], "log"))
+
+    def __repr__(self) -> str:
+        return f"<ctx: {', '.join(self._methods)}>"
+
+    def __dir__(self) -> list[str]:
+        return [*self._methods, "call", "emit", "log", "tools"]

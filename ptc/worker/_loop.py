@@ -1,0 +1,70 @@
+"""The event loop of a script: the real asyncio, whose selector is the wire and whose clock is
+logical.
+
+Rule 1: one frame from the host is handled to quiescence before the next is read, so the order in
+    which a script's tasks run depends on the messages alone.
+    tests/worker/test_runtime.py::test_results_are_handled_one_at_a_time_in_the_order_they_arrive
+Rule 2: time moves only when a frame says so.
+    tests/worker/test_runtime.py::test_time_stands_still_while_a_script_computes
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from .._protocol import Kind
+from ._clock import Clock
+from ._wire import Wire
+
+__all__ = ["ScriptLoop"]
+
+
+class ScriptLoop(asyncio.BaseEventLoop):
+    """A loop without descriptors, threads or signals: it waits for frames and nothing else."""
+
+    def __init__(self, wire: Wire, clock: Clock, deliver: Callable[[], None]) -> None:
+        """Make the loop.
+
+        Args:
+            wire: Where frames come from.
+            clock: The run's logical clock.
+            deliver: Reads one frame and hands it to whom it concerns; called when idle.
+        """
+        super().__init__()
+        self._wire = wire
+        self._clock = clock
+        self._deliver = deliver
+        self._timer_asked = -1.0
+        self._owed: Callable[[], bool] = lambda: True
+        # BaseEventLoop._run_once asks its selector for events.
+        self._selector = self
+
+    def watch_debts(self, owed: Callable[[], bool]) -> None:
+        """Tell how to know whether the host still owes this script a frame."""
+        self._owed = owed
+
+    def time(self) -> float:
+        """Logical seconds since the run began."""
+        return self._clock.elapsed
+
+    def select(self, timeout: float | None) -> list[Any]:
+        """Called by `_run_once`: wait for one frame, unless there is work to do already."""
+        if timeout is not None:
+            if timeout <= 0:
+                return []
+            deadline = self._clock.elapsed + timeout
+            if deadline != self._timer_asked:
+                self._timer_asked = deadline
+                self._wire.queue(Kind.TIMER, b"[%r]" % deadline)
+        elif not self._owed():
+            self._wire.queue(Kind.STALLED, b"[]")
+        self._deliver()
+        return []
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        """There are none: `select` has already delivered the frame."""
+
+    def _write_to_self(self) -> None:
+        """Nothing to wake: no other thread can call in."""

@@ -1,0 +1,320 @@
+"""One run of one script: compile, execute, drive to the end, report.
+
+`Runtime` is built once in the zygote and inherited by every worker. It keeps nothing between runs:
+a worker serves one and dies. The first run of a worker is a dummy on the real path (`warm`), which
+takes the copy-on-write faults before a user waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import io
+import marshal  # noqa: TID251  # reads code that a worker made of the same source; see `Runtime._program`
+import random
+import socket
+import types
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from .._compiler import ScriptRejected, compile_script, demangle
+from .._protocol import Kind, encode
+from ..errors import ToolError
+from . import _values
+from ._clock import Clock
+from ._context import Calls, Context
+from ._guards import script_builtins, script_globals
+from ._loop import ScriptLoop
+from ._modules import build_modules
+from ._wire import Wire
+
+__all__ = ["Runtime"]
+
+_MESSAGE_CHARS = 8_192
+_FRAMES = 24
+_BALLAST_BYTES = 1 << 20
+"""Held during a run and let go when memory has run out, so that the report can still be made."""
+
+
+class Runtime:
+    """All that a script's run needs and that no run changes."""
+
+    def __init__(self) -> None:
+        self._clock = Clock()
+        self._random = random.Random(0)
+        self._modules = build_modules(self._clock, self._random)
+        self._wire: Wire | None = None
+        self._builtins = script_builtins(
+            print_function=self._print, extra={"ToolError": ToolError}
+        )
+
+    def warm(self) -> None:
+        """Run dummy scripts on the real path, over a socket pair of our own."""
+        start = b'{"inputs":{},"tools":{"t":["x"]},"epoch":0,"seed":0,"filename":"warm.py"}'
+        for source in (_WARM_ASYNC, _WARM_SYNC):
+            near, far = socket.socketpair()
+            with far:
+                for kind, body in (
+                    (Kind.START, start),
+                    (Kind.SOURCE, source),
+                    (Kind.RESULT, b'[1,0.5,true,true,[{"a":1}]]'),
+                ):
+                    far.sendall(encode(kind, body))
+                self.serve(Wire(near.detach()))
+
+    def serve(self, wire: Wire) -> None:
+        """Serve one run on `wire`: read START and the program, answer DONE, FAILED or REJECTED."""
+        self._wire = wire
+        self._clock.elapsed = 0.0
+        run = _Run(self, wire, self._clock)
+        run.execute()
+
+    def reset(self, epoch: float, seed: int, calls: Calls) -> None:
+        """Set the logical clock and the random numbers for a run."""
+        self._clock.epoch = epoch
+        self._clock.elapsed = 0.0
+        self._clock.sleep = calls.sleep
+        self._random.seed(seed)
+
+    def namespace(self) -> dict[str, Any]:
+        """Fresh globals for a script."""
+        return script_globals(dict(self._builtins), self._modules)
+
+    def _print(
+        self,
+        *values: object,
+        sep: str | None = " ",
+        end: str | None = "\n",
+        file: object = None,
+        flush: bool = False,
+    ) -> None:
+        """`print` of scripts: a message to the host, or text for a `StringIO`."""
+        buffer = io.StringIO()
+        print(*values, sep=sep, end=end, file=buffer)  # noqa: T201  # into our own buffer
+        text = buffer.getvalue()
+        if file is not None:
+            file.write(text)  # type: ignore[attr-defined]  # as print: whatever has a write()
+            return
+        assert self._wire is not None  # noqa: S101  # a script runs only inside `serve`
+        for start in range(0, len(text), _PRINT_CHARS):
+            body = _values.dumps([text[start : start + _PRINT_CHARS]], "print")
+            self._wire.send(Kind.PRINT, body)
+
+
+_PRINT_CHARS = 131_072
+_WARM_ASYNC = b"""
+import asyncio, json
+async def run(ctx, inputs):
+    a = ctx.t(x=1)
+    (b,) = await asyncio.gather(a)
+    print(len(b))
+    return {"n": [r.a for r in b], "i": inputs}
+"""
+_WARM_SYNC = b"""
+def run(ctx, inputs):
+    return {"n": [r["a"] for r in ctx.t(1)]}
+"""
+
+
+class _Run:
+    """One script from START to its last frame."""
+
+    def __init__(self, runtime: Runtime, wire: Wire, clock: Clock) -> None:
+        self._runtime = runtime
+        self._wire = wire
+        self._clock = clock
+        self._filename = ""
+        self._tools: Mapping[str, Any] = {}
+
+    def execute(self) -> None:
+        """Serve the run. Whatever happens, one closing frame is sent."""
+        ballast = [bytes(_BALLAST_BYTES)]
+        try:
+            _, body = self._wire.receive()
+            start = _values.loads(body)
+            self._filename, self._tools = start["filename"], start["tools"]
+            code = self._program()
+            if code is None:
+                return
+            calls = Calls(self._wire, self._clock, self._filename)
+            self._runtime.reset(start["epoch"], start["seed"], calls)
+            context = Context(self._wire, calls, self._tools)
+            value = self._call(code, calls, context, start["inputs"])
+            answer = _values.dumps(value, "result")
+            self._wire.send(Kind.DONE, answer)
+        except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
+            ballast.clear()
+            self._fail(error)
+
+    def _program(self) -> types.CodeType | None:
+        """Code of the script; None if it was refused and that has been said.
+
+        Compiled code comes back from the host only for the very source it was made of, and was
+        sent there before the first line of that source ran, so a run cannot change what another
+        script executes.
+        """
+        kind, body = self._wire.receive()
+        if kind is Kind.CODE:
+            code: types.CodeType = marshal.loads(body)  # noqa: S302  # see above
+            return code
+        try:
+            compiled = compile_script(body.decode(), self._filename)
+        except ScriptRejected as rejected:
+            rows = [
+                {
+                    "code": f.code,
+                    "message": f.message[:_MESSAGE_CHARS],
+                    "line": max(0, f.line),
+                    "column": max(0, f.column),
+                    "end_line": max(0, f.end_line),
+                    "end_column": max(0, f.end_column),
+                    "hint": f.hint[:_MESSAGE_CHARS],
+                }
+                for f in rejected.findings[:100]
+            ]
+            self._wire.send(Kind.REJECTED, _values.dumps(rows, "findings"))
+            return None
+        self._wire.send(Kind.COMPILED, marshal.dumps(compiled.code))
+        return compiled.code
+
+    def _call(
+        self, code: types.CodeType, calls: Calls, context: Context, inputs: dict[str, Any]
+    ) -> Any:
+        namespace = self._runtime.namespace()
+        exec(code, namespace)  # noqa: S102  # the policy's own code object: this is the job
+        function = namespace["run"]
+        given = (context, inputs)
+        if inspect.isfunction(function):
+            given = given[: _positional(function)]  # type: ignore[assignment]  # 0 to 2 of them
+        value = function(*given)
+        if isinstance(value, Coroutine):
+            loop = ScriptLoop(self._wire, self._clock, calls.deliver)
+            loop.watch_debts(lambda: calls.pending)
+            loop.set_exception_handler(self._unhandled)
+            value = loop.run_until_complete(self._main(value, calls))
+        return value
+
+    async def _main(self, coroutine: Coroutine[Any, Any, Any], calls: Calls) -> Any:
+        try:
+            return await coroutine
+        finally:
+            await self._settle(calls)
+
+    async def _settle(self, calls: Calls) -> None:
+        """Wait for calls nobody awaited, then cancel the tasks that are left, as asyncio.run."""
+        forgotten = calls.unobserved()
+        if forgotten:
+            names = ", ".join(f"ctx.{c.tool} (line {c.line})" for c in forgotten[:10])
+            text = f"{len(forgotten)} tool call(s) never awaited, executed all the same: {names}"
+            self._wire.queue(Kind.WARN, _values.dumps([text[:1000]], "warning"))
+            await asyncio.wait(forgotten)
+        me = asyncio.current_task()
+        tasks = [task for task in asyncio.all_tasks() if task is not me]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _unhandled(self, _loop: object, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        detail = f": {type(error).__name__}: {error}" if error is not None else ""
+        text = demangle(f"{context.get('message', 'unhandled error')}{detail}")[:1000]
+        self._wire.queue(Kind.WARN, _values.dumps([text], "warning"))
+
+    def _fail(self, error: BaseException) -> None:
+        leaf = _leaf(error)
+        name = demangle(type(leaf).__name__)
+        row = {
+            "type": name,
+            "message": demangle(_text_of(leaf)[:_MESSAGE_CHARS]),
+            "frames": self._frames(error) or self._frames(leaf),
+            "code": _code_of(leaf),
+            "tool": leaf.tool if isinstance(leaf, ToolError) else "",
+            "hint": self._hint(leaf),
+        }
+        try:
+            body = _values.dumps(row, "error")
+        except Exception:  # noqa: BLE001  # a message with surrogates, or no memory for it
+            gc.collect()
+            row["message"] = row["message"].encode("ascii", "replace").decode()
+            body = _values.dumps(row, "error")
+        self._wire.send(Kind.FAILED, body)
+
+    def _frames(self, error: BaseException) -> list[list[Any]]:
+        rows: list[list[Any]] = []
+        trace = error.__traceback__
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            if code.co_filename == self._filename:
+                rows.append(_position(trace, code))
+                if len(rows) > 2 * _FRAMES:
+                    del rows[_FRAMES]
+            trace = trace.tb_next
+        return rows if len(rows) <= _FRAMES else rows[: _FRAMES // 2] + rows[-_FRAMES // 2 :]
+
+    def _hint(self, error: BaseException) -> str:
+        if isinstance(error, NameError) and error.name in self._tools:
+            return f"tools are methods of ctx: ctx.{error.name}(...)"
+        if isinstance(error, ToolError) and error.code == "limit_exceeded":
+            return "catch ToolError and return what the script has, or ask for a higher limit"
+        if isinstance(error, MemoryError):
+            return "hold less data at a time, or ask for a higher limits.max_memory_bytes"
+        return ""
+
+
+def _positional(function: types.FunctionType) -> int:
+    code = function.__code__
+    return 2 if code.co_flags & inspect.CO_VARARGS else min(2, code.co_argcount)
+
+
+def _position(trace: types.TracebackType, code: types.CodeType) -> list[Any]:
+    positions = list(code.co_positions())
+    index = trace.tb_lasti // 2
+    line, end_line, column, end_column = (
+        positions[index] if 0 <= index < len(positions) else (None, None, None, None)
+    )
+    line = trace.tb_lineno or line or 0
+    name = demangle(code.co_qualname)[:200]
+    return [
+        line,
+        end_line or line,
+        0 if column is None else column + 1,
+        0 if end_column is None else end_column + 1,
+        name,
+    ]
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """The error inside a group of one, which is what a TaskGroup makes of a single failure."""
+    for _ in range(10):
+        if not isinstance(error, BaseExceptionGroup) or len(error.exceptions) != 1:
+            break
+        error = error.exceptions[0]
+    return error
+
+
+def _text_of(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):
+        inner = "; ".join(f"{type(e).__name__}: {_text_of(e)}"[:500] for e in error.exceptions[:5])
+        return f"{error.message}: {inner}"
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  # a __str__ of the script that raises
+        return "(its message cannot be shown)"
+    return text
+
+
+_CODES: tuple[tuple[type[BaseException], str], ...] = (
+    (ToolError, "tool_error"),
+    (MemoryError, "memory"),
+    (RecursionError, "recursion"),
+    (_values.ValueRefused, "not_json"),
+)
+
+
+def _code_of(error: BaseException) -> str:
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code
+    return "exception"

@@ -1,0 +1,76 @@
+"""The worker's end of the wire: one blocking socket, frames in and frames out.
+
+It trusts the host and nothing else; what the script makes it send is checked by the host.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import deque
+from typing import NoReturn
+
+from .._protocol import Decoder, Kind, encode
+
+__all__ = ["Wire"]
+
+_CHUNK = 65_536
+_BATCH_BYTES = 32_768
+"""Queued bytes that are sent without waiting for the script to go idle, so that a script which
+computes for long does not hold back the calls it has made."""
+
+
+class Wire:
+    """Frames over a connected stream socket. Frames queued are sent before anything is awaited."""
+
+    __slots__ = ("_decoder", "_inbox", "_outbox", "_outbox_bytes", "_socket")
+
+    def __init__(self, fd: int) -> None:
+        # Family and type are given so that the constructor makes no system call of its own.
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fileno=fd)
+        self._decoder = Decoder()
+        self._inbox: deque[tuple[Kind, bytes]] = deque()
+        self._outbox: list[bytes] = []
+        self._outbox_bytes = 0
+
+    def queue(self, kind: Kind, body: bytes) -> None:
+        """Send a frame with the next batch. Raises `ValueError` if it is over its limit."""
+        frame = encode(kind, body)
+        self._outbox.append(frame)
+        self._outbox_bytes += len(frame)
+        if self._outbox_bytes >= _BATCH_BYTES:
+            self.flush()
+
+    def send(self, kind: Kind, body: bytes) -> None:
+        """Send a frame now, after those queued."""
+        self.queue(kind, body)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what is queued."""
+        if self._outbox:
+            data = b"".join(self._outbox) if len(self._outbox) > 1 else self._outbox[0]
+            self._outbox.clear()
+            self._outbox_bytes = 0
+            try:
+                self._socket.sendall(data)
+            except OSError:
+                self._gone()
+
+    def receive(self) -> tuple[Kind, bytes]:
+        """The next frame; waits for it."""
+        self.flush()
+        inbox = self._inbox
+        while not inbox:
+            try:
+                data = self._socket.recv(_CHUNK)
+            except OSError:
+                self._gone()
+            if not data:
+                self._gone()
+            inbox.extend(self._decoder.feed(data))
+        return inbox.popleft()
+
+    def _gone(self) -> NoReturn:
+        # The host has closed the run: nobody is left to answer to.
+        os._exit(0)

@@ -1,0 +1,139 @@
+"""The zygote: a process that has imported everything a script may use and forks the workers.
+
+Rule 1: it never holds a secret: it is started with an empty environment and no descriptor but its
+    control socket. tests/worker/test_zygote.py::test_the_zygote_starts_with_nothing_of_the_host
+Rule 2: it is in the jail before it forks, and refuses to serve if a required layer is missing.
+    tests/worker/test_zygote.py::test_a_missing_layer_refuses_to_start
+Rule 3: a worker serves one run and exits; it shares no descriptor with another.
+    tests/worker/test_jail.py
+
+Control messages are single datagrams of JSON on a SOCK_SEQPACKET socket. From the host:
+``{"fork": id, "memory": bytes, "cpu": seconds}`` with the worker's socket attached. To the host:
+``{"hello": ...}``, ``{"forked": id}`` with a pidfd attached, ``{"exited": id, "signal": n,
+"status": n}``, ``{"error": text}``.
+"""
+
+from __future__ import annotations
+
+import array
+import gc
+import os
+import select
+import socket
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+
+from .._compiler import POLICY_VERSION
+from .._protocol import Kind
+from ._freeze import freeze_types
+from ._jail import JailError, ZygoteJail, enter_worker_jail, enter_zygote_jail, probe_layers
+from ._runtime import Runtime
+from ._wire import Wire
+
+__all__ = ["main"]
+
+_MESSAGE_BYTES = 65_536
+
+
+def main(control_fd: int, isolation: str) -> None:
+    """Prepare, enter the jail, say hello and serve until the host goes away."""
+    control = socket.socket(fileno=control_fd)
+    try:
+        runtime = Runtime()
+        runtime.warm()
+        freeze_types()
+        runtime.warm()
+        gc.collect()
+        gc.freeze()
+        jail = enter_zygote_jail(isolation, control.fileno())
+        layers = probe_layers(jail)
+        missing = [layer for layer in layers if layer.required and not layer.on]
+        if missing:
+            raise JailError("; ".join(f"{layer.name}: {layer.detail}" for layer in missing))
+    except JailError as error:
+        _say(control, {"error": str(error)})
+        os._exit(1)
+    _say(
+        control,
+        {"hello": {"layers": [asdict(layer) for layer in layers], "policy": POLICY_VERSION}},
+    )
+    _Server(control, runtime, jail).serve()
+
+
+def _say(control: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    control.sendmsg([orjson.dumps(message)], rights)
+
+
+class _Server:
+    """Forks on request and reports every end."""
+
+    def __init__(self, control: socket.socket, runtime: Runtime, jail: ZygoteJail) -> None:
+        self._control = control
+        self._runtime = runtime
+        self._jail = jail
+        self._workers: dict[int, tuple[int, int]] = {}
+        self._poll = select.poll()
+
+    def serve(self) -> None:
+        """Serve until the control socket closes, then exit; the workers die with us."""
+        self._poll.register(self._control, select.POLLIN)
+        while True:
+            for fd, _ in self._poll.poll():
+                if fd == self._control.fileno():
+                    self._request()
+                else:
+                    self._reap(fd)
+
+    def _request(self) -> None:
+        size = array.array("i").itemsize
+        data, ancillary, _, _ = self._control.recvmsg(_MESSAGE_BYTES, socket.CMSG_SPACE(4 * size))
+        if not data:
+            # The host has gone. PDEATHSIG and the PID namespace take the workers along.
+            os._exit(0)
+        fds = array.array("i")
+        for level, kind, payload in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                fds.frombytes(payload[: len(payload) - len(payload) % size])
+        message = orjson.loads(data)
+        (wire_fd,) = fds
+        self._fork(message, wire_fd)
+
+    def _fork(self, message: dict[str, Any], wire_fd: int) -> None:
+        number = message["fork"]
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(wire_fd)
+            _say(self._control, {"exited": number, "signal": 0, "status": -1, "why": str(error)})
+            return
+        if pid == 0:
+            self._be_worker(message, wire_fd)
+        os.close(wire_fd)
+        pidfd = os.pidfd_open(pid)
+        self._workers[pidfd] = (number, pid)
+        self._poll.register(pidfd, select.POLLIN)
+        _say(self._control, {"forked": number}, (pidfd,))
+
+    def _be_worker(self, message: dict[str, Any], wire_fd: int) -> None:
+        try:
+            self._control.detach()
+            self._runtime.warm()
+            fd = enter_worker_jail(self._jail, wire_fd, message["memory"], message["cpu"])
+            wire = Wire(fd)
+            wire.send(Kind.READY, b"[]")
+            self._runtime.serve(wire)
+        finally:
+            # No unwinding, no __del__, no atexit: nothing of the script runs any more.
+            os._exit(0)
+
+    def _reap(self, pidfd: int) -> None:
+        number, pid = self._workers.pop(pidfd)
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        _, status = os.waitpid(pid, 0)
+        signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
+        _say(self._control, {"exited": number, "signal": signal, "status": code})

@@ -80,7 +80,7 @@ class BlockingSession:
 
     def tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
         """As `Session.tool`."""
-        return self._open().call(self._session.tool, name, arguments)
+        return self._open().call(partial(self._session.tool, name, arguments))
 
     def warm_up(self) -> tuple[Layer, ...]:
         """As `Session.warm_up`."""

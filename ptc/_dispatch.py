@@ -223,6 +223,6 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
     except anyio.get_cancelled_exc_class():
         with anyio.move_on_after(THREAD_GRACE_SECONDS, shield=True):
-            while not finished.is_set():
+            while not finished.is_set():  # noqa: ASYNC110  # the thread has no loop to set an anyio.Event in
                 await anyio.sleep(0.002)
         raise

@@ -6,14 +6,15 @@ from dataclasses import dataclass, fields, replace
 
 from .errors import UsageError
 
-__all__ = ["Limits", "Usage"]
+__all__ = ["CEILING", "Limits", "Usage"]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Hard limits of one run. They have defaults and cannot be switched off.
 
-    A session holds a `Limits` as its ceiling: what a caller asks for is clamped to it.
+    A session has one `Limits` for runs that give none and another as the ceiling: what a caller
+    asks for above the ceiling is clamped to it, and the result says so.
     """
 
     timeout_ms: int = 30_000
@@ -53,6 +54,15 @@ class Limits:
         lower = {f.name: min(getattr(self, f.name), getattr(ceiling, f.name)) for f in fields(self)}
         return replace(self, **lower)
 
+    def raised(self, floor: Limits) -> Limits:
+        """These limits, none below `floor`'s."""
+        upper = {f.name: max(getattr(self, f.name), getattr(floor, f.name)) for f in fields(self)}
+        return replace(self, **upper)
+
+    def over(self, ceiling: Limits) -> list[str]:
+        """Names of the limits that are above `ceiling`'s."""
+        return [f.name for f in fields(self) if getattr(self, f.name) > getattr(ceiling, f.name)]
+
 
 _MOST = {
     "timeout_ms": 86_400_000,
@@ -67,6 +77,21 @@ _MOST = {
     "max_inputs_bytes": 67_108_864,
 }
 """Largest value of each limit: a frame on the wire holds at most 64 MiB, a day has 86,400 s."""
+
+
+CEILING = Limits(
+    timeout_ms=600_000,
+    max_tool_calls=10_000,
+    max_output_bytes=8_388_608,
+    max_memory_bytes=2_147_483_648,
+    max_stdout_bytes=16_777_216,
+    max_emit_bytes=16_777_216,
+    max_in_flight=256,
+    max_tool_result_bytes=67_108_864,
+    max_source_bytes=1_048_576,
+    max_inputs_bytes=67_108_864,
+)
+"""What a run may ask for where the session names no ceiling of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol
 
 __all__ = ["Reactor", "current_reactor"]
@@ -59,12 +60,14 @@ class _TrioReactor:
     def on_readable(self, sock: socket.socket, callback: Callable[[], None]) -> Stop:
         import trio
 
-        return self._repeat(lambda: trio.lowlevel.wait_readable(sock), callback)
+        wait = trio.lowlevel.wait_readable
+        return self._repeat(sock, partial(wait, sock), callback)
 
     def on_writable(self, sock: socket.socket, callback: Callable[[], None]) -> Stop:
         import trio
 
-        return self._repeat(lambda: trio.lowlevel.wait_writable(sock), callback)
+        wait = trio.lowlevel.wait_writable
+        return self._repeat(sock, partial(wait, sock), callback)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Stop:
         import trio
@@ -79,22 +82,30 @@ class _TrioReactor:
         trio.lowlevel.spawn_system_task(fire)
         return scope.cancel
 
-    def _repeat(self, wait: Callable[[], Awaitable[None]], callback: Callable[[], None]) -> Stop:
+    def _repeat(
+        self, sock: socket.socket, wait: Callable[[], Awaitable[None]], callback: Callable[[], None]
+    ) -> Stop:
         import trio
 
         scope = trio.CancelScope()
 
         async def watch() -> None:
             with scope:
-                while True:
+                # The callback may stop us and close the socket.
+                while not scope.cancel_called:
                     try:
                         await wait()
                     except trio.ClosedResourceError:
                         return
                     callback()
 
+        def stop() -> None:
+            scope.cancel()
+            # The caller closes the socket next: a wait that is under way must not outlive it.
+            trio.lowlevel.notify_closing(sock)
+
         trio.lowlevel.spawn_system_task(watch)
-        return scope.cancel
+        return stop
 
 
 def current_reactor() -> Reactor:

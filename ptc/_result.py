@@ -30,7 +30,7 @@ session was closed. ``crashed``: its process died. ``violation``: it reached the
 """
 
 CallStatus: TypeAlias = Literal["succeeded", "failed", "unknown", "not_started"]
-"""``unknown``: it began and its end is not known. ``not_started``: it was refused or never begun."""
+"""``unknown``: it began and its end is not known. ``not_started``: refused, or never begun."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,9 +37,9 @@ from ._tool import Tool, ToolCall, ToolResult
 __all__ = ["CodeCache", "Program", "Run"]
 
 _TAIL_CHARS = 65_536
-_REFUSED_CALLS = 100
-"""Calls beyond the budget that a script may make before it is stopped: room for a gather that is
-over the limit as a whole, none for a loop that swallows the error."""
+_REFUSED_CALLS = 1_000
+"""Calls beyond ten times the budget that a script may make before it is stopped: room for one
+gather that is over the limit as a whole, none for a loop that swallows the error."""
 _EXIT_SECONDS = 2.0
 """How long a vanished worker's exit status is waited for."""
 _MAX_CALLS_QUEUED = 100_000
@@ -55,6 +55,7 @@ class Program:
     inputs_json: bytes
     tools: Mapping[str, Tool]
     limits: Limits
+    warnings: tuple[str, ...] = ()
 
     @property
     def cache_key(self) -> tuple[str, str]:
@@ -123,7 +124,7 @@ class Run:
         self._partial: list[Any] = []
         self._stdout: deque[str] = deque()
         self._stdout_chars = self._stdout_bytes = self._emit_bytes = 0
-        self._warnings: list[str] = []
+        self._warnings: list[str] = list(program.warnings)
         self._stalled = False
         self._status: Status | None = None
         self._failure: Failure | None = None
@@ -239,7 +240,7 @@ class Run:
         )
         self._calls.append(open_call)
         most = self._limits.max_tool_calls
-        if len(self._calls) > min(most + _REFUSED_CALLS, most * 2 + 10, _MAX_CALLS_QUEUED + most):
+        if len(self._calls) > most + min(10 * most + _REFUSED_CALLS, _MAX_CALLS_QUEUED):
             message = (
                 f"the script made {len(self._calls)} tool calls with a limit of {most} and went on "
                 "calling after it was refused"
@@ -477,5 +478,3 @@ def _plain(details: dict[str, object]) -> object:
     except _json.JsonError as error:
         return {"left_out": str(error)}
     return details
-
-

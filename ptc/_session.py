@@ -14,7 +14,7 @@ import anyio
 from . import _json
 from ._artifacts import ArtifactStore
 from ._dispatch import Budget, Dispatch, OpenCall
-from ._limits import Limits
+from ._limits import CEILING, Limits
 from ._pool import Pool
 from ._result import Failure, Finding, RunEvent, RunResult
 from ._run import CodeCache, Program, Run
@@ -47,6 +47,7 @@ class Session:
         tools: Iterable[ToolSource] = (),
         toolsets: Iterable[str] = ("builtin",),
         limits: Limits | None = None,
+        ceiling: Limits | None = None,
         isolation: str = "jail",
         workers: int = 4,
         max_concurrent_runs: int = 16,
@@ -58,7 +59,9 @@ class Session:
             root: Folder the tools are confined to.
             tools: Tools, toolsets or plain functions of your own.
             toolsets: Names of installed toolsets; ``()`` for none of them.
-            limits: Default limits of a run and the ceiling of what a run may ask for.
+            limits: Limits of a run that gives none. Default: `Limits()`.
+            ceiling: What a run may ask for at most. Default: ten minutes, 10,000 calls, 2 GiB of
+                memory, and `limits` where that is more.
             isolation: ``"jail"``, or ``"process"`` for systems without seccomp and Landlock:
                 weaker, and never chosen unless you name it.
             workers: Worker processes kept ready, 1 to 64. Each costs about 1.5 MB.
@@ -72,6 +75,10 @@ class Session:
         self._root = _folder(root)
         self._tools = collect([*(installed_toolset(name) for name in toolsets), *tools])
         self._limits = limits or Limits()
+        self._ceiling = ceiling if ceiling is not None else CEILING.raised(self._limits)
+        if over := self._limits.over(self._ceiling):
+            msg = f"limits are above the ceiling: {', '.join(over)}"
+            raise UsageError(msg)
         if isolation not in ISOLATION_LEVELS:
             known = ", ".join(ISOLATION_LEVELS)
             msg = f"isolation={isolation!r} is unknown{nearest(isolation, ISOLATION_LEVELS)}"
@@ -82,7 +89,7 @@ class Session:
             isolation=isolation,
             size=workers,
             memory_bytes=self._limits.max_memory_bytes,
-            timeout_ms=self._limits.timeout_ms,
+            timeout_ms=self._ceiling.timeout_ms,
         )
         self._max_concurrent_runs = max_concurrent_runs
         self._artifacts = ArtifactStore(
@@ -152,7 +159,7 @@ class Session:
 
     @property
     def limits(self) -> Limits:
-        """Default limits of a run, and their ceiling."""
+        """Limits of a run that gives none."""
         return self._limits
 
     def tool_names(self) -> list[str]:
@@ -240,7 +247,7 @@ class Session:
             path: File of the script, inside the session's root.
             inputs: JSON-able data for the script.
             allowed_tools: Names of the tools it may call. None: all without a side effect.
-            limits: Its limits; none may be above the session's, higher ones are clamped.
+            limits: Its limits; those above the session's ceiling are clamped, with a warning.
             filename: What tracebacks call the script. Default: its file's name, ``script.py``.
             on_event: Called as things happen; must return at once and not raise.
 
@@ -263,7 +270,8 @@ class Session:
             msg = f"source is a string, not {type(source).__name__}"
             raise UsageError(msg)
         tools = self.select_tools(allowed_tools)
-        effective = (limits or self._limits).clamp(self._limits)
+        asked = limits or self._limits
+        effective = asked.clamp(self._ceiling)
         program = Program(
             run_id=uuid.uuid4().hex,
             source=source,
@@ -271,6 +279,11 @@ class Session:
             inputs_json=_inputs(inputs, effective),
             tools=tools,
             limits=effective,
+            warnings=tuple(
+                f"limits.{name}={getattr(asked, name):,} is above the session's ceiling and was "
+                f"clamped to {getattr(effective, name):,}"
+                for name in asked.over(self._ceiling)
+            ),
         )
         refused = _refuse_source(program)
         if refused is not None:
@@ -402,6 +415,4 @@ def _refuse_source(program: Program) -> RunResult | None:
 def _rejected(program: Program, code: str, message: str, hint: str = "") -> RunResult:
     finding = Finding(code=code, message=message, line=0, column=0, hint=hint, excerpt="")
     failure = Failure(code=code, message=message, hint=hint, findings=(finding,))
-    return RunResult(
-        run_id=program.run_id, status="rejected", error=failure, limits=program.limits
-    )
+    return RunResult(run_id=program.run_id, status="rejected", error=failure, limits=program.limits)

@@ -94,8 +94,10 @@ class Zygote:
             self._process = subprocess.Popen(  # noqa: S603  # our own interpreter and our own file
                 # -I would be these and -E, but -E drops PYTHONHASHSEED; the environment is empty
                 # but for that, so nothing else can come in by it.
-                [sys.executable, "-P", "-s", "-S", str(entry)]
-                + [str(theirs.fileno()), self._isolation, *_import_folders()],
+                [
+                    *(sys.executable, "-P", "-s", "-S", str(entry)),
+                    *(str(theirs.fileno()), self._isolation, *_import_folders()),
+                ],
                 env={"PYTHONHASHSEED": "0"},
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,

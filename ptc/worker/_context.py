@@ -60,8 +60,8 @@ class PendingCall(asyncio.Future[Any]):
             raise AttributeError(name)
         self._missing_await()
 
-    __getitem__ = __iter__ = __len__ = __bool__ = __contains__ = __str__ = _missing_await  # type: ignore[assignment]  # every use as a value is the same mistake
-    __format__ = __add__ = __radd__ = __lt__ = __gt__ = __le__ = __ge__ = _missing_await  # type: ignore[assignment]  # as above
+    __getitem__ = __iter__ = __len__ = __bool__ = __contains__ = __str__ = _missing_await
+    __format__ = __add__ = __radd__ = __lt__ = __gt__ = __le__ = __ge__ = _missing_await
 
 
 class Calls:

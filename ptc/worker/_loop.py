@@ -1,5 +1,4 @@
-"""The event loop of a script: the real asyncio, whose selector is the wire and whose clock is
-logical.
+"""The event loop of a script: the real asyncio on the wire, with a logical clock.
 
 Rule 1: one frame from the host is handled to quiescence before the next is read, so the order in
     which a script's tasks run depends on the messages alone.
@@ -47,7 +46,8 @@ class ScriptLoop(asyncio.BaseEventLoop):
 
     def time(self) -> float:
         """Logical seconds since the run began."""
-        return self._clock.elapsed
+        elapsed: float = self._clock.elapsed
+        return elapsed
 
     def select(self, timeout: float | None) -> list[Any]:
         """Called by `_run_once`: wait for one frame, unless there is work to do already."""

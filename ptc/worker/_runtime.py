@@ -42,12 +42,10 @@ class Runtime:
 
     def __init__(self) -> None:
         self._clock = Clock()
-        self._random = random.Random(0)
+        self._random = random.Random(0)  # noqa: S311  # a script's, seeded for every run
         self._modules = build_modules(self._clock, self._random)
         self._wire: Wire | None = None
-        self._builtins = script_builtins(
-            print_function=self._print, extra={"ToolError": ToolError}
-        )
+        self._builtins = script_builtins(print_function=self._print, extra={"ToolError": ToolError})
 
     def warm(self) -> None:
         """Run dummy scripts on the real path, over a socket pair of our own."""
@@ -79,7 +77,8 @@ class Runtime:
 
     def namespace(self) -> dict[str, Any]:
         """Fresh globals for a script."""
-        return script_globals(dict(self._builtins), self._modules)
+        namespace: dict[str, Any] = script_globals(dict(self._builtins), self._modules)
+        return namespace
 
     def _print(
         self,
@@ -91,7 +90,7 @@ class Runtime:
     ) -> None:
         """`print` of scripts: a message to the host, or text for a `StringIO`."""
         buffer = io.StringIO()
-        print(*values, sep=sep, end=end, file=buffer)  # noqa: T201  # into our own buffer
+        print(*values, sep=sep, end=end, file=buffer)
         text = buffer.getvalue()
         if file is not None:
             file.write(text)  # type: ignore[attr-defined]  # as print: whatever has a write()
@@ -154,9 +153,10 @@ class _Run:
         sent there before the first line of that source ran, so a run cannot change what another
         script executes.
         """
+        code: types.CodeType
         kind, body = self._wire.receive()
         if kind is Kind.CODE:
-            code: types.CodeType = marshal.loads(body)  # noqa: S302  # see above
+            code = marshal.loads(body)  # noqa: S302  # see above
             return code
         try:
             compiled = compile_script(body.decode(), self._filename)
@@ -175,8 +175,9 @@ class _Run:
             ]
             self._wire.send(Kind.REJECTED, _values.dumps(rows, "findings"))
             return None
-        self._wire.send(Kind.COMPILED, marshal.dumps(compiled.code))
-        return compiled.code
+        code = compiled.code
+        self._wire.send(Kind.COMPILED, marshal.dumps(code))
+        return code
 
     def _call(
         self, code: types.CodeType, calls: Calls, context: Context, inputs: dict[str, Any]

@@ -1,0 +1,677 @@
+"""From the syntax tree of a script to a tree that the policy allows, or to findings.
+
+Decisions are made by name, here, once. What is emitted for ordinary attributes, subscripts,
+unpacking, iteration and calls is what CPython would emit, so it costs nothing at run time.
+Guards are called through names that no source text can spell (``@getattr``): an identifier in a
+tree may be any string, an identifier in a source never holds ``@``, so no binding form, known
+or future, can shadow a guard (the class of CVE-2026-55830).
+
+Rule 1: a node without a visitor is refused (test_an_unknown_node_is_refused).
+Rule 2: every field that binds a name is checked
+    (test_every_field_that_can_hold_a_name_is_decided).
+Rule 3: every child of a node is visited (test_a_forbidden_attribute_is_found_in_every_position).
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import copy
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar, cast
+
+from RestrictedPython.transformer import RestrictingNodeTransformer, copy_locations
+
+from . import _policy as policy
+from ._scopes import ClassScope, bound_names, class_bound, module_aliases
+
+__all__ = ["Issue", "ScriptTransformer"]
+
+_Node = TypeVar("_Node", bound=ast.AST)
+_FUNCTION = object()  # marks a function, lambda or comprehension on the stack of scopes
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One refusal, with the node it is about."""
+
+    code: str
+    message: str
+    node: ast.AST
+    hint: str = ""
+
+
+class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # the base is untyped
+    """Rewrites a module in place and collects every refusal in `issues`."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        super().__init__()
+        self.issues: list[Issue] = []
+        self._scopes: list[object] = []  # ClassScope or _FUNCTION, innermost last
+        self._classes: list[str] = []  # names of the enclosing classes, for mangling
+        self._in_place: set[int] = set()  # ids of attribute nodes that are used, not kept
+        self._bound = bound_names(tree)
+        self._aliases = module_aliases(tree, self._bound)
+        self._lazy_annotations = any(
+            isinstance(node, ast.ImportFrom)
+            and node.module == "__future__"
+            and any(alias.name == "annotations" for alias in node.names)
+            for node in tree.body
+        )
+        self._import_may_fail = 0
+
+    # -- findings ------------------------------------------------------------------------------
+
+    def refuse(self, node: ast.AST, code: str, message: str, hint: str = "") -> None:
+        """Record a refusal."""
+        self.issues.append(Issue(code, message, node, hint))
+
+    def error(self, node: ast.AST, info: str) -> None:
+        """Record what the base class refuses."""
+        self.refuse(node, "syntax_refused", info)
+
+    def not_allowed(self, node: ast.AST) -> None:
+        """Record syntax that is not part of the language of scripts."""
+        name, hint = _SYNTAX.get(type(node).__name__, (type(node).__name__, ""))
+        self.refuse(node, "syntax_refused", f"{name} is not available in a script", hint)
+
+    # -- scopes --------------------------------------------------------------------------------
+
+    @contextmanager
+    def _scope(self, scope: object) -> Iterator[None]:
+        self._scopes.append(scope)
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    @property
+    def _class_scope(self) -> ClassScope | None:
+        scope = self._scopes[-1] if self._scopes else None
+        return scope if isinstance(scope, ClassScope) else None
+
+    def _mangle(self, name: str) -> str:
+        return policy.mangle(name, self._classes[-1] if self._classes else None)
+
+    def _name(self, node: ast.AST, name: str, *, store: bool) -> str:
+        """Check the variable `name` and return what it is called in the compiled script."""
+        scope = self._class_scope
+        if not policy.is_dunder(name):
+            if name.startswith(policy.PRIVATE_PREFIX):
+                self.refuse(node, "name_refused", f"the name {name!r} is reserved")
+            mangled = self._mangle(name)
+            if scope is not None and mangled in scope.private:
+                return policy.rename(mangled)
+            return mangled
+        if scope is not None and (name in policy.DEFINABLE or name in policy.CLASS_DATA):
+            if store or name in scope.bound:
+                return name
+        elif not store and name in policy.READABLE_NAMES:
+            return name
+        elif store and not self._scopes and name in policy.MODULE_NAMES:
+            return name
+        self._refuse_dunder(node, name, define=store)
+        return name
+
+    def _refuse_dunder(self, node: ast.AST, name: str, *, define: bool = False) -> None:
+        if define:
+            hint = policy.UNDEFINABLE_HINTS.get(name, "choose a name without double underscores")
+            self.refuse(node, "name_refused", f"a script may not define {name!r}", hint)
+        else:
+            hint = policy.READ_HINTS.get(name) or policy.IN_PLACE.get(name, "")
+            self.refuse(node, "name_refused", f"a script may not read {name!r}", hint)
+
+    def _visit_all(self, nodes: Iterable[ast.AST | None]) -> list[Any]:
+        found: list[Any] = []
+        for node in nodes:
+            result = self.visit(node) if node is not None else None
+            if isinstance(result, list):
+                found.extend(result)
+            elif result is not None or node is None:
+                found.append(result)
+        return found
+
+    def _visit(self, node: _Node | None) -> Any:
+        return self.visit(node) if node is not None else None
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        store = not isinstance(node.ctx, ast.Load)
+        name = node.id
+        if not store and name not in self._bound:
+            if name in policy.BUILTIN_HINTS:
+                hint = policy.BUILTIN_HINTS[name]
+                self.refuse(node, "builtin_refused", f"{name}() is not available", hint)
+            elif name in policy.CALL_ONLY and id(node) not in self._in_place:
+                hint = policy.CALL_ONLY[name]
+                self.refuse(node, "builtin_refused", f"{name} may only be called", hint)
+        node.id = self._name(node, name, store=store)
+        return node
+
+    def _refuse_star_names(self, node: ast.Global | ast.Nonlocal) -> ast.AST:
+        node.names = [self._name(node, name, store=True) for name in node.names]
+        return node
+
+    visit_Global = visit_Nonlocal = _refuse_star_names
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        if policy.is_dunder(node.arg):
+            self._refuse_dunder(node, node.arg, define=True)
+        else:
+            node.arg = self._mangle(node.arg)
+        node.type_comment = None
+        return node
+
+    def visit_keyword(self, node: ast.keyword) -> ast.keyword:
+        if node.arg is not None:
+            if policy.is_dunder(node.arg):
+                self._refuse_dunder(node, node.arg, define=True)
+            node.arg = self._mangle(node.arg)
+        else:
+            self._use(node.value)
+        node.value = self.visit(node.value)
+        return node
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        if node.name is not None:
+            node.name = self._name(node, node.name, store=True)
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    # -- attributes ----------------------------------------------------------------------------
+
+    def _use(self, *nodes: ast.expr | None) -> None:
+        """Mark `x.__class__` and `x.__dict__` as used in place."""
+        self._in_place.update(id(node) for node in nodes if isinstance(node, ast.Attribute))
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self._use(node.value)
+        attr = self._mangle(node.attr)
+        kind = policy.kind_of(attr)
+        loads = isinstance(node.ctx, ast.Load)
+        in_place = id(node) in self._in_place
+        if loads and kind in {"ordinary", "power"}:
+            self._check_module_attribute(node)
+        node.value = self.visit(node.value)
+        if kind == "ordinary":
+            if attr.startswith(policy.PRIVATE_PREFIX):
+                self.refuse(node, "name_refused", f"the name {attr!r} is reserved")
+            return node
+        if kind == "private":
+            node.attr = policy.rename(attr)
+            return node
+        if not loads:
+            if kind == "dunder" and attr not in policy.WRITABLE | policy.DEFINABLE:
+                message = f"a script may not set {attr!r}"
+                self.refuse(node, "attribute_refused", message, policy.READ_HINTS.get(attr, ""))
+            return self._slot(node, attr)
+        if kind == "power" or attr in policy.READABLE:
+            return _call("@getattr", node, [node.value, ast.Constant(attr)])
+        if attr in policy.IN_PLACE and in_place:
+            return _call(f"@{attr.strip('_')}", node, [node.value])
+        hint = policy.READ_HINTS.get(attr) or policy.IN_PLACE.get(attr, "")
+        if not hint and attr in policy.DEFINABLE:
+            hint = f"call it: `x.{attr}(...)`"
+        self.refuse(node, "attribute_refused", f"a script may not read {attr!r}", hint)
+        return node
+
+    def _slot(self, node: ast.Attribute, attr: str) -> ast.expr:
+        """A guarded attribute as a target: works in every position that stores or deletes."""
+        target = ast.Subscript(
+            value=_call("@attributes", node, [node.value]), slice=ast.Constant(attr), ctx=node.ctx
+        )
+        copy_locations(target, node)
+        return target
+
+    def _check_module_attribute(self, node: ast.Attribute) -> None:
+        """Refuse a name that the facade of an imported module does not have."""
+        module = _dotted(node.value, self._aliases)
+        if module is None or module not in policy.MODULES:
+            return
+        if node.attr in policy.MODULES[module] or f"{module}.{node.attr}" in policy.MODULES:
+            return
+        self._refuse_missing(node, module, node.attr)
+
+    def _refuse_missing(self, node: ast.AST, module: str, name: str) -> None:
+        hint = policy.MISSING_HINTS.get(f"{module}.{name}", "")
+        if not hint and name in policy.BUILTIN_HINTS:
+            hint = policy.BUILTIN_HINTS[name]
+        if not hint:
+            hint = _nearest(name, policy.MODULES[module])
+        self.refuse(node, "module_name_refused", f"{module} has no {name!r} here", hint)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self._use(node.value)
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        function = node.func
+        self._use(function, *node.args)
+        self._use(*(keyword.value for keyword in node.keywords))
+        self._use(*(arg.value for arg in node.args if isinstance(arg, ast.Starred)))
+        if isinstance(function, ast.Name) and function.id in policy.CALL_ONLY:
+            self._in_place.add(id(function))
+        if isinstance(function, ast.Attribute) and function.attr in policy.DEFINABLE:
+            # `super().__init__(...)`: the method is called at once and never kept.
+            self._use(function.value)
+            method = ast.Constant(function.attr)
+            guard = _call("@method", function, [self.visit(function.value), method])
+            node.func = guard
+        else:
+            node.func = self.visit(function)
+        node.args = self._visit_all(node.args)
+        node.keywords = self._visit_all(node.keywords)
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self._use(node.left, *node.comparators)
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        self._use(node.value)
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        self._use(*(v for k, v in zip(node.keys, node.values, strict=True) if k is None))
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    # -- assignment ----------------------------------------------------------------------------
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        scope = self._class_scope
+        node.type_comment = None
+        if scope is not None:
+            for target in node.targets:
+                if isinstance(target, ast.Name) and target.id in {"__slots__", "__match_args__"}:
+                    self._class_strings(target.id, node.value)
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    def _class_strings(self, name: str, value: ast.expr) -> None:
+        """Rename private names in `__slots__` and `__match_args__`, which hold names as text."""
+        constants = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+        if isinstance(value, ast.Dict) and name == "__slots__":
+            constants = [key for key in value.keys if key is not None]
+        for constant in constants:
+            if not (isinstance(constant, ast.Constant) and isinstance(constant.value, str)):
+                hint = "write the names as text constants in a tuple"
+                self.refuse(constant, "name_refused", f"{name} must be a literal", hint)
+                continue
+            attr = self._mangle(constant.value)
+            kind = policy.kind_of(attr)
+            if kind == "dunder" and not (name == "__slots__" and attr in _SLOT_DUNDERS):
+                self._refuse_dunder(constant, attr, define=True)
+            elif kind == "power" and name == "__match_args__":
+                hint = "match on the class, then read the attribute"
+                message = f"{attr!r} cannot be matched by position"
+                self.refuse(constant, "attribute_refused", message, hint)
+            constant.value = policy.rename(attr)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if isinstance(node.target, ast.Name) and self._class_scope is not None:
+            if node.target.id in {"__slots__", "__match_args__"} and node.value is not None:
+                self._class_strings(node.target.id, node.value)
+        in_class = self._class_scope is not None
+        node.annotation = self._annotation(node.annotation, in_class=in_class)
+        node.target = self.visit(node.target)
+        node.value = self._visit(node.value)
+        if not isinstance(node.target, ast.Name):
+            node.simple = 0
+        return node
+
+    def _annotation(self, node: ast.expr, *, in_class: bool = False) -> ast.expr:
+        if not self._lazy_annotations:
+            return cast(ast.expr, self.visit(node))
+        # `from __future__ import annotations`: text, as in CPython. dataclasses looks for these
+        # marks in the text through sys.modules, which is not the script's: keep them as objects.
+        marked = node.value if isinstance(node, ast.Subscript) else node
+        mark = getattr(marked, "attr", getattr(marked, "id", ""))
+        if in_class and mark in {"ClassVar", "InitVar", "KW_ONLY"}:
+            if isinstance(node, ast.Subscript):
+                text = ast.Constant(ast.unparse(node.slice))
+                node.slice = ast.copy_location(text, node.slice)
+            return cast(ast.expr, self.visit(node))
+        return ast.copy_location(ast.Constant(ast.unparse(node)), node)
+
+    # -- functions -----------------------------------------------------------------------------
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+        hook = node.name if self._class_scope is not None else ""
+        if policy.is_dunder(node.name) and self._class_scope is None:
+            self._refuse_dunder(node, node.name, define=True)
+        else:
+            node.name = self._name(node, node.name, store=True)
+        node.decorator_list = self._visit_all(node.decorator_list)
+        self._signature(node.args)
+        if node.returns is not None:
+            node.returns = self._annotation(node.returns)
+        node.type_comment = None
+        self._type_parameters(node)
+        with self._scope(_FUNCTION):
+            self._parameters(node.args)
+            node.body = self._visit_all(node.body) or [ast.Pass()]
+        if hook in _NAME_HOOKS:
+            self._restore_name(node, _NAME_HOOKS[hook])
+        return node
+
+    visit_FunctionDef = visit_AsyncFunctionDef = _function
+
+    def _signature(self, args: ast.arguments) -> None:
+        """Visit what is evaluated where the function is defined."""
+        args.defaults = self._visit_all(args.defaults)
+        args.kw_defaults = [self._visit(default) for default in args.kw_defaults]
+        for arg in _all_args(args):
+            if arg.annotation is not None:
+                arg.annotation = self._annotation(arg.annotation)
+
+    def _parameters(self, args: ast.arguments) -> None:
+        for arg in _all_args(args):
+            self.visit_arg(arg)
+
+    def _restore_name(self, node: ast.FunctionDef | ast.AsyncFunctionDef, position: int) -> None:
+        """Let an attribute hook see `_x` where the renamed name arrives."""
+        parameters = [*node.args.posonlyargs, *node.args.args]
+        if position < len(parameters):
+            name = parameters[position].arg
+            restored = _call("@demangle", node, [ast.Name(name, ast.Load())])
+            first = ast.Assign([ast.Name(name, ast.Store())], restored, lineno=0)
+        elif node.args.vararg is not None:
+            name = node.args.vararg.arg
+            restored = _call("@demangle_all", node, [ast.Name(name, ast.Load())])
+            first = ast.Assign([ast.Name(name, ast.Store())], restored, lineno=0)
+        else:
+            return
+        copy_locations(first, node)
+        has_text = ast.get_docstring(node, clean=False) is not None
+        node.body.insert(1 if has_text else 0, first)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        self._signature(node.args)
+        self._use(node.body)
+        with self._scope(_FUNCTION):
+            self._parameters(node.args)
+            node.body = self.visit(node.body)
+        return node
+
+    def visit_arguments(self, node: ast.arguments) -> ast.AST:
+        raise AssertionError("arguments are visited by their function")
+
+    # -- comprehensions ------------------------------------------------------------------------
+
+    def _comprehension(self, node: Any) -> ast.AST:
+        first = node.generators[0]
+        self._use(*(generator.iter for generator in node.generators))
+        first.iter = self.visit(first.iter)  # evaluated in the enclosing scope
+        with self._scope(_FUNCTION):
+            for generator in node.generators:
+                if generator is not first:
+                    generator.iter = self.visit(generator.iter)
+                generator.target = self.visit(generator.target)
+                generator.ifs = self._visit_all(generator.ifs)
+            for part in ("key", "value", "elt"):
+                child = getattr(node, part, None)
+                if isinstance(child, ast.Starred) or (part == "value" and child is None):
+                    if part == "value" and not isinstance(node, ast.DictComp):
+                        continue
+                    self.not_allowed(node)  # unpacking in comprehensions, 3.15: not reviewed
+                if child is not None:
+                    setattr(node, part, self.visit(child))
+        return cast(ast.AST, node)
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        raise AssertionError("generators are visited by their comprehension")
+
+    # -- classes -------------------------------------------------------------------------------
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        source_name = node.name
+        if policy.is_dunder(node.name):
+            self._refuse_dunder(node, node.name, define=True)
+        else:
+            node.name = self._name(node, node.name, store=True)
+        node.decorator_list = self._visit_all(node.decorator_list)
+        self._type_parameters(node)
+        node.bases = self._visit_all(node.bases)
+        node.keywords = self._visit_all(node.keywords)
+        self._classes.append(source_name)
+        bound = class_bound(node.body, self._mangle)
+        private = frozenset(name for name in bound if policy.is_private(name))
+        with self._scope(ClassScope(bound, private)):
+            node.body = self._visit_all(node.body) or [ast.Pass()]
+        self._classes.pop()
+        return node
+
+    def _type_parameters(self, node: Any) -> None:
+        if getattr(node, "type_params", None):
+            node.type_params = self._visit_all(node.type_params)
+
+    def _type_parameter(self, node: Any) -> ast.AST:
+        if policy.is_dunder(node.name) or node.name.startswith("__"):
+            self._refuse_dunder(node, node.name, define=True)
+        with self._scope(_FUNCTION):
+            for part in ("bound", "default_value"):
+                child = getattr(node, part, None)
+                if child is not None:
+                    setattr(node, part, self.visit(child))
+        return cast(ast.AST, node)
+
+    # PEP 695: bounds and values are expressions, visited like any other; names are variables.
+    visit_TypeVar = visit_TypeVarTuple = visit_ParamSpec = _type_parameter
+
+    def visit_TypeAlias(self, node: Any) -> ast.AST:
+        node.name = self.visit(node.name)
+        self._type_parameters(node)
+        with self._scope(_FUNCTION):
+            node.value = self.visit(node.value)
+        return cast(ast.AST, node)
+
+    # -- statements and expressions that need no decision of their own ----------------------------
+
+    def _loop(self, node: ast.For | ast.AsyncFor) -> ast.AST:
+        self._use(node.iter)
+        node.type_comment = None
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    visit_For = visit_AsyncFor = _loop
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> ast.AST:
+        node.type_comment = None
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    visit_With = visit_AsyncWith = _with
+
+    def _children(self, node: ast.AST) -> ast.AST:
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    visit_Await = visit_Match = visit_match_case = _children
+    visit_MatchValue = visit_MatchSingleton = visit_MatchSequence = visit_MatchOr = _children
+
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        node.body = self._visit_all(node.body)
+        return node
+
+    def visit_Try(self, node: ast.Try) -> ast.AST:
+        guarded = any(_catches_import_error(handler) for handler in node.handlers)
+        self._import_may_fail += guarded
+        node.body = self._visit_all(node.body) or [ast.Pass()]
+        self._import_may_fail -= guarded
+        node.handlers = self._visit_all(node.handlers)
+        node.orelse = self._visit_all(node.orelse)
+        node.finalbody = self._visit_all(node.finalbody)
+        return node
+
+    def _refuse_node(self, node: ast.AST) -> ast.AST:
+        self.not_allowed(node)
+        return node
+
+    visit_TryStar = visit_TemplateStr = visit_Interpolation = _refuse_node
+    visit_Interactive = visit_Expression = _refuse_node
+
+    # -- match ---------------------------------------------------------------------------------
+
+    def _capture(self, node: ast.MatchAs | ast.MatchStar) -> ast.AST:
+        if node.name is not None:
+            node.name = self._name(node, node.name, store=True)
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    visit_MatchAs = visit_MatchStar = _capture
+
+    def visit_MatchMapping(self, node: ast.MatchMapping) -> ast.AST:
+        if node.rest is not None:
+            node.rest = self._name(node, node.rest, store=True)
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:
+        # A class pattern reads its keywords as attributes of *any* subject: `object(gi_frame=f)`.
+        for index, attr in enumerate(node.kwd_attrs):
+            attr = self._mangle(attr)
+            kind = policy.kind_of(attr)
+            if kind in {"power", "dunder"}:
+                hint = "match on the class, then read the attribute"
+                self.refuse(node, "attribute_refused", f"{attr!r} cannot be matched", hint)
+            node.kwd_attrs[index] = policy.rename(attr)
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    # -- imports -------------------------------------------------------------------------------
+
+    def _module_ok(self, node: ast.AST, module: str) -> bool:
+        if module in policy.MODULES or self._import_may_fail:
+            return True
+        hint = policy.MODULE_HINTS.get(module) or policy.MODULE_HINTS.get(module.split(".")[0], "")
+        if not hint:
+            hint = _nearest(module, policy.MODULES)
+        self.refuse(node, "import_refused", f"import of {module!r} is not available", hint)
+        return False
+
+    def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
+        self._refuse_lazy(node)
+        made: list[ast.stmt] = []
+        for alias in node.names:
+            if not self._module_ok(alias, alias.name):
+                continue
+            target = alias.asname or alias.name.partition(".")[0]
+            # `import a.b` binds `a`; `import a.b as c` binds the module itself.
+            bound = "" if alias.asname else target
+            arguments: list[ast.expr] = [ast.Constant(alias.name), ast.Constant(bound)]
+            made.append(self._import(alias, target, _call("@import", alias, arguments)))
+        return made or [ast.copy_location(ast.Pass(), node)]
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> list[ast.stmt]:
+        self._refuse_lazy(node)
+        module = node.module or ""
+        made: list[ast.stmt] = [ast.copy_location(ast.Pass(), node)]
+        if module == "__future__":
+            for alias in node.names:
+                if alias.name not in _FUTURES:
+                    self.refuse(alias, "import_refused", f"unknown feature {alias.name!r}")
+            return made
+        if node.level:
+            hint = "a script is one file; import by full name"
+            self.refuse(node, "import_refused", "relative imports are not available", hint)
+            return made
+        if not self._module_ok(node, module):
+            return made
+        for alias in node.names:
+            name = alias.name
+            if name == "*":
+                hint = f"name what you need: `from {module} import ...`"
+                self.refuse(alias, "import_refused", "`import *` is not available", hint)
+                continue
+            names = policy.MODULES.get(module)
+            if names is not None and name not in names and not self._import_may_fail:
+                self._refuse_missing(alias, module, name)
+                continue
+            arguments: list[ast.expr] = [ast.Constant(module), ast.Constant(name)]
+            value = _call("@import_from", alias, arguments)
+            made.append(self._import(alias, alias.asname or name, value))
+        return made[1:] or made
+
+    def _refuse_lazy(self, node: ast.Import | ast.ImportFrom) -> None:
+        if getattr(node, "is_lazy", 0):  # PEP 810, 3.15: resolves outside of our import
+            self.refuse(node, "syntax_refused", "lazy imports are not available", "use `import`")
+
+    def _import(self, node: ast.alias, target: str, value: ast.expr) -> ast.stmt:
+        name = ast.Name(self._name(node, target, store=True), ast.Store())
+        statement = ast.Assign([name], value, lineno=0)
+        copy_locations(statement, node)
+        return statement
+
+    def visit_alias(self, node: ast.alias) -> ast.AST:
+        raise AssertionError("aliases are visited by their import")
+
+
+# ---------------------------------------------------------------------------------------------
+
+_SYNTAX: Final = {
+    "TryStar": ("`except*`", "catch ExceptionGroup and look at its `exceptions`"),
+    "TemplateStr": ("a template string", "use an f-string"),
+    "Interpolation": ("a template string", "use an f-string"),
+    "ListComp": ("unpacking in a comprehension", "write nested `for`"),
+    "SetComp": ("unpacking in a comprehension", "write nested `for`"),
+    "DictComp": ("unpacking in a comprehension", "write nested `for`"),
+    "GeneratorExp": ("unpacking in a comprehension", "write nested `for`"),
+}
+_FUTURES: Final = frozenset(
+    "annotations absolute_import division generators generator_stop nested_scopes "
+    "print_function unicode_literals with_statement".split()
+)
+_SLOT_DUNDERS: Final = frozenset({"__dict__", "__weakref__"})
+# Position of the parameter that receives an attribute name.
+_NAME_HOOKS: Final = {
+    "__getattr__": 1, "__setattr__": 1, "__delattr__": 1, "__set_name__": 2,
+}  # fmt: skip
+_IMPORT_ERRORS: Final = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
+
+
+def _call(guard: str, node: ast.AST, args: list[ast.expr]) -> ast.Call:
+    call = ast.Call(func=ast.Name(guard, ast.Load()), args=args, keywords=[])
+    for child in (call, call.func, *args):
+        if not hasattr(child, "lineno"):
+            ast.copy_location(child, node)
+    return call
+
+
+def _all_args(args: ast.arguments) -> list[ast.arg]:
+    optional = [arg for arg in (args.vararg, args.kwarg) if arg is not None]
+    return [*args.posonlyargs, *args.args, *args.kwonlyargs, *optional]
+
+
+def _catches_import_error(handler: ast.ExceptHandler) -> bool:
+    kind = handler.type
+    if kind is None:
+        return True
+    kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
+    return any(isinstance(each, ast.Name) and each.id in _IMPORT_ERRORS for each in kinds)
+
+
+def _dotted(node: ast.expr, aliases: dict[str, str]) -> str | None:
+    """The module that an expression like `os.path` names, if it surely is one."""
+    if isinstance(node, ast.Name):
+        return aliases.get(node.id)
+    if isinstance(node, ast.Attribute):
+        parent = _dotted(node.value, aliases)
+        if parent is not None and f"{parent}.{node.attr}" in policy.MODULES:
+            return f"{parent}.{node.attr}"
+    return None
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    import difflib
+
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.7)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    shown = ", ".join(entry for entry in names if "." not in entry)
+    return f"available: {shown}"

@@ -32,7 +32,7 @@ class Limits:
     """UTF-8 bytes a script may print. More ends the run."""
     max_emit_bytes: int = 1_048_576
     """JSON bytes of all partial values a script may emit with `ctx.emit`. More ends the run."""
-    max_in_flight: int = 32
+    max_in_flight: int = 128
     """Tool calls of one run executing at once; further ones wait in order."""
     max_tool_result_bytes: int = 8_388_608
     """JSON bytes of one tool result as it is handed to the script. More is a `ToolError`."""
@@ -86,7 +86,7 @@ CEILING = Limits(
     max_memory_bytes=2_147_483_648,
     max_stdout_bytes=16_777_216,
     max_emit_bytes=16_777_216,
-    max_in_flight=256,
+    max_in_flight=1_024,
     max_tool_result_bytes=67_108_864,
     max_source_bytes=1_048_576,
     max_inputs_bytes=67_108_864,

@@ -191,9 +191,7 @@ def power_names() -> frozenset[str]:
 # ---------------------------------------------------------------------------------------------
 # Double-underscore names
 
-_OPERATORS = (
-    "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
-)
+_OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
 
 # Methods whose call does what an operator or a builtin of the same meaning does, so calling them
 # by name gives no receiver away that the operator would not.
@@ -221,7 +219,6 @@ OWN_METHODS: Final = frozenset(
         "__get__", "__set__", "__delete__", "__set_name__",  # descriptors over script objects
         "__init_subclass__", "__class_getitem__",  # plain class-level hooks
         "__copy__", "__deepcopy__", "__fspath__", "__sizeof__",  # called by library functions
-        "__rich_repr__", "__html__", "_repr_html_",  # inert here
     }
 )  # fmt: skip
 

@@ -45,7 +45,7 @@ MODULES: Final = _table(
         "Reversible Sequence Set Sized ValuesView",
         "contextlib": "AbstractAsyncContextManager AbstractContextManager AsyncContextDecorator "
         "AsyncExitStack ContextDecorator ExitStack aclosing asynccontextmanager closing "
-        "contextmanager nullcontext redirect_stderr redirect_stdout suppress",
+        "contextmanager nullcontext redirect_stdout suppress",
         "copy": "Error copy deepcopy",
         "csv": "DictReader DictWriter Error QUOTE_ALL QUOTE_MINIMAL QUOTE_NONE "
         "QUOTE_NONNUMERIC Sniffer excel excel_tab reader unix_dialect writer",
@@ -113,8 +113,7 @@ MODULES: Final = _table(
         "RegexFlag S U UNICODE VERBOSE X compile error escape findall finditer fullmatch "
         "match purge search split sub subn",
         "reprlib": "Repr repr",
-        "secrets": "choice compare_digest randbelow randbits token_bytes token_hex "
-        "token_urlsafe",
+        "secrets": "choice compare_digest randbelow randbits token_bytes token_hex token_urlsafe",
         "shlex": "join quote split",
         "statistics": "NormalDist StatisticsError correlation covariance fmean "
         "geometric_mean harmonic_mean linear_regression mean median median_grouped "
@@ -141,7 +140,7 @@ MODULES: Final = _table(
         "SupportsFloat SupportsIndex SupportsInt SupportsRound TYPE_CHECKING Text TextIO "
         "Tuple Type TypeAlias TypeGuard TypeVar TypeVarTuple TypedDict Union Unpack "
         "ValuesView assert_never assert_type cast dataclass_transform final get_args "
-        "get_origin is_typeddict no_type_check overload reveal_type runtime_checkable",
+        "get_origin is_typeddict no_type_check overload runtime_checkable",
         "unicodedata": "bidirectional category combining decimal decomposition digit "
         "east_asian_width is_normalized lookup mirrored name normalize numeric "
         "unidata_version",
@@ -149,8 +148,7 @@ MODULES: Final = _table(
         "urllib.parse": "DefragResult ParseResult SplitResult parse_qs parse_qsl quote "
         "quote_from_bytes quote_plus unquote unquote_plus unquote_to_bytes urldefrag "
         "urlencode urljoin urlparse urlsplit urlunparse urlunsplit",
-        "uuid": "NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL NAMESPACE_X500 UUID uuid3 uuid4 "
-        "uuid5",
+        "uuid": "NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL NAMESPACE_X500 UUID uuid3 uuid4 uuid5",
         "warnings": "simplefilter filterwarnings warn",
         "zlib": "adler32 compress compressobj crc32 decompress decompressobj error",
         "zoneinfo": "ZoneInfo ZoneInfoNotFoundError available_timezones",
@@ -188,7 +186,9 @@ MODULE_HINTS: Final = {
         "rlcompleter".split(),
         _CODE,
     ),
-    **dict.fromkeys("gc ctypes weakref tracemalloc faulthandler atexit contextvars".split(), _INSIDE),
+    **dict.fromkeys(
+        "gc ctypes weakref tracemalloc faulthandler atexit contextvars".split(), _INSIDE
+    ),
     **dict.fromkeys("numpy pandas scipy polars sklearn matplotlib seaborn".split(), _TABLES),
     "pickle": "use json",
     "yaml": "use json, or parse the text",

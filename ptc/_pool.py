@@ -21,6 +21,7 @@ __all__ = ["Pool"]
 _FAILED_FORKS = 3
 """Forks in a row that may fail before those who wait are told."""
 _CLOSE_SECONDS = 5.0
+_REFILL_SECONDS = 0.002
 
 
 @dataclass(slots=True)
@@ -109,8 +110,8 @@ class Pool:
         plain = memory_bytes == self._memory_bytes
         if plain and self._ready and not self._waiting:
             worker = self._ready.popleft()
-            # The refill must not delay this run: it is asked for once the run has been sent.
-            self.reactor.call_later(0, self._refill)
+            # A fork takes a core for a millisecond, which this run may need: let it have a start.
+            self.reactor.call_later(_REFILL_SECONDS, self._refill)
             return worker
         waiter = _Waiter(memory_bytes, anyio.Event())
         self._waiting.append(waiter)

@@ -12,7 +12,6 @@ Rule 3: a run that fails loses nothing that it had: calls, partial values, outpu
 from __future__ import annotations
 
 import contextvars
-import random
 import signal
 import time
 from collections import deque
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from . import _json, _protocol
@@ -40,8 +40,8 @@ _TAIL_CHARS = 65_536
 _REFUSED_CALLS = 1_000
 """Calls beyond ten times the budget that a script may make before it is stopped: room for one
 gather that is over the limit as a whole, none for a loop that swallows the error."""
-_EXIT_SECONDS = 2.0
-"""How long a vanished worker's exit status is waited for."""
+_CALLS_IN_A_ROW = 64
+"""Calls that one server serves before it lets the event loop have its turn."""
 _MAX_CALLS_QUEUED = 100_000
 
 
@@ -57,11 +57,6 @@ class Program:
     limits: Limits
     warnings: tuple[str, ...] = ()
 
-    @property
-    def cache_key(self) -> tuple[str, str]:
-        """What compiled code depends on besides the policy: the source and its name."""
-        return self.filename, self.source
-
 
 class CodeCache:
     """Compiled code by the very source it was made of.
@@ -73,22 +68,21 @@ class CodeCache:
     def __init__(self, most_bytes: int = 16 << 20) -> None:
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._codes: dict[tuple[str, str], bytes] = {}
+        self._codes: dict[str, bytes] = {}
 
-    def get(self, program: Program) -> bytes | None:
-        """Code for `program`'s source; None if it is not here."""
-        return self._codes.get(program.cache_key)
+    def get(self, source: str) -> bytes | None:
+        """Code of `source`; None if it is not here."""
+        return self._codes.get(source)
 
-    def put(self, program: Program, code: bytes) -> None:
+    def put(self, source: str, code: bytes) -> None:
         """Keep `code`; the oldest is dropped for room."""
-        if program.cache_key in self._codes:
+        if source in self._codes:
             return
-        self._codes[program.cache_key] = code
-        self._bytes += len(code) + len(program.source)
+        self._codes[source] = code
+        self._bytes += len(code) + len(source)
         while self._bytes > self._most_bytes and self._codes:
-            (_, source), old = next(iter(self._codes.items()))
-            del self._codes[next(iter(self._codes))]
-            self._bytes -= len(old) + len(source)
+            oldest = next(iter(self._codes))
+            self._bytes -= len(self._codes.pop(oldest)) + len(oldest)
 
 
 class Run:
@@ -118,7 +112,8 @@ class Run:
         self._scopes: dict[int, anyio.CancelScope] = {}
         self._withdrawn: set[int] = set()
         self._waiting: deque[tuple[int, OpenCall]] = deque()
-        self._in_flight = 0
+        self._idle: list[anyio.Event] = []
+        self._servers = 0
         self._last_id = 0
         self._records = {name: tool.returns_records for name, tool in program.tools.items()}
         self._partial: list[Any] = []
@@ -173,23 +168,39 @@ class Run:
         self._end = anyio.Event()
         async with anyio.create_task_group() as group:
             self._group = group
-            self._start_waiting()
+            for _ in range(len(self._waiting)):
+                self._call_server()
             if self._status is None:
                 await self._end.wait()
             self._group = None
             group.cancel_scope.cancel()
 
-    def _start_waiting(self) -> None:
-        """Start calls that wait, as many as may be in flight."""
-        group = self._group
-        while group is not None and self._waiting and self._in_flight < self._limits.max_in_flight:
-            number, open_call = self._waiting.popleft()
-            self._in_flight += 1
+    def _call_server(self) -> None:
+        """Have a waiting call served: by a server that is idle, or by a new one if one may be."""
+        if self._idle:
+            self._idle.pop().set()
+        elif self._group is not None and self._servers < self._limits.max_in_flight:
+            self._servers += 1
             # In the context of whoever called `program`, not of the reader's callback.
-            self._context.run(group.start_soon, self._serve, number, open_call)
+            self._context.run(self._group.start_soon, self._server)
+
+    async def _server(self) -> None:
+        """Serve calls one after the other. A task for each call would cost more than most calls."""
+        served = 0
+        while True:
+            while self._waiting:
+                await self._serve(*self._waiting.popleft())
+                served += 1
+                if served % _CALLS_IN_A_ROW == 0:
+                    # Tools that never wait would keep timers and other runs from theirs.
+                    await anyio.lowlevel.checkpoint()
+            call = anyio.Event()
+            self._idle.append(call)
+            await call.wait()
 
     async def _serve(self, number: int, open_call: OpenCall) -> None:
-        self._tell(RunEvent("tool_started", self._program.run_id, call=self._noted(open_call)))
+        if self._on_event is not None:
+            self._tell(RunEvent("tool_started", self._program.run_id, call=open_call.record()))
         with anyio.CancelScope() as scope:
             self._scopes[number] = scope
             if number in self._withdrawn:
@@ -197,13 +208,11 @@ class Run:
             try:
                 result = await self._dispatch.run(open_call)
             finally:
-                self._scopes.pop(number, None)
-                self._in_flight -= 1
-                self._tell(
-                    RunEvent("tool_finished", self._program.run_id, call=self._noted(open_call))
-                )
+                del self._scopes[number]
+                if self._on_event is not None:
+                    record = open_call.record()
+                    self._tell(RunEvent("tool_finished", self._program.run_id, call=record))
             self._reply(number, open_call, result)
-        self._start_waiting()
 
     def _reply(self, number: int, open_call: OpenCall, result: ToolResult) -> None:
         if self._status is not None or self._worker is None:
@@ -250,7 +259,7 @@ class Run:
             return
         self._waiting.append((call.id, open_call))
         if self._group is not None:
-            self._start_waiting()
+            self._call_server()
         else:
             self._wake.set()
 
@@ -269,14 +278,13 @@ class Run:
     def _send_program(self, worker: Worker) -> None:
         program = self._program
         tools = {name: tool.parameter_names for name, tool in program.tools.items()}
-        start = b'{"inputs":%b,"tools":%b,"epoch":%.6f,"seed":%d,"filename":%b}' % (
+        start = b'{"inputs":%b,"tools":%b,"epoch":%.6f,"seed":%d}' % (
             program.inputs_json,
             _json.dumps(tools),
             time.time(),
-            random.Random(program.run_id).getrandbits(48),  # noqa: S311  # reproducible on purpose
-            _json.dumps(program.filename),
+            int(program.run_id[:12], 16),
         )
-        code = self._cache.get(program)
+        code = self._cache.get(program.source)
         if code is not None:
             worker.send((Kind.START, start), (Kind.CODE, code))
         else:
@@ -298,7 +306,7 @@ class Run:
         elif kind is Kind.CANCEL:
             self._cancelled(message)
         elif kind is Kind.COMPILED:
-            self._cache.put(self._program, message)
+            self._cache.put(self._program.source, message)
         elif kind is Kind.FAILED:
             self._failed(message)
         elif kind is Kind.REJECTED:
@@ -425,9 +433,6 @@ class Run:
             self._worker.kill()
         self._wake.set()
         self._end.set()
-
-    def _noted(self, open_call: OpenCall) -> Any:
-        return open_call.record() if self._on_event is not None else None
 
     def _tell(self, event: RunEvent) -> None:
         if self._on_event is not None:

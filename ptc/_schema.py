@@ -7,6 +7,7 @@ sentence an argument, with the nearest name for an unknown one.
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -53,12 +54,42 @@ def describe_function(function: Callable[..., Any]) -> tuple[str, dict[str, str]
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Resolved type hints, with ``Annotated`` kept. Raises `UsageError` where one is unknown."""
+    """Resolved type hints, with ``Annotated`` kept.
+
+    Names are looked up where the function was written and, for tools made inside a function, in
+    the locals of whoever is making the tool.
+
+    Raises:
+        UsageError: If a name in a hint cannot be found.
+    """
+    target = _hinted(function)
+    if target is None:
+        return {}
     try:
-        return get_type_hints(function, include_extras=True)
+        return get_type_hints(target, localns=_local_names(), include_extras=True)
     except NameError as error:
-        msg = f"tool {function.__name__!r}: type hint cannot be resolved: {error}"
+        name = getattr(function, "__name__", repr(function))
+        msg = f"tool {name!r}: type hint cannot be resolved: {error}"
         raise UsageError(msg) from None
+
+
+def _hinted(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """The plain function whose hints describe `function`; None where there is none."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isfunction(function) or inspect.ismethod(function):
+        return function
+    call = getattr(type(function), "__call__", None)  # noqa: B004  # wanted for its hints
+    return call if inspect.isfunction(call) else None
+
+
+def _local_names() -> dict[str, Any]:
+    """Locals of the nearest caller outside this package."""
+    frame = inspect.currentframe()
+    package = __name__.rpartition(".")[0]
+    while frame is not None and frame.f_globals.get("__package__") == package:
+        frame = frame.f_back
+    return dict(frame.f_locals) if frame is not None else {}
 
 
 def signature_validator(

@@ -271,7 +271,8 @@ class Session:
             raise UsageError(msg)
         tools = self.select_tools(allowed_tools)
         asked = limits or self._limits
-        effective = asked.clamp(self._ceiling)
+        over = () if asked is self._limits else asked.over(self._ceiling)
+        effective = asked.clamp(self._ceiling) if over else asked
         program = Program(
             run_id=uuid.uuid4().hex,
             source=source,
@@ -282,7 +283,7 @@ class Session:
             warnings=tuple(
                 f"limits.{name}={getattr(asked, name):,} is above the session's ceiling and was "
                 f"clamped to {getattr(effective, name):,}"
-                for name in asked.over(self._ceiling)
+                for name in over
             ),
         )
         refused = _refuse_source(program)

@@ -180,9 +180,16 @@ def _checked(name: str, description: str) -> tuple[str, str]:
     return name, description.strip()
 
 
+def _own_name(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__name__", None)
+    if name is None:
+        msg = f"{function!r} has no name of its own; give tool(name=...)"
+        raise UsageError(msg)
+    return str(name)
+
+
 def _context_parameter(function: Callable[..., Any]) -> str | None:
-    hints = hints_of(function)
-    found = [n for n in inspect.signature(function).parameters if hints.get(n) is ToolContext]
+    found = [name for name, hint in hints_of(function).items() if hint is ToolContext]
     return found[0] if found else None
 
 
@@ -223,7 +230,8 @@ def tool(
 
     def make(target: ToolFunction) -> Tool:
         own_name, own_description = _checked(
-            name or target.__name__, description or describe_function(target)[0]
+            _own_name(target) if name is None else name,
+            describe_function(target)[0] if description is None else description,
         )
         context = _context_parameter(target)
         parameters, validate = signature_validator(own_name, target, context)

@@ -15,13 +15,9 @@ Rule 3: every child of a node is visited (test_a_forbidden_attribute_is_found_in
 from __future__ import annotations
 
 import ast
-import collections
-import copy
-import functools
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
 from RestrictedPython.transformer import RestrictingNodeTransformer, copy_locations
@@ -53,7 +49,7 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
         self.issues: list[Issue] = []
         self._scopes: list[object] = []  # ClassScope or _FUNCTION, innermost last
         self._classes: list[str] = []  # names of the enclosing classes, for mangling
-        self._in_place: set[int] = set()  # ids of attribute nodes that are used, not kept
+        self._in_place: set[ast.AST] = set()  # nodes whose value is used, not kept
         self._bound = bound_names(tree)
         self._aliases = module_aliases(tree, self._bound)
         self._lazy_annotations = any(
@@ -147,7 +143,7 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
             if name in policy.BUILTIN_HINTS:
                 hint = policy.BUILTIN_HINTS[name]
                 self.refuse(node, "builtin_refused", f"{name}() is not available", hint)
-            elif name in policy.CALL_ONLY and id(node) not in self._in_place:
+            elif name in policy.CALL_ONLY and node not in self._in_place:
                 hint = policy.CALL_ONLY[name]
                 self.refuse(node, "builtin_refused", f"{name} may only be called", hint)
         node.id = self._name(node, name, store=store)
@@ -189,14 +185,14 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
 
     def _use(self, *nodes: ast.expr | None) -> None:
         """Mark `x.__class__` and `x.__dict__` as used in place."""
-        self._in_place.update(id(node) for node in nodes if isinstance(node, ast.Attribute))
+        self._in_place.update(node for node in nodes if isinstance(node, ast.Attribute))
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         self._use(node.value)
         attr = self._mangle(node.attr)
         kind = policy.kind_of(attr)
         loads = isinstance(node.ctx, ast.Load)
-        in_place = id(node) in self._in_place
+        in_place = node in self._in_place
         if loads and kind in {"ordinary", "power"}:
             self._check_module_attribute(node)
         node.value = self.visit(node.value)
@@ -257,7 +253,7 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
         self._use(*(keyword.value for keyword in node.keywords))
         self._use(*(arg.value for arg in node.args if isinstance(arg, ast.Starred)))
         if isinstance(function, ast.Name) and function.id in policy.CALL_ONLY:
-            self._in_place.add(id(function))
+            self._in_place.add(function)
         if isinstance(function, ast.Attribute) and function.attr in policy.DEFINABLE:
             # `super().__init__(...)`: the method is called at once and never kept.
             self._use(function.value)
@@ -495,7 +491,15 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
         return cast(ast.AST, self.node_contents_visit(node))
 
     visit_Await = visit_Match = visit_match_case = _children
-    visit_MatchValue = visit_MatchSingleton = visit_MatchSequence = visit_MatchOr = _children
+    visit_MatchSingleton = visit_MatchSequence = visit_MatchOr = _children
+
+    def visit_MatchValue(self, node: ast.MatchValue) -> ast.AST:
+        was_name = isinstance(node.value, ast.Attribute)
+        node.value = self.visit(node.value)
+        if was_name and not isinstance(node.value, ast.Attribute):
+            hint = "put the value in a variable of a class or compare with `if`"
+            self.refuse(node, "attribute_refused", "this value cannot be a pattern", hint)
+        return node
 
     def visit_Module(self, node: ast.Module) -> ast.AST:
         node.body = self._visit_all(node.body)

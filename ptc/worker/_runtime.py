@@ -31,6 +31,9 @@ from ._wire import Wire
 
 __all__ = ["Runtime"]
 
+_FILENAME = "\ud800script"
+"""What compiled code calls its file. A lone surrogate has no form as a path: CPython opens the
+file of a SyntaxError to quote from it, which the filter would take for an attack."""
 _MESSAGE_CHARS = 8_192
 _FRAMES = 24
 _BALLAST_BYTES = 1 << 20
@@ -49,17 +52,17 @@ class Runtime:
 
     def warm(self) -> None:
         """Run dummy scripts on the real path, over a socket pair of our own."""
-        start = b'{"inputs":{},"tools":{"t":["x"]},"epoch":0,"seed":0,"filename":"warm.py"}'
+        start = b'{"inputs":{},"tools":{"t":["x"]},"epoch":0,"seed":0}'
         for source in (_WARM_ASYNC, _WARM_SYNC):
             near, far = socket.socketpair()
-            with far:
+            with near, far:
                 for kind, body in (
                     (Kind.START, start),
                     (Kind.SOURCE, source),
                     (Kind.RESULT, b'[1,0.5,true,true,[{"a":1}]]'),
                 ):
                     far.sendall(encode(kind, body))
-                self.serve(Wire(near.detach()))
+                self.serve(Wire(near))
 
     def serve(self, wire: Wire) -> None:
         """Serve one run on `wire`: read START and the program, answer DONE, FAILED or REJECTED."""
@@ -123,20 +126,19 @@ class _Run:
         self._runtime = runtime
         self._wire = wire
         self._clock = clock
-        self._filename = ""
         self._tools: Mapping[str, Any] = {}
 
     def execute(self) -> None:
         """Serve the run. Whatever happens, one closing frame is sent."""
         ballast = [bytes(_BALLAST_BYTES)]
         try:
-            _, body = self._wire.receive()
+            _, body = self._wire.receive(spin=False)
             start = _values.loads(body)
-            self._filename, self._tools = start["filename"], start["tools"]
+            self._tools = start["tools"]
             code = self._program()
             if code is None:
                 return
-            calls = Calls(self._wire, self._clock, self._filename)
+            calls = Calls(self._wire, self._clock, _FILENAME)
             self._runtime.reset(start["epoch"], start["seed"], calls)
             context = Context(self._wire, calls, self._tools)
             value = self._call(code, calls, context, start["inputs"])
@@ -159,7 +161,7 @@ class _Run:
             code = marshal.loads(body)  # noqa: S302  # see above
             return code
         try:
-            compiled = compile_script(body.decode(), self._filename)
+            compiled = compile_script(body.decode(), _FILENAME)
         except ScriptRejected as rejected:
             rows = [
                 {
@@ -247,7 +249,7 @@ class _Run:
         trace = error.__traceback__
         while trace is not None:
             code = trace.tb_frame.f_code
-            if code.co_filename == self._filename:
+            if code.co_filename == _FILENAME:
                 rows.append(_position(trace, code))
                 if len(rows) > 2 * _FRAMES:
                     del rows[_FRAMES]

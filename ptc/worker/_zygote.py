@@ -20,6 +20,8 @@ import gc
 import os
 import select
 import socket
+import sys
+import warnings
 from dataclasses import asdict
 from typing import Any
 
@@ -28,7 +30,8 @@ import orjson
 from .._compiler import POLICY_VERSION
 from .._protocol import Kind
 from ._freeze import freeze_types
-from ._jail import JailError, ZygoteJail, enter_worker_jail, enter_zygote_jail, probe_layers
+from ._jail import JailError, ZygoteJail, enter_worker_jail, enter_zygote_jail
+from ._probe import probe_layers, require_layers
 from ._runtime import Runtime
 from ._wire import Wire
 
@@ -45,13 +48,12 @@ def main(control_fd: int, isolation: str) -> None:
         runtime.warm()
         freeze_types()
         runtime.warm()
+        _close_the_importer()
         gc.collect()
         gc.freeze()
         jail = enter_zygote_jail(isolation, control.fileno())
         layers = probe_layers(jail)
-        missing = [layer for layer in layers if layer.required and not layer.on]
-        if missing:
-            raise JailError("; ".join(f"{layer.name}: {layer.detail}" for layer in missing))
+        require_layers(layers)
     except JailError as error:
         _say(control, {"error": str(error)})
         os._exit(1)
@@ -60,6 +62,18 @@ def main(control_fd: int, isolation: str) -> None:
         {"hello": {"layers": [asdict(layer) for layer in layers], "policy": POLICY_VERSION}},
     )
     _Server(control, runtime, jail).serve()
+
+
+def _close_the_importer() -> None:
+    """Make what would search the disk an ordinary error rather than a forbidden system call.
+
+    A codec that does not exist, a lazy import inside the standard library, the source line that a
+    warning quotes: ordinary scripts come by these, and the filter would take them for an attack.
+    """
+    sys.meta_path.clear()
+    sys.path.clear()
+    sys.path_hooks.clear()
+    warnings.simplefilter("ignore")
 
 
 def _say(control: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
@@ -121,8 +135,7 @@ class _Server:
         try:
             self._control.detach()
             self._runtime.warm()
-            fd = enter_worker_jail(self._jail, wire_fd, message["memory"], message["cpu"])
-            wire = Wire(fd)
+            wire = Wire(enter_worker_jail(self._jail, wire_fd, message["memory"], message["cpu"]))
             wire.send(Kind.READY, b"[]")
             self._runtime.serve(wire)
         finally:

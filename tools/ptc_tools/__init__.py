@@ -1,1 +1,58 @@
-"""The built-in tools, one file a tool."""
+"""The built-in tools, one file a tool.
+
+::
+
+    Session(root=".", tools=[ptc_tools.builtin()])
+    Session(root=".", tools=[ptc_tools.read, ptc_tools.grep])
+
+Each name is imported when it is first used. A tool's module has an underscore because the module
+and the tool would otherwise want the same name.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ptc import Toolset
+
+    from ._glob import glob as glob
+    from ._grep import Match as Match
+    from ._grep import grep as grep
+    from ._ls import Entry as Entry
+    from ._ls import ls as ls
+    from ._read import read as read
+
+_HOME = {
+    "Entry": "_ls",
+    "Match": "_grep",
+    "glob": "_glob",
+    "grep": "_grep",
+    "ls": "_ls",
+    "read": "_read",
+}
+
+_BUILTIN = ("read", "ls", "glob", "grep")
+"""The tools of `builtin`, in the order a model is told about them."""
+
+__all__ = ["Entry", "Match", "builtin", "glob", "grep", "ls", "read"]
+
+
+def builtin() -> "Toolset":
+    """The toolset ``builtin``: every tool of this package, confined to the session's root."""
+    from ptc import Tool, Toolset
+
+    found = (__getattr__(name) for name in _BUILTIN)
+    return Toolset("builtin", tuple(item for item in found if isinstance(item, Tool)))
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,288 @@
+"""A run's outcome as a model is told of it: small JSON data and a compact text, the same for all.
+
+`RunResult` is a record for an operator; a model's context is paid by the token. Here every part
+has a bound, and a part that is empty is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from ptc import CallRecord, Failure, Finding, PtcError, RunResult, UsageError
+from ptc import _json as json_form
+from ptc._result import Status
+
+__all__ = ["OUTCOME_SCHEMA", "outcome", "outcome_of_error", "outcome_texts", "value_text"]
+
+_MOST_CALLS = 50
+"""Calls that are listed, the last ones; the count of the others is given."""
+_MOST_FINDINGS = 20
+_MOST_WARNINGS = 20
+_STDOUT_CHARS = 8_192
+"""Characters of the output's tail. `print` is for notes; data is returned."""
+_MESSAGE_CHARS = 4_000
+_ARGUMENT_CHARS = 100
+
+_TEXT = {"type": "string"}
+_COUNT = {"type": "integer", "minimum": 0}
+_PLACE = {
+    "code": _TEXT,
+    "message": _TEXT,
+    "line": {**_COUNT, "description": "Line of the script, from 1."},
+    "column": {**_COUNT, "description": "Column, from 1."},
+    "excerpt": {**_TEXT, "description": "The source line with a caret under the place."},
+    "hint": {**_TEXT, "description": "The way out."},
+}
+
+
+def _object(required: Sequence[str], properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+OUTCOME_SCHEMA: dict[str, Any] = _object(
+    ["status"],
+    {
+        "status": {"enum": list(get_args(Status)), "type": "string"},
+        "value": {"description": "What the script returned; there if it completed."},
+        "error": _object(
+            ["code", "message"],
+            {
+                **_PLACE,
+                "type": {**_TEXT, "description": "Name of the exception."},
+                "traceback": _TEXT,
+                "tool": _TEXT,
+                "findings": {
+                    **_list(_object(["code", "message"], _PLACE)),
+                    "description": "All reasons, where the script was refused.",
+                },
+            },
+        ),
+        "partial": {"type": "array", "description": "Values of ctx.emit, the last ones."},
+        "partial_omitted": _COUNT,
+        "stdout": {**_TEXT, "description": "Tail of what was printed."},
+        "calls": _list(
+            _object(
+                ["seq", "tool", "status"],
+                {
+                    "seq": _COUNT,
+                    "tool": _TEXT,
+                    "status": _TEXT,
+                    "arguments": {**_TEXT, "description": "JSON, cut."},
+                    "duration_ms": {"type": "number"},
+                    "result_bytes": _COUNT,
+                    "error_code": _TEXT,
+                    "error": _TEXT,
+                    "line": _COUNT,
+                },
+            )
+        ),
+        "calls_omitted": {**_COUNT, "description": "Earlier calls that are not listed."},
+        "usage": _object(
+            ["duration_ms", "tool_calls"],
+            {
+                "duration_ms": {"type": "number"},
+                "tool_calls": _COUNT,
+                "output_bytes": _COUNT,
+                "stdout_bytes": _COUNT,
+                "emit_bytes": _COUNT,
+            },
+        ),
+        "warnings": _list(_TEXT),
+        "cut": {
+            **_object(["bytes"], {"bytes": _COUNT, "sha256": _TEXT, "artifact": _TEXT}),
+            "description": "There if the value was too large: it is cut, the artifact has all.",
+        },
+        "run_id": _TEXT,
+    },
+)
+"""JSON Schema of what `outcome` and `outcome_of_error` give."""
+
+
+def outcome(result: RunResult) -> dict[str, Any]:
+    """`result` as JSON data for a model; `OUTCOME_SCHEMA` describes it."""
+    usage = result.usage
+    shown, omitted = _tail_of_partial(result)
+    row: dict[str, Any] = {"status": result.status}
+    if result.ok:
+        row["value"] = result.value
+    if result.error is not None:
+        row["error"] = _failure(result.error)
+    row |= _present(
+        partial=shown,
+        partial_omitted=omitted,
+        stdout=_tail(result.stdout),
+        calls=[_call(call) for call in result.calls[-_MOST_CALLS:]],
+        calls_omitted=max(0, len(result.calls) - _MOST_CALLS),
+    )
+    row["usage"] = {"duration_ms": usage.duration_ms, "tool_calls": usage.tool_calls} | _present(
+        output_bytes=usage.output_bytes,
+        stdout_bytes=usage.stdout_bytes,
+        emit_bytes=usage.emit_bytes,
+    )
+    row |= _present(warnings=[_short(text) for text in result.warnings[:_MOST_WARNINGS]])
+    if result.cut is not None:
+        cut = result.cut
+        row["cut"] = {"bytes": cut.bytes, "sha256": cut.sha256, "artifact": cut.artifact}
+    return row | {"run_id": result.run_id}
+
+
+def outcome_of_error(error: PtcError) -> dict[str, Any]:
+    """The same for a run that could not be asked for: a wrong argument, a missing jail."""
+    code = "usage" if isinstance(error, UsageError) else "setup"
+    return {"status": "rejected", "error": {"code": code, "message": _short(str(error))}}
+
+
+def outcome_texts(result: RunResult) -> list[str]:
+    """`result` as texts: of a completed run the value alone, then notes if there are any."""
+    if result.ok:
+        notes = "\n\n".join(_notes(result))
+        return [value_text(result.value), *([notes] if notes else [])]
+    parts = [_failure_text(result), *_calls_text(result)]
+    shown, omitted = _tail_of_partial(result)
+    if shown:
+        earlier = f", {omitted} earlier not shown" if omitted else ""
+        rows = "\n".join(f"  {value_text(value)}" for value in shown)
+        parts.append(f"Partial values ({len(result.partial)}{earlier}):\n{rows}")
+    return ["\n\n".join([*parts, *_notes(result)])]
+
+
+def value_text(value: Any) -> str:
+    """JSON data as a model reads it: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else json_form.dumps(value).decode()
+
+
+# --- data ---------------------------------------------------------------------------------------
+
+
+def _present(**items: Any) -> dict[str, Any]:
+    return {key: item for key, item in items.items() if item}
+
+
+def _failure(error: Failure) -> dict[str, Any]:
+    row = _place(error) | _present(
+        type=error.type, traceback=_tail(error.traceback), tool=error.tool
+    )
+    if len(error.findings) > 1:
+        row["findings"] = [_place(finding) for finding in error.findings[:_MOST_FINDINGS]]
+    return row
+
+
+def _place(item: Failure | Finding) -> dict[str, Any]:
+    return {"code": item.code, "message": _short(item.message)} | _present(
+        line=item.line, column=item.column, excerpt=item.excerpt, hint=item.hint
+    )
+
+
+def _call(call: CallRecord) -> dict[str, Any]:
+    row = {"seq": call.seq, "tool": call.tool, "status": call.status}
+    return row | _present(
+        arguments=_short(call.arguments, _ARGUMENT_CHARS),
+        duration_ms=call.duration_ms,
+        result_bytes=call.result_bytes,
+        error_code=call.error_code,
+        error=_short(call.error or "", 400),
+        line=call.line,
+    )
+
+
+def _tail_of_partial(result: RunResult) -> tuple[list[Any], int]:
+    """The last partial values, together no larger than a returned value may be."""
+    room = result.limits.max_output_bytes
+    shown: list[Any] = []
+    for value in reversed(result.partial):
+        room -= len(json_form.dumps(value))
+        if room < 0:
+            break
+        shown.insert(0, value)
+    return shown, len(result.partial) - len(shown)
+
+
+# --- text ---------------------------------------------------------------------------------------
+
+_HEADS = {
+    "failed": "The script failed",
+    "rejected": "The script was refused; nothing of it ran",
+    "timed_out": "The run timed out",
+    "limit_exceeded": "The run spent a limit",
+    "cancelled": "The run was cancelled",
+    "crashed": "The script's process crashed",
+    "violation": "The run was stopped at the sandbox",
+}
+
+
+def _failure_text(result: RunResult) -> str:
+    head = _HEADS.get(result.status, result.status)
+    error = result.error
+    if error is None:
+        return f"{head}."
+    if len(error.findings) > 1:
+        rows = [_place_text(finding) for finding in error.findings[:_MOST_FINDINGS]]
+        more = len(error.findings) - len(rows)
+        rows += [f"... and {more} more"] if more else []
+        return "\n\n".join([f"{head} ({len(error.findings)} reasons):", *rows])
+    if error.traceback.count("\n  File ") > 1:
+        # More than one frame: the way there matters, and its last lines are the place.
+        hint = f"\nWay out: {error.hint}" if error.hint else ""
+        return f"{head}: {_short(error.message)}\n{_tail(error.traceback)}{hint}"
+    return f"{head}: {_place_text(error)}"
+
+
+def _place_text(item: Failure | Finding) -> str:
+    rows = [_short(item.message)]
+    if item.line:
+        column = f", column {item.column}" if item.column else ""
+        rows.append(f"line {item.line}{column}:")
+        rows += [f"    {row}" for row in item.excerpt.split("\n") if row]
+    if item.hint:
+        rows.append(f"Way out: {item.hint}")
+    return "\n".join(rows)
+
+
+def _calls_text(result: RunResult) -> list[str]:
+    if not result.calls:
+        return []
+    shown = result.calls[-_MOST_CALLS:]
+    omitted = len(result.calls) - len(shown)
+    earlier = f", {omitted} earlier not shown" if omitted else ""
+    rows = [_call_text(call) for call in shown]
+    return ["\n".join([f"Tool calls made ({len(result.calls)}{earlier}):", *rows])]
+
+
+def _call_text(call: CallRecord) -> str:
+    why = f" [{call.error_code}]" if call.error_code else ""
+    line = f" (line {call.line})" if call.line else ""
+    arguments = _short(call.arguments, _ARGUMENT_CHARS)
+    return f"  {call.seq}. {call.tool} {arguments}: {call.status}{why}{line}"
+
+
+def _notes(result: RunResult) -> list[str]:
+    notes = []
+    if result.ok and result.partial:
+        notes.append(f"The script also emitted {len(result.partial)} partial values.")
+    if result.stdout:
+        tail = _tail(result.stdout)
+        notes.append(f"Printed:\n{tail.rstrip()}")
+    if result.cut is not None:
+        notes.append(
+            f"The value has {result.cut.bytes:,} bytes of JSON and was cut to fit "
+            f"{result.limits.max_output_bytes:,}; return less. All of it: {result.cut.artifact}"
+        )
+    if result.warnings:
+        rows = "\n".join(f"  {_short(text)}" for text in result.warnings[:_MOST_WARNINGS])
+        notes.append(f"Warnings:\n{rows}")
+    return notes
+
+
+def _short(text: str, most: int = _MESSAGE_CHARS) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _tail(text: str) -> str:
+    if len(text) <= _STDOUT_CHARS:
+        return text
+    return f"[{len(text) - _STDOUT_CHARS:,} earlier characters not shown]\n{text[-_STDOUT_CHARS:]}"

@@ -1,0 +1,68 @@
+"""``ptc call``: one tool, called by a person."""
+
+from __future__ import annotations
+
+import click
+
+from ._options import json_option, open_session, require_tool, root_option, toolset_option
+from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED
+
+__all__ = ["command"]
+
+_HELP = """Call TOOL with ARGUMENTS, a JSON object (none: no arguments; `-` reads standard input).
+
+Prints what a model would read, or with --json the value. No jail is needed: the tool is trusted,
+there is no script. A tool with side effects has them.
+
+\b
+Examples:
+  ptc call grep '{"pattern": "TODO", "glob": "*.py"}'
+  ptc call read '{"path": "README.md"}' --root ~/project
+  ptc call grep '{"pattern": "TODO"}' --json | jq length
+"""
+
+
+@click.command("call", short_help="Call one tool.", help=_HELP, epilog=EXIT_STATUS_HELP)
+@click.argument("tool", metavar="TOOL")
+@click.argument("arguments", metavar="[ARGUMENTS]", default="{}")
+@root_option
+@toolset_option
+@json_option("Print the value as JSON instead of the text for a model.")
+def command(
+    *, tool: str, arguments: str, root: str, toolsets: tuple[str, ...], as_json: bool
+) -> int:
+    """Run the command; the docstring for users is `_HELP`."""
+    import anyio
+
+    from .. import _json
+    from .._tool import ToolResult
+    from ._inputs import parse_object, read_object
+    from ._terminal import standard_error, standard_output
+
+    if arguments == "-":
+        parsed = read_object("-", "ARGUMENTS")
+    else:
+        parsed = parse_object(arguments, "ARGUMENTS")
+    session = open_session(root=root, toolsets=toolsets)
+
+    async def call() -> ToolResult:
+        async with session:
+            return await session.tool(tool, parsed)
+
+    require_tool(tool, session.tool_names())
+    result = anyio.run(call)
+    errors = standard_error()
+    if result.error is not None:
+        errors.line(result.text, "bold red")
+        return FAILED
+    output = standard_output()
+    try:
+        if as_json:
+            output.json(_json.loads(_json.dumps(result.value, what=tool)))
+        else:
+            text = result.text
+            output.write(text if text.endswith("\n") else f"{text}\n")
+    except _json.JsonError as error:
+        errors.line(f"Error: the value has no JSON form: {error}", "bold red")
+        return FAILED
+    return COMPLETED

@@ -1,0 +1,109 @@
+"""The commands by name: our own, and those that other packages bring. Loaded when asked for."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from .. import __version__
+from ..errors import PtcError, SetupError, UsageError
+from ._status import FAILED, INTERRUPTED, SETUP, USAGE
+
+__all__ = ["run_command_line"]
+
+_HOME = {"run": "_run", "call": "_call", "tools": "_tools", "doctor": "_doctor"}
+"""Our commands and their modules, in the order of the help. A package cannot replace one."""
+
+_HELP = """Run Python scripts whose only powers are the tools you allow, in a jail.
+
+\b
+  ptc run find.py --input query=TODO --allow grep,read   run a script
+  ptc call grep '{"pattern": "TODO"}'                    call one tool yourself
+  ptc tools                                              what tools there are
+  ptc doctor                                             which fences are on here
+
+A script is `async def run(ctx, inputs)`; what it returns is printed as JSON.
+"""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        from ._plugins import plugin_names
+
+        return [*_HOME, *(name for name in plugin_names() if name not in _HOME)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _HOME:
+            command = import_module(f"._cli.{_HOME[cmd_name]}", __package__.rpartition(".")[0])
+            loaded: click.Command = command.command
+            return loaded
+        from ._plugins import load_plugin, plugin_names
+
+        if cmd_name not in plugin_names():
+            return None
+        try:
+            return load_plugin(cmd_name)
+        except SetupError as error:
+            return _Unavailable(cmd_name, error)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        # click knows only commands that are loaded, and so would suggest none.
+        name = args[0]
+        if not name.startswith("-") and not ctx.resilient_parsing:
+            known = self.list_commands(ctx)
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+                hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+                ctx.fail(f"No such command {name!r}.{hint} Commands: {', '.join(known)}.")
+        return super().resolve_command(ctx, args)
+
+
+class _Unavailable(click.Command):
+    """A command whose package cannot be loaded: its help and its use say why."""
+
+    def __init__(self, name: str, error: SetupError) -> None:
+        super().__init__(name, short_help=f"(not available: {error})", add_help_option=False)
+        self._error = error
+        self.ignore_unknown_options = True
+        self.allow_extra_args = True
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        raise self._error
+
+
+@click.command(cls=_Commands, help=_HELP, context_settings={"max_content_width": 100})
+@click.version_option(__version__, "--version", prog_name="ptc", message="%(prog)s %(version)s")
+def _ptc() -> None:
+    pass
+
+
+def run_command_line(arguments: Sequence[str]) -> int:
+    """Run the command that `arguments` name; give the exit status. See `_status`."""
+    try:
+        outcome: Any = _ptc.main(list(arguments), prog_name="ptc", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        _say("interrupted")
+        return INTERRUPTED
+    except PtcError as error:
+        _say(f"Error: {error}")
+        return {UsageError: USAGE, SetupError: SETUP}.get(type(error), FAILED)
+    # A command of another package may return anything.
+    return outcome if type(outcome) is int else 0
+
+
+def _say(message: str) -> None:
+    from ._terminal import standard_error
+
+    standard_error().line(message)

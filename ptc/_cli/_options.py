@@ -1,0 +1,149 @@
+"""Options that commands share, and the session they describe."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from .._limits import Limits
+from ..errors import SetupError, UsageError
+
+if TYPE_CHECKING:
+    from .._session import Session
+
+__all__ = [
+    "in_words_of_options",
+    "isolation_option",
+    "json_option",
+    "limit_options",
+    "limits_of",
+    "names_of",
+    "open_session",
+    "require_tool",
+    "root_option",
+    "toolset_option",
+]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_LIMITS = {
+    "timeout_ms": "Wall time of the run, tools included.",
+    "max_tool_calls": "Tool calls the script may make.",
+    "max_output_bytes": "JSON bytes of the value; a larger one is cut and kept whole in a file.",
+    "max_memory_bytes": "Memory the script may use.",
+}
+"""The limits that have an option, and its help. Their defaults are those of `Limits`."""
+
+
+def limit_options(command: _Command) -> _Command:
+    """Give `command` one option for each limit of `_LIMITS`."""
+    for name, text in reversed(_LIMITS.items()):
+        usual = getattr(Limits(), name)
+        option = click.option(
+            f"--{name.replace('_', '-')}",
+            type=int,
+            metavar="N",
+            help=f"{text} [default: {usual:,}]",
+        )
+        command = option(command)
+    return command
+
+
+def limits_of(given: dict[str, int | None]) -> Limits:
+    """The limits that the options in `given` ask for; None is the default.
+
+    Raises:
+        UsageError: If a number is out of its range.
+    """
+    try:
+        return Limits(**{name: value for name, value in given.items() if value is not None})
+    except UsageError as error:
+        raise in_words_of_options(error) from None
+
+
+def root_option(command: _Command) -> _Command:
+    """Give `command` the option ``--root``."""
+    text = "Folder the tools are confined to. [default: the current folder]"
+    return click.option("--root", default=".", metavar="DIR", help=text)(command)
+
+
+def toolset_option(command: _Command) -> _Command:
+    """Give `command` the option ``--toolset``."""
+    text = "Installed toolset to use; repeat it for more. [default: builtin]"
+    return click.option("--toolset", "toolsets", multiple=True, metavar="NAME", help=text)(command)
+
+
+def isolation_option(command: _Command) -> _Command:
+    """Give `command` the option ``--isolation``."""
+    return click.option(
+        "--isolation",
+        type=click.Choice(["jail", "process"]),
+        default="jail",
+        help="jail: every fence, or nothing runs. process: weaker, for systems without "
+        "seccomp and Landlock. [default: jail]",
+    )(command)
+
+
+def json_option(text: str) -> Callable[[_Command], _Command]:
+    """Give a command the option ``--json`` with its own help."""
+    return click.option("--json", "as_json", is_flag=True, help=text)
+
+
+def names_of(given: Iterable[str]) -> list[str]:
+    """The names in options that may be repeated and hold several, separated by commas."""
+    return [name.strip() for text in given for name in text.split(",") if name.strip()]
+
+
+def open_session(
+    *,
+    root: str = ".",
+    toolsets: Iterable[str] = (),
+    limits: Limits | None = None,
+    isolation: str = "jail",
+) -> Session:
+    """A session for one command: one worker is kept ready, for there is one run.
+
+    Raises:
+        UsageError: If an option is wrong, in the words of the options.
+        SetupError: If a toolset is installed and cannot be loaded.
+    """
+    from .._session import Session
+
+    names = names_of(toolsets) or ["builtin"]
+    try:
+        return Session(root, toolsets=names, limits=limits, isolation=isolation, workers=1)
+    except UsageError as error:
+        raise in_words_of_options(error) from None
+    except (ImportError, AttributeError) as error:
+        msg = (
+            f"toolset {' or '.join(map(repr, names))} is installed and cannot be loaded: "
+            f"{type(error).__name__}: {error}; `ptc doctor` lists the toolsets that can"
+        )
+        raise SetupError(msg) from error
+
+
+def require_tool(name: str, names: list[str]) -> None:
+    """Refuse the name of no tool, before an event loop is started for it.
+
+    Raises:
+        UsageError: With the nearest of `names`.
+    """
+    from .._schema import nearest
+
+    if name not in names:
+        known = ", ".join(names) or "none"
+        msg = f"there is no tool {name!r}{nearest(name, names)}; tools: {known}"
+        raise UsageError(msg)
+
+
+def in_words_of_options(error: UsageError) -> UsageError:
+    """The same error, with the SDK's names of arguments replaced by those of options."""
+    message = re.sub(
+        r"\bLimits\.(\w+)", lambda found: "--" + found[1].replace("_", "-"), str(error)
+    )
+    message = re.sub(r"^allowed_tools: ", "--allow: ", message)
+    message = re.sub(r"^(inputs|root)\b", r"--\1", message)
+    return UsageError(message)

@@ -1,0 +1,67 @@
+"""Commands of other packages: entry points of the group ``ptc.commands``, name -> click.Command.
+
+::
+
+    [project.entry-points."ptc.commands"]
+    serve = "my_package.serve:command"
+
+A package that is broken, or whose optional dependency is missing, costs one line, never a
+traceback, and only where it is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+
+import click
+
+from ..errors import SetupError
+
+__all__ = ["load_plugin", "plugin_names"]
+
+_GROUP = "ptc.commands"
+
+
+def plugin_names() -> list[str]:
+    """Names of the commands that installed packages offer, sorted."""
+    return sorted({entry.name for entry in entry_points(group=_GROUP)})
+
+
+def load_plugin(name: str) -> click.Command:
+    """Load the command `name`.
+
+    Raises:
+        SetupError: If it cannot be loaded; the message says what to install.
+    """
+    entry = next(iter(entry_points(group=_GROUP, name=name)))
+    try:
+        command = entry.load()
+    except ModuleNotFoundError as error:
+        raise SetupError(_what_is_missing(entry, error.name or "")) from error
+    except Exception as error:  # whatever it is, it is another package's own
+        first = (str(error).splitlines() or [""])[0][:200]
+        msg = f"ptc {name} of {_package(entry)} cannot be loaded: {type(error).__name__}: {first}"
+        raise SetupError(msg) from error
+    if not isinstance(command, click.Command):
+        kind = type(command).__name__
+        msg = f"ptc {name}: {entry.value} of {_package(entry)} is no click.Command but {kind}"
+        raise SetupError(msg)
+    return command
+
+
+def _what_is_missing(entry: EntryPoint, module: str) -> str:
+    if module == entry.module or entry.module.startswith(f"{module}."):
+        # Not a dependency of the command but the command itself.
+        return f"ptc {entry.name} is not in this installation of {_package(entry)}: no {module}"
+    package = entry.dist.name if entry.dist is not None else None
+    extras = list(entry.extras)
+    if entry.dist is not None and not extras:
+        offered = entry.dist.metadata.get_all("Provides-Extra") or []
+        extras = [name for name in offered if name == entry.name]
+    if package and extras:
+        return f"ptc {entry.name} needs: pip install '{package}[{','.join(extras)}]'"
+    return f"ptc {entry.name} of {_package(entry)} needs the module {module}; install it"
+
+
+def _package(entry: EntryPoint) -> str:
+    return f"package {entry.dist.name}" if entry.dist is not None else "an unknown package"

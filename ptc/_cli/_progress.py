@@ -1,0 +1,139 @@
+"""What is seen of a run while it goes on. Not a terminal: what the script prints, as it comes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ._terminal import Stream, safe
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.text import Text
+
+    from .._result import CallRecord, RunEvent
+
+__all__ = ["Progress"]
+
+_SHOW_AFTER_SECONDS = 0.25
+"""A run that is over sooner leaves the terminal alone: a flicker tells nobody anything."""
+_REFRESH_SECONDS = 0.1
+_ROWS = 8
+"""Running calls shown at most; the rest is a number."""
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_TAIL_CHARS = 200
+
+
+class Progress:
+    """Follows one run by its events and shows it on standard error.
+
+    `on_event` is given to the session, `follow` runs beside the run as a task and is cancelled at
+    its end; `close` leaves the terminal as it was.
+    """
+
+    def __init__(self, stream: Stream, *, quiet: bool) -> None:
+        """Show nothing yet. With `quiet` nothing is ever shown."""
+        self._stream = stream
+        self._quiet = quiet
+        self._live: Live | None = None
+        self._running: dict[int, tuple[CallRecord, float]] = {}
+        self._ended = self._failed = self._emitted = 0
+        self._line = ""
+        self._begun = anyio.Event()
+        self.began = 0.0
+        """When the script was sent to its worker (`time.perf_counter`); 0.0 until then."""
+
+    def on_event(self, event: RunEvent) -> None:
+        """Take note of `event`. Text is shown at once, the rest with the next refresh."""
+        if event.kind == "started":
+            self.began = time.perf_counter()
+            self._begun.set()
+        elif event.kind == "stdout":
+            self._print(event.text)
+        elif event.kind == "emitted":
+            self._emitted += 1
+        elif event.kind == "tool_started" and event.call is not None:
+            self._running[event.call.seq] = (event.call, time.perf_counter())
+        elif event.kind == "tool_finished" and event.call is not None:
+            self._running.pop(event.call.seq, None)
+            self._ended += 1
+            self._failed += event.call.status != "succeeded"
+
+    async def follow(self) -> None:
+        """Redraw until cancelled; returns at once where nothing can be redrawn."""
+        if self._quiet or not self._stream.has_cursor:
+            return
+        # Let the workers be spawned first: they start while rich is being imported.
+        await anyio.sleep(0.01)
+        from rich.live import Live
+
+        console = self._stream.console
+        await self._begun.wait()
+        await anyio.sleep(_SHOW_AFTER_SECONDS)
+        self._live = Live(
+            self._picture(),
+            console=console,
+            auto_refresh=False,
+            transient=True,
+            # Both streams are ours; what others write to them is not to pass through here.
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._live.start(refresh=True)
+        while True:
+            await anyio.sleep(_REFRESH_SECONDS)
+            self._live.update(self._picture(), refresh=True)
+
+    def close(self) -> None:
+        """Take the display away and end a line that the script left open."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        if self._line:
+            line, self._line = self._line, ""
+            self._stream.line(line if self._stream.is_terminal else "")
+
+    def _print(self, text: str) -> None:
+        if self._quiet:
+            return
+        if not self._stream.is_terminal:
+            self._stream.write(text)
+            # Only to know whether a line is open.
+            self._line = (text if text.strip("\n") or "\n" in text else self._line + text)[-1:]
+            self._line = "" if self._line == "\n" else self._line
+            return
+        # A line is shown when it is whole: half of one would be torn by the display.
+        *lines, self._line = (self._line + text).split("\n")
+        if not lines:
+            return
+        if self._live is None:
+            self._stream.write("\n".join(lines) + "\n")
+            return
+        from rich.text import Text
+
+        self._live.console.print(Text(safe("\n".join(lines))), soft_wrap=True)
+
+    def _picture(self) -> Text:
+        from rich.text import Text
+
+        now = time.perf_counter()
+        picture = Text(no_wrap=True, overflow="ellipsis")
+        if self._line:
+            picture.append(safe(self._line[-_TAIL_CHARS:]) + "\n")
+        frame = _FRAMES[int(now / _REFRESH_SECONDS) % len(_FRAMES)]
+        picture.append(f"{frame} {now - self.began:.1f} s", style="cyan")
+        picture.append(f"  calls: {len(self._running)} running, {self._ended} done")
+        if self._failed:
+            picture.append(f", {self._failed} failed", style="red")
+        if self._emitted:
+            picture.append(f"; {self._emitted} emitted")
+        shown = list(self._running.values())[:_ROWS]
+        for call, started in shown:
+            picture.append(f"\n  {call.tool}", style="bold")
+            picture.append(f" {now - started:.1f} s ", style="cyan")
+            picture.append(safe(" ".join(call.arguments.split())), style="dim")
+        if len(self._running) > len(shown):
+            picture.append(f"\n  and {len(self._running) - len(shown)} more")
+        return picture

@@ -1,0 +1,143 @@
+"""What goes to standard output and standard error, and what a terminal must not be sent.
+
+Rule 1: standard output carries the result and nothing else; whoever reads a pipe can parse it.
+    tests/cli/test_run.py::test_a_pipe_gets_the_value_as_json_and_nothing_else
+Rule 2: text of a script, tool or model reaches a terminal without control characters: an escape
+    sequence could repaint the screen, set the clipboard or answer as if it were typed.
+    tests/cli/test_terminal.py::test_what_a_script_prints_cannot_control_the_terminal
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["Stream", "pretty_json", "safe", "standard_error", "standard_output"]
+
+# C0 but tab and newline, DEL, and C1: U+009B alone is CSI (ECMA-48, 8.3.16). Then the directional
+# controls, which let text read differently from what it is (CVE-2021-42574), and lone surrogates,
+# which no stream can encode.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+_HIGHLIGHT_MOST = 100_000
+"""Characters of JSON that are coloured; more is shown plain, at once."""
+
+
+def safe(text: str) -> str:
+    """`text` with every character that could control a terminal written as an escape."""
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def pretty_json(value: Any) -> str:
+    """JSON-able plain data as indented JSON."""
+    import orjson
+
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+class Stream:
+    """One of the two standard streams, and what it is connected to."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        try:
+            self.is_terminal = file.isatty()
+        except ValueError:  # closed before we began, as in `ptc run x >&-`
+            self.is_terminal = False
+        self.has_cursor = self.is_terminal and os.environ.get("TERM") not in ("dumb", "unknown")
+        """True if lines can be redrawn in place."""
+        # https://no-color.org: any value that is not empty.
+        self.has_colour = self.has_cursor and not os.environ.get("NO_COLOR")
+        self._console: Console | None = None
+
+    @property
+    def console(self) -> Console:
+        """A rich console on this stream. Imports rich: ask only on a terminal."""
+        if self._console is None:
+            from rich.console import Console
+
+            self._console = Console(
+                file=self._file,
+                force_terminal=self.is_terminal,
+                # None drops bold and dim along with colour.
+                color_system="auto" if self.has_colour else None,
+                markup=False,
+                highlight=False,
+                emoji=False,
+            )
+        return self._console
+
+    def write(self, text: str) -> None:
+        """Write `text` as it is, made safe if it goes to a terminal.
+
+        A reader that has gone away is not our failure: the rest is dropped.
+        """
+        try:
+            self._file.write(safe(text) if self.is_terminal else _encodable(text))
+            self._file.flush()
+        except (BrokenPipeError, ValueError):
+            self._drop()
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """Write one line; `style` is used where there is colour."""
+        if style and self.has_colour:
+            from rich.text import Text
+
+            self.console.print(Text(safe(text), style=style), soft_wrap=True)
+        else:
+            self.write(f"{text}\n")
+
+    def json(self, value: Any) -> None:
+        """Write plain data as JSON; coloured on a terminal."""
+        text = pretty_json(value)
+        if not self.is_terminal:
+            self.write(f"{text}\n")
+            return
+        # Such characters stand in strings only, where JSON has an escape for them.
+        text = _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+        if self.has_colour and len(text) <= _HIGHLIGHT_MOST:
+            from rich.highlighter import JSONHighlighter
+            from rich.text import Text
+
+            shown = Text(text)
+            JSONHighlighter().highlight(shown)
+            self.console.print(shown, soft_wrap=True)
+        else:
+            self.write(f"{text}\n")
+
+    def _drop(self) -> None:
+        """Send what follows nowhere, so that the interpreter's last flush cannot fail."""
+        self.is_terminal = self.has_cursor = self.has_colour = False
+        with suppress(OSError, ValueError):
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._file.fileno())
+            os.close(null)
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def standard_output() -> Stream:
+    """Standard output: the result."""
+    _use_utf8(sys.stdout)
+    return Stream(sys.stdout)
+
+
+def standard_error() -> Stream:
+    """Standard error: everything else."""
+    _use_utf8(sys.stderr)
+    return Stream(sys.stderr)
+
+
+def _use_utf8(file: TextIO) -> None:
+    # JSON is UTF-8 whatever the locale says (RFC 8259, 8.1).
+    reconfigure = getattr(file, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -1,0 +1,125 @@
+"""``ptc tools``: what tools there are, and all about one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._options import json_option, open_session, require_tool, toolset_option
+from ._status import COMPLETED
+
+if TYPE_CHECKING:
+    from .._tool import Tool
+    from ._terminal import Stream
+
+__all__ = ["command"]
+
+_HELP = """List the tools, or with NAME show all about one.
+
+Parameters in brackets may be left out. Tools with side effects are allowed in a run only by name
+(--allow). Off a terminal each tool is one line, its columns separated by tabs.
+
+\b
+Examples:
+  ptc tools
+  ptc tools grep
+  ptc tools --json | jq '.[].name'
+"""
+
+
+@click.command("tools", short_help="List the tools, or describe one.", help=_HELP)
+@click.argument("name", metavar="[NAME]", required=False)
+@toolset_option
+@json_option("Print the definitions as a model is given them.")
+def command(*, name: str | None, toolsets: tuple[str, ...], as_json: bool) -> int:
+    """Run the command; the docstring for users is `_HELP`."""
+    from ._table import write_table
+    from ._terminal import standard_output
+
+    session = open_session(toolsets=toolsets)
+    if name is not None:
+        require_tool(name, session.tool_names())
+    names = [name] if name is not None else session.tool_names()
+    output = standard_output()
+    if as_json:
+        output.json(session.tool_definitions(names))
+        return COMPLETED
+    tools = session.select_tools(names)
+    if name is not None:
+        _describe(output, tools[name])
+        return COMPLETED
+    columns = (("tool", ""), ("parameters", "wrap"), ("side effect", ""), ("what it does", "wrap"))
+    rows = [
+        (
+            tool.name,
+            _signature(tool.parameters),
+            "yes" if tool.side_effect else "no",
+            tool.description.splitlines()[0],
+        )
+        for tool in tools.values()
+    ]
+    write_table(output, columns, rows)
+    return COMPLETED
+
+
+def _describe(output: Stream, tool: Tool) -> None:
+    from ._table import write_table
+
+    output.line(f"{tool.name} {_signature(tool.parameters)}".rstrip(), "bold")
+    output.line()
+    output.line(tool.description)
+    if tool.side_effect:
+        output.line("\nIt has side effects: a run may call it only if --allow names it.")
+    properties = tool.parameters.get("properties", {})
+    if not properties:
+        return
+    output.line()
+    required = tool.parameters.get("required", ())
+    rows = [
+        (
+            name,
+            type_of(schema, tool.parameters.get("$defs", {})),
+            "required" if name in required else _default(schema),
+            str(schema.get("description", "")),
+        )
+        for name, schema in properties.items()
+    ]
+    columns = (("parameter", ""), ("type", "wrap"), ("default", "wrap"), ("meaning", "wrap"))
+    write_table(output, columns, rows)
+
+
+def _signature(parameters: Mapping[str, Any]) -> str:
+    required = parameters.get("required", ())
+    names = parameters.get("properties", {})
+    return " ".join(name if name in required else f"[{name}]" for name in names)
+
+
+def _default(schema: Mapping[str, Any]) -> str:
+    from .. import _json
+
+    return _json.dumps(schema["default"]).decode() if "default" in schema else "optional"
+
+
+def type_of(schema: Mapping[str, Any], named: Mapping[str, Any]) -> str:
+    """The type a JSON Schema asks for, in a few words; `named` are its ``$defs``."""
+    from .. import _json
+
+    if "$ref" in schema:
+        name = str(schema["$ref"]).rpartition("/")[2]
+        target = named.get(name, {})
+        return type_of(target, {}) if "enum" in target else name
+    for choice in ("anyOf", "oneOf"):
+        if choice in schema:
+            return " or ".join(dict.fromkeys(type_of(item, named) for item in schema[choice]))
+    if "enum" in schema:
+        return " or ".join(_json.dumps(item).decode() for item in schema["enum"])
+    if "const" in schema:
+        return _json.dumps(schema["const"]).decode()
+    kind = schema.get("type", "any")
+    if isinstance(kind, list):
+        return " or ".join(kind)
+    if kind == "array" and isinstance(schema.get("items"), Mapping):
+        return f"array of {type_of(schema['items'], named)}"
+    return str(kind)

@@ -1,0 +1,184 @@
+"""Which classes are the script's, and how it makes them.
+
+Rule 1: a class statement takes bases from a list only
+    (test_a_class_can_only_have_bases_from_the_list).
+Rule 2: no script names a metaclass (test_a_metaclass_is_refused).
+Rule 3: no class makes `match` read a guarded attribute by position
+    (test_match_args_cannot_name_a_power_attribute).
+"""
+
+from __future__ import annotations
+
+import abc
+import builtins
+import enum
+import types
+import typing
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+from .. import _policy as policy
+from . import _freeze
+
+__all__ = [
+    "Token",
+    "allow_bases",
+    "build_class",
+    "check_match_args",
+    "is_allowed_base",
+    "is_open",
+    "is_script_class",
+    "open_type",
+    "register",
+]
+
+_made: weakref.WeakSet[type] = weakref.WeakSet()
+_bases: set[type] = {
+    object, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset,
+}  # fmt: skip
+_open: set[type] = set()
+
+
+class Token:
+    """Stands for a class that a script may name but never hold, such as a metaclass."""
+
+    __slots__ = ("_name", "_target")
+
+    def __init__(self, name: str, target: type) -> None:
+        self._name = name
+        self._target = target
+
+    def __repr__(self) -> str:
+        return f"<class '{self._name}'>"
+
+
+def allow_bases(*kinds: type) -> None:
+    """Let scripts subclass `kinds`. Each was read: no method runs text or walks attributes."""
+    _bases.update(kinds)
+
+
+def open_type(kind: type) -> type:
+    """Declare that every public attribute of instances of `kind` is meant for scripts.
+
+    For `ctx` and the like, whose attributes are tool names: a tool may be called `evaluate`.
+    """
+    _open.add(kind)
+    return kind
+
+
+def is_open(kind: type) -> bool:
+    """True if the public attributes of instances of `kind` are meant for scripts."""
+    return kind in _open
+
+
+def register(kind: type) -> type:
+    """Record a class that library code made for the script, such as a namedtuple."""
+    check_match_args(kind)
+    _made.add(kind)
+    return kind
+
+
+def is_script_class(kind: type) -> bool:
+    """True if `kind` was made by or for the script."""
+    if _freeze.is_frozen():
+        # What is not frozen came after the freeze. Also right while a class is being made.
+        return not kind.__flags__ & _freeze.IMMUTABLE
+    return kind in _made
+
+
+def is_allowed_base(kind: object) -> bool:
+    """True if a script may subclass `kind`."""
+    if not isinstance(kind, type):
+        return False
+    if is_script_class(kind) or kind in _bases:
+        return True
+    # `except*` on a group whose split() lies is a type confusion in CPython: no such classes.
+    if issubclass(kind, BaseException):
+        return not issubclass(kind, BaseExceptionGroup)
+    return False
+
+
+def check_match_args(kind: type) -> None:
+    """Take `__match_args__` away if it names something that a pattern may not read.
+
+    The tuple is checked on every new class, also when it is inherited or when dataclasses
+    made it, since `abc` lets a class claim foreign instances.
+
+    Raises:
+        TypeError: If it is not a tuple of text.
+    """
+    names = getattr(kind, "__match_args__", ())
+    if type(names) is not tuple or any(type(name) is not str for name in names):
+        raise TypeError("__match_args__ must be a tuple of text constants")
+    if any(policy.kind_of(name) in {"power", "dunder"} for name in names):
+        type.__setattr__(kind, "__match_args__", ())
+
+
+def _resolved(bases: tuple[object, ...]) -> tuple[object, ...]:
+    for base in bases:
+        if isinstance(base, type) or type(base) in _ALIASES or base in _ENTRY_FUNCTIONS:
+            continue
+        raise TypeError(_base_refused(base))
+    return types.resolve_bases(typing.cast(Any, bases))
+
+
+_ALIASES: Final = {
+    types.GenericAlias, type(typing.List[int]), type(typing.List), type(typing.Callable),
+    type(typing.Tuple), type(typing.Annotated[int, ""]), type(typing.Any),
+}  # fmt: skip
+_T = typing.TypeVar("_T")
+
+
+class _Sample(typing.Generic[_T]):
+    pass
+
+
+_ALIASES.add(type(_Sample[int]))
+_ENTRY_FUNCTIONS: Final = (typing.NamedTuple, typing.TypedDict)
+_METACLASSES: Final = (abc.ABCMeta, enum.EnumMeta, type)
+_ABSENT: Final = object()
+
+
+def _base_refused(base: object) -> str:
+    name = policy.demangle(getattr(base, "__name__", None) or repr(type(base).__name__))
+    return (
+        f"a script may not subclass {name}; subclass object, a builtin data type, an exception, "
+        "or wrap an instance"
+    )
+
+
+def build_class(
+    function: Callable[..., Any],
+    name: str,
+    /,
+    *bases: Any,
+    metaclass: Any = _ABSENT,
+    **options: Any,
+) -> Any:
+    """Stand in for `__build_class__`: what the class statement calls."""
+    for base in _resolved(bases):
+        if not is_allowed_base(base):
+            raise TypeError(_base_refused(base))
+    if metaclass is not _ABSENT:
+        target = metaclass._target if type(metaclass) is Token else None
+        if target not in _METACLASSES:
+            raise TypeError("metaclasses are not available; use a decorator or __init_subclass__")
+        options["metaclass"] = target
+    made = builtins.__build_class__(function, policy.demangle(name), *bases, **options)
+    if not isinstance(made, type):
+        raise TypeError("a class statement must make a class")
+    if policy.PRIVATE_PREFIX in made.__qualname__:
+        made.__qualname__ = policy.demangle(made.__qualname__)
+    if isinstance(made, enum.EnumMeta):
+        _check_enum(made)
+    return register(made)
+
+
+def _check_enum(made: enum.EnumMeta) -> None:
+    for name in made.__members__:
+        if name.startswith(policy.PRIVATE_PREFIX):
+            raise TypeError(
+                f"enum {made.__name__}: the name {policy.demangle(name)!r} may not start with "
+                "an underscore; keep the value outside of the class"
+            )

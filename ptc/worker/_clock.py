@@ -1,0 +1,25 @@
+"""The logical clock: a script's time is data the host sent, so a replay sees the same times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+__all__ = ["Clock"]
+
+
+class Clock:
+    """What every clock of a script reads. The runtime sets the fields; nothing ticks by itself."""
+
+    __slots__ = ("elapsed", "epoch", "sleep")
+
+    def __init__(self) -> None:
+        #: Start of the run, in seconds since 1970 UTC, given by the host.
+        self.epoch: float = 0.0
+        #: Logical seconds since the start; advances with messages of the host only.
+        self.elapsed: float = 0.0
+        #: Blocking sleep of a plain `def run`; None while an event loop runs.
+        self.sleep: Callable[[float], None] | None = None
+
+    def now(self) -> float:
+        """Seconds since 1970 UTC."""
+        return self.epoch + self.elapsed

@@ -1,0 +1,126 @@
+"""Library classes that cannot be changed, by construction.
+
+CPython refuses attribute stores on a type whose flag ``Py_TPFLAGS_IMMUTABLETYPE`` is set
+(Include/object.h, since 3.10); static types have it. `freeze_types` sets it on every heap type of
+the process, once, in the zygote, before a script exists. So ``Counter.most_common = evil`` raises
+TypeError in C, whichever way a script finds to say it. What is *not* frozen afterwards was made by
+the script, which is how `_classes.is_script_class` tells them apart.
+
+Rule 1: the offset of the flags is proved on the running interpreter before anything is written
+    (test_freezing_refuses_to_start_when_the_flags_are_not_where_they_should_be).
+Rule 2: every heap type that exists is frozen, without exception: a type left out would count as
+    the script's own. The price is `weakref.finalize`, which keeps its state on the class: it
+    cannot be used in a worker for the first time after the freeze
+    (test_every_library_class_refuses_a_store).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+__all__ = ["IMMUTABLE", "freeze_types", "is_frozen", "thawed"]
+
+#: Py_TPFLAGS_IMMUTABLETYPE
+IMMUTABLE: Final = 1 << 8
+_HEAPTYPE: Final = 1 << 9
+# Offset of tp_flags in PyTypeObject on 64-bit builds of 3.11 to 3.14: PyVarObject (24 bytes),
+# then tp_name, tp_basicsize .. tp_as_buffer: 18 words.
+_OFFSET: Final = 24 + 18 * 8
+
+_frozen = False
+
+
+class FreezeError(RuntimeError):
+    """Raised when the flags of a type cannot be found; the worker must not start."""
+
+
+def is_frozen() -> bool:
+    """True once `freeze_types` has run in this process."""
+    return _frozen
+
+
+def _flags(kind: type) -> ctypes.c_ulong:
+    return ctypes.c_ulong.from_address(id(kind) + _OFFSET)
+
+
+def _prove_offset(offset_flags: Callable[[type], ctypes.c_ulong]) -> None:
+    """Check, on types with known and different flags, that we look at `tp_flags`."""
+    if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
+        raise FreezeError("library classes can only be frozen on 64-bit CPython")
+
+    class Probe:
+        value = 1
+
+    for kind in (Probe, int, type, dict, BaseException, functools.partial, Exception):
+        if offset_flags(kind).value != kind.__flags__:
+            raise FreezeError("the flags of a type are not where this CPython should have them")
+    flags = offset_flags(Probe)
+    flags.value |= IMMUTABLE
+    try:
+        if not Probe.__flags__ & IMMUTABLE:
+            raise FreezeError("setting the flag of a type had no effect")
+        try:
+            Probe.value = 2
+        except TypeError:
+            return
+        raise FreezeError("this CPython lets an immutable type be changed")
+    finally:
+        flags.value &= ~IMMUTABLE
+
+
+def _all_types() -> Iterator[type]:
+    """Every class of the process, found from `object` down; gc does not track static types."""
+    seen: set[type] = set()
+    todo: list[type] = [object]
+    while todo:
+        kind = todo.pop()
+        if kind in seen:
+            continue
+        seen.add(kind)
+        yield kind
+        todo.extend(type.__subclasses__(kind))
+    for item in gc.get_objects():
+        if issubclass(type(item), type) and item not in seen:
+            seen.add(item)
+            yield item
+
+
+def freeze_types() -> int:
+    """Make every class that exists immutable; return how many were changed.
+
+    Call it after everything that a run needs has been imported, and before the first script.
+
+    Raises:
+        FreezeError: If this interpreter keeps the flags elsewhere.
+    """
+    global _frozen
+    _prove_offset(_flags)
+    changed = 0
+    for kind in _all_types():
+        flags = kind.__flags__
+        if flags & IMMUTABLE or not flags & _HEAPTYPE:
+            continue
+        _flags(kind).value = flags | IMMUTABLE
+        if not kind.__flags__ & IMMUTABLE:
+            raise FreezeError(f"{kind.__name__} could not be frozen")
+        changed += 1
+    _frozen = True
+    return changed
+
+
+@contextmanager
+def thawed(kind: type) -> Iterator[None]:
+    """Let the worker itself replace attributes of `kind`, for example of a static type."""
+    _prove_offset(_flags)
+    before = kind.__flags__ & IMMUTABLE
+    _flags(kind).value &= ~IMMUTABLE
+    try:
+        yield
+    finally:
+        _flags(kind).value |= before

@@ -1,0 +1,168 @@
+"""Facades of the modules that a script may import.
+
+Rule 1: what can be reached from a facade without a guarded name never includes a module, a
+    frame, a code object or `open` (test_nothing_dangerous_can_be_reached_from_a_facade).
+Rule 2: the facades have exactly the names of the table
+    (test_every_facade_has_the_names_of_the_table).
+"""
+
+from __future__ import annotations
+
+import encodings
+import importlib
+import random
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..._policy_modules import MODULES
+from .._classes import Token, allow_bases
+from .._clock import Clock
+from .._guards import Future, Task
+from . import _own, _text
+from ._console import redirect_stdout
+from ._facade import facade
+from ._time import time_modules
+
+__all__ = ["build_modules"]
+
+# Members come from the real module, name by name, but for these.
+_WRITTEN_HERE: Final = frozenset(
+    "datetime logging os pathlib pprint random secrets sys time traceback urllib uuid warnings "
+    "zoneinfo".split()
+)
+
+# Encodings whose tables are files: the jail opens none later.
+_CODECS: Final = (
+    "ascii base64_codec charmap cp1250 cp1251 cp1252 cp437 cp850 hex_codec idna iso8859_1 "
+    "iso8859_15 iso8859_2 latin_1 mac_roman punycode quopri_codec raw_unicode_escape rot_13 "
+    "unicode_escape utf_16 utf_16_be utf_16_le utf_32 utf_32_be utf_32_le utf_7 utf_8 utf_8_sig "
+    "zlib_codec big5 gbk gb2312 gb18030 euc_jp euc_kr shift_jis koi8_r cp932 cp949"
+).split()
+# Imported by library functions when they first run.
+_LATE: Final = (
+    "_strptime stringprep unicodedata copyreg fnmatch ntpath bisect heapq hashlib json.encoder "
+    "decimal numbers locale calendar warnings linecache traceback"
+).split()
+
+_BASES: Final = {
+    "abc": "ABC",
+    "collections": "ChainMap Counter OrderedDict UserDict UserList defaultdict deque",
+    "collections.abc": "*",
+    "contextlib": "AbstractAsyncContextManager AbstractContextManager AsyncContextDecorator "
+    "AsyncExitStack ContextDecorator ExitStack",
+    "datetime": "date datetime time timedelta tzinfo",
+    "decimal": "Decimal",
+    "enum": "Enum Flag IntEnum IntFlag ReprEnum StrEnum auto",
+    "fractions": "Fraction",
+    "json": "JSONDecoder JSONEncoder",
+    "numbers": "*",
+    "pathlib": "Path PurePath PurePosixPath",
+    "random": "Random",
+    "string": "Template",
+    "types": "SimpleNamespace",
+    "typing": "Generic Protocol SupportsAbs SupportsFloat SupportsIndex SupportsInt",
+    "csv": "excel excel_tab unix_dialect",
+}
+
+
+def _own_members() -> dict[str, dict[str, Any]]:
+    """Members that replace those of the real module."""
+    import abc
+    import asyncio
+    import enum
+
+    return {
+        "abc": {"ABCMeta": Token("abc.ABCMeta", abc.ABCMeta)},
+        "asyncio": {"Future": Future, "Task": Task, "run": _own.asyncio_run},
+        "collections": {"namedtuple": _own.namedtuple},
+        "contextlib": {
+            "contextmanager": _own.contextmanager,
+            "asynccontextmanager": _own.asynccontextmanager,
+            "redirect_stdout": redirect_stdout,
+        },
+        "dataclasses": {
+            "asdict": _own.asdict,
+            "astuple": _own.astuple,
+            "dataclass": _own.dataclass,
+            "fields": _own.fields,
+            "replace": _own.replace,
+        },
+        "enum": {
+            "EnumMeta": Token("enum.EnumType", enum.EnumMeta),
+            "EnumType": Token("enum.EnumType", enum.EnumMeta),
+        },
+        "functools": {
+            "cache": _own.cache,
+            "lru_cache": _own.lru_cache,
+            "singledispatch": _own.singledispatch,
+            "update_wrapper": _own.update_wrapper,
+            "wraps": _own.wraps,
+        },
+        "operator": {"attrgetter": _own.attrgetter, "methodcaller": _own.methodcaller},
+        "shlex": {"split": _own.shlex_split},
+        "types": {"SimpleNamespace": _own.SimpleNamespace},
+        "typing": {"get_origin": _own.get_origin},
+    }
+
+
+def _preload() -> None:
+    for name in _CODECS:
+        importlib.import_module(f"encodings.{name}")
+        encodings.search_function(name)
+    for name in _LATE:
+        importlib.import_module(name)
+
+
+def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
+    """Build every facade, once, in the zygote.
+
+    It makes the process a worker: dates follow `clock`, local time is UTC, `Enum(...)` checks
+    names. A process that is not a worker must not call it.
+
+    Args:
+        clock: Read by every function that tells the time; the runtime sets its fields.
+        rng: Behind `random`, `secrets` and `uuid4`; the runtime seeds it for each run.
+    """
+    import posixpath
+
+    _preload()
+    _own.vet_enum_calls()
+    own = _own_members()
+    members: dict[str, dict[str, Any]] = time_modules(clock, rng)
+    members |= {
+        "logging": _text.logging_members(),
+        "pathlib": dict(_text.PATHS),
+        "pprint": _text.pprint_members(),
+        "sys": _text.sys_members(),
+        "traceback": _text.traceback_members(),
+        "warnings": _text.warnings_members(),
+    }
+    for name in MODULES.keys() - _WRITTEN_HERE - {"os.path"}:
+        real = importlib.import_module(name)
+        chosen = {
+            each: getattr(real, each)
+            for each in MODULES[name]
+            if each not in own.get(name, {}) and hasattr(real, each)
+        }
+        members[name] = chosen | own.get(name, {})
+    members["os.path"] = {name: getattr(posixpath, name) for name in MODULES["os.path"]}
+    return _assemble(members)
+
+
+def _assemble(members: dict[str, dict[str, Any]]) -> Mapping[str, object]:
+    import os
+
+    built: dict[str, object] = {}
+    members["os"] = {"fspath": os.fspath, "linesep": "\n", "sep": "/"}
+    members["urllib"] = {}
+    for name in sorted(members, key=lambda name: -name.count(".")):  # submodules first
+        parent, _, last = name.rpartition(".")
+        built[name] = facade(name, members[name])
+        if parent:
+            members[parent][last] = built[name]
+    for module, names in _BASES.items():
+        found = members[module] if names == "*" else names.split()
+        bases = [members[module].get(name) for name in found]
+        allow_bases(*(base for base in bases if isinstance(base, type)))
+    return built
+

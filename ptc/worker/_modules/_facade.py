@@ -1,0 +1,54 @@
+"""The object a script gets for `import x`: fixed names, nothing behind them.
+
+A real module leads to `os` in two steps (`json.codecs.builtins.open`); a facade has one slot for
+each name of the table in `ptc._policy_modules` and nothing else, not even a `__dict__`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from ..._policy_modules import MODULES
+from .._classes import open_type
+
+__all__ = ["facade"]
+
+
+def _refuse(self: Any, name: str, value: object = None) -> NoReturn:
+    raise AttributeError(f"{self!r} cannot be changed; keep {name!r} in a variable of your own")
+
+
+def facade(name: str, members: Mapping[str, object]) -> object:
+    """A frozen object with the members that the table lists for module `name`.
+
+    One class a module, with slots: CPython loads from a slot about as fast as from a module,
+    two to three times faster than through a class or a `__getattr__` (measured on 3.11 to 3.13).
+
+    Args:
+        name: A module of the table.
+        members: Values by name. What the running Python does not have may be absent.
+
+    Raises:
+        ValueError: If a member is not in the table.
+    """
+    surplus = members.keys() - MODULES[name]
+    if surplus:
+        raise ValueError(f"{name}: {', '.join(sorted(surplus))} not in the table of modules")
+    kind = open_type(
+        type(
+            "module",
+            (),
+            {
+                "__slots__": tuple(members),
+                "__setattr__": _refuse,
+                "__delattr__": _refuse,
+                "__repr__": lambda self: f"<module {name!r}>",
+                "__module__": "builtins",
+            },
+        )
+    )
+    made = kind()
+    for member, value in members.items():
+        object.__setattr__(made, member, value)
+    return made

@@ -1,0 +1,413 @@
+"""Functions of the library that take attribute names, templates or functions, made safe.
+
+The originals are gadgets: `operator.attrgetter` is getattr, `functools.update_wrapper` copies any
+attribute from anything, `dataclasses.asdict` shows renamed names.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+import dataclasses
+import enum
+import functools
+import itertools
+import shlex
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from ... import _policy as policy
+from .. import _classes, _freeze
+from .._guards import ScriptType, exact_text, read_named
+
+# ---------------------------------------------------------------------------------------------
+# operator
+
+
+class attrgetter:  # noqa: N801  # the library's name
+    """`operator.attrgetter`, under the rules of source."""
+
+    __slots__ = ("_paths",)
+
+    def __init__(self, attr: str, /, *attrs: str) -> None:
+        self._paths = [exact_text(path).split(".") for path in (attr, *attrs)]
+
+    def __call__(self, obj: Any) -> Any:
+        found = [functools.reduce(read_named, path, obj) for path in self._paths]
+        return tuple(found) if len(found) > 1 else found[0]
+
+
+class methodcaller:  # noqa: N801  # the library's name
+    """`operator.methodcaller`, under the rules of source."""
+
+    __slots__ = ("_args", "_name", "_options")
+
+    def __init__(self, name: str, /, *args: Any, **options: Any) -> None:
+        self._name, self._args, self._options = exact_text(name), args, options
+
+    def __call__(self, obj: Any) -> Any:
+        return read_named(obj, self._name)(*self._args, **self._options)
+
+
+# ---------------------------------------------------------------------------------------------
+# functools
+
+_FUNCTIONS: Final = (
+    types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial,
+    type(functools.cache(len)), types.MethodDescriptorType, types.MethodWrapperType,
+    types.WrapperDescriptorType, types.ClassMethodDescriptorType,
+)  # fmt: skip
+
+
+def _check_function(function: Any) -> None:
+    """Let only functions be copied from: a class would hand out its raw descriptors."""
+    kind = type(function)
+    if kind in _FUNCTIONS or _classes.is_script_class(kind) or callable(function):
+        return
+    raise TypeError(f"expected a function, not {kind.__name__}")
+
+
+def update_wrapper(wrapper: Any, wrapped: Any, *_: Any, **__: Any) -> Any:
+    """Copy name, text and own attributes of `wrapped`: what `functools.wraps` is used for."""
+    _check_function(wrapped)
+    if type(wrapper) is types.FunctionType and not wrapper.__globals__.keys().isdisjoint(_MARKS):
+        for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+            value = getattr(wrapped, name, None)
+            if type(value) is str or (value is None and name == "__doc__"):
+                setattr(wrapper, name, value)
+        if type(wrapped) is types.FunctionType:
+            wrapper.__dict__.update(wrapped.__dict__)
+    return wrapper
+
+
+# Globals of functions that may be given another name: the script's, and the ones made here.
+_MARKS: Final = frozenset({"@getattr", "asyncio_run"})
+
+
+def wraps(wrapped: Any, *_: Any, **__: Any) -> Callable[[Any], Any]:
+    """`functools.wraps`."""
+    return lambda wrapper: update_wrapper(wrapper, wrapped)
+
+
+def _plain_function(function: Any) -> Any:
+    """`function`, or a stand-in for it where the library would copy a class's attributes."""
+    _check_function(function)
+    if type(function) in _FUNCTIONS:
+        return function
+
+    def call(*args: Any, **options: Any) -> Any:
+        return function(*args, **options)
+
+    return call
+
+
+def lru_cache(maxsize: Any = 128, typed: bool = False) -> Any:
+    """`functools.lru_cache`."""
+    if callable(maxsize) and not isinstance(maxsize, int):
+        return functools.lru_cache(128, typed)(_plain_function(maxsize))
+    decorate = functools.lru_cache(maxsize, typed)
+    return lambda function: decorate(_plain_function(function))
+
+
+def cache(function: Any, /) -> Any:
+    """`functools.cache`."""
+    return functools.cache(_plain_function(function))
+
+
+def _annotated_class(function: Any) -> Any:
+    if type(function) is not types.FunctionType:
+        raise TypeError("register() needs a class, or a function whose first argument has one")
+    found = [
+        kind for name, kind in function.__annotations__.items() if name != "return"
+    ]
+    if not found or isinstance(found[0], str):
+        raise TypeError("write the class: `@f.register(int)`; annotations as text are not read")
+    return found[0]
+
+
+def singledispatch(function: Any) -> Any:
+    """`functools.singledispatch`; annotations that are text are not evaluated."""
+    _check_function(function)
+    registry: dict[Any, Any] = {object: function}
+
+    def dispatch(kind: Any) -> Any:
+        for base in kind.__mro__:
+            if base in registry:
+                return registry[base]
+        matching = [known for known in registry if issubclass(kind, known)]
+        return registry[matching[-1]]
+
+    def register(kind: Any, implementation: Any = None) -> Any:
+        if implementation is None:
+            if isinstance(kind, type) or typing.get_origin(kind) is types.UnionType:
+                return lambda chosen: register(kind, chosen)
+            implementation, kind = kind, _annotated_class(kind)
+        for each in typing.get_args(kind) or (kind,):
+            if not isinstance(each, type):
+                raise TypeError(f"{each!r} is not a class")
+            registry[each] = implementation
+        return implementation
+
+    def wrapper(*args: Any, **options: Any) -> Any:
+        if not args:
+            raise TypeError(f"{function.__name__} requires at least 1 positional argument")
+        return dispatch(type(args[0]))(*args, **options)
+
+    update_wrapper(wrapper, function)
+    wrapper.register = register  # type: ignore[attr-defined]  # functions take attributes
+    wrapper.dispatch = dispatch  # type: ignore[attr-defined]  # functions take attributes
+    return wrapper
+
+
+# ---------------------------------------------------------------------------------------------
+# contextlib
+
+
+def contextmanager(function: Any) -> Any:
+    """`contextlib.contextmanager`."""
+    return contextlib.contextmanager(_plain_function(function))
+
+
+def asynccontextmanager(function: Any) -> Any:
+    """`contextlib.asynccontextmanager`."""
+    return contextlib.asynccontextmanager(_plain_function(function))
+
+
+# ---------------------------------------------------------------------------------------------
+# collections, typing, types, enum
+
+
+def namedtuple(typename: Any, field_names: Any, **options: Any) -> Any:
+    """`collections.namedtuple`. The library compiles text made of the names: exact text only."""
+    options.pop("module", None)
+    if isinstance(field_names, str):
+        names: Any = exact_text(field_names)
+    else:
+        names = [exact_text(name) if isinstance(name, str) else str(name) for name in field_names]
+    made = collections.namedtuple(exact_text(typename), names, **options)  # noqa: PYI024  # type: ignore[misc]  # the names are data
+    made.__module__ = "__main__"
+    return _classes.register(made)
+
+
+class SimpleNamespace(types.SimpleNamespace):
+    """`types.SimpleNamespace` whose private names are the script's."""
+
+    def __init__(self, /, *args: Any, **values: Any) -> None:
+        for mapping in args:
+            values = {**dict(mapping), **values}
+        for name in values:
+            # Library code reads hooks such as __dataclass_fields__ from instances.
+            if policy.is_dunder(name):
+                raise TypeError(f"a namespace may not hold {name!r}")
+        super().__init__(**{policy.rename(name): value for name, value in values.items()})
+
+    def __repr__(self) -> str:
+        pairs = (f"{policy.demangle(k)}={v!r}" for k, v in self.__dict__.items())
+        return f"namespace({', '.join(pairs)})"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, types.SimpleNamespace):
+            return self.__dict__ == other.__dict__
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # as the library's: mutable
+
+
+def get_origin(kind: Any) -> Any:
+    """`typing.get_origin`, which never gives a metaclass."""
+    found = typing.get_origin(kind)
+    return ScriptType if isinstance(found, type) and issubclass(found, type) else found
+
+
+def vet_enum_calls() -> None:
+    """Make `Enum("Name", members)` follow the rules of a class statement.
+
+    Enum classes must be the real ones, for isinstance and for subclassing, so it is their
+    metaclass in this process, the worker, that learns to check.
+    """
+    original = enum.EnumMeta.__call__
+    if getattr(original, "vetted", False):
+        return
+
+    def call(cls: Any, value: Any, *args: Any, **options: Any) -> Any:
+        if cls._member_map_ or not (args or options):
+            return original(cls, value, *args, **options)
+        base = options.pop("type", None)
+        if base is not None and not _classes.is_allowed_base(base):
+            raise TypeError("a script may not subclass this type")
+        names = args[0] if args else options.pop("names", ())
+        chosen = {key: options[key] for key in ("start", "boundary") if key in options}
+        members = _members(names)
+        made = original(cls, exact_text(value), members, type=base, module="__main__", **chosen)
+        return _classes.register(made)
+
+    call.vetted = True  # type: ignore[attr-defined]  # functions take attributes
+    with _freeze.thawed(enum.EnumMeta):
+        enum.EnumMeta.__call__ = call  # type: ignore[assignment,method-assign]  # see above
+
+
+def _members(names: Any) -> list[Any]:
+    """Members as exact text, or pairs of exact text and value."""
+    if isinstance(names, str):
+        found: list[Any] = list(exact_text(names).replace(",", " ").split())
+    elif isinstance(names, Mapping):
+        found = [(exact_text(name), value) for name, value in dict(names).items()]
+    else:
+        found = []
+        for each in names:
+            pair = each if isinstance(each, str) else tuple(each)
+            found.append(exact_text(pair) if isinstance(pair, str) else (exact_text(pair[0]), pair[1]))
+    for each in found:
+        if (each if type(each) is str else each[0]).startswith("_"):
+            raise TypeError("the name of an enum member may not start with an underscore")
+    return found
+
+
+# ---------------------------------------------------------------------------------------------
+# dataclasses
+
+
+def dataclass(cls: Any = None, /, **options: Any) -> Any:
+    """`dataclasses.dataclass` on classes of the script."""
+
+    def decorate(cls: Any) -> Any:
+        if not (isinstance(cls, type) and _classes.is_script_class(cls)):
+            raise TypeError("@dataclass is for classes of the script")
+        own = "__repr__" in cls.__dict__
+        made = dataclasses.dataclass(cls, **options)
+        _classes.register(made)
+        private = [
+            field.name
+            for field in dataclasses.fields(made)
+            if field.name.startswith(policy.PRIVATE_PREFIX)
+        ]
+        if private:
+            _accept_private(made, private, wrap_repr=not own and options.get("repr", True))
+        return made
+
+    return decorate if cls is None else decorate(cls)
+
+
+def _accept_private(cls: Any, private: list[str], *, wrap_repr: bool) -> None:
+    """Take and show `_x` where the generated methods know the renamed field."""
+    renamed = {policy.demangle(name): name for name in private}
+    if "__init__" in cls.__dict__:
+        init = cls.__init__
+
+        @functools.wraps(init)
+        def __init__(self: Any, /, *args: Any, **values: Any) -> None:
+            init(self, *args, **{renamed.get(name, name): v for name, v in values.items()})
+
+        cls.__init__ = __init__
+    if wrap_repr and "__repr__" in cls.__dict__:
+        show = cls.__repr__
+
+        def __repr__(self: Any) -> str:
+            return policy.demangle(show(self))
+
+        cls.__repr__ = __repr__
+
+
+def _spelled(field: dataclasses.Field[Any]) -> dataclasses.Field[Any]:
+    if not field.name.startswith(policy.PRIVATE_PREFIX):
+        return field
+    shown = copy.copy(field)
+    shown.name = policy.demangle(field.name)
+    return shown
+
+
+def _fields(kind: type) -> tuple[dataclasses.Field[Any], ...] | None:
+    """Fields of a dataclass as its class has them; what an instance says of itself is no guide."""
+    if any("__dataclass_fields__" in base.__dict__ for base in kind.__mro__):
+        return dataclasses.fields(kind)  # type: ignore[arg-type]  # checked on the line above
+    return None
+
+
+def fields(obj: Any) -> tuple[Any, ...]:
+    """`dataclasses.fields`."""
+    found = _fields(obj if isinstance(obj, type) else type(obj))
+    if found is None:
+        raise TypeError("must be called with a dataclass type or instance")
+    return tuple(_spelled(field) for field in found)
+
+
+def _is_instance(obj: Any) -> bool:
+    return not isinstance(obj, type) and _fields(type(obj)) is not None
+
+
+def _convert(obj: Any, make: Callable[[Any], Any]) -> Any:
+    if _is_instance(obj):
+        return make(obj)
+    kind = type(obj)
+    if isinstance(obj, tuple) and hasattr(kind, "_fields"):
+        return kind(*[_convert(item, make) for item in obj])
+    if isinstance(obj, list | tuple):
+        return kind(_convert(item, make) for item in obj)
+    if isinstance(obj, dict):
+        pairs = [(_convert(k, make), _convert(v, make)) for k, v in obj.items()]
+        if isinstance(obj, collections.defaultdict):
+            return kind(obj.default_factory, pairs)  # type: ignore[call-arg,arg-type]  # its own shape
+        return kind(pairs)
+    return copy.deepcopy(obj)
+
+
+def asdict(obj: Any, *, dict_factory: Any = dict) -> Any:
+    """`dataclasses.asdict`, with the script's spelling of names."""
+    if not _is_instance(obj):
+        raise TypeError("asdict() should be called on dataclass instances")
+
+    def make(each: Any) -> Any:
+        return dict_factory(
+            [
+                (policy.demangle(field.name), _convert(getattr(each, field.name), make))
+                for field in dataclasses.fields(type(each))
+            ]
+        )
+
+    return make(obj)
+
+
+def astuple(obj: Any, *, tuple_factory: Any = tuple) -> Any:
+    """`dataclasses.astuple`."""
+    if not _is_instance(obj):
+        raise TypeError("astuple() should be called on dataclass instances")
+
+    def make(each: Any) -> Any:
+        values = [getattr(each, field.name) for field in dataclasses.fields(type(each))]
+        return tuple_factory([_convert(value, make) for value in values])
+
+    return make(obj)
+
+
+def replace(obj: Any, /, **changes: Any) -> Any:
+    """`dataclasses.replace`."""
+    if not _is_instance(obj):
+        raise TypeError("replace() should be called on dataclass instances")
+    renamed = {field.name for field in dataclasses.fields(type(obj))}
+    named = {
+        policy.rename(name) if policy.rename(name) in renamed else name: value
+        for name, value in changes.items()
+    }
+    return dataclasses.replace(obj, **named)
+
+
+# ---------------------------------------------------------------------------------------------
+# asyncio
+
+
+def asyncio_run(*_: object, **__: object) -> None:
+    """`asyncio.run`: the loop is already there."""
+    raise RuntimeError(
+        "asyncio.run() is not available: a loop is running already; "
+        "write `async def run(ctx, inputs)` and `await` in it"
+    )
+
+
+def shlex_split(s: str, comments: bool = False, posix: bool = True) -> list[str]:
+    """`shlex.split`, which reads standard input when it is given None."""
+    return shlex.split(exact_text(s), comments, posix)
+
+

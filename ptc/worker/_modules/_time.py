@@ -1,0 +1,206 @@
+"""time, datetime, random, uuid, secrets and zoneinfo on the logical clock and the run's seed.
+
+`datetime.datetime` must stay the real class (repr, isinstance, arithmetic and pickles of the
+library all depend on it), so `now`, `utcnow` and `today` are replaced on the real classes of
+this process, which is the worker. Local time is UTC.
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+import hashlib
+import io
+import os
+import random
+import time
+import types
+import uuid
+import zoneinfo
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ..._policy_modules import MODULES
+from .. import _freeze
+from .._clock import Clock
+
+__all__ = ["time_modules"]
+
+
+def _install_dates(clock: Clock) -> None:
+    real_datetime, real_date = datetime.datetime, datetime.date
+
+    def now(cls: Any, tz: Any = None) -> Any:
+        if tz is None:
+            return cls.fromtimestamp(clock.now(), datetime.UTC).replace(tzinfo=None)
+        return cls.fromtimestamp(clock.now(), tz)
+
+    def utcnow(cls: Any) -> Any:
+        return cls.fromtimestamp(clock.now(), datetime.UTC).replace(tzinfo=None)
+
+    def today(cls: Any) -> Any:
+        if issubclass(cls, real_datetime):
+            return now(cls)
+        return cls.fromtimestamp(clock.now())
+
+    with _freeze.thawed(real_date), _freeze.thawed(real_datetime):
+        real_date.today = classmethod(today)  # type: ignore[assignment,method-assign]  # see the module's text
+        real_datetime.now = classmethod(now)  # type: ignore[assignment,method-assign]  # see the module's text
+        real_datetime.utcnow = classmethod(utcnow)  # type: ignore[assignment,method-assign]  # see the module's text
+        real_datetime.today = classmethod(today)  # type: ignore[assignment,method-assign]  # see the module's text
+
+
+def _time(clock: Clock) -> dict[str, Any]:
+    def localtime(seconds: float | None = None, /) -> time.struct_time:
+        return time.gmtime(clock.now() if seconds is None else seconds)
+
+    def strftime(template: str, moment: Any = None, /) -> str:
+        return time.strftime(template, localtime() if moment is None else moment)
+
+    def sleep(seconds: float, /) -> None:
+        if clock.sleep is None or _loop_runs():
+            raise RuntimeError("time.sleep() would stop every task; write `await asyncio.sleep(s)`")
+        if seconds < 0:
+            raise ValueError("sleep length must be non-negative")
+        clock.sleep(seconds)
+
+    def elapsed() -> float:
+        return clock.elapsed
+
+    def elapsed_ns() -> int:
+        return round(clock.elapsed * 1e9)
+
+    return {
+        "time": clock.now,
+        "time_ns": lambda: round(clock.now() * 1e9),
+        **dict.fromkeys(("monotonic", "perf_counter", "process_time"), elapsed),
+        **dict.fromkeys(("monotonic_ns", "perf_counter_ns", "process_time_ns"), elapsed_ns),
+        "sleep": sleep,
+        "localtime": localtime,
+        "gmtime": localtime,
+        "strftime": strftime,
+        "strptime": time.strptime,
+        "asctime": lambda moment=None: time.asctime(localtime() if moment is None else moment),
+        "ctime": lambda seconds=None: time.asctime(localtime(seconds)),
+        "mktime": lambda moment: float(calendar.timegm(moment)),
+        "struct_time": time.struct_time,
+        "timezone": 0,
+        "tzname": ("UTC", "UTC"),
+    }
+
+
+def _loop_runs() -> bool:
+    import asyncio
+
+    return asyncio._get_running_loop() is not None
+
+
+def _random(clock: Clock, rng: random.Random) -> dict[str, Any]:
+    class Random(random.Random):
+        """`random.Random`; without a seed it is seeded from the run's."""
+
+        def __init__(self, x: Any = None) -> None:
+            super().__init__(rng.getrandbits(128) if x is None else x)
+
+        def seed(self, a: Any = None, version: int = 2) -> None:
+            super().seed(rng.getrandbits(128) if a is None else a, version)
+
+    Random.__module__ = "random"
+    Random.__qualname__ = "Random"
+
+    def seed(a: Any = None, version: int = 2) -> None:
+        rng.seed(rng.getrandbits(128) if a is None else a, version)
+
+    members = {
+        name: getattr(rng, name)
+        for name in MODULES["random"]
+        if name not in {"Random", "seed"}
+    }
+    return {**members, "Random": Random, "seed": seed}
+
+
+def _secrets(rng: random.Random) -> dict[str, Any]:
+    import base64
+    import hmac
+
+    def token_bytes(nbytes: int | None = None) -> bytes:
+        return rng.randbytes(32 if nbytes is None else nbytes)
+
+    def token_urlsafe(nbytes: int | None = None) -> str:
+        return base64.urlsafe_b64encode(token_bytes(nbytes)).rstrip(b"=").decode("ascii")
+
+    return {
+        "choice": rng.choice,
+        "randbelow": rng.randrange,
+        "randbits": rng.getrandbits,
+        "token_bytes": token_bytes,
+        "token_hex": lambda nbytes=None: token_bytes(nbytes).hex(),
+        "token_urlsafe": token_urlsafe,
+        "compare_digest": hmac.compare_digest,
+    }
+
+
+def _uuid(rng: random.Random) -> dict[str, Any]:
+    return {
+        "UUID": uuid.UUID,
+        "uuid3": uuid.uuid3,
+        "uuid4": lambda: uuid.UUID(int=rng.getrandbits(128), version=4),
+        "uuid5": uuid.uuid5,
+        **{name: getattr(uuid, name) for name in MODULES["uuid"] if name.startswith("NAMESPACE")},
+    }
+
+
+def _zones() -> Mapping[str, bytes]:
+    """Every zone file, read now: the jail opens none later. About 0.5 MB."""
+    found: dict[str, bytes] = {}
+    for root in zoneinfo.TZPATH:
+        base = Path(root)
+        if not base.is_dir():
+            continue
+        for path in base.rglob("*"):
+            key = path.relative_to(base).as_posix()
+            if key.startswith(("posix/", "right/")) or key in found or not path.is_file():
+                continue
+            content = path.read_bytes()
+            if content[:4] == b"TZif":
+                found[key] = content
+    return found
+
+
+def _zoneinfo() -> dict[str, Any]:
+    from zoneinfo import _common
+
+    if not hasattr(_common, "ptc_zones"):
+        zones = _zones()
+
+        def load_tzdata(key: str) -> io.BytesIO:
+            if key not in zones:
+                raise zoneinfo.ZoneInfoNotFoundError(f"No time zone found with key {key}")
+            return io.BytesIO(zones[key])
+
+        _common.load_tzdata = load_tzdata
+        _common.ptc_zones = zones
+        zoneinfo.reset_tzpath(to=())
+    zones = _common.ptc_zones
+    hidden = {"posixrules", "localtime", "Factory"}
+    return {
+        "ZoneInfo": zoneinfo.ZoneInfo,
+        "ZoneInfoNotFoundError": zoneinfo.ZoneInfoNotFoundError,
+        "available_timezones": lambda: set(zones) - hidden,
+    }
+
+
+def time_modules(clock: Clock, rng: random.Random) -> dict[str, dict[str, Any]]:
+    """Members of the modules that know the time or chance."""
+    os.environ["TZ"] = "UTC0"
+    time.tzset()
+    _install_dates(clock)
+    return {
+        "time": _time(clock),
+        "datetime": {name: getattr(datetime, name) for name in MODULES["datetime"]},
+        "random": _random(clock, rng),
+        "secrets": _secrets(rng),
+        "uuid": _uuid(rng),
+        "zoneinfo": _zoneinfo(),
+    }

@@ -1,0 +1,119 @@
+"""Namespaces and the empty root: what an unprivileged process may take from the kernel, it takes.
+
+Nothing here is required. Every step reports what it got; the probe reports it to the operator.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+
+from . import _libc
+
+__all__ = ["CLONE_FLAGS", "empty_root", "links", "map_ids", "neutral_host_name", "unshare"]
+
+CLONE_FLAGS = {
+    "user": 0x10000000,
+    "mount": 0x00020000,
+    "net": 0x40000000,
+    "ipc": 0x08000000,
+    "uts": 0x04000000,
+    "pid": 0x20000000,
+    "cgroup": 0x02000000,
+}
+"""Name of a namespace -> its flag in clone(2); ``user`` first, the others need its powers."""
+
+INNER_ID = 65534
+"""The one user and group that exist inside: nobody, never 0."""
+
+HOST_NAME = "sandbox"
+
+_LINKS = {name: {"mount": "mnt"}.get(name, name) for name in CLONE_FLAGS}
+# Any directory that exists will do: it is only the place where the empty root hangs for a moment.
+_MOUNT_POINTS = ("/mnt", "/tmp", "/proc", "/usr")  # noqa: S108 - nothing is written there
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
+_MS_REC, _MS_PRIVATE = 0x4000, 1 << 18
+_MNT_DETACH = 2
+
+
+def links() -> dict[str, str]:
+    """The kernel's names of the namespaces this process is in, by our names."""
+    found = {}
+    for name, link in _LINKS.items():
+        # A namespace this kernel was built without has no link.
+        with contextlib.suppress(FileNotFoundError):
+            found[name] = os.readlink(f"/proc/self/ns/{link}")
+    return found
+
+
+def unshare() -> dict[str, str]:
+    """Leave every namespace the kernel lets us leave; return those it did not, and why.
+
+    The PID namespace takes effect for the next child only.
+    """
+    try:
+        _libc.path_call("unshare", sum(CLONE_FLAGS.values()))
+    except OSError:
+        return _unshare_one_by_one()
+    return {}
+
+
+def _unshare_one_by_one() -> dict[str, str]:
+    """A kernel or a container may refuse one kind and allow another."""
+    refused: dict[str, str] = {}
+    for name, flag in CLONE_FLAGS.items():
+        if "user" in refused:
+            refused[name] = refused["user"]
+            continue
+        try:
+            _libc.path_call("unshare", flag)
+        except OSError as error:
+            refused[name] = str(error)
+    return refused
+
+
+def map_ids(uid: int, gid: int) -> None:
+    """Make `uid` and `gid` of the parent namespace the only identities in the new one.
+
+    Raises:
+        OSError: If the kernel refused; the identities are then the unmapped ones, 65534 as well.
+    """
+    # setgroups first: without "deny" an unprivileged process may not write gid_map (CVE-2014-8989)
+    for file, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{INNER_ID} {uid} 1"),
+        ("gid_map", f"{INNER_ID} {gid} 1"),
+    ):
+        descriptor = os.open(f"/proc/self/{file}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
+
+
+def neutral_host_name() -> None:
+    """Hide the machine's name from a script that gets as far as uname(2)."""
+    socket.sethostname(HOST_NAME)
+    _libc.path_call("setdomainname", b"", 0)
+
+
+def empty_root() -> None:
+    """Swap the root for an empty, read-only tmpfs and let go of the old one.
+
+    Call it in the new mount namespace. Afterwards no path leads anywhere: no /proc, no /dev.
+
+    Raises:
+        OSError: If the kernel refused a step, e.g. pivot_root on an initramfs (EINVAL).
+    """
+    locked = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    _libc.path_call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
+    spot = next((path for path in _MOUNT_POINTS if os.path.isdir(path)), "/")
+    options = b"size=4k,nr_inodes=2,mode=555"
+    _libc.path_call("mount", b"tmpfs", spot.encode(), b"tmpfs", locked, options)
+    os.chdir(spot)
+    # new and old root at the same place, pivot_root(2): the old one is then stacked on top
+    _libc.path_call("pivot_root", b".", b".")
+    _libc.path_call("umount2", b".", _MNT_DETACH)
+    _libc.path_call("mount", b"none", b"/", None, _MS_REMOUNT | _MS_RDONLY | locked, None)
+    os.chdir("/")

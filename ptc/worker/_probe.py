@@ -1,0 +1,325 @@
+"""What of the jail is on, found out by trying it in a fork that went through the same jail.
+
+One fork tries everything: what the zygote put on, then its own part without the filter, then the
+filter, of which it dies. It is run once when a zygote starts, so that a session fails closed, and
+its report is what ``ptc doctor`` shows.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import mmap
+import os
+import resource
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import _libc, _namespaces
+from ._jail import (
+    JAIL,
+    KNOWN_ENVIRONMENT,
+    LANDLOCK_ABI_WANTED,
+    JailError,
+    ZygoteJail,
+    confine_worker,
+)
+
+__all__ = ["Layer", "probe_layers", "require_layers"]
+
+_MEMORY_BYTES = 64 << 20
+_CPU_SECONDS = 5
+_PATIENCE_S = 10.0
+_FD_ENUMERATED = 1024
+_UNDER_FILTER = b"\n"
+_STILL_ALIVE = b"!"
+
+_Found = dict[str, tuple[bool, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer of the jail and how its state was found out."""
+
+    name: str
+    """A short stable word, e.g. ``seccomp`` or ``namespace_net``."""
+    on: bool
+    """True if the probe saw it hold."""
+    required: bool
+    """True if a session at this isolation level must not start without it."""
+    how: str
+    """How it was verified, one sentence."""
+    detail: str
+    """What was seen; for a layer that is off: why, and what would turn it on."""
+
+
+def probe_layers(jail: ZygoteJail) -> tuple[Layer, ...]:
+    """Try every layer in one forked child and report; called by the zygote, jail on.
+
+    Nothing is raised for a layer that is off: `require_layers` decides.
+
+    Raises:
+        OSError: If no child could be forked at all.
+    """
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        try:
+            ours.close()
+            _be_the_probe(jail, theirs.fileno())
+        finally:
+            os._exit(1)
+    theirs.close()
+    said = _listen(ours)
+    if not said.endswith((_UNDER_FILTER, _STILL_ALIVE)):
+        os.kill(child, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return _report(jail, said, status)
+
+
+def require_layers(layers: tuple[Layer, ...]) -> None:
+    """Refuse to go on without what is required.
+
+    Raises:
+        JailError: Naming the first required layer that is off.
+    """
+    for layer in layers:
+        if layer.required and not layer.on:
+            raise JailError(layer.name, f"probed: {layer.how} Seen: {layer.detail}.")
+
+
+def _listen(ours: socket.socket) -> bytes:
+    """Everything the probe says until it is dead or the time is up."""
+    said = b""
+    with ours:
+        ours.settimeout(_PATIENCE_S)
+        try:
+            while chunk := ours.recv(65536):
+                said += chunk
+        except OSError:
+            return b""
+    return said
+
+
+def _be_the_probe(jail: ZygoteJail, wire_fd: int) -> None:
+    """Run in the child: try, say what was seen, then die of the filter."""
+    found: _Found = {}
+    if jail.isolation == JAIL:
+        found |= _see_what_the_zygote_put_on()
+    wire = confine_worker(jail, wire_fd, _MEMORY_BYTES, _CPU_SECONDS)
+    found |= _see_a_workers_own(jail)
+    wire.sendall(json.dumps(found).encode())
+    if jail.filter is None:
+        return
+    jail.filter.install(os.getpid())
+    wire.sendall(_UNDER_FILTER)  # the filter lets a worker talk ...
+    try:
+        os.open("/", os.O_RDONLY)  # ... and nothing else: this line is the end
+    except OSError:
+        wire.sendall(_STILL_ALIVE)
+
+
+def _see_what_the_zygote_put_on() -> _Found:
+    # Before the limits: without a free descriptor open() and socket() fail for that reason alone.
+    return {
+        "landlock": _refused({errno.EACCES}, lambda: os.close(os.open("/", os.O_RDONLY))),
+        "empty_root": _root_is_empty(),
+        "namespace_net": _refused(
+            {errno.ENETUNREACH, errno.EACCES, errno.EPERM, errno.EAFNOSUPPORT}, _reach_out
+        ),
+        "code_memory": _refused(
+            {errno.EACCES},
+            lambda: mmap.mmap(
+                -1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+            ).close(),
+        ),
+    }
+
+
+def _see_a_workers_own(jail: ZygoteJail) -> _Found:
+    found = {
+        "cpu": _limit_is(resource.RLIMIT_CPU, _CPU_SECONDS, _CPU_SECONDS + 1),
+        "memory": _memory_runs_out(jail),
+        "processes": _refused({errno.EAGAIN}, _fork),
+        "files": _no_new_files(),
+        "descriptors": _only_the_wire(jail),
+        "environment": _environment_is_empty(jail),
+        "session": (os.getsid(0) == os.getpid(), f"session {os.getsid(0)}, process {os.getpid()}"),
+    }
+    if _libc.LINUX:
+        found |= {
+            "no_new_privs": _prctl_is(_libc.PR_GET_NO_NEW_PRIVS, 1),
+            "not_dumpable": _prctl_is(_libc.PR_GET_DUMPABLE, 0),
+            "capabilities": _no_capabilities(jail),
+            "parent_death": _dies_with_the_zygote(),
+        }
+    return found
+
+
+def _refused(reasons: set[int], attempt: Callable[[], object]) -> tuple[bool, str]:
+    """The attempt must fail, and for one of these reasons."""
+    try:
+        attempt()
+    except OSError as error:
+        return error.errno in reasons, errno.errorcode.get(error.errno or 0, str(error))
+    return False, "it was allowed"
+
+
+def _reach_out() -> None:
+    """UDP: Landlock does not cover it, so only a network namespace refuses here."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # TEST-NET-1, RFC 5737; connecting UDP sends nothing
+
+
+def _root_is_empty() -> tuple[bool, str]:
+    seen = [path for path in ("/proc", "/sys", "/dev", "/etc", "/usr") if os.path.exists(path)]
+    if seen:
+        return False, f"{' '.join(seen)} exist"
+    read_only = bool(os.statvfs("/").f_flag & os.ST_RDONLY)
+    return read_only, "read-only tmpfs" if read_only else "the root can be written"
+
+
+def _fork() -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def _limit_is(which: int, soft: int, hard: int) -> tuple[bool, str]:
+    seen = resource.getrlimit(which)
+    return seen == (soft, hard), f"limits {seen[0]} and {seen[1]}"
+
+
+def _memory_runs_out(jail: ZygoteJail) -> tuple[bool, str]:
+    if not jail.baseline_bytes:
+        return False, "this system does not tell how large the zygote is"
+    limit = jail.baseline_bytes + _MEMORY_BYTES
+    held, detail = _limit_is(resource.RLIMIT_AS, limit, limit)
+    try:
+        bytearray(2 * _MEMORY_BYTES)
+    except MemoryError:
+        return held, f"baseline {jail.baseline_bytes >> 20} MiB"
+    return False, f"twice the memory was given; {detail}"
+
+
+def _no_new_files() -> tuple[bool, str]:
+    new, how = _refused({errno.EMFILE}, os.pipe)
+    zero = [resource.getrlimit(which) for which in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE)]
+    return new and zero == [(0, 0), (0, 0)], f"pipe answered {how}; file and core size {zero}"
+
+
+def _only_the_wire(jail: ZygoteJail) -> tuple[bool, str]:
+    seen = []
+    for descriptor in range(_FD_ENUMERATED):
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_GETFD)
+        except OSError:
+            continue
+        seen.append(descriptor)
+    return seen == [jail.wire_fd], f"open: {seen}"
+
+
+def _environment_is_empty(jail: ZygoteJail) -> tuple[bool, str]:
+    foreign = sorted((jail.started_with | set(os.environ)) - KNOWN_ENVIRONMENT)
+    if foreign:
+        return False, f"the zygote was started with {', '.join(foreign)}; start it with none"
+    return True, f"only {', '.join(sorted(os.environ))}"
+
+
+def _prctl_is(option: int, wanted: int) -> tuple[bool, str]:
+    seen = _libc.prctl(option)
+    return seen == wanted, f"prctl answers {seen}"
+
+
+def _no_capabilities(jail: ZygoteJail) -> tuple[bool, str]:
+    held = _libc.capabilities()
+    return held == 0, f"held {held:#x}; {jail.notes.get('capabilities', 'bounding set empty')}"
+
+
+def _dies_with_the_zygote() -> tuple[bool, str]:
+    seen = _libc.parent_death_signal()
+    return seen == signal.SIGKILL, f"signal {seen}"
+
+
+# name -> how it is verified; the order is the order of the report
+_HOW = {
+    "seccomp": "A fork with the filter talked on its wire, then died of SIGSYS opening '/'.",
+    "landlock": "A fork was refused opening '/'.",
+    "no_new_privs": "Read back with prctl in a fork.",
+    "capabilities": "Read back with capget in a fork.",
+    "memory": "Twice the limit raised MemoryError in a fork.",
+    "cpu": "The limit was read back in a fork.",
+    "processes": "A fork was refused a fork of its own.",
+    "files": "A fork was refused a new descriptor; file and core size were read back.",
+    "descriptors": "Every descriptor number of a fork was tried.",
+    "environment": "The names at the start of the zygote and in a fork were read.",
+    "session": "A fork leads a session of its own.",
+    "not_dumpable": "Read back with prctl in a fork.",
+    "parent_death": "Read back with prctl in a fork.",
+    "code_memory": "A fork was refused memory both writable and executable, without the filter.",
+    "empty_root": "A fork found none of the usual directories and a read-only root.",
+}
+
+_LINUX_ONLY = frozenset({"no_new_privs", "capabilities", "not_dumpable", "parent_death", "memory"})
+_JAIL_ONLY = frozenset({"seccomp", "landlock"})
+_OPTIONAL = frozenset({"code_memory", "empty_root"})
+
+
+def _report(jail: ZygoteJail, said: bytes, status: int) -> tuple[Layer, ...]:
+    found = _parse(said)
+    jailed = jail.isolation == JAIL
+    if jailed:
+        found["seccomp"] = _died_of_the_filter(said, status)
+    layers = [_layer(jail, name, found) for name in _HOW]
+    if jailed:
+        layers += [_namespace_layer(jail, name, found) for name in _namespaces.CLONE_FLAGS]
+    return tuple(layers)
+
+
+def _parse(said: bytes) -> _Found:
+    """The child is a fork of ours that has run no script; still, its words are only data."""
+    try:
+        found = json.loads(said.rstrip(_UNDER_FILTER + _STILL_ALIVE))
+    except ValueError:
+        return {}
+    return {name: (on is True, str(detail)) for name, (on, detail) in found.items()}
+
+
+def _died_of_the_filter(said: bytes, status: int) -> tuple[bool, str]:
+    on = said.endswith(_UNDER_FILTER) and status == -signal.SIGSYS
+    return on, f"the fork ended with {status}" if not on else "SIGSYS"
+
+
+def _layer(jail: ZygoteJail, name: str, found: _Found) -> Layer:
+    jailed = jail.isolation == JAIL
+    if not jailed and name in _JAIL_ONLY | _OPTIONAL:
+        return Layer(name, False, False, "Not tried.", f"not part of level {jail.isolation!r}")
+    on, detail = found.get(name, (False, "the probe did not say"))
+    if name == "landlock":
+        on, detail = on and jail.landlock_abi > 0, f"ABI {jail.landlock_abi}; {detail}"
+        if jail.landlock_abi < LANDLOCK_ABI_WANTED:
+            detail += "; what it leaves open, namespaces close"
+    if name == "processes" and not on:
+        detail += "; a limit on processes does not bind root: run as an ordinary user"
+    if not on and name in jail.notes:
+        detail += f"; {jail.notes[name]}"
+    required = name not in _OPTIONAL and (_libc.LINUX or name not in _LINUX_ONLY)
+    return Layer(name, on, required, _HOW[name], detail)
+
+
+def _namespace_layer(jail: ZygoteJail, name: str, found: _Found) -> Layer:
+    on = name in jail.namespaces
+    how = "The kernel's name for it was compared before and after."
+    note = jail.notes.get(f"namespace_{name}", "")
+    detail = "own" if on else note or "this kernel has none"
+    if on and note:
+        detail += f"; {note}"
+    if name == "net" and on:
+        closed, seen = found.get("namespace_net", (False, "the probe did not say"))
+        on, detail = closed, f"own; reaching out answered {seen}"
+        how = "Compared before and after, and a fork tried to reach out over UDP."
+    return Layer(f"namespace_{name}", on, False, how, detail)

@@ -1,0 +1,299 @@
+"""The system call filter of a worker: a short allow-list with arguments, death for the rest.
+
+A worker computes, allocates, reads a clock and talks on one socket. Each call below was kept
+because CPython 3.11-3.13 on glibc fails without it, or for the reason beside it; the list was
+found by taking calls away one at a time. Whatever is not listed kills the process with SIGSYS:
+a script that gets that far has broken the language policy, and a death is the alarm.
+
+The program is classic BPF over ``struct seccomp_data`` (Linux
+``Documentation/userspace-api/seccomp_filter.rst``). It is built once in the zygote; a worker only
+writes its own process id into it and installs it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import platform
+import signal
+import struct
+from dataclasses import dataclass, field
+
+from . import _libc
+
+__all__ = ["MACHINES", "Filter", "Machine", "available", "build", "machine"]
+
+KILL = 0x80000000
+ERRNO = 0x00050000
+ALLOW = 0x7FFF0000
+
+_LOAD, _RETURN, _AND = 0x20, 0x06, 0x54
+_EQUAL, _AT_LEAST, _ANY_BIT = 0x15, 0x35, 0x45
+_OFFSET_NUMBER, _OFFSET_ARCH, _OFFSET_ARGS = 0, 4, 16
+
+# x32 calls carry this bit under the x86-64 architecture value; aarch64 has no such numbers.
+_X32_BIT = 0x40000000
+
+_SET_MODE_FILTER, _GET_ACTION_AVAIL, _FLAG_TSYNC = 1, 2, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What differs between two processor architectures."""
+
+    name: str
+    """As `platform.machine()` says it."""
+    audit_arch: int
+    """``AUDIT_ARCH_*`` of ``include/uapi/linux/audit.h``."""
+    seccomp: int
+    """Number of seccomp(2) itself."""
+    numbers: dict[str, int]
+    """Name of an allowed call -> its number."""
+
+
+MACHINES = {
+    # arch/x86/entry/syscalls/syscall_64.tbl
+    "x86_64": Machine(
+        name="x86_64",
+        audit_arch=0xC000003E,
+        seccomp=317,
+        numbers={
+            "write": 1, "close": 3, "mmap": 9, "mprotect": 10, "munmap": 11, "brk": 12,
+            "rt_sigprocmask": 14, "rt_sigreturn": 15, "writev": 20, "mremap": 25, "madvise": 28,
+            "getpid": 39, "sendto": 44, "recvfrom": 45, "gettid": 186, "futex": 202,
+            "clock_gettime": 228, "clock_getres": 229, "exit_group": 231, "tgkill": 234,
+            "getrandom": 318,
+        },
+    ),
+    # include/uapi/asm-generic/unistd.h
+    "aarch64": Machine(
+        name="aarch64",
+        audit_arch=0xC00000B7,
+        seccomp=277,
+        numbers={
+            "write": 64, "close": 57, "mmap": 222, "mprotect": 226, "munmap": 215, "brk": 214,
+            "rt_sigprocmask": 135, "rt_sigreturn": 139, "writev": 66, "mremap": 216,
+            "madvise": 233, "getpid": 172, "sendto": 206, "recvfrom": 207, "gettid": 178,
+            "futex": 98, "clock_gettime": 113, "clock_getres": 114, "exit_group": 94,
+            "tgkill": 131, "getrandom": 278,
+        },
+    ),
+}  # fmt: skip
+"""Name of a machine -> its table. Both tables have the same names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Instruction:
+    code: int
+    constant: int
+    if_true: int = 0
+    if_false: int = 0
+    is_pid: bool = False
+    """The constant is the worker's process id, written in when the filter is installed."""
+
+
+_FAIL = -1
+"""In a check: jump to the block's KILL."""
+
+_Check = list[_Instruction]
+
+
+def _low(argument: int) -> _Instruction:
+    return _Instruction(_LOAD, _OFFSET_ARGS + 8 * argument)
+
+
+def _high(argument: int) -> _Instruction:
+    return _Instruction(_LOAD, _OFFSET_ARGS + 8 * argument + 4)
+
+
+def _is(argument: int, value: int) -> _Check:
+    """A 32-bit argument has this value (the kernel ignores the upper half of an int)."""
+    return [_low(argument), _Instruction(_EQUAL, value, 0, _FAIL)]
+
+
+def _is_pid(argument: int) -> _Check:
+    return [_low(argument), _Instruction(_EQUAL, 0, 0, _FAIL, is_pid=True)]
+
+
+def _is_one_of(argument: int, *values: int) -> _Check:
+    tests = [
+        _Instruction(_EQUAL, value, len(values) - 1 - place, 0)
+        for place, value in enumerate(values[:-1])
+    ]
+    return [_low(argument), *tests, _Instruction(_EQUAL, values[-1], 0, _FAIL)]
+
+
+def _is_null(argument: int) -> _Check:
+    """A pointer is NULL in both halves."""
+    return [*_is(argument, 0), _high(argument), _Instruction(_EQUAL, 0, 0, _FAIL)]
+
+
+def _below(argument: int, limit: int) -> _Check:
+    return [_low(argument), _Instruction(_AT_LEAST, limit, _FAIL, 0)]
+
+
+def _only_bits(argument: int, mask: int) -> _Check:
+    return [_low(argument), _Instruction(_ANY_BIT, ~mask & 0xFFFFFFFF, _FAIL, 0)]
+
+
+def _all_bits(argument: int, mask: int) -> _Check:
+    return [
+        _low(argument),
+        _Instruction(_AND, mask),
+        _Instruction(_EQUAL, mask, 0, _FAIL),
+    ]
+
+
+# Values from include/uapi/asm-generic/{mman,socket}.h and futex.h, equal on both machines.
+_PROT_READ_WRITE = 0b11
+_MAP_PRIVATE_ANONYMOUS = 0x22
+_MAP_NORESERVE_STACK = 0x4000 | 0x20000
+_MREMAP_MAYMOVE = 1
+_MADV_DONTNEED, _MADV_FREE = 4, 8
+_MSG_NOSIGNAL, _MSG_WAITALL, _MSG_DONTWAIT = 0x4000, 0x100, 0x40
+_FUTEX_PRIVATE, _FUTEX_CLOCK_REALTIME = 128, 256
+_FUTEX_WAIT, _FUTEX_WAKE, _FUTEX_WAIT_BITSET = 0, 1, 9
+_CLOCKS = 12
+
+
+def _rules(wire_fd: int) -> list[tuple[str, int, list[_Check]]]:
+    """Every call a worker may make: its name, the answer, and what must hold; busiest first."""
+    return [
+        # Flags are a list of their own: MSG_OOB on a unix socket was a way out of Chrome's
+        # renderer sandbox (CVE-2025-38236).
+        ("recvfrom", ALLOW, [_is(0, wire_fd), _only_bits(3, _MSG_WAITALL | _MSG_DONTWAIT),
+                             _is_null(4)]),
+        ("sendto", ALLOW, [_is(0, wire_fd), _only_bits(3, _MSG_NOSIGNAL), _is_null(4)]),
+        # Never executable, never a file, never at an address of the caller's choice.
+        ("mmap", ALLOW, [_only_bits(2, _PROT_READ_WRITE), _all_bits(3, _MAP_PRIVATE_ANONYMOUS),
+                         _only_bits(3, _MAP_PRIVATE_ANONYMOUS | _MAP_NORESERVE_STACK),
+                         _is(4, 0xFFFFFFFF)]),
+        ("munmap", ALLOW, []),
+        ("brk", ALLOW, []),
+        ("mremap", ALLOW, [_only_bits(3, _MREMAP_MAYMOVE)]),
+        # musl's and mimalloc's heaps commit pages with it; glibc's main arena does not.
+        ("mprotect", ALLOW, [_only_bits(2, _PROT_READ_WRITE)]),
+        # Giving pages back, for the same heaps. Not MERGEABLE: same-page merging is a side channel.
+        ("madvise", ALLOW, [_is_one_of(2, _MADV_DONTNEED, _MADV_FREE)]),
+        # The vDSO answers most clocks; CPU clocks and some virtual machines go to the kernel.
+        # Not the negative ids: those are the CPU clocks of other processes.
+        ("clock_gettime", ALLOW, [_below(0, _CLOCKS)]),
+        ("clock_getres", ALLOW, [_below(0, _CLOCKS)]),
+        ("getrandom", ALLOW, []),
+        # A lock that is taken must block, not raise the alarm. Plain private waits and wakes:
+        # requeue and the priority-inheritance operations were CVE-2014-3153.
+        ("futex", ALLOW, [_is_one_of(
+            1,
+            _FUTEX_PRIVATE | _FUTEX_WAIT_BITSET,
+            _FUTEX_PRIVATE | _FUTEX_WAIT_BITSET | _FUTEX_CLOCK_REALTIME,
+            _FUTEX_PRIVATE | _FUTEX_WAKE,
+            _FUTEX_PRIVATE | _FUTEX_WAIT,
+        )]),
+        ("exit_group", ALLOW, []),
+        # Finalizers of descriptors that are long gone close them again. Closing gives nothing.
+        ("close", ALLOW, []),
+        # A handler set before the filter can return.
+        ("rt_sigreturn", ALLOW, []),
+        # abort() of the interpreter or the C library is a crash, not a break-in: it must end in
+        # SIGABRT. Only that signal, and only to itself.
+        ("rt_sigprocmask", ALLOW, []),
+        ("getpid", ALLOW, []),
+        ("gettid", ALLOW, []),
+        ("tgkill", ALLOW, [_is_pid(0), _is_pid(1), _is(2, int(signal.SIGABRT))]),
+        # Both write a last word to stderr first. There is no stderr.
+        ("write", ERRNO | errno.EBADF, [_is_one_of(0, 1, 2)]),
+        ("writev", ERRNO | errno.EBADF, [_is_one_of(0, 1, 2)]),
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A filter program, ready to be installed."""
+
+    machine: Machine = field(repr=False)
+    code: bytes = field(repr=False)
+    """The instructions, eight bytes each, with 0 where the process id goes."""
+    pid_offsets: tuple[int, ...]
+    """Where in `code` the process id goes."""
+    _buffer: ctypes.Array[ctypes.c_char] = field(repr=False)
+    _header: ctypes.Array[ctypes.c_char] = field(repr=False)
+
+    def install(self, pid: int) -> None:
+        """Put the filter on this process for good. Needs no_new_privs.
+
+        Args:
+            pid: The caller's own process id, as its PID namespace counts.
+
+        Raises:
+            OSError: If the kernel refused.
+        """
+        for offset in self.pid_offsets:
+            struct.pack_into("=I", self._buffer, offset, pid)
+        # TSYNC: should there ever be a second thread, it is filtered too.
+        address = ctypes.addressof(self._header)
+        if _libc.syscall(self.machine.seccomp, _SET_MODE_FILTER, _FLAG_TSYNC, address) != 0:
+            msg = "a thread could not be filtered"
+            raise OSError(errno.EBUSY, msg)
+
+
+def machine() -> Machine | None:
+    """The table of this machine, or None if there is none (then there is no filter)."""
+    # A 32-bit interpreter on a 64-bit kernel makes the calls of another table.
+    return MACHINES.get(platform.machine()) if struct.calcsize("P") == 8 else None
+
+
+def available(table: Machine) -> str:
+    """Why the kernel cannot kill by filter, or ``""`` if it can."""
+    action = ctypes.create_string_buffer(struct.pack("=I", KILL), 4)
+    try:
+        _libc.syscall(table.seccomp, _GET_ACTION_AVAIL, 0, ctypes.addressof(action))
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def build(table: Machine, wire_fd: int) -> Filter:
+    """Assemble the filter of a worker whose only socket is `wire_fd`."""
+    program = [
+        _Instruction(_LOAD, _OFFSET_ARCH),
+        # int 0x80 and 32-bit arm come with another architecture value and other numbers.
+        _Instruction(_EQUAL, table.audit_arch, 1, 0),
+        _Instruction(_RETURN, KILL),
+        _Instruction(_LOAD, _OFFSET_NUMBER),
+        _Instruction(_AT_LEAST, _X32_BIT, 0, 1),
+        _Instruction(_RETURN, KILL),
+    ]
+    for name, answer, checks in _rules(wire_fd):
+        program += _block(table.numbers[name], answer, checks)
+    program.append(_Instruction(_RETURN, KILL))
+    code = b"".join(
+        struct.pack("=HBBI", step.code, step.if_true, step.if_false, step.constant)
+        for step in program
+    )
+    offsets = tuple(8 * place + 4 for place, step in enumerate(program) if step.is_pid)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = struct.pack("=H6xQ", len(program), ctypes.addressof(buffer))
+    return Filter(table, code, offsets, buffer, ctypes.create_string_buffer(header, len(header)))
+
+
+def _block(number: int, answer: int, checks: list[_Check]) -> list[_Instruction]:
+    """One call: is it this number, do all checks hold, then `answer`; otherwise death."""
+    steps = [step for check in checks for step in check]
+    size = len(steps) + 1 + bool(steps)
+    resolved = [
+        _Instruction(
+            step.code,
+            step.constant,
+            _distance(step.if_true, place, len(steps)),
+            _distance(step.if_false, place, len(steps)),
+            step.is_pid,
+        )
+        for place, step in enumerate(steps)
+    ]
+    block = [_Instruction(_EQUAL, number, 0, size), *resolved, _Instruction(_RETURN, answer)]
+    return [*block, _Instruction(_RETURN, KILL)] if steps else block
+
+
+def _distance(jump: int, place: int, steps: int) -> int:
+    """The offset of a jump; a failed check goes to the KILL behind the block's answer."""
+    return steps - place if jump == _FAIL else jump

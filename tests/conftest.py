@@ -1,0 +1,45 @@
+"""What all tests share: both event loops, and a guard that nothing is left behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """Every async test runs on both."""
+    return str(request.param)
+
+
+def descriptors() -> dict[int, str]:
+    """Open descriptors of this process and what they lead to."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[int(name)] = str(Path(f"/proc/self/fd/{name}").readlink())
+        except OSError:
+            continue
+    return found
+
+
+def children() -> set[int]:
+    """Processes this one has started and that are still there."""
+    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return {int(pid) for pid in listed.split()}
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    """Fail if the test leaves a process or a descriptor behind."""
+    gc.collect()
+    before, processes = set(descriptors()), children()
+    yield
+    gc.collect()
+    after = {fd: name for fd, name in descriptors().items() if fd not in before}
+    assert not after, f"descriptors left open: {after}"
+    assert children() == processes, "processes left behind"

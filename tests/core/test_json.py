@@ -1,0 +1,91 @@
+"""The one JSON form: what it holds exactly, and the path to what it does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from datetime import date, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel
+
+from ptc import _json
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    x: int
+    y: float | None = None
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Row(BaseModel):
+    name: str
+    when: date
+
+
+def test_the_types_that_tools_return_have_a_json_form() -> None:
+    value = {
+        "point": Point(1),
+        "colour": Colour.RED,
+        "row": Row(name="a", when=date(2026, 1, 2)),
+        "set": {3, 1, 2},
+        "decimal": Decimal("1.10"),
+        "path": Path("a/b"),
+        "uuid": UUID(int=5),
+        "delta": timedelta(seconds=90),
+        "tuple": (1, None),
+    }
+    assert _json.loads(_json.dumps(value)) == {
+        "point": {"x": 1, "y": None},
+        "colour": "red",
+        "row": {"name": "a", "when": "2026-01-02"},
+        "set": [1, 2, 3],
+        "decimal": "1.10",
+        "path": "a/b",
+        "uuid": "00000000-0000-0000-0000-000000000005",
+        "delta": 90.0,
+        "tuple": [1, None],
+    }
+
+
+def cycle() -> list[Any]:
+    items: list[Any] = []
+    items.append(items)
+    return items
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"stats": [1.0, math.nan]}, r"value\.stats\[1\]: nan has no JSON form"),
+        ({"a": math.inf}, r"value\.a: inf has no JSON form"),
+        ([2**70], r"value\[0\]: integer over 64 bits"),
+        ({"a": {1: "x"}}, r"value\.a: key 1 is not a string"),
+        ({"a": b"x"}, r"value\.a: bytes has no JSON form"),
+        ({"a": object()}, r"value\.a: object has no JSON form"),
+        (["\ud800"], r"value\[0\]: text with a lone surrogate"),
+        (Point(1, math.nan), r"value\.y: nan has no JSON form"),
+        (cycle(), r"nested deeper than 200 levels"),
+    ],
+)
+def test_a_value_without_an_exact_form_is_refused_with_its_path(value: Any, message: str) -> None:
+    with pytest.raises(_json.JsonError, match=message):
+        _json.dumps(value)
+
+
+def test_none_beside_numbers_is_not_taken_for_a_nan() -> None:
+    assert _json.dumps({"a": None, "b": 1.5}) == b'{"a":null,"b":1.5}'
+
+
+def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
+    assert _json.sha256_of({"a": 1, "b": [2]}) == _json.sha256_of({"b": [2], "a": 1})
+    assert _json.sha256_of({"a": 1}) != _json.sha256_of({"a": 2})

@@ -1,0 +1,278 @@
+"""Every limit ends a run in its own typed way, and what the run had is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ptc import Limits, RunResult, Session, tool
+
+pytestmark = pytest.mark.anyio
+
+
+@tool
+async def add(a: int, b: int = 2) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+async def large(size: int) -> str:
+    """Give a long text."""
+    return "x" * size
+
+
+async def run(root: Path, body: str, *, kind: str = "def", **limits: Any) -> RunResult:
+    source = f"import asyncio, re, itertools\n{kind} run(ctx, inputs):\n"
+    source += "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
+    async with Session(root, tools=[add, large], toolsets=(), workers=1) as session:
+        return await session.program(source=source, limits=Limits(**limits))
+
+
+FOR_EVER = {
+    "busy loop": ("def", "while True: pass"),
+    "busy loop that catches everything": (
+        "def",
+        "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+    ),
+    "await that nothing ends": ("async def", "await asyncio.Event().wait()"),
+    "sleep for ever": ("async def", "while True: await asyncio.sleep(3600)"),
+    "sleep in no time": ("async def", "while True: await asyncio.sleep(0)"),
+    "catastrophic regex": ("def", "re.match('(a+)+$', 'a' * 64 + 'b')"),
+    "huge power": ("def", "return len(str(10 ** 10 ** 8))"),
+    "endless sum in C": ("def", "return sum(itertools.repeat(1))"),
+    "swallowed cancellation": (
+        "async def",
+        "while True:\n    try:\n        await asyncio.sleep(9)\n"
+        "    except asyncio.CancelledError:\n        pass",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(FOR_EVER))
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_script_without_end_is_stopped_at_its_time_out(tmp_path: Path, name: str) -> None:
+    kind, body = FOR_EVER[name]
+    with anyio.fail_after(20):
+        result = await run(
+            tmp_path, f"ctx.emit('begun')\nprint('hello')\n{body}", kind=kind, timeout_ms=300
+        )
+    assert result.status == "timed_out"
+    assert result.error is not None
+    assert result.error.code == "timeout"
+    assert "longer than 300 ms" in result.error.message
+    assert result.partial == ("begun",)
+    assert result.stdout == "hello\n"
+    assert result.usage.duration_ms >= 300
+
+
+async def test_an_await_that_nothing_can_end_is_explained(tmp_path: Path) -> None:
+    body = FOR_EVER["await that nothing ends"][1]
+    result = await run(tmp_path, body, kind="async def", timeout_ms=100)
+    assert result.error is not None
+    assert "nothing could bring about" in result.error.message
+
+
+MEMORY = {
+    "ten gigabytes of text": "return len('x' * 10 ** 10)",
+    "a list without end": "rows = []\nwhile True: rows.append('x' * 10_000 + str(len(rows)))",
+    "doubling": "s = 'ab'\nwhile True: s = s + s",
+    "a dict without end": "d = {}\nfor n in itertools.count(): d[n] = [n] * 100",
+}
+
+
+@pytest.mark.parametrize("name", list(MEMORY))
+async def test_memory_ends_a_run_with_what_it_had(tmp_path: Path, name: str) -> None:
+    body = f"ctx.emit('begun')\n{MEMORY[name]}"
+    with anyio.fail_after(60):
+        result = await run(tmp_path, body, max_memory_bytes=64 << 20, timeout_ms=30_000)
+    assert result.status == "limit_exceeded"
+    assert result.error is not None
+    assert result.error.code == "memory"
+    assert "max_memory_bytes" in result.error.hint
+    assert result.partial == ("begun",)
+
+
+async def test_a_memory_error_can_be_caught_and_the_run_goes_on(tmp_path: Path) -> None:
+    body = "try:\n    'x' * 10 ** 10\nexcept MemoryError:\n    return 'went on'"
+    assert (await run(tmp_path, body)).value == "went on"
+
+
+async def test_recursion_without_end_is_a_limit(tmp_path: Path) -> None:
+    result = await run(tmp_path, "def f(n): return f(n + 1)\nreturn f(0)")
+    assert result.status == "limit_exceeded"
+    assert result.error is not None
+    assert result.error.code == "recursion"
+
+
+async def test_printing_without_end_is_a_limit_and_the_tail_is_kept(tmp_path: Path) -> None:
+    result = await run(tmp_path, "for n in itertools.count(): print('line', n)", timeout_ms=20_000)
+    assert result.status == "limit_exceeded"
+    assert result.error is not None
+    assert result.error.code == "limit_max_stdout_bytes"
+    assert len(result.stdout) <= 65_536
+    assert "line " in result.stdout[-40:]
+    assert result.usage.stdout_bytes > 1_048_576
+
+
+async def test_one_enormous_print_is_a_limit_too(tmp_path: Path) -> None:
+    result = await run(tmp_path, "print('x' * 50_000_000)", max_stdout_bytes=1_000)
+    assert result.status == "limit_exceeded"
+    assert len(result.stdout) <= 65_536
+
+
+async def test_emitting_without_end_is_a_limit(tmp_path: Path) -> None:
+    result = await run(tmp_path, "while True: ctx.emit('x' * 10_000)", max_emit_bytes=100_000)
+    assert result.status == "limit_exceeded"
+    assert result.error is not None
+    assert result.error.code == "limit_max_emit_bytes"
+    assert len(result.partial) == 9
+
+
+async def test_the_call_after_the_last_raises_and_the_script_can_return(tmp_path: Path) -> None:
+    body = """
+got = []
+try:
+    for n in range(100):
+        got.append(ctx.add(n))
+except ToolError as error:
+    return [error.code, len(got), error.details]
+"""
+    result = await run(tmp_path, body, max_tool_calls=7)
+    assert result.status == "completed", result.error
+    assert result.value == ["limit_exceeded", 7, {"limit": "max_tool_calls", "most": 7}]
+    assert [c.status for c in result.calls] == ["succeeded"] * 7 + ["not_started"]
+
+
+async def test_parallel_calls_cannot_pass_the_limit(tmp_path: Path) -> None:
+    body = """
+results = await asyncio.gather(*(ctx.add(n) for n in range(300)), return_exceptions=True)
+return sum(1 for r in results if isinstance(r, int))
+"""
+    result = await run(tmp_path, body, kind="async def", max_tool_calls=20)
+    assert result.value == 20, result.error
+
+
+async def test_a_script_that_keeps_calling_after_it_was_refused_is_stopped(tmp_path: Path) -> None:
+    body = """
+while True:
+    try:
+        ctx.add(1)
+    except ToolError:
+        pass
+"""
+    result = await run(tmp_path, body, max_tool_calls=3, timeout_ms=20_000)
+    assert result.status == "limit_exceeded"
+    assert result.error is not None
+    assert result.error.code == "limit_max_tool_calls"
+    assert sum(c.status == "succeeded" for c in result.calls) == 3
+
+
+async def test_a_result_over_the_limit_is_cut_and_kept_whole(tmp_path: Path) -> None:
+    body = "return {'n': 3, 'rows': [{'i': i, 'text': 'é' * 20} for i in range(2_000)]}"
+    result = await run(tmp_path, body, max_output_bytes=4_000)
+    assert result.status == "completed"
+    assert result.value["n"] == 3
+    assert result.value["rows"][0] == {"i": 0, "text": "é" * 20}
+    assert "items left out" in result.value["rows"][-1]["…cut…"]
+    assert len(json.dumps(result.value, ensure_ascii=False).encode()) <= 4_400
+    assert result.cut is not None
+    whole = json.loads(Path(result.cut.artifact).read_bytes())
+    assert len(whole["rows"]) == 2_000
+    assert Path(result.cut.artifact).is_relative_to(tmp_path)
+    assert result.cut.bytes == result.usage.output_bytes > 4_000
+    assert "it was cut, and is whole in" in result.warnings[0]
+
+
+async def test_a_result_at_the_limit_is_not_cut(tmp_path: Path) -> None:
+    exact = await run(tmp_path, "return 'x' * 998", max_output_bytes=1_000)
+    over = await run(tmp_path, "return 'x' * 999", max_output_bytes=1_000)
+    assert exact.cut is None
+    assert exact.usage.output_bytes == 1_000
+    assert over.cut is not None
+
+
+async def test_a_tool_result_over_its_limit_is_an_error_of_that_call(tmp_path: Path) -> None:
+    body = """
+try:
+    ctx.large(5_000)
+except ToolError as error:
+    return [error.code, len(ctx.large(100))]
+"""
+    result = await run(tmp_path, body, max_tool_result_bytes=1_000)
+    assert result.value == ["result_too_large", 100]
+    assert result.calls[0].error_code == "result_too_large"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("{'stats': [1.0, float('nan')]}", "result.stats[1]: nan has no JSON form"),
+        ("{1: 2}", "result: key 1 is not a string"),
+        ("[2 ** 80]", "result[0]: integer over 64 bits"),
+        ("{'a': b'x'}", "result.a: bytes has no JSON form"),
+        ("run", "result: function has no JSON form"),
+    ],
+)
+async def test_a_result_that_is_not_json_names_the_path(
+    tmp_path: Path, value: str, message: str
+) -> None:
+    result = await run(tmp_path, f"return {value}")
+    assert result.status == "failed"
+    assert result.error is not None
+    assert result.error.code == "not_json"
+    assert message in result.error.message
+
+
+async def test_a_result_that_contains_itself_is_refused(tmp_path: Path) -> None:
+    result = await run(tmp_path, "a = []\na.append(a)\nreturn a")
+    assert result.status == "failed"
+    assert result.error is not None
+    assert "contains itself" in result.error.message
+
+
+async def test_what_is_told_of_an_error_is_bounded(tmp_path: Path) -> None:
+    result = await run(tmp_path, "raise ValueError('x' * 50_000_000)")
+    assert result.status == "failed"
+    assert result.error is not None
+    assert len(result.error.message) < 10_000
+
+
+@pytest.mark.usefixtures("nothing_left")
+async def test_fifty_bad_scripts_in_a_row_leave_nothing_and_do_not_disturb_others(
+    tmp_path: Path,
+) -> None:
+    bodies = [
+        "while True: pass",
+        "return 10 ** 10 ** 8",
+        "return 'x' * 10 ** 10",
+        "def f(): return f()\n    f()",
+        "raise SystemExit(3)",
+    ]
+    good = "def run(ctx, inputs):\n    return sum(ctx.add(n) for n in range(20))\n"
+    outcomes: list[str] = []
+    sums: list[Any] = []
+    async with Session(tmp_path, tools=[add], toolsets=(), workers=3) as session:
+
+        async def bad(start: int) -> None:
+            for n in range(start, 50, 5):
+                source = f"def run(ctx, inputs):\n    {bodies[n % 5]}\n"
+                result = await session.program(source=source, limits=Limits(timeout_ms=150))
+                outcomes.append(result.status)
+
+        async def well() -> None:
+            for _ in range(20):
+                sums.append((await session.program(source=good)).value)
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as group:
+                for start in range(5):
+                    group.start_soon(bad, start)
+                group.start_soon(well)
+    assert len(outcomes) == 50
+    assert set(outcomes) == {"timed_out", "limit_exceeded", "failed"}
+    assert sums == [230] * 20

@@ -1,0 +1,149 @@
+"""The wire: framing, legality and shapes. No process, no socket."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import orjson
+import pytest
+
+from ptc._protocol import (
+    HEADER_BYTES,
+    LEGAL,
+    MAX_BODY,
+    Call,
+    Decoder,
+    Failure,
+    Kind,
+    ProtocolError,
+    State,
+    encode,
+    next_state,
+    parse,
+)
+
+
+def test_frames_come_out_as_they_went_in_however_the_bytes_are_cut() -> None:
+    frames = [(Kind.PRINT, b'["a"]'), (Kind.STALLED, b"[]"), (Kind.DONE, b"1" * 5_000)]
+    data = b"".join(encode(kind, body) for kind, body in frames)
+    for seed in range(50):
+        cuts = random.Random(seed)
+        decoder, out, rest = Decoder(), [], data
+        while rest:
+            size = cuts.randint(1, 700)
+            out += list(decoder.feed(rest[:size]))
+            rest = rest[size:]
+        assert out == frames
+        assert decoder.pending_bytes == 0
+
+
+def test_an_oversized_frame_is_refused_by_its_header() -> None:
+    for kind in Kind:
+        header = struct.pack(">IB", MAX_BODY[kind] + 2, kind)
+        decoder = Decoder()
+        with pytest.raises(ProtocolError, match="over the limit"):
+            list(decoder.feed(header))
+        assert decoder.pending_bytes <= HEADER_BYTES
+
+
+def test_a_frame_of_no_length_or_unknown_kind_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="over the limit"):
+        list(Decoder().feed(struct.pack(">IB", 0, Kind.DONE)))
+    with pytest.raises(ProtocolError, match="unknown kind"):
+        list(Decoder().feed(struct.pack(">IB", 1, 99)))
+
+
+def test_a_body_over_its_limit_is_not_sent() -> None:
+    with pytest.raises(ValueError, match="CANCEL of 65 bytes is over the limit of 64"):
+        encode(Kind.CANCEL, b"1" * 65)
+
+
+def test_every_move_that_is_not_in_the_table_is_refused() -> None:
+    for state in State:
+        for kind in Kind:
+            if kind in LEGAL[state]:
+                assert next_state(state, kind) is LEGAL[state][kind]
+            else:
+                with pytest.raises(ProtocolError, match="is not legal in state"):
+                    next_state(state, kind)
+
+
+def test_every_state_can_be_reached_and_every_kind_is_legal_somewhere() -> None:
+    reached, kinds = {State.FORKED}, set()
+    for moves in LEGAL.values():
+        reached |= set(moves.values())
+        kinds |= set(moves)
+    assert reached == set(State)
+    assert kinds == set(Kind)
+
+
+def test_compiled_code_is_refused_once_the_script_runs() -> None:
+    assert Kind.COMPILED not in LEGAL[State.RUNNING]
+    assert Kind.COMPILED not in LEGAL[State.ENDED]
+    with pytest.raises(ProtocolError):
+        next_state(State.RUNNING, Kind.COMPILED)
+
+
+WRONG = {
+    Kind.READY: [b"{}", b"[1]", b"null"],
+    Kind.CALL: [
+        b"[]",
+        b'[1,"t",{}]',
+        b'[true,"t",{},null]',
+        b'[0,"t",{},null]',
+        b'[1,2,{},null]',
+        b'[1,"t",[],null]',
+        b'[1,"t",{},"x"]',
+        b'[1,"t",{},-1]',
+        b'[9007199254740993,"t",{},1]',
+        b'[1,"%s",{},1]' % (b"t" * 300),
+    ],
+    Kind.CANCEL: [b"[]", b'["1"]', b"[1.5]", b"[true]"],
+    Kind.PRINT: [b"[1]", b'["a","b"]', b'"a"'],
+    Kind.TIMER: [b'["1"]', b"[-1]", b"[1e12]", b"[null]"],
+    Kind.REJECTED: [b"[]", b"[1]", b'[{"code":"a"}]', b"{}"],
+    Kind.FAILED: [b"[]", b"{}", b'{"type":"X"}'],
+    Kind.DONE: [b"", b"{", b"NaN", b"[" * 3_000 + b"]" * 3_000],
+    Kind.EMIT: [b"", b"'x'"],
+}
+
+
+@pytest.mark.parametrize("kind", list(WRONG), ids=lambda kind: kind.name)
+def test_a_body_of_the_wrong_shape_is_refused(kind: Kind) -> None:
+    for body in WRONG[kind]:
+        with pytest.raises(ProtocolError):
+            parse(kind, body)
+
+
+def test_what_only_the_host_sends_is_refused_from_a_worker() -> None:
+    for kind in (Kind.START, Kind.SOURCE, Kind.CODE, Kind.RESULT, Kind.TICK):
+        with pytest.raises(ProtocolError, match="a worker does not send"):
+            parse(kind, b"[]")
+
+
+def test_well_formed_bodies_become_exact_types() -> None:
+    call = parse(Kind.CALL, b'[3,"grep",{"q":1},7]')
+    assert call == Call(3, "grep", {"q": 1}, 7)
+    failure = {
+        "type": "ValueError",
+        "message": "no",
+        "code": "exception",
+        "tool": "",
+        "hint": "",
+        "frames": [[1, 1, 5, 9, "run"]],
+    }
+    parsed = parse(Kind.FAILED, orjson.dumps(failure))
+    assert isinstance(parsed, Failure)
+    assert parsed.frames[0].name == "run"
+
+
+def test_random_bytes_never_do_more_than_raise() -> None:
+    dice = random.Random(7)
+    for _ in range(3_000):
+        decoder = Decoder()
+        try:
+            for kind, body in decoder.feed(dice.randbytes(dice.randint(0, 64))):
+                parse(kind, body)
+        except ProtocolError:
+            continue

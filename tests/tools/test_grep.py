@@ -1,0 +1,431 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ptc import ToolError
+from ptc_tools import Match, _grep, _ripgrep, glob, grep
+
+pytestmark = pytest.mark.anyio
+
+Call = Callable[..., Awaitable[Any]]
+
+
+def write(root: Path, **files: str | bytes) -> None:
+    """Keyword `a__b_txt` is file ``a/b.txt``."""
+    for name, content in files.items():
+        path = root / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+async def error_of(call: Call, **arguments: Any) -> ToolError:
+    with pytest.raises(ToolError) as caught:
+        await call(grep, **arguments)
+    return caught.value
+
+
+async def test_matches_are_records_sorted_by_path_and_line(root: Path, call: Call) -> None:
+    write(root, b_txt="no\nyes 1\nyes 2\n", a__z_txt="yes", a_txt="yes\n")
+    assert await call(grep, pattern="yes") == [
+        Match("a/z.txt", 1, "yes"),
+        Match("a.txt", 1, "yes"),
+        Match("b.txt", 2, "yes 1"),
+        Match("b.txt", 3, "yes 2"),
+    ]
+
+
+async def test_no_match_is_an_empty_list(root: Path, call: Call) -> None:
+    write(root, a_txt="text")
+    assert await call(grep, pattern="absent") == []
+    assert await call(grep, pattern="absent", path="a.txt") == []
+    assert grep.render is not None
+    assert grep.render([]) == "No matches"
+
+
+async def test_a_line_with_several_matches_is_given_once(root: Path, call: Call) -> None:
+    write(root, a_txt="x x x\n\nx\n")
+    assert [m.line for m in await call(grep, pattern="x")] == [1, 3]
+
+
+async def test_a_model_reads_path_line_and_text(root: Path, call: Call) -> None:
+    write(root, sub__a_txt="one\ntwo\n", b_txt="two " + "é" * 996)
+    assert grep.render is not None
+    assert grep.render(await call(grep, pattern="two", path="sub")) == "sub/a.txt:2:two"
+    assert grep.render(await call(grep, pattern="two", path="sub/a.txt")) == "sub/a.txt:2:two"
+    shown = grep.render(await call(grep, pattern="two", path="b.txt"))
+    assert shown == "b.txt:1:two " + "é" * 496 + " [+500 characters]"
+    assert not grep.side_effect
+    assert grep.returns_records
+
+
+async def test_a_pattern_may_start_with_a_dash(root: Path, call: Call) -> None:
+    write(root, a_txt="hello -world\n--help\n")
+    assert [m.line for m in await call(grep, pattern="-world")] == [1]
+    assert [m.line for m in await call(grep, pattern="--help")] == [2]
+    assert [m.line for m in await call(grep, pattern="-e")] == []
+
+
+async def test_literal_and_ignore_case(root: Path, call: Call) -> None:
+    write(root, a_txt="a.c\nabc\nA.C\nABC\nÉ\n")
+
+    async def lines(**arguments: Any) -> list[int]:
+        return [m.line for m in await call(grep, **arguments)]
+
+    assert await lines(pattern="a.c") == [1, 2]
+    assert await lines(pattern="a.c", literal=True) == [1]
+    assert await lines(pattern="a.c", ignore_case=True) == [1, 2, 3, 4]
+    assert await lines(pattern="a.c", literal=True, ignore_case=True) == [1, 3]
+    assert await lines(pattern="é", ignore_case=True) == [5]
+    assert await lines(pattern="[", literal=True) == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("[", "unclosed character class"),
+        ("(a", "unclosed group"),
+        ("(?=a)", "look-around"),
+        (r"(a)\1", "backreferences are not supported"),
+        (r"a\nb", "not allowed in a regex"),
+        ("a\nb", "it has a line break"),
+        ("a\0", "NUL"),
+        ("x" * 70_000, "longer than 65,536 bytes"),
+        ("\ud800", "lone surrogate"),
+        (r"\w{999}{999}{999}", "size limit"),
+    ],
+)
+async def test_a_wrong_pattern_is_answered_in_ripgreps_own_words(
+    root: Path, call: Call, pattern: str, words: str
+) -> None:
+    write(root, a_txt="text")
+    error = await error_of(call, pattern=pattern)
+    assert error.code == "bad_pattern"
+    assert words in error.message
+    assert "--multiline" not in error.message
+    error.message.encode()
+
+
+async def test_a_glob_narrows_the_files_as_the_glob_tool_does(root: Path, call: Call) -> None:
+    write(root, a_py="x", s__b_py="x", s__c_txt="x", s__t__d_py="x", _env="x", _h__e_py="x")
+    for pattern in ("*.py", "s/*.py", "s/**", "{a,b}.py", "./*", ".env", "**", "[ab].py", ".h/*"):
+        found = [m.path for m in await call(grep, pattern="x", glob=pattern)]
+        assert found == await call(glob, pattern=pattern), pattern
+        assert found
+    assert [m.path for m in await call(grep, pattern="x", path="s", glob="t/*")] == ["s/t/d.py"]
+    assert [m.path for m in await call(grep, pattern="x", path="a.py", glob="*.txt")] == []
+    assert (await error_of(call, pattern="x", glob="[")).code == "bad_pattern"
+
+
+async def test_hidden_and_ignored_files_are_left_out_unless_named(root: Path, call: Call) -> None:
+    write(root, a_txt="x", _env="x", a_log="x", _git__config="x", build__b_txt="x")
+    (root / ".gitignore").write_text("*.log\nbuild/\n")
+    for arguments in ({}, {"glob": "**"}, {"glob": "*"}, {"glob": "**/*"}):
+        assert [m.path for m in await call(grep, pattern="x", **arguments)] == ["a.txt"]
+    for path in (".env", "a.log"):
+        assert [m.path for m in await call(grep, pattern="x", path=path)] == [path]
+    assert [m.path for m in await call(grep, pattern="x", path="build")] == ["build/b.txt"]
+
+
+async def test_line_ends_are_no_part_of_a_line(root: Path, call: Call) -> None:
+    write(root, a_txt="foo\r\nfoo bar\r\nfoo")
+    assert await call(grep, pattern="foo$") == [Match("a.txt", 1, "foo"), Match("a.txt", 3, "foo")]
+
+
+async def test_a_byte_order_mark_is_no_part_of_the_first_line(root: Path, call: Call) -> None:
+    write(root, a_txt=b"\xef\xbb\xbffoo\n")
+    assert await call(grep, pattern="foo") == [Match("a.txt", 1, "foo")]
+
+
+async def test_bytes_that_are_not_utf_8_are_replaced(root: Path, call: Call) -> None:
+    write(root, a_txt=b"caf\xe9 one\n")
+    assert await call(grep, pattern="one") == [Match("a.txt", 1, "caf\ufffd one")]
+
+
+async def test_binary_files_are_left_out(root: Path, call: Call) -> None:
+    write(root, a_bin=b"foo\0", b_txt="foo\n", u_txt="foo".encode("utf-16"))
+    # The NUL comes after a match that ripgrep has reported already.
+    write(root, late=b"foo\n" + b"x" * 300_000 + b"\nfoo\0\nfoo\n", z_txt="foo\n")
+    expected = [Match("b.txt", 1, "foo"), Match("z.txt", 1, "foo")]
+    assert await call(grep, pattern="foo") == expected
+    assert await call(grep, pattern="foo", limit=9) == expected
+    for path in ("a.bin", "late"):
+        error = await error_of(call, pattern="foo", path=path)
+        assert error.code == "not_text"
+        assert "it has a NUL byte" in error.message
+
+
+async def test_a_long_line_is_whole_and_a_longer_one_says_that_it_is_cut(
+    root: Path, call: Call
+) -> None:
+    size = _grep.MAX_LINE_BYTES
+    write(root, a_txt="x" * size + "\r\n" + "y" + "é" * (size // 2) + "z\nend\n")
+    whole, cut = await call(grep, pattern="^[xy]")
+    assert (whole.text, whole.cut) == ("x" * size, False)
+    assert (cut.text, cut.cut) == ("y" + "é" * (size // 2 - 1), True)
+    assert grep.render is not None
+    assert grep.render([cut]).endswith("characters and more]")
+
+
+async def test_a_limit_asked_for_gives_the_first_matches(root: Path, call: Call) -> None:
+    write(root, a_txt="x\n" * 3, b__c_txt="x\n" * 2, b_txt="x\n", late=b"x\n" + b"\0" * 9)
+    everything = await call(grep, pattern="x")
+    assert len(everything) == 6
+    for limit in range(1, 8):
+        assert await call(grep, pattern="x", limit=limit) == everything[:limit]
+
+
+async def test_more_than_the_default_limit_is_an_error_and_not_a_shorter_list(
+    root: Path, call: Call
+) -> None:
+    most = _grep.DEFAULT_LIMIT
+    write(root, a_txt="x\n" * most)
+    assert len(await call(grep, pattern="x")) == most
+    write(root, b_txt="x\n")
+    error = await error_of(call, pattern="x")
+    assert error.code == "too_many"
+    assert error.details == {"limit": most}
+    assert "pass limit=N" in error.message
+    assert len(await call(grep, pattern="x", limit=most + 1)) == most + 1
+
+
+async def test_the_text_of_all_matches_is_bounded(root: Path, call: Call) -> None:
+    write(root, a_txt=("x" * 60_000 + "\n") * 100)
+    error = await error_of(call, pattern="x", limit=100)
+    assert error.code == "too_large"
+    assert len(await call(grep, pattern="x", limit=60)) == 60
+
+
+async def test_an_empty_pattern_matches_every_line(root: Path, call: Call) -> None:
+    write(root, a_txt="a\n\nb\n")
+    assert [m.text for m in await call(grep, pattern="")] == ["a", "", "b"]
+
+
+async def test_strange_names_are_told_apart(root: Path, call: Call) -> None:
+    note = 'x: binary file matches (found "\\0" byte around offset 1)\n\n./a'
+    names = ["new\nline", "a:1:2:b", "-e", "{x}", "b.txt"]
+    for name in names:
+        (root / name).write_text(f"hit in {name!r}\n")
+    (root / os.fsdecode(b"caf\xe9")).write_text("hit\n")
+    found = {m.path: m.text for m in await call(grep, pattern="hit")}
+    assert found == {name: f"hit in {name!r}" for name in names} | {"caf\ufffd": "hit"}
+    (root / os.fsdecode(b"caf\xe9")).unlink()
+    # A name made to look like ripgrep's words: it may hide itself, it must not show anything.
+    folder = root / note.rpartition("/")[0]
+    folder.mkdir()
+    (folder / "a").write_text("hit elsewhere\n")
+    (root / "a").write_text("hit here\n")
+    for match in await call(grep, pattern="hit"):
+        assert (root / match.path).read_text() == f"{match.text}\n"
+
+
+@pytest.mark.parametrize("path", ["..", "../outside", "/etc/passwd", "out", "file", "out/../x"])
+async def test_a_path_outside_is_refused(root: Path, outside: Path, call: Call, path: str) -> None:
+    (root / "out").symlink_to(outside)
+    (root / "file").symlink_to(outside / "secret.txt")
+    assert (await error_of(call, pattern="SECRET", path=path)).code == "outside_root"
+
+
+async def test_links_are_not_searched_but_may_be_named(
+    root: Path, outside: Path, call: Call
+) -> None:
+    write(root, sub__a_txt="x\n")
+    (root / "inside").symlink_to("sub")
+    (root / "out").symlink_to(outside)
+    (root / "file").symlink_to(outside / "secret.txt")
+    assert await call(grep, pattern="x|SECRET") == [Match("sub/a.txt", 1, "x")]
+    assert await call(grep, pattern="x", path="inside") == [Match("sub/a.txt", 1, "x")]
+    assert await call(grep, pattern="x", path="inside/a.txt") == [Match("sub/a.txt", 1, "x")]
+
+
+async def test_what_is_neither_file_nor_folder_is_refused_without_waiting(
+    root: Path, call: Call
+) -> None:
+    os.mkfifo(root / "fifo")
+    assert await call(grep, pattern="x") == []
+    assert (await error_of(call, pattern="x", path="fifo")).code == "not_a_file"
+
+
+@pytest.mark.parametrize("landlock", [True, False])
+async def test_a_swapped_folder_never_gives_content_from_outside(
+    root: Path, outside: Path, call: Call, landlock: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not landlock:
+        monkeypatch.setattr(_ripgrep, "_landlock_version", lambda: 0)
+    for folder in (root / "d", outside):
+        folder.mkdir(exist_ok=True)
+        for number in range(20):
+            (folder / f"f{number}").write_text(f"word {folder.name}\n")
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            (root / "d").rename(root / "aside")
+            (root / "d").symlink_to(outside)
+            (root / "d").unlink()
+            (root / "aside").rename(root / "d")
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    texts: set[str] = set()
+    try:
+        for _ in range(40):
+            texts |= {m.text for m in await call(grep, pattern="word")}
+    finally:
+        stop.set()
+        swapper.join()
+    texts |= {m.text for m in await call(grep, pattern="word")}
+    assert texts == {"word d"}
+
+
+async def test_ripgrep_itself_cannot_open_a_file_outside(
+    root: Path, outside: Path, call: Call
+) -> None:
+    if _ripgrep._landlock_version() <= 0:
+        pytest.skip("this kernel has no Landlock")
+    write(root, a_txt="one\n")
+    # The one way to make ripgrep read a file by its name: a list of patterns.
+    with _ripgrep.Root(root) as opened:
+        for name, allowed in ((root / "a.txt", True), (outside / "secret.txt", False)):
+            ripgrep = _ripgrep.Ripgrep()
+            place = opened.locate(".")
+            try:
+                if allowed:
+                    found = list(ripgrep.lines(opened, place, [f"--file={name}"]))
+                    assert found == [("a.txt", _ripgrep.Hit(1, 0))]
+                else:
+                    with pytest.raises(ToolError, match="Permission denied"):
+                        list(ripgrep.lines(opened, place, [f"--file={name}"]))
+            finally:
+                ripgrep.end()
+
+
+async def test_without_ripgrep_the_error_says_how_to_install_it(
+    root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", str(root / "python"))
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(root))
+    monkeypatch.setenv("PATH", str(root))
+    _ripgrep._binary.cache_clear()
+    try:
+        assert 'pip install "ripgrep' in (await error_of(call, pattern="x")).message
+        (root / "rg").write_text("#!/bin/sh\n")
+        (root / "rg").chmod(0o755)
+        assert _ripgrep._binary() == str(root / "rg")
+    finally:
+        _ripgrep._binary.cache_clear()
+
+
+def running() -> list[str]:
+    """Names of all processes this one has started, ended ones that nobody waited for included."""
+    names = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if rest.split()[1] == str(os.getpid()):
+            names.append(name)
+    return names
+
+
+async def until_running() -> None:
+    while "rg" not in running():
+        await anyio.sleep(0.01)  # noqa: ASYNC110 - another process has no event to wait for
+
+
+def slow_workspace(root: Path) -> dict[str, Any]:
+    """Files and arguments that keep ripgrep busy for minutes."""
+    (root / "f0").write_text(("abcdefghij" * 20 + "\n") * 20_000)
+    for number in range(1, 400):
+        (root / f"f{number}").hardlink_to(root / "f0")
+    return {"pattern": r"(?i)[a-z]{60,90}.{90,120}[0-9]$"}
+
+
+async def test_a_cancelled_search_leaves_no_process(root: Path, call: Call) -> None:
+    arguments = slow_workspace(root)
+    before = len(os.listdir("/proc/self/fd"))
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+
+            async def search() -> None:
+                await call(grep, **arguments)
+
+            group.start_soon(search)
+            await until_running()
+            group.cancel_scope.cancel()
+        assert "rg" not in running()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_search_whose_asyncio_task_is_cancelled_leaves_no_process(
+    root: Path, call: Call, anyio_backend: str
+) -> None:
+    arguments = slow_workspace(root)
+    with anyio.fail_after(20):
+        task = asyncio.ensure_future(call(grep, **arguments))
+        await until_running()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert "rg" not in running()
+
+
+async def test_a_search_that_stops_at_its_limit_leaves_no_process(root: Path, call: Call) -> None:
+    arguments = slow_workspace(root) | {"pattern": "abc", "limit": 1}
+    with anyio.fail_after(20):
+        assert len(await call(grep, **arguments)) == 1
+        assert "rg" not in running()
+
+
+async def test_a_huge_line_cannot_fill_the_memory(
+    root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_ripgrep, "MAX_MEMORY_BYTES", 50_000_000)
+    write(root, a_txt=b"x" * 10_000_000, b_txt=b"hit\n")
+    assert len(await call(grep, pattern="hit", limit=9)) == 1
+    write(root, a_txt=b"x" * 100_000_000)
+    error = await error_of(call, pattern="hit", limit=9)
+    assert error.code == "failed"
+    assert "want of memory" in error.message
+
+
+async def test_a_file_that_cannot_be_opened_is_skipped(
+    root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Landlock refuses ripgrep the folder `closed`, as a missing right would (root has them all).
+    write(root, open__a_txt="x\n", closed__b_txt="x\n")
+    allow = _ripgrep._allow
+
+    def only_open(rules: int, fd: int, rights: int) -> None:
+        if os.readlink(f"/proc/self/fd/{fd}") == str(root):
+            fd = os.open(root / "open", os.O_PATH)
+            allow(rules, fd, rights)
+            os.close(fd)
+        else:
+            allow(rules, fd, rights)
+
+    if _ripgrep._landlock_version() <= 0:
+        pytest.skip("this kernel has no Landlock")
+    monkeypatch.setattr(_ripgrep, "_allow", only_open)
+    assert await call(grep, pattern="x") == []
+    assert await call(grep, pattern="x", path="open") == [Match("open/a.txt", 1, "x")]
+
+
+def test_the_toolset_has_these_tools_in_this_order() -> None:
+    import ptc_tools
+
+    toolset = ptc_tools.builtin()
+    assert toolset.name == "builtin"
+    assert [tool.name for tool in toolset][:4] == ["read", "ls", "glob", "grep"]
+    assert [getattr(ptc_tools, tool.name) for tool in toolset] == list(toolset)
+    with pytest.raises(AttributeError, match="has no attribute 'wirte'"):
+        _ = ptc_tools.wirte

@@ -1,0 +1,146 @@
+"""A zygote for the jail's tests: it forks jailed workers that run raw Python, policy off.
+
+usage: jail_zygote.py REPOSITORY CONTROL_FD OPTIONS, all read from argv; OPTIONS is JSON:
+``isolation``, ``preload`` (modules), ``uid`` (become it first), ``deny`` (names of system calls
+the kernel shall refuse, as a container's profile does), ``use_filter`` (false: workers
+go without it), ``landlock_abi`` (what the kernel is said to offer).
+
+Control socket: a request carries a wire; the answers are the worker's pidfd, then its status.
+Wire: a length-prefixed JSON case in, a length-prefixed JSON outcome out.
+"""
+
+import ctypes
+import dataclasses
+import importlib
+import json
+import os
+import platform
+import select
+import socket
+import struct
+import sys
+from typing import Any
+
+sys.path.insert(0, sys.argv[1])
+
+from ptc.worker import _landlock
+from ptc.worker._jail import ZygoteJail, enter_worker_jail, enter_zygote_jail
+from ptc.worker._probe import probe_layers
+
+DENIABLE = {
+    "x86_64": {
+        "unshare": 272,
+        "landlock_create_ruleset": 444,
+        "setuid": 105,
+        "setgid": 106,
+        "capset": 126,
+    },
+    "aarch64": {
+        "unshare": 97,
+        "landlock_create_ruleset": 444,
+        "setuid": 146,
+        "setgid": 144,
+        "capset": 91,
+    },
+}
+SECCOMP = {"x86_64": 317, "aarch64": 277}
+
+
+def deny(names: list[str]) -> None:
+    """Refuse system calls with EPERM the way a container's profile does."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    steps = [(0x20, 0, 0, 0)]
+    for name in names:
+        number = DENIABLE[platform.machine()][name]
+        steps += [(0x15, 0, 1, number), (0x06, 0, 0, 0x00050000 | 1)]
+    steps.append((0x06, 0, 0, 0x7FFF0000))
+    code = b"".join(struct.pack("=HBBI", *step) for step in steps)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = struct.pack("=H6xQ", len(steps), ctypes.addressof(buffer))
+    assert libc.prctl(38, 1, 0, 0, 0) == 0
+    assert libc.syscall(SECCOMP[platform.machine()], 1, 0, header) == 0
+
+
+def take(wire: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        chunk = wire.recv(size - len(data))
+        if not chunk:
+            os._exit(3)
+        data += chunk
+    return data
+
+
+def put(wire: socket.socket, value: object) -> None:
+    text = json.dumps(value, default=repr).encode()
+    wire.sendall(struct.pack("=I", len(text)) + text)
+
+
+def work(jail: ZygoteJail, request: dict[str, int], wire_fd: int) -> None:
+    wire = enter_worker_jail(jail, wire_fd, request["memory_bytes"], request["cpu_seconds"])
+    case = json.loads(take(wire, struct.unpack("=I", take(wire, 4))[0]))
+    names: dict[str, Any] = {"__name__": "script", "WIRE": wire}
+    try:
+        exec(compile(case["script"], "<script>", "exec"), names)  # noqa: S102 - raw, on purpose
+        value = names["run"](None, case["inputs"])
+        if isinstance(value, bytes):
+            value = value.decode("latin-1")
+        outcome = {"result": value}
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the test judges it
+        outcome = {"error": f"{type(error).__name__}: {error}"}
+    put(wire, outcome)
+    os._exit(0)
+
+
+def serve(control: socket.socket, jail: ZygoteJail) -> None:
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
+        if not message:
+            return
+        child = os.fork()
+        if child == 0:
+            try:
+                work(jail, json.loads(message), descriptors[0])
+            finally:
+                os._exit(4)
+        os.close(descriptors[0])
+        pidfd = os.pidfd_open(child)
+        socket.send_fds(control, [b"started"], [pidfd])
+        ends = [pidfd, control.fileno()]  # of the worker, or of the host
+        if pidfd not in select.select(ends, [], [])[0]:
+            return
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os.close(pidfd)
+        control.send(json.dumps(status).encode())
+
+
+def main() -> None:
+    options = json.loads(sys.argv[3])
+    control = socket.socket(fileno=int(sys.argv[2]))
+    for name in options["preload"]:
+        importlib.import_module(name)
+    deny(options["deny"])
+    if options["landlock_abi"] is not None:
+        _landlock.abi = lambda: int(options["landlock_abi"])
+    if options["uid"] is not None:
+        os.setgroups([])
+        os.setgid(options["uid"])
+        os.setuid(options["uid"])
+        ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as an ordinary user's own program would be
+    try:
+        jail = enter_zygote_jail(options["isolation"], control.fileno())
+        layers = probe_layers(jail)
+        if not options["use_filter"]:
+            jail = dataclasses.replace(jail, filter=None)
+    except Exception as error:  # noqa: BLE001 - the test reads it
+        control.send(json.dumps({"refused": f"{type(error).__name__}: {error}"}).encode())
+        os._exit(5)
+    fields = ("name", "on", "required", "how", "detail")
+    report = [{field: getattr(layer, field) for field in fields} for layer in layers]
+    control.send(json.dumps({"layers": report, "pid": os.getpid()}).encode())
+    serve(control, jail)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,587 @@
+"""The jail alone: raw Python with the whole C library in a worker, no language policy."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import os
+import platform
+import re
+import secrets
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptc.worker import _seccomp
+from ptc.worker._jail import enter_zygote_jail
+from ptc.worker._probe import Layer, require_layers
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() not in _seccomp.MACHINES,
+    reason="the jail is for Linux on x86-64 and aarch64",
+)
+
+HERE = Path(__file__).parent
+PROBES = [
+    json.loads(line)
+    for line in (HERE.parent / "programs/escapes/os.jsonl").read_text().splitlines()
+]
+PATIENCE_S = 20.0
+ORDINARY_USER = 54321
+
+
+def modules_of(script: str) -> set[str]:
+    """What a probe imports: an attacker with code execution does not need the file system."""
+    names = set()
+    for node in ast.walk(ast.parse(script)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return names
+
+
+IMPORTS = (
+    "import asyncio, datetime, decimal, fractions, functools, gc, hashlib, json, mmap, os, random\n"
+    "import re, resource, signal, socket, statistics, threading, time, uuid, ctypes\n"
+)
+"""What a zygote imports before the jail, besides what the probes use."""
+PRELOAD = modules_of(IMPORTS) | {"_strptime", "encodings.idna"}
+
+
+@dataclass
+class Outcome:
+    """How one worker ended."""
+
+    status: int
+    """Exit code, or minus the signal."""
+    result: object = None
+    error: str = ""
+
+
+class Refused(Exception):
+    """The zygote did not start; the text is what it said."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a zygote is started in."""
+
+    isolation: str = "jail"
+    uid: int | None = None
+    """The user it becomes before it enters the jail."""
+    deny: tuple[str, ...] = ()
+    """System calls the kernel refuses, as under a container's profile."""
+    use_filter: bool = True
+    landlock_abi: int | None = None
+    """What the kernel is said to offer."""
+
+
+class Zygote:
+    """Host's end of `jail_zygote.py`."""
+
+    def __init__(
+        self,
+        setting: Setting = Setting(),
+        *,
+        env: dict[str, str] | None = None,
+        keep: tuple[int, ...] = (),
+    ) -> None:
+        probed = {name for probe in PROBES for name in modules_of(probe["script"])}
+        options = asdict(setting) | {"preload": sorted(PRELOAD | probed)}
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.control.settimeout(PATIENCE_S)
+        with theirs:
+            program = [str(HERE / "jail_zygote.py"), str(HERE.parent.parent)]
+            self.process = subprocess.Popen(  # noqa: S603 - our own program
+                [
+                    sys.executable,
+                    "-P",
+                    "-s",
+                    "-S",
+                    *program,
+                    str(theirs.fileno()),
+                    json.dumps(options),
+                ],
+                env={"PYTHONHASHSEED": "0"} | (env or {}),
+                pass_fds=(theirs.fileno(), *keep),
+            )
+        said = self.control.recv(65536)
+        hello: Any = json.loads(said) if said else {"refused": "nothing was said"}
+        if "refused" in hello:
+            self.close()
+            raise Refused(hello["refused"])
+        self.pid_inside = hello["pid"]
+        self.layers = {layer["name"]: Layer(**layer) for layer in hello["layers"]}
+
+    def start(self, memory_mb: int = 256, cpu_seconds: int = 5) -> tuple[socket.socket, int]:
+        """A worker that waits for its case: its wire and its pidfd."""
+        ours, theirs = socket.socketpair()
+        ours.settimeout(PATIENCE_S)
+        request = {"memory_bytes": memory_mb << 20, "cpu_seconds": cpu_seconds}
+        with theirs:
+            socket.send_fds(self.control, [json.dumps(request).encode()], [theirs.fileno()])
+        _, descriptors, _, _ = socket.recv_fds(self.control, 64, 1)
+        return ours, descriptors[0]
+
+    def status(self) -> int:
+        return int(json.loads(self.control.recv(64)))
+
+    def run(self, script: str, inputs: dict[str, str] | None = None, **limits: int) -> Outcome:
+        wire, pidfd = self.start(**limits)
+        with wire:
+            put(wire, {"script": script, "inputs": inputs or {}})
+            said = b""
+            with contextlib.suppress(ConnectionResetError):
+                while chunk := wire.recv(1 << 20):
+                    said += chunk
+        os.close(pidfd)
+        outcome = json.loads(said[4:]) if said else {}
+        return Outcome(self.status(), outcome.get("result"), outcome.get("error", ""))
+
+    def close(self) -> None:
+        self.control.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE_S)
+
+
+def put(wire: socket.socket, value: object) -> None:
+    text = json.dumps(value).encode()
+    wire.sendall(struct.pack("=I", len(text)) + text)
+
+
+def wait_for_end(pidfd: int) -> bool:
+    return bool(select.select([pidfd], [], [], PATIENCE_S)[0])
+
+
+ROOT = os.name == "posix" and os.geteuid() == 0
+ORDINARY_UID = ORDINARY_USER if ROOT else None
+SETTINGS = {
+    "namespaces": Setting(),
+    "no-namespaces": Setting(deny=("unshare",)),
+    "ordinary-user": Setting(uid=ORDINARY_UID),
+    "ordinary-user-no-namespaces": Setting(uid=ORDINARY_UID, deny=("unshare",)),
+}
+
+
+@dataclass
+class Planted:
+    """Secrets a probe is to find, all with one token."""
+
+    token: str
+    directory: str
+    zygote: Zygote
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        return {
+            "canary": f"{self.directory}/canary.txt",
+            "drop": f"{self.directory}/drop.txt",
+            "tmpdir": self.directory,
+        }
+
+    def escaped(self, outcome: Outcome) -> str:
+        """How the worker got out, or ``""``."""
+        result = outcome.result if isinstance(outcome.result, str) else json.dumps(outcome.result)
+        if self.token in result:
+            return "the token is in the result"
+        if result.startswith("ESCAPED:"):
+            return result
+        if self.token in outcome.error:
+            return "the token is in the error"
+        return "the drop file was written" if os.path.exists(self.inputs["drop"]) else ""
+
+
+@contextlib.contextmanager
+def planted(setting: Setting) -> Iterator[Planted]:
+    token = "TKN" + secrets.token_hex(8)
+    directory = tempfile.mkdtemp()  # not tmp_path: that is closed to other users
+    os.chmod(directory, 0o777)  # noqa: S103 - a probe may not fail for its permissions alone
+    canary = Path(directory, "canary.txt")
+    canary.write_text(token)
+    canary.chmod(0o666)
+    descriptor = os.open(canary, os.O_RDONLY)
+    os.environ["PTC_TEST_SECRET"] = token
+    try:
+        zygote = Zygote(setting, keep=(descriptor,))
+        try:
+            yield Planted(token, directory, zygote)
+        finally:
+            zygote.close()
+    finally:
+        os.environ.pop("PTC_TEST_SECRET", None)
+        os.close(descriptor)
+        shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="module", params=SETTINGS.values(), ids=list(SETTINGS))
+def secret(request: pytest.FixtureRequest) -> Iterator[Planted]:
+    """A jailed zygote with secrets around it, in every setting."""
+    with planted(request.param) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    found = Zygote()
+    yield found
+    found.close()
+
+
+# --- nothing gets out ---
+
+
+def runs_here(probe: dict[str, str]) -> bool:
+    return platform.machine() == "x86_64" or "x86_64" not in probe["note"]
+
+
+def test_no_escape_probe_succeeds(secret: Planted) -> None:
+    escaped = {}
+    for probe in filter(runs_here, PROBES):
+        outcome = secret.zygote.run(probe["script"], secret.inputs)
+        how = secret.escaped(outcome)
+        if how:
+            escaped[probe["id"]] = how
+    assert escaped == {}
+
+
+def test_the_probes_do_succeed_where_a_layer_is_missing() -> None:
+    # a probe that never fires would prove nothing
+    expected = {"osp-007", "osp-009", "osp-059", "osp-156", "osp-158", "osp-170"}
+    with planted(Setting("process")) as secret:
+        outcomes = {
+            probe["id"]: secret.zygote.run(probe["script"], secret.inputs)
+            for probe in filter(runs_here, PROBES)
+            if probe["id"] in expected
+        }
+        found = {name for name, outcome in outcomes.items() if secret.escaped(outcome)}
+    assert found == set(outcomes)
+    assert found
+
+
+SECOND_LINE = {
+    "file-read",
+    "file-write",
+    "file-watch",
+    "file-path-fd",
+    "proc",
+    "fork",
+    "exec",
+    "code-memory",
+    "compat-abi",
+    "network",
+    "network-family",
+    "secrets",
+    "session",
+    "tty",
+}
+"""What Landlock, limits and namespaces refuse on the day the filter has a gap."""
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_files_processes_and_secrets_stay_shut_without_the_filter(
+    setting: Setting,
+) -> None:
+    with planted(replace(setting, use_filter=False)) as secret:
+        escaped = {
+            probe["id"]: secret.escaped(secret.zygote.run(probe["script"], secret.inputs))
+            for probe in filter(runs_here, PROBES)
+            if probe["class"] in SECOND_LINE
+        }
+    assert {name: how for name, how in escaped.items() if how} == {}
+
+
+FORBIDDEN = {
+    "open a file": "open('/etc/passwd')",
+    "look for a file": "os.stat('/')",
+    "import what is not loaded": "__import__('tabnanny')",
+    "fork": "os.fork()",
+    "execute": "os.execv('/bin/true', ['true'])",
+    "make a socket": "socket.socket()",
+    "make a pipe": "os.pipe()",
+    "read a descriptor": "os.read(WIRE.fileno(), 1)",
+    "write to the wire by number": "os.write(WIRE.fileno(), b'x')",
+    "duplicate the wire": "os.dup(WIRE.fileno())",
+    "pass a descriptor": "socket.send_fds(WIRE, [b'x'], [WIRE.fileno()])",
+    "receive a descriptor": "socket.recv_fds(WIRE, 1, 1)",
+    "send out of band": "WIRE.send(b'x', socket.MSG_OOB)",
+    "receive out of band": "WIRE.recv(1, socket.MSG_OOB)",
+    "send to an address": "WIRE.sendto(b'x', '/tmp/x')",
+    "ask who sent": "WIRE.recvfrom(1)",
+    "make the wire non-blocking": "WIRE.setblocking(False)",
+    "signal itself": "os.kill(os.getpid(), 0)",
+    "signal the zygote": "os.kill(1, signal.SIGTERM)",
+    "set a handler": "signal.signal(signal.SIGXCPU, signal.SIG_IGN)",
+    "raise a limit": "resource.setrlimit(resource.RLIMIT_CPU, (100, 100))",
+    "start a thread": "threading.Thread(target=print).start()",
+    "sleep": "time.sleep(0.001)",
+    "map executable memory": "mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON, prot=7)",
+    "map shared memory": "mmap.mmap(-1, 4096)",
+    "map at an address": "mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON | 0x10)",
+    "read another process's clock": "time.clock_gettime(-6)",
+    "ask who the parent is": "os.getppid()",
+    "make an event loop": "asyncio.new_event_loop()",
+}
+
+
+@pytest.mark.parametrize("attempt", FORBIDDEN.values(), ids=FORBIDDEN)
+def test_a_forbidden_system_call_is_death_by_sigsys(zygote: Zygote, attempt: str) -> None:
+    outcome = zygote.run(f"{IMPORTS}def run(ctx, inputs):\n    {attempt}")
+    assert outcome == Outcome(-signal.SIGSYS)
+
+
+# --- ordinary work goes on ---
+
+ORDINARY = {
+    "compute": "sum(i * i for i in range(300_000))",
+    "sort": "sorted(range(200_000), key=lambda v: -v)[0]",
+    "regex": "len(re.sub(r'\\d+', 'y', 'a1b2' * 20_000))",
+    "text": "'x'.encode('idna').decode() + 'ß'.upper() + '{:>10n}'.format(5)",
+    "allocate 100 MB": "len('x' * 100_000_000)",
+    "many small objects": "len([bytes(1000) for _ in range(100_000)])",
+    "grow": "len(functools.reduce(lambda b, _: b + bytes(1_000_000), range(30), bytearray()))",
+    "clocks": "[f() for f in (time.time, time.monotonic, time.perf_counter)] and 1",
+    "cpu clocks": "time.process_time() + time.thread_time()",
+    "clock steps": "time.get_clock_info('monotonic').resolution",
+    "local time": "str(datetime.datetime.fromtimestamp(0).astimezone())",
+    "print a local time": "time.strftime('%c %Z', time.localtime(0))",
+    "parse a time": "str(datetime.datetime.strptime('2020-01-01', '%Y-%m-%d'))",
+    "random": "len(os.urandom(16)) + len(str(uuid.uuid4())) + int(random.Random().random())",
+    "hash": "hashlib.sha256(b'x' * 1_000_000).hexdigest()",
+    "decimals": "str(decimal.Decimal(2).sqrt() + int(fractions.Fraction(3, 3)))",
+    "statistics": "statistics.mean([1, 2])",
+    "collect": "gc.collect() * 0",
+    "json": "len(json.dumps(json.loads(json.dumps({str(i): i for i in range(50_000)}))))",
+    "locks": "[k := threading.Lock(), k.acquire(), k.acquire(timeout=0.001)][2]",
+}
+
+
+@pytest.mark.parametrize("work", ORDINARY.values(), ids=ORDINARY)
+def test_ordinary_work_survives_the_filter(zygote: Zygote, work: str) -> None:
+    outcome = zygote.run(f"{IMPORTS}def run(ctx, inputs):\n    return {work}")
+    assert (outcome.status, outcome.error) == (0, "")
+    assert outcome.result is not None
+
+
+OUT_OF_MEMORY = """
+def run(ctx, inputs):
+    caught = 0
+    for size in (10**13, 10**7, 10**5, 300):
+        held = []
+        try:
+            while True:
+                held.append(bytearray(size))
+        except MemoryError:
+            caught += 1
+        del held
+    return [caught, len(bytearray(10**7))]
+"""
+
+
+def test_a_script_recovers_from_running_out_of_memory(secret: Planted) -> None:
+    outcome = secret.zygote.run(OUT_OF_MEMORY, memory_mb=64)
+    assert outcome == Outcome(0, [4, 10_000_000])
+
+
+def test_memory_counts_from_the_zygotes_own_size(zygote: Zygote) -> None:
+    script = "def run(ctx, inputs):\n    return len(bytearray({}))"
+    assert zygote.run(script.format(95 << 20), memory_mb=100) == Outcome(0, 95 << 20)
+    assert zygote.run(script.format(101 << 20), memory_mb=100).error.startswith("MemoryError")
+
+
+def test_endless_recursion_is_an_error_or_a_crash_and_never_a_violation(zygote: Zygote) -> None:
+    outcome = zygote.run("def run(ctx, inputs):\n    return run(ctx, inputs)")
+    assert outcome.error.startswith("RecursionError")
+
+
+def test_an_abort_of_the_interpreter_is_a_crash_and_not_a_violation(zygote: Zygote) -> None:
+    library = "import ctypes\ndef run(ctx, inputs):\n    "
+    assert zygote.run(library + "ctypes.CDLL(None).abort()").status == -signal.SIGABRT
+    fatal = "ctypes.pythonapi.Py_FatalError(b'gone')"
+    assert zygote.run(library + fatal).status == -signal.SIGABRT
+    assert zygote.run(library + "ctypes.string_at(0)").status == -signal.SIGSEGV
+
+
+def test_an_abort_of_another_process_is_a_violation(zygote: Zygote) -> None:
+    number = 234 if platform.machine() == "x86_64" else 131
+    script = (
+        f"import ctypes\ndef run(ctx, inputs):\n    ctypes.CDLL(None).syscall({number}, 1, 1, 6)"
+    )
+    assert zygote.run(script) == Outcome(-signal.SIGSYS)
+
+
+def test_cpu_time_ends_with_sigxcpu(zygote: Zygote) -> None:
+    outcome = zygote.run("def run(ctx, inputs):\n    while True: pass", cpu_seconds=1)
+    assert outcome == Outcome(-signal.SIGXCPU)
+
+
+def test_a_worker_that_blocks_sigxcpu_is_killed_at_the_hard_limit(zygote: Zygote) -> None:
+    block = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGXCPU])"
+    script = f"import signal\ndef run(ctx, inputs):\n    {block}\n    while True: pass"
+    assert zygote.run(script, cpu_seconds=1) == Outcome(-signal.SIGKILL)
+
+
+def test_large_messages_pass_the_wire_both_ways(zygote: Zygote) -> None:
+    text = "x" * 3_000_000
+    outcome = zygote.run("def run(ctx, inputs):\n    return inputs['t'] * 2", {"t": text})
+    assert outcome == Outcome(0, text * 2)
+
+
+# --- life and death ---
+
+
+def test_the_host_kills_a_worker_by_its_pidfd(secret: Planted) -> None:
+    wire, pidfd = secret.zygote.start()
+    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    assert secret.zygote.status() == -signal.SIGKILL
+    wire.close()
+    os.close(pidfd)
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_workers_die_with_the_zygote(setting: Setting) -> None:
+    zygote = Zygote(setting)
+    wire, pidfd = zygote.start()
+    put(wire, {"script": "def run(ctx, inputs):\n    while True: pass", "inputs": {}})
+    zygote.process.kill()
+    assert wait_for_end(pidfd)
+    zygote.close()
+    wire.close()
+    os.close(pidfd)
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_a_zygote_and_its_workers_end_when_the_host_is_gone(setting: Setting) -> None:
+    zygote = Zygote(setting)
+    wire, pidfd = zygote.start()
+    zygote.control.close()
+    assert wait_for_end(pidfd)
+    assert zygote.process.wait(PATIENCE_S) == 0
+    wire.close()
+    os.close(pidfd)
+
+
+def test_the_waiting_shell_keeps_no_control_socket_open(zygote: Zygote) -> None:
+    if zygote.pid_inside != 1:
+        pytest.skip("this kernel gives no PID namespace: there is no shell")
+    directory = Path(f"/proc/{zygote.process.pid}/fd")
+    try:
+        seen = os.listdir(directory)
+    except PermissionError:
+        pytest.skip("only root may look into a process that is not dumpable")
+    assert seen == []
+
+
+# --- the report ---
+
+
+def test_every_required_layer_is_on_and_says_how_it_was_verified(secret: Planted) -> None:
+    layers = secret.zygote.layers
+    assert {name for name, layer in layers.items() if layer.required} == {
+        "seccomp", "landlock", "no_new_privs", "capabilities", "memory", "cpu", "processes",
+        "files", "descriptors", "environment", "session", "not_dumpable", "parent_death",
+    }  # fmt: skip
+    assert [name for name, layer in layers.items() if layer.required and not layer.on] == []
+    assert all(layer.how.endswith(".") and layer.detail for layer in layers.values())
+    require_layers(tuple(layers.values()))
+
+
+def test_namespaces_that_were_refused_are_reported_with_the_reason() -> None:
+    zygote = Zygote(Setting(deny=("unshare",)))
+    namespaces = [zygote.layers[name] for name in zygote.layers if name.startswith("namespace_")]
+    assert len(namespaces) == 7
+    assert not any(layer.on or layer.required for layer in namespaces)
+    assert all("Operation not permitted" in layer.detail for layer in namespaces)
+    assert not zygote.layers["empty_root"].on
+    zygote.close()
+
+
+def test_an_environment_that_was_not_empty_is_reported_by_name_only() -> None:
+    zygote = Zygote(env={"API_KEY": "s3cret"})
+    layer = zygote.layers["environment"]
+    assert (layer.on, layer.required) == (False, True)
+    assert "API_KEY" in layer.detail
+    assert "s3cret" not in layer.detail
+    zygote.close()
+
+
+def test_the_process_level_offers_limits_and_names_what_it_lacks() -> None:
+    zygote = Zygote(Setting("process"))
+    assert {"seccomp", "landlock"} <= {
+        name for name, layer in zygote.layers.items() if not layer.on
+    }
+    require_layers(tuple(zygote.layers.values()))
+    assert zygote.run(OUT_OF_MEMORY, memory_mb=64) == Outcome(0, [4, 10_000_000])
+    assert "BlockingIOError" in zygote.run("import os\ndef run(ctx, inputs):\n    os.fork()").error
+    zygote.close()
+
+
+def test_a_worker_holds_its_wire_and_nothing_else(secret: Planted) -> None:
+    # fstat through the C library would be death: ask the one allowed call that takes a number
+    script = "import os\ndef run(ctx, inputs):\n    found = []\n    for n in range(256):\n"
+    script += "        if n == WIRE.fileno(): continue\n        try:\n            os.close(n)\n"
+    script += "            found.append(n)\n        except OSError: pass\n    return found"
+    assert secret.zygote.run(script) == Outcome(0, [])
+
+
+# --- refusals ---
+
+
+def test_a_missing_landlock_stops_the_start_and_names_the_way_out() -> None:
+    with pytest.raises(Refused) as refused:
+        Zygote(Setting(deny=("landlock_create_ruleset",)))
+    assert str(refused.value).startswith("JailError: jail layer 'landlock' is missing: ")
+    assert "Linux >= 5.13 with CONFIG_SECURITY_LANDLOCK=y" in str(refused.value)
+    assert 'name the weaker isolation level "process"' in str(refused.value)
+
+
+def test_an_old_landlock_will_do_only_where_namespaces_close_what_it_leaves_open() -> None:
+    zygote = Zygote(Setting(landlock_abi=2))
+    if zygote.layers["empty_root"].on and zygote.layers["namespace_net"].on:
+        assert zygote.layers["landlock"].detail.startswith("ABI 2; EACCES")
+    zygote.close()
+    with pytest.raises(Refused, match=re.escape("ABI 2, which leaves truncate or TCP open")):
+        Zygote(Setting(landlock_abi=2, deny=("unshare",)))
+
+
+def test_a_newer_landlock_than_we_know_is_asked_for_every_right_it_has() -> None:
+    zygote = Zygote(Setting(landlock_abi=99))
+    assert zygote.layers["landlock"].on
+    zygote.close()
+
+
+def test_a_step_the_kernel_refuses_stops_the_start() -> None:
+    with pytest.raises(Refused, match=r"JailError: jail layer 'start' is missing: .*capset"):
+        Zygote(Setting(deny=("capset",)))
+
+
+@pytest.mark.skipif(not ROOT, reason="only root has a root to leave")
+def test_a_root_that_cannot_leave_root_is_refused_for_its_unbound_processes() -> None:
+    zygote = Zygote(Setting(deny=("setuid", "setgid", "unshare")))
+    layer = zygote.layers["processes"]
+    assert (layer.on, layer.required) == (False, True)
+    assert "run as an ordinary user" in layer.detail
+    zygote.close()
+
+
+def test_an_unknown_level_is_an_error_that_lists_the_levels() -> None:
+    with pytest.raises(ValueError, match=re.escape("one of ['jail', 'process'], not 'none'")):
+        enter_zygote_jail("none", 3)
+
+
+def test_a_control_socket_among_the_standard_descriptors_is_an_error() -> None:
+    with pytest.raises(ValueError, match="3 or above, not 1"):
+        enter_zygote_jail("jail", 1)

@@ -1,0 +1,98 @@
+"""`ls`: the entries of one folder."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ptc import ToolContext, ToolError, tool
+
+from ._paths import Place, Root, readable, shown
+
+__all__ = ["DEFAULT_LIMIT", "Entry", "ls"]
+
+DEFAULT_LIMIT = 10_000
+"""Entries returned when no limit is asked for; a folder with more is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a folder."""
+
+    name: str
+    """Its name in the folder. Bytes of it that are not UTF-8 are shown as U+FFFD."""
+    path: str
+    """Posix path relative to the root: what read, ls and grep take."""
+    kind: Literal["file", "dir", "link", "other"]
+    """``link``: a symbolic link, not followed. ``other``: a device, FIFO or socket."""
+    size_bytes: int | None
+    """Size of a file; None for anything else."""
+
+
+def _render(entries: list[Entry]) -> str:
+    if not entries:
+        return "Empty folder"
+    marks = {"dir": "/", "link": "@", "other": "?"}
+    return "\n".join(
+        f"{e.name}  {e.size_bytes:,} bytes" if e.size_bytes is not None else e.name + marks[e.kind]
+        for e in entries
+    )
+
+
+@tool(render=_render)
+def ls(
+    ctx: ToolContext,
+    path: str = ".",
+    limit: Annotated[int, Field(ge=1, le=1_000_000)] | None = None,
+) -> list[Entry]:
+    """List the entries of one folder, hidden ones included, sorted by name; not recursive.
+
+    Args:
+        ctx: The call.
+        path: Folder, relative to the workspace root. Default: the root.
+        limit: Return the first so many entries. Default: all; over 10,000 is an error (too_many).
+    """
+    with Root(ctx.root) as root:
+        fd, place = root.open_folder(path)
+    try:
+        with os.scandir(fd) as entries:
+            if limit is not None:
+                names = heapq.nsmallest(limit, (entry.name for entry in entries))
+            else:
+                names = sorted(_at_most(entries, path))
+        return [entry for name in names if (entry := _entry(fd, name, place))]
+    finally:
+        os.close(fd)
+
+
+def _at_most(entries: Iterator[os.DirEntry[str]], path: str) -> Iterator[str]:
+    for number, entry in enumerate(entries):
+        if number == DEFAULT_LIMIT:
+            msg = (
+                f"folder {shown(path)} has more than {DEFAULT_LIMIT:,} entries; find the ones you "
+                "need with glob(pattern, path=...), or pass limit=N to take the first N by name"
+            )
+            raise ToolError(msg, code="too_many", details={"limit": DEFAULT_LIMIT})
+        yield entry.name
+
+
+def _entry(folder: int, name: str, place: Place) -> Entry | None:
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None  # Gone since the folder was listed.
+    size: int | None = None
+    kind: Literal["file", "dir", "link", "other"] = "other"
+    if stat.S_ISREG(status.st_mode):
+        kind, size = "file", status.st_size
+    elif stat.S_ISDIR(status.st_mode):
+        kind = "dir"
+    elif stat.S_ISLNK(status.st_mode):
+        kind = "link"
+    return Entry(readable(name), readable(place.child(name)), kind, size)

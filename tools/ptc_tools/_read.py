@@ -1,0 +1,138 @@
+"""`read`: a text file as a string, whole or by lines. Never cut without saying so."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+from pydantic import Field
+
+from ptc import ToolContext, ToolError, tool
+
+from ._paths import Root, shown
+
+__all__ = ["MAX_BYTES", "MAX_SCAN_BYTES", "read"]
+
+MAX_BYTES = 2_097_152
+"""Most bytes one call returns (2 MiB): a quarter of what a tool result may be on the wire, because
+JSON writes some characters as six bytes."""
+
+MAX_SCAN_BYTES = 1_073_741_824
+"""Most bytes one call goes through to find its lines (1 GiB): about a second."""
+
+_CHUNK_BYTES = 262_144
+_BOM = b"\xef\xbb\xbf"
+
+
+@tool
+def read(
+    ctx: ToolContext,
+    path: str,
+    offset: Annotated[int, Field(ge=0)] = 0,
+    limit: Annotated[int, Field(ge=1)] | None = None,
+) -> str:
+    """Read a UTF-8 text file and return its text as one string, complete and unnumbered.
+
+    Without offset and limit: the whole file. A file over 2 MiB is an error (too_large), never a
+    shorter text; read it in parts by lines. Past the last line the text is "".
+
+    Args:
+        ctx: The call.
+        path: File, relative to the workspace root.
+        offset: Lines to skip; 0 starts at the first line.
+        limit: Most lines to return. Default: all up to the end.
+    """
+    with Root(ctx.root) as root:
+        fd = root.open_file(path)
+    try:
+        size = os.fstat(fd).st_size
+        if offset == 0 and limit is None and size > MAX_BYTES:
+            raise _too_large(path, size)
+        start, data = _lines(fd, offset, limit, path)
+    finally:
+        os.close(fd)
+    return _text(data, start, path)
+
+
+def _lines(fd: int, offset: int, limit: int | None, path: str) -> tuple[int, bytes]:
+    """The bytes of the lines asked for, and where in the file they start.
+
+    The size is bounded as it is read, so a file that grows meanwhile gains nothing.
+    """
+    taken = bytearray()
+    position = start = 0
+    skip, left = offset, limit
+    while chunk := os.read(fd, _CHUNK_BYTES):
+        begin, end = 0, len(chunk)
+        newlines = chunk.count(b"\n")
+        if newlines < skip:
+            skip -= newlines
+            begin = end
+        elif skip:
+            begin, skip = _after(chunk, skip, 0), 0
+            start = position + begin
+        done = False
+        if left is not None and begin < end:
+            newlines = chunk.count(b"\n", begin)
+            done = newlines >= left
+            if done:
+                end = _after(chunk, left, begin)
+            left -= newlines
+        taken += chunk[begin:end]
+        if len(taken) > MAX_BYTES:
+            raise _too_large(path, None)
+        position += len(chunk)
+        if done:
+            break
+        if position > MAX_SCAN_BYTES:
+            msg = (
+                f"{shown(path)}: these lines lie beyond the first {MAX_SCAN_BYTES:,} bytes, as "
+                "far as read goes; find the line with grep instead"
+            )
+            raise ToolError(msg, code="too_large", details={"max_scan_bytes": MAX_SCAN_BYTES})
+    return start, bytes(taken)
+
+
+def _after(chunk: bytes, count: int, position: int) -> int:
+    """Index after the `count`-th newline from `position` on."""
+    for _ in range(count):
+        position = chunk.index(b"\n", position) + 1
+    return position
+
+
+def _too_large(path: str, size: int | None) -> ToolError:
+    if size is None:
+        what = (
+            f"these lines of {shown(path)} are more than the {MAX_BYTES:,} bytes that read returns"
+        )
+        way = "ask for fewer with limit=..., or find the ones you need with grep"
+    else:
+        what = f"{shown(path)} is {size:,} bytes; read returns at most {MAX_BYTES:,}"
+        way = "read it in parts, read(path, offset=0, limit=2000), then offset=2000, or use grep"
+    details: dict[str, object] = {"max_bytes": MAX_BYTES}
+    if size is not None:
+        details["size_bytes"] = size
+    return ToolError(f"{what}; {way}", code="too_large", details=details)
+
+
+def _text(data: bytes, start: int, path: str) -> str:
+    """Bytes of the file as text. `start`: where in the file they are from.
+
+    A byte order mark at the start of the file is no part of the text. Line ends stay as they are.
+    """
+    nul = data.find(b"\0")
+    try:
+        if nul < 0:
+            skip = len(_BOM) if start == 0 and data.startswith(_BOM) else 0
+            return data[skip:].decode()
+        position = nul
+    except UnicodeDecodeError as error:
+        position = error.start + skip
+    if start == 0 and data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        why = "it starts with the mark of UTF-16; convert it to UTF-8"
+    elif position == nul:
+        why = f"byte {start + position:,} is NUL, so it is a binary file"
+    else:
+        why = f"byte {start + position:,} (0x{data[position]:02x}) is not UTF-8"
+    msg = f"{shown(path)} is not text: {why}; read gives UTF-8 text only, ls(path) tells its size"
+    raise ToolError(msg, code="not_text", details={"byte_offset": start + position})

@@ -256,7 +256,11 @@ READABLE: Final = frozenset(
     }
 )  # fmt: skip
 
-# Attributes that may be used in place and not kept: the guard returns a view or the class.
+# Methods of containers and iterators that are handed on as functions: `key=table.__getitem__`.
+KEEPABLE: Final = frozenset({"__next__", "__getitem__", "__contains__"})
+
+# Attributes that may be used in place but not be kept under a name. `type(x)` is the same class;
+# what stands for `__dict__` is a snapshot, so a name for it would go stale unlike CPython's.
 IN_PLACE: Final = {
     "__class__": "write `type(x)`",
     "__dict__": "write `vars(x)`, or `dict(vars(x))` for a copy",
@@ -289,7 +293,6 @@ READ_HINTS: Final = {
     "__file__": "a script has no file; files are reached through ctx",
     "__import__": "use an import statement",
     "__dataclass_fields__": "use dataclasses.fields()",
-    "__next__": "call it: `next(it)`",
 }
 
 # Names of a module: metadata that tools write, and the one a script reads.
@@ -375,7 +378,7 @@ def demangle(text: str) -> str:
 def _version() -> str:
     tables = (
         sorted(power_names()), sorted(DEFINABLE), sorted(READABLE), sorted(WRITABLE),
-        sorted(TESTABLE), sorted(IN_PLACE), sorted(BUILTIN_HINTS), sorted(CALL_ONLY),
+        sorted(TESTABLE), sorted(KEEPABLE), sorted(IN_PLACE), sorted(BUILTIN_HINTS), sorted(CALL_ONLY),
         sorted(PUBLIC_UNDERSCORE), sorted((name, sorted(MODULES[name])) for name in MODULES),
     )  # fmt: skip
     digest = hashlib.sha256(repr((1, PRIVATE_PREFIX, sys.version, tables)).encode())

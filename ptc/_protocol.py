@@ -128,7 +128,7 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.EMIT: 68 * _MIB,
     _K.TIMER: 64,
     _K.WARN: 4096,
-    _K.STALLED: 16,
+    _K.STALLED: 64,
     _K.DONE: 68 * _MIB,
     _K.FAILED: _MIB,
 }

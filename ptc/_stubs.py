@@ -386,6 +386,8 @@ class _Types:
         name = self.classes.claim(shape, name)
         required = _required(schema)
         rows = [self._field(key, sub, key in required) for key, sub in _properties(schema).items()]
+        if all(row.startswith("#") for row in rows):
+            rows.append("...")
         text = _one_line(schema.get("description"), _PARAMETER_CHARS)
         head = [f"class {name}:", *(f"    {line}" for line in (_quoted([text]) if text else ()))]
         # Classes it refers to have been added before it.

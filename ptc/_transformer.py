@@ -49,7 +49,8 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
         self.issues: list[Issue] = []
         self._scopes: list[object] = []  # ClassScope or _FUNCTION, innermost last
         self._classes: list[str] = []  # names of the enclosing classes, for mangling
-        self._in_place: set[ast.AST] = set()  # nodes whose value is used, not kept
+        self._kept: set[ast.AST] = set()  # attributes that an assignment keeps under a name
+        self._called: set[ast.AST] = set()  # names that are called
         self._bound = bound_names(tree)
         self._aliases = module_aliases(tree, self._bound)
         self._lazy_annotations = any(
@@ -143,7 +144,7 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
             if name in policy.BUILTIN_HINTS:
                 hint = policy.BUILTIN_HINTS[name]
                 self.refuse(node, "builtin_refused", f"{name}() is not available", hint)
-            elif name in policy.CALL_ONLY and node not in self._in_place:
+            elif name in policy.CALL_ONLY and node not in self._called:
                 hint = policy.CALL_ONLY[name]
                 self.refuse(node, "builtin_refused", f"{name} may only be called", hint)
         node.id = self._name(node, name, store=store)
@@ -168,12 +169,11 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
             if policy.is_dunder(node.arg):
                 self._refuse_dunder(node, node.arg, define=True)
             node.arg = self._mangle(node.arg)
-        else:
-            self._use(node.value)
         node.value = self.visit(node.value)
         return node
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
+        self._kept.add(node.value)
         return cast(ast.AST, self.node_contents_visit(node))
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
@@ -183,16 +183,10 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
 
     # -- attributes ----------------------------------------------------------------------------
 
-    def _use(self, *nodes: ast.expr | None) -> None:
-        """Mark `x.__class__` and `x.__dict__` as used in place."""
-        self._in_place.update(node for node in nodes if isinstance(node, ast.Attribute))
-
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        self._use(node.value)
         attr = self._mangle(node.attr)
         kind = policy.kind_of(attr)
         loads = isinstance(node.ctx, ast.Load)
-        in_place = node in self._in_place
         if loads and kind in {"ordinary", "power"}:
             self._check_module_attribute(node)
         node.value = self.visit(node.value)
@@ -210,7 +204,9 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
             return self._slot(node, attr)
         if kind == "power" or attr in policy.READABLE:
             return _call("@getattr", node, [node.value, ast.Constant(attr)])
-        if attr in policy.IN_PLACE and in_place:
+        if attr in policy.KEEPABLE:
+            return _call("@method", node, [node.value, ast.Constant(attr)])
+        if attr in policy.IN_PLACE and node not in self._kept:
             return _call(f"@{attr.strip('_')}", node, [node.value])
         hint = policy.READ_HINTS.get(attr) or policy.IN_PLACE.get(attr, "")
         if not hint and attr in policy.DEFINABLE:
@@ -243,20 +239,12 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
             hint = _nearest(name, policy.MODULES[module])
         self.refuse(node, "module_name_refused", f"{module} has no {name!r} here", hint)
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        self._use(node.value)
-        return cast(ast.AST, self.node_contents_visit(node))
-
     def visit_Call(self, node: ast.Call) -> ast.AST:
         function = node.func
-        self._use(function, *node.args)
-        self._use(*(keyword.value for keyword in node.keywords))
-        self._use(*(arg.value for arg in node.args if isinstance(arg, ast.Starred)))
         if isinstance(function, ast.Name) and function.id in policy.CALL_ONLY:
-            self._in_place.add(function)
+            self._called.add(function)
         if isinstance(function, ast.Attribute) and function.attr in policy.DEFINABLE:
             # `super().__init__(...)`: the method is called at once and never kept.
-            self._use(function.value)
             method = ast.Constant(function.attr)
             guard = _call("@method", function, [self.visit(function.value), method])
             node.func = guard
@@ -266,22 +254,11 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
         node.keywords = self._visit_all(node.keywords)
         return node
 
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        self._use(node.left, *node.comparators)
-        return cast(ast.AST, self.node_contents_visit(node))
-
-    def visit_Return(self, node: ast.Return) -> ast.AST:
-        self._use(node.value)
-        return cast(ast.AST, self.node_contents_visit(node))
-
-    def visit_Dict(self, node: ast.Dict) -> ast.AST:
-        self._use(*(v for k, v in zip(node.keys, node.values, strict=True) if k is None))
-        return cast(ast.AST, self.node_contents_visit(node))
-
     # -- assignment ----------------------------------------------------------------------------
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         scope = self._class_scope
+        self._kept.add(node.value)
         node.type_comment = None
         if scope is not None:
             for target in node.targets:
@@ -309,13 +286,12 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
                 self.refuse(constant, "attribute_refused", message, hint)
             constant.value = policy.rename(attr)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        return cast(ast.AST, self.node_contents_visit(node))
-
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if isinstance(node.target, ast.Name) and self._class_scope is not None:
             if node.target.id in {"__slots__", "__match_args__"} and node.value is not None:
                 self._class_strings(node.target.id, node.value)
+        if node.value is not None:
+            self._kept.add(node.value)
         in_class = self._class_scope is not None
         node.annotation = self._annotation(node.annotation, in_class=in_class)
         node.target = self.visit(node.target)
@@ -392,7 +368,6 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         self._signature(node.args)
-        self._use(node.body)
         with self._scope(_FUNCTION):
             self._parameters(node.args)
             node.body = self.visit(node.body)
@@ -405,7 +380,6 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
 
     def _comprehension(self, node: Any) -> ast.AST:
         first = node.generators[0]
-        self._use(*(generator.iter for generator in node.generators))
         first.iter = self.visit(first.iter)  # evaluated in the enclosing scope
         with self._scope(_FUNCTION):
             for generator in node.generators:
@@ -475,7 +449,6 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
     # -- statements and expressions that need no decision of their own ----------------------------
 
     def _loop(self, node: ast.For | ast.AsyncFor) -> ast.AST:
-        self._use(node.iter)
         node.type_comment = None
         return cast(ast.AST, self.node_contents_visit(node))
 
@@ -492,6 +465,8 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
 
     visit_Await = visit_Match = visit_match_case = _children
     visit_MatchSingleton = visit_MatchSequence = visit_MatchOr = _children
+    # The base class wraps these in guards; here they are what CPython makes of them.
+    visit_Subscript = visit_AugAssign = visit_Return = visit_Compare = visit_Dict = _children
 
     def visit_MatchValue(self, node: ast.MatchValue) -> ast.AST:
         was_name = isinstance(node.value, ast.Attribute)

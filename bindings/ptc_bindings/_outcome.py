@@ -164,9 +164,9 @@ def _present(**items: Any) -> dict[str, Any]:
 
 
 def _failure(error: Failure) -> dict[str, Any]:
-    row = _place(error) | _present(
-        type=error.type, traceback=_tail(error.traceback), tool=error.tool
-    )
+    row = _place(error) | _present(type=error.type, tool=error.tool)
+    if _has_way(error):
+        row["traceback"] = _tail(error.traceback)
     if len(error.findings) > 1:
         row["findings"] = [_place(finding) for finding in error.findings[:_MOST_FINDINGS]]
     return row
@@ -225,11 +225,15 @@ def _failure_text(result: RunResult) -> str:
         more = len(error.findings) - len(rows)
         rows += [f"... and {more} more"] if more else []
         return "\n\n".join([f"{head} ({len(error.findings)} reasons):", *rows])
-    if error.traceback.count("\n  File ") > 1:
-        # More than one frame: the way there matters, and its last lines are the place.
+    if _has_way(error):
         hint = f"\nWay out: {error.hint}" if error.hint else ""
         return f"{head}: {_short(error.message)}\n{_tail(error.traceback)}{hint}"
     return f"{head}: {_place_text(error)}"
+
+
+def _has_way(error: Failure) -> bool:
+    """True if a traceback says more than the place does: it has more than one frame."""
+    return error.traceback.count("\n  File ") > 1
 
 
 def _place_text(item: Failure | Finding) -> str:

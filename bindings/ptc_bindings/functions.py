@@ -123,28 +123,30 @@ def program_function(
 
 def _as_function(target: Callable[..., Any]) -> Callable[..., Any]:
     """`target` as a function with a name, a docstring, a signature and resolved type hints."""
-    if not callable(target):
-        msg = f"{target!r} is not a function: give callables"
-        raise ptc.UsageError(msg)
     inner = target
     bound: set[str] = set()
     while isinstance(inner, functools.partial):
         bound |= set(inner.keywords)
         inner = inner.func
+    if not callable(inner) or isinstance(inner, type):
+        msg = f"{inner!r} is no function, method or object that can be called"
+        raise ptc.UsageError(msg)
     is_object = not inspect.isroutine(inner)
     code = type(inner).__call__ if is_object else inner
     name = _snake_case(type(inner).__name__) if is_object else inner.__name__
     try:
         hints = get_type_hints(code, include_extras=True)
-    except NameError as error:
-        msg = f"tool {name!r}: type hint cannot be resolved: {error}"
+        signature = inspect.signature(target)
+    except (NameError, TypeError, ValueError) as error:
+        msg = f"tool {name!r}: its signature cannot be read: {error}"
         raise ptc.UsageError(msg) from None
-    signature = inspect.signature(target)
     # inspect shows what a partial binds by keyword as a default: a caller would see and change it.
     kept = [p for key, p in signature.parameters.items() if key not in bound]
     function = _wrapper(target, code)
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = inspect.getdoc(code) or (inspect.getdoc(type(inner)) if is_object else None)
+    # Not getdoc for an object: a __call__ without a docstring inherits "Call self as a function."
+    own = code.__doc__ or type(inner).__doc__ if is_object else inspect.getdoc(inner)
+    function.__doc__ = inspect.cleandoc(own) if own else None
     function.__module__ = getattr(code, "__module__", __name__)
     shown = {p.name for p in kept} | {"return"}
     function.__annotations__ = {key: hint for key, hint in hints.items() if key in shown}
@@ -177,9 +179,13 @@ def _tool_function(session: ptc.Session, tool: ptc.Tool) -> AsyncFunction:
     signature, hints = _signature_of(tool)
 
     async def call(*args: Any, **given: Any) -> Any:
-        bound = signature.bind(*args, **given)
+        arguments = _named(tool.name, list(signature.parameters), args, given)
+        if not tool.spread:
+            # A framework says None for what a model left out; a raw schema rarely takes null.
+            optional = {p.name for p in signature.parameters.values() if p.default is None}
+            arguments = {k: v for k, v in arguments.items() if v is not None or k not in optional}
         # By its name and not as a method: a tool may be called as a method of Session is.
-        return (await session.tool(tool.name, bound.arguments)).unwrap()
+        return (await session.tool(tool.name, arguments)).unwrap()
 
     call.__name__ = call.__qualname__ = tool.name
     texts = {n: _text_of(s) for n, s in tool.parameters.get("properties", {}).items()}
@@ -187,6 +193,19 @@ def _tool_function(session: ptc.Session, tool: ptc.Tool) -> AsyncFunction:
     call.__annotations__ = hints
     call.__signature__ = signature  # type: ignore[attr-defined]  # inspect.signature reads it
     return call
+
+
+def _named(
+    tool: str, names: list[str], args: tuple[Any, ...], given: dict[str, Any]
+) -> dict[str, Any]:
+    if len(args) > len(names):
+        msg = f"{tool} takes at most {len(names)} arguments: {', '.join(names)}"
+        raise TypeError(msg)
+    positional = dict(zip(names, args, strict=False))
+    if twice := positional.keys() & given.keys():
+        msg = f"{tool} got two values for argument {min(twice)!r}"
+        raise TypeError(msg)
+    return positional | given
 
 
 def _signature_of(tool: ptc.Tool) -> tuple[inspect.Signature, dict[str, Any]]:
@@ -210,7 +229,7 @@ def _signature_of(tool: ptc.Tool) -> tuple[inspect.Signature, dict[str, Any]]:
             msg = f"tool {tool.name!r}: parameter {name!r} is no name that a function can have"
             raise ptc.UsageError(msg)
         hints[name] = _hint_of(schema)
-        default = inspect.Parameter.empty
+        default: Any = inspect.Parameter.empty
         if name not in required:
             default = schema.get("default") if isinstance(schema, Mapping) else None
             hints[name] = hints[name] | None if default is None else hints[name]

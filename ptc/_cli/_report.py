@@ -10,7 +10,7 @@ from ._terminal import Stream
 if TYPE_CHECKING:
     from .._result import CallRecord, Failure, RunResult
 
-__all__ = ["report_calls", "report_outcome"]
+__all__ = ["counted_calls", "report_calls", "report_outcome"]
 
 CALL_ROWS = 30
 """Calls in the table; the rest is a number."""
@@ -79,7 +79,7 @@ def _hint(stream: Stream, hint: str) -> None:
 def report_calls(stream: Stream, result: RunResult) -> None:
     """One line about the run and a table of its calls."""
     usage = result.usage
-    calls = f"{usage.tool_calls} tool call{'' if usage.tool_calls == 1 else 's'}"
+    calls = counted_calls(usage.tool_calls)
     stream.line(f"{result.status} in {usage.duration_ms:,.0f} ms, {calls}", "dim")
     if not result.calls:
         return
@@ -97,6 +97,11 @@ def report_calls(stream: Stream, result: RunResult) -> None:
     write_table(stream, columns[:width], [_row(c)[:width] for c in result.calls[:CALL_ROWS]])
     if len(result.calls) > CALL_ROWS:
         stream.line(f"and {len(result.calls) - CALL_ROWS:,} more (--json has them all)")
+
+
+def counted_calls(number: int) -> str:
+    """``1 tool call``, ``2 tool calls``."""
+    return f"{number:,} tool call{'' if number == 1 else 's'}"
 
 
 def _row(call: CallRecord) -> tuple[str, ...]:

@@ -127,6 +127,7 @@ def _execute(
     from ..errors import UsageError
     from ._options import in_words_of_options, open_session
     from ._progress import Progress
+    from ._report import counted_calls
     from ._terminal import standard_error
 
     session = open_session(root=root, toolsets=toolsets, limits=limits, isolation=isolation)
@@ -147,8 +148,8 @@ def _execute(
         _tell(result, filename, as_json=as_json)
     if guarded.signal is not None:
         if result is None or not as_json:
-            made = f" after {len(result.calls)} tool calls" if result is not None else ""
-            errors.line(f"interrupted{made}")
+            after = f" after {counted_calls(len(result.calls))}" if result is not None else ""
+            errors.line(f"interrupted{after}")
         return TERMINATED if guarded.signal == signal.SIGTERM else INTERRUPTED
     assert result is not None  # noqa: S101  # only a signal leaves none
     return status_of(result)
@@ -221,7 +222,12 @@ class _GuardedRun:
         """Close the session at the first signal. A second one finds Python's own handler."""
         import anyio
 
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        # What a shell has told us to ignore (`nohup`, a job in the background) stays ignored.
+        ends = (signal.SIGINT, signal.SIGTERM)
+        heeded = [number for number in ends if signal.getsignal(number) != signal.SIG_IGN]
+        if not heeded:
+            return
+        with anyio.open_signal_receiver(*heeded) as signals:
             async for number in signals:
                 self.signal = number
                 break

@@ -136,6 +136,10 @@ class _Sample(typing.Generic[_T]):
 
 _ALIASES.add(type(_Sample[int]))
 _ENTRY_FUNCTIONS: Final = (typing.NamedTuple, typing.TypedDict)
+# What the two stand for in a list of bases.
+_bases.update(
+    kind for kind in types.resolve_bases(typing.cast(Any, _ENTRY_FUNCTIONS))
+)
 _METACLASSES: Final = (abc.ABCMeta, enum.EnumMeta, type)
 _ABSENT: Final = object()
 

@@ -436,7 +436,7 @@ class _Globals(NamespaceView):
 
 def _namespace(obj: Any) -> MutableMapping[str, Any] | None:
     kind = type(obj)
-    if not (is_script_class(kind) or kind is types.SimpleNamespace):
+    if not (is_script_class(kind) or issubclass(kind, types.SimpleNamespace)):
         return None
     try:
         found = object.__getattribute__(obj, "__dict__")
@@ -596,8 +596,10 @@ for _name, _function in _GUARDED_BUILTINS.items():
 
 # Modules that C code imports through the builtins of the running frame, for itself.
 _C_IMPORTS: Final = frozenset(
-    {"_strptime", "_io", "collections.abc", "copyreg", "datetime", "decimal", "math", "numbers",
-     "re", "time", "unicodedata", "warnings"}
+    {"_io", "_strptime", "annotationlib", "asyncio.base_futures", "asyncio.events", "collections",
+     "collections.abc", "copyreg", "datetime", "decimal", "enum", "functools", "json.decoder",
+     "math", "numbers", "operator", "re", "time", "traceback", "types", "typing", "unicodedata",
+     "warnings", "zoneinfo", "zoneinfo._common"}
 )  # fmt: skip
 
 

@@ -19,6 +19,8 @@ from uuid import UUID
 
 import orjson
 
+from .._compiler import demangle
+
 __all__ = ["Record", "ValueRefused", "dumps", "loads", "records"]
 
 MAX_DEPTH = 200
@@ -60,7 +62,8 @@ def loads(data: bytes) -> Any:
 def _special(value: object) -> object:
     """JSON form of the types that orjson does not write by itself."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        names = [field.name for field in dataclasses.fields(value)]
+        return {demangle(name): getattr(value, name) for name in names}
     if isinstance(value, set | frozenset):
         items = list(value)
         try:
@@ -73,7 +76,7 @@ def _special(value: object) -> object:
         return value.total_seconds()
     if isinstance(value, tuple):
         fields = getattr(value, "_fields", None)
-        return dict(zip(fields, value, strict=False)) if fields else list(value)
+        return dict(zip(map(demangle, fields), value, strict=False)) if fields else list(value)
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, Mapping):

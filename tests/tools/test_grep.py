@@ -12,6 +12,7 @@ import pytest
 
 from ptc import ToolError
 from ptc_tools import Match, _grep, _ripgrep, glob, grep
+from ptc_tools._paths import Root
 
 pytestmark = pytest.mark.anyio
 
@@ -292,7 +293,7 @@ async def test_ripgrep_itself_cannot_open_a_file_outside(
         pytest.skip("this kernel has no Landlock")
     write(root, a_txt="one\n")
     # The one way to make ripgrep read a file by its name: a list of patterns.
-    with _ripgrep.Root(root) as opened:
+    with Root(root) as opened:
         for name, allowed in ((root / "a.txt", True), (outside / "secret.txt", False)):
             ripgrep = _ripgrep.Ripgrep()
             place = opened.locate(".")
@@ -319,6 +320,13 @@ async def test_without_ripgrep_the_error_says_how_to_install_it(
         (root / "rg").write_text("#!/bin/sh\n")
         (root / "rg").chmod(0o755)
         assert _ripgrep._binary() == str(root / "rg")
+        # One in the folder the host was started in is never meant.
+        _ripgrep._binary.cache_clear()
+        monkeypatch.setattr("sys.executable", "")
+        monkeypatch.setattr("sysconfig.get_path", lambda name: "scripts")
+        monkeypatch.setenv("PATH", ".::")
+        monkeypatch.chdir(root)
+        assert "is not installed" in (await error_of(call, pattern="x")).message
     finally:
         _ripgrep._binary.cache_clear()
 
@@ -337,8 +345,8 @@ def running() -> list[str]:
 
 
 async def until_running() -> None:
-    while "rg" not in running():
-        await anyio.sleep(0.01)  # noqa: ASYNC110 - another process has no event to wait for
+    while "rg" not in running():  # noqa: ASYNC110 - another process has no event to wait for
+        await anyio.sleep(0.01)
 
 
 def slow_workspace(root: Path) -> dict[str, Any]:

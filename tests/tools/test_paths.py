@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import stat
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -362,6 +363,47 @@ def test_a_swapped_link_never_gives_content_from_outside(
     swapper.join()
     assert set(texts) == {"inside"}
     assert codes <= {"outside_root", "not_found", "failed"}
+
+
+@pytest.mark.parametrize(
+    ("becomes", "code"), [("link", "outside_root"), ("fifo", "not_a_file"), ("gone", "not_found")]
+)
+def test_a_file_swapped_between_look_and_open_is_refused(
+    root: Path,
+    outside: Path,
+    becomes: str,
+    code: str,
+    kernel_walk: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    victim = root / "a.txt"
+    victim.write_text("inside")
+    fstat, swapped = os.fstat, threading.Event()
+
+    def swap_then_look(fd: int) -> os.stat_result:
+        status = fstat(fd)
+        if stat.S_ISREG(status.st_mode) and not swapped.is_set():
+            swapped.set()
+            victim.unlink()
+            if becomes == "link":
+                victim.symlink_to(outside / "secret.txt")
+            elif becomes == "fifo":
+                os.mkfifo(victim)
+        return status
+
+    codes: list[str] = []
+
+    def attempt() -> None:
+        codes.append(refusal(root, "a.txt", kernel_walk=kernel_walk).code)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", swap_then_look)
+        # In a thread: to wait for the FIFO would be to wait for ever.
+        thread = threading.Thread(target=attempt, daemon=True)
+        thread.start()
+        thread.join(timeout=20)
+    assert swapped.is_set()
+    assert codes == [code]
 
 
 def test_no_descriptor_stays_open(root: Path, outside: Path, kernel_walk: bool) -> None:

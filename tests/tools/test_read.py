@@ -64,7 +64,7 @@ async def test_lines_are_counted_across_chunks(
 async def test_the_parts_of_a_large_file_are_the_file(root: Path, call: Call) -> None:
     text = "".join(f"{n} {'é' * 500}\n" for n in range(5_000))
     (root / "big.txt").write_text(text)
-    parts = []
+    parts: list[str] = []
     while part := await call(read, path="big.txt", offset=len(parts) * 1_500, limit=1_500):
         parts.append(part)
     assert len(parts) == 4

@@ -2,8 +2,8 @@
 
 ::
 
-    Session(root=".", tools=[ptc_tools.builtin()])
-    Session(root=".", tools=[ptc_tools.read, ptc_tools.grep])
+    Session(root=".")
+    Session(root=".", toolsets=(), tools=[ptc_tools.read, ptc_tools.grep])
 
 Each name is imported when it is first used. A tool's module has an underscore because the module
 and the tool would otherwise want the same name.

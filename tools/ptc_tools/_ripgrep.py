@@ -308,19 +308,19 @@ def _binary() -> str:
     Raises:
         ToolError: ``failed`` with how to install it.
     """
-    beside = [Path(sys.executable).parent, Path(sysconfig.get_path("scripts"))]
-    for folder in beside:
-        candidate = folder / "rg"
-        if candidate.is_file() and os.access(candidate, os.X_OK):
-            return str(candidate)
-    found = shutil.which("rg")
+    beside = [Path(sys.executable or "").parent, Path(sysconfig.get_path("scripts"))]
+    search = os.pathsep.join([*map(str, beside), os.environ.get("PATH", "")])
+    # A relative entry would mean the folder the host was started in: perhaps the workspace, with
+    # an rg that somebody put there.
+    absolute = [entry for entry in search.split(os.pathsep) if Path(entry).is_absolute()]
+    found = shutil.which("rg", path=os.pathsep.join(absolute))
     if found is None:
         msg = (
             "ripgrep (rg) is not installed on the host; install it with "
             '`pip install "ripgrep>=14.1,<15"` or from the system\'s packages'
         )
         raise ToolError(msg, code="failed")
-    return str(Path(found).absolute())
+    return found
 
 
 def _write(fd: int, data: bytes) -> None:

@@ -204,7 +204,9 @@ def _lines(error: BaseException, seen: set[int]) -> Iterator[str]:
         if "@getattr" in frame.tb_frame.f_globals:
             code = frame.tb_frame.f_code
             where = policy.demangle(code.co_name)
-            yield f'  File "{code.co_filename}", line {frame.tb_lineno}, in {where}\n'
+            # The runtime's name for the script is one that cannot be a path: not to be shown.
+            file = code.co_filename if code.co_filename.isprintable() else "script.py"
+            yield f'  File "{file}", line {frame.tb_lineno}, in {where}\n'
         frame = frame.tb_next
     yield _last_line(error)
 

@@ -1,0 +1,177 @@
+"""``ptc call``, ``tools``, ``doctor``, help, and commands of other packages."""
+
+from __future__ import annotations
+
+import json
+import platform
+from typing import Any
+
+import pytest
+
+import ptc
+
+SHELF = ("--toolset", "shelf")
+
+
+def test_call_prints_what_a_model_reads(command: Any) -> None:
+    done = command("call", "slow", '{"seconds": 0}', *SHELF)
+    assert (done.status, done.out, done.err) == (0, "done\n", "")
+
+
+def test_call_prints_the_value_as_json_on_demand_and_reads_standard_input(command: Any) -> None:
+    done = command("call", "slow", "-", "--json", *SHELF, stdin='{"seconds": 0}')
+    assert (done.status, done.out, done.err) == (0, '"done"\n', "")
+
+
+def test_a_tool_that_fails_exits_with_1(command: Any) -> None:
+    done = command("call", "refuse", '{"why": "x"}', *SHELF)
+    assert (done.status, done.out, done.err) == (1, "", "Error [refused]: no: x\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["ad", '{"a": 1}'], 2, "Error: there is no tool 'ad' (did you mean `add`"),
+        (["add", "{a: 1}"], 2, "Error: ARGUMENTS is not JSON: "),
+        (["add", "[1]"], 2, "Error: ARGUMENTS must be a JSON object"),
+        (["add", '{"aa": 1}'], 1, "Error [invalid_arguments]: add: "),
+        (["add"], 1, "Error [invalid_arguments]: add: `a` is required"),
+    ],
+)
+def test_a_wrong_call_says_what_is_wrong(
+    command: Any, arguments: list[str], status: int, message: str
+) -> None:
+    done = command("call", *arguments, *SHELF)
+    assert (done.status, done.out) == (status, "")
+    assert done.err.startswith(message)
+
+
+def test_tools_are_lines_of_columns_on_a_pipe(command: Any) -> None:
+    done = command("tools", *SHELF)
+    assert done.status == 0
+    assert [line.split("\t") for line in done.out.splitlines()] == [
+        ["add", "a [b]", "no", "Add two numbers."],
+        ["slow", "seconds", "no", "Wait."],
+        ["refuse", "why", "no", "Fail."],
+        ["escape", "", "no", "Give text that would clear a terminal."],
+        ["announce", "[seconds]", "no", "Say on standard error that it has begun, and wait."],
+        ["touch", "name", "yes", "Make a file."],
+    ]
+
+
+def test_one_tool_is_described_in_full(command: Any) -> None:
+    done = command("tools", "add", *SHELF)
+    assert done.out.splitlines() == [
+        "add a [b]",
+        "",
+        "Add two numbers.",
+        "",
+        "The sum is exact.",
+        "",
+        "a\tinteger\trequired\tThe first.",
+        "b\tinteger\t2\tThe second.",
+    ]
+    assert "side effects" in command("tools", "touch", *SHELF).out
+
+
+def test_tools_as_json_are_the_definitions_a_model_is_given(command: Any) -> None:
+    definitions = json.loads(command("tools", "--json", *SHELF).out)
+    assert [sorted(row) for row in definitions] == [["description", "name", "parameters"]] * 6
+    assert definitions[0]["parameters"]["required"] == ["a"]
+    unknown = command("tools", "addd", *SHELF)
+    assert unknown.status == 2
+    assert "did you mean `add`" in unknown.err
+
+
+def test_a_toolset_that_cannot_be_loaded_is_no_traceback(command: Any) -> None:
+    done = command("tools", "--toolset", "broken")
+    assert (done.status, done.out) == (5, "")
+    assert done.err == (
+        "Error: toolset 'broken' is installed and cannot be loaded: ValueError: half written; "
+        "`ptc doctor` lists the toolsets that can\n"
+    )
+
+
+def test_doctor_says_which_fences_are_on_and_runs_a_script_through_them(command: Any) -> None:
+    done = command("doctor", "--json")
+    findings = json.loads(done.out)
+    assert (done.status, findings["problems"]) == (0, [])
+    layers = {layer["name"]: layer for layer in findings["layers"]}
+    assert layers["seccomp"]["on"]
+    assert layers["landlock"]["on"]
+    assert all(layer["on"] for layer in layers.values() if layer["required"])
+    assert findings["trial"]["status"] == "completed"
+    assert findings["policy"] == {"import os": "rejected"}
+    assert findings["python"].endswith(platform.python_version())
+    toolsets = {row["name"]: row for row in findings["toolsets"]}
+    assert toolsets["shelf"]["tools"] == ["add", "slow", "refuse", "escape", "announce", "touch"]
+    assert toolsets["broken"]["error"] == "ValueError: half written"
+    commands = {row["name"]: row["error"] for row in findings["commands"]}
+    assert commands["greet"] is None
+    assert commands["lacks"] == "ptc lacks needs: pip install 'ptc-cli-shelf[lacks]'"
+
+
+def test_doctor_reads_as_text_too(command: Any) -> None:
+    done = command("doctor")
+    assert done.status == 0
+    assert done.out.startswith(f"ptc {ptc.__version__}, ")
+    assert "seccomp\ton\trequired\t" in done.out
+    assert done.out.endswith("ok: scripts run here, behind every required fence\n")
+
+
+def test_help_teaches_with_examples_and_lists_commands_of_packages(command: Any) -> None:
+    done = command("--help")
+    assert done.status == 0
+    for text in ("ptc run find.py --input query=TODO", "doctor", "greet", "Say hello."):
+        assert text in done.out
+    assert "pip install 'ptc-cli-shelf[lacks]'" in done.out
+    for name in ("run", "call", "tools", "doctor"):
+        text = command(name, "--help").out
+        assert "Examples:" in text
+        assert f"\n    ptc {name}" in text
+    assert "Exit status:" in command("run", "--help").out
+
+
+def test_the_version_is_that_of_the_package(command: Any) -> None:
+    assert command("--version").out == f"ptc {ptc.__version__}\n"
+
+
+def test_an_unknown_command_names_the_nearest(command: Any) -> None:
+    done = command("doctr")
+    assert done.status == 2
+    assert "No such command 'doctr'. Did you mean 'doctor'?" in done.err
+
+
+def test_a_command_of_a_package_runs_and_its_status_is_kept(command: Any) -> None:
+    done = command("greet", "--name", "Ann")
+    assert (done.status, done.out) == (7, "hello Ann\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lacks", "ptc lacks needs: pip install 'ptc-cli-shelf[lacks]'"),
+        (
+            "absent",
+            "ptc absent is not in this installation of package ptc-cli-shelf: no ptc_cli_absent",
+        ),
+        (
+            "broken",
+            "ptc broken of package ptc-cli-shelf cannot be loaded: ValueError: half written",
+        ),
+        (
+            "number",
+            "ptc number: ptc_cli_shelf:not_a_command of package ptc-cli-shelf is no click.Command "
+            "but int",
+        ),
+    ],
+)
+def test_a_command_that_cannot_be_loaded_costs_one_line(
+    command: Any, name: str, message: str
+) -> None:
+    done = command(name, "--any", "thing")
+    assert (done.status, done.out, done.err) == (5, "", f"Error: {message}\n")
+
+
+def test_a_package_cannot_replace_a_command_of_ours(command: Any) -> None:
+    assert "Run SCRIPT" in command("run", "--help").out

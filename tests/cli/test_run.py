@@ -1,0 +1,393 @@
+"""``ptc run`` on pipes: what goes where, what each outcome's exit status is, what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from ptc import Limits, RunResult
+from ptc._cli._status import status_of
+from ptc._result import Status
+
+HELLO = """
+async def run(ctx, inputs):
+    print("hello")
+    return {"sum": await ctx.add(inputs.get("a", 1), b=4), "inputs": inputs}
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], str]:
+    def write(text: str) -> str:
+        (tmp_path / "script.py").write_text(text)
+        return "script.py"
+
+    return write
+
+
+def test_a_pipe_gets_the_value_as_json_and_nothing_else(command: Any, script: Any) -> None:
+    done = command("run", script(HELLO), "--toolset", "shelf", "--input", "a=3")
+    assert done.status == 0, done.err
+    assert json.loads(done.out) == {"sum": 7, "inputs": {"a": 3}}
+    assert done.err == "hello\n"
+
+
+def test_a_string_is_json_too_where_there_is_no_terminal(command: Any) -> None:
+    done = command("run", "-", "--toolset", "shelf", stdin="def run(ctx, inputs): return 'a\\nb'")
+    assert done.out == '"a\\nb"\n'
+
+
+def test_json_prints_the_whole_result_and_leaves_standard_error_alone(
+    command: Any, script: Any
+) -> None:
+    source = (
+        "async def run(ctx, inputs):\n"
+        "    print('seen')\n"
+        "    ctx.emit({'part': 1})\n"
+        "    await ctx.add(1)\n"
+        "    raise ValueError('it broke')\n"
+    )
+    done = command("run", script(source), "--toolset", "shelf", "--json")
+    assert done.status == 1
+    assert done.err == ""
+    result = json.loads(done.out)
+    assert result["status"] == "failed"
+    assert result["stdout"] == "seen\n"
+    assert result["partial"] == [{"part": 1}]
+    assert [call["tool"] for call in result["calls"]] == ["add"]
+    assert result["error"]["line"] == 5
+    assert set(result) >= {"run_id", "usage", "limits", "warnings", "value", "cut"}
+
+
+def test_a_failure_shows_the_place_and_loses_nothing_that_was_emitted(
+    command: Any, script: Any
+) -> None:
+    source = (
+        "def f(n):\n    return 1 / n\n\n"
+        "def run(ctx, inputs):\n    ctx.emit([1, 2])\n    print('open', end='')\n    return f(0)\n"
+    )
+    done = command("run", script(source), "--toolset", "shelf")
+    assert done.status == 1
+    assert done.out == ""
+    lines = done.err.splitlines()
+    assert lines[:2] == [
+        "open",
+        "Error: the script failed in line 2: ZeroDivisionError: division by zero",
+    ]
+    assert '  File "script.py", line 7, in run' in lines
+    at = lines.index('  File "script.py", line 2, in f')
+    assert lines[at + 1].strip() == "return 1 / n"
+    assert lines[at + 2].strip() == "^^^^^"
+    assert lines[-2:] == ["partial values it had emitted: 1 (--json has them whole)", "  [1,2]"]
+
+
+def test_a_refused_script_shows_every_reason_with_its_place(command: Any, script: Any) -> None:
+    source = "import socket\nimport ctypes\n\ndef run(ctx, inputs):\n    return 1\n"
+    done = command("run", script(source), "--toolset", "shelf")
+    assert done.status == 1
+    assert done.out == ""
+    assert done.err.startswith("Error: the script was refused before it ran\nscript.py:1:")
+    assert "\nscript.py:2:" in done.err
+    assert "    import socket\n" in done.err
+    assert "^^^^" in done.err
+
+
+def test_a_limit_exits_with_3_and_says_which(command: Any, script: Any) -> None:
+    spin = script("def run(ctx, inputs):\n    while True:\n        pass\n")
+    done = command("run", spin, "--toolset", "shelf", "--timeout-ms", "150")
+    assert done.status == 3
+    assert done.err.startswith("Error: the run timed out: the run took longer than 150 ms\nhint: ")
+
+
+def test_the_number_of_tool_calls_is_what_the_option_says(command: Any, script: Any) -> None:
+    source = "async def run(ctx, inputs):\n    for n in range(9):\n        await ctx.add(n)\n"
+    done = command("run", script(source), "--toolset", "shelf", "--max-tool-calls", "3", "--json")
+    result = json.loads(done.out)
+    assert [call["status"] for call in result["calls"]] == ["succeeded"] * 3 + ["not_started"]
+    assert result["limits"]["max_tool_calls"] == 3
+
+
+def test_a_value_over_its_limit_is_cut_and_the_warning_names_the_file(
+    command: Any, script: Any, tmp_path: Path
+) -> None:
+    big = script("def run(ctx, inputs):\n    return 'x' * 5000\n")
+    done = command("run", big, "--toolset", "shelf", "--max-output-bytes", "100")
+    assert done.status == 0
+    assert len(json.loads(done.out)) <= 100
+    (kept,) = (tmp_path / ".ptc" / "artifacts").glob("*.json")
+    assert json.loads(kept.read_bytes()) == "x" * 5000
+    assert done.err.startswith("warning: ")
+    assert str(kept) in done.err
+
+
+def test_a_limit_above_the_usual_ceiling_is_the_users_own_to_set(command: Any, script: Any) -> None:
+    one = script("def run(ctx, inputs): return 1")
+    done = command("run", one, "--toolset", "shelf", "--timeout-ms", "3600000", "--json")
+    result = json.loads(done.out)
+    assert (result["limits"]["timeout_ms"], result["warnings"]) == (3_600_000, [])
+
+
+@pytest.mark.parametrize("status", get_args(Status))
+def test_every_outcome_has_an_exit_status(status: Status) -> None:
+    expected = {"completed": 0, "failed": 1, "rejected": 1, "timed_out": 3, "limit_exceeded": 3}
+    found = status_of(RunResult(run_id="r", status=status, limits=Limits()))
+    assert found == expected.get(status, 130 if status == "cancelled" else 4)
+
+
+WAITING = """
+async def run(ctx, inputs):
+    await ctx.add(1)
+    await ctx.announce(60)
+"""
+
+
+def _start(
+    environment: dict[str, str], folder: Path, *, source: str = WAITING, before: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
+    (folder / "script.py").write_text(source)
+    process = subprocess.Popen(  # noqa: S603  # our own interpreter and our own command
+        [sys.executable, *before, "-P", "-m", "ptc", "run", "script.py", "--toolset", "shelf"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        env=environment,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"begun\n"
+    return process
+
+
+def test_a_worker_that_is_killed_exits_with_4(
+    environment: dict[str, str], tmp_path: Path, processes: Any, all_gone: Any
+) -> None:
+    with _start(environment, tmp_path) as process:
+        below = processes(process.pid)
+        for pid, _ in below:
+            if not processes(pid):  # the workers; the zygote and its shell have children
+                with contextlib.suppress(ProcessLookupError):  # it may be replaced just now
+                    os.kill(pid, signal.SIGKILL)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 4
+    assert out == b""
+    assert err.startswith(b"Error: the worker crashed: ")
+    all_gone(below)
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
+)
+def test_a_signal_ends_the_run_in_order_and_leaves_no_process(
+    environment: dict[str, str],
+    tmp_path: Path,
+    processes: Any,
+    all_gone: Any,
+    number: signal.Signals,
+    status: int,
+) -> None:
+    with _start(environment, tmp_path) as process:
+        below = processes(process.pid)
+        assert below
+        process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (status, b"", b"interrupted after 2 tool calls\n")
+    all_gone(below)
+
+
+IGNORING = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+def test_a_signal_that_the_shell_told_us_to_ignore_stays_ignored(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    source = WAITING.replace("60", "0.3") + "    return 1\n"
+    with _start(environment, tmp_path, source=source, before=["-c", IGNORING]) as process:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, b"1\n", b"")
+
+
+def test_a_call_is_interrupted_too(environment: dict[str, str], tmp_path: Path) -> None:
+    with subprocess.Popen(  # noqa: S603  # our own interpreter and our own command
+        [sys.executable, "-P", "-m", "ptc", "call", "announce", *("--toolset", "shelf")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=environment,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"begun\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err.strip()) == (130, b"", b"interrupted")
+
+
+def test_a_signal_during_the_start_ends_it_too(
+    environment: dict[str, str], tmp_path: Path, processes: Any, all_gone: Any
+) -> None:
+    (tmp_path / "script.py").write_text(WAITING)
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "ptc", "run", "script.py", "--toolset", "shelf"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=environment,
+    ) as process:
+        deadline = time.monotonic() + 20
+        while not (below := processes(process.pid)):  # the zygote has just been spawned
+            assert time.monotonic() < deadline
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err.startswith(b"interrupted")
+    all_gone(below)
+
+
+NO_LANDLOCK = """
+import ctypes, os, struct, sys
+# if the system call is landlock_create_ruleset (444 everywhere): ENOSYS, else: allow
+rows = [(0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x00050026), (0x06, 0, 0, 0x7FFF0000)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *row) for row in rows))
+program = struct.pack("HxxxxxxQ", len(rows), ctypes.addressof(code))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, program) == 0, os.strerror(ctypes.get_errno())
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+"""Starts a command on a kernel that has no Landlock, as far as the command can tell."""
+
+
+def test_a_machine_without_a_required_layer_exits_with_5_and_names_it(
+    command: Any, script: Any
+) -> None:
+    hello = script(HELLO)
+    done = command("run", hello, "--toolset", "shelf", before=["-c", NO_LANDLOCK])
+    assert done.status == 5
+    assert done.out == ""
+    assert done.err.startswith("Error: ")
+    assert "landlock" in done.err
+    assert "Traceback" not in done.err
+
+    told = command("doctor", "--json", before=["-c", NO_LANDLOCK])
+    assert told.status == 5
+    findings = json.loads(told.out)
+    assert findings["ok"] is False
+    assert "landlock" in findings["problems"][0]
+
+    weaker = [hello, "--toolset", "shelf", "--isolation", "process"]
+    done = command("run", *weaker, before=["-c", NO_LANDLOCK])
+    assert done.status == 0, done.err
+    assert done.err.startswith("warning: --isolation process: ")
+    assert json.loads(done.out)["sum"] == 5
+
+
+def test_the_default_allow_list_leaves_side_effects_out(command: Any, script: Any) -> None:
+    touch = script("async def run(ctx, inputs): return await ctx.touch('x')")
+    refused = command("run", touch, "--toolset", "shelf")
+    assert refused.status == 1
+    allowed = command(
+        "run", touch, "--toolset", "shelf", "--allow", "add, touch", "--allow", "slow"
+    )
+    assert (allowed.status, allowed.out) == (0, '"x"\n')
+
+
+def test_an_empty_allow_list_allows_nothing(command: Any, script: Any) -> None:
+    done = command("run", script(HELLO), "--toolset", "shelf", "--allow", "")
+    assert done.status == 1
+    assert "add" in done.err
+
+
+def test_a_script_may_lie_outside_the_root(command: Any, tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "windows.py").write_bytes(b"\xef\xbb\xbfdef run(ctx, inputs):\r\n    return 1\r\n")
+    done = command("run", "windows.py", "--root", "root", "--toolset", "shelf")
+    assert (done.status, done.out) == (0, "1\n"), done.err
+
+
+def test_the_first_use_loads_no_rich_where_no_terminal_needs_it(command: Any, script: Any) -> None:
+    done = command("run", script(HELLO), "--toolset", "shelf", PYTHONPROFILEIMPORTTIME="1")
+    loaded = {line.rpartition("|")[2].strip() for line in done.err.splitlines()}
+    assert "ptc._session" in loaded
+    assert not {name for name in loaded if name.partition(".")[0] == "rich"}
+
+
+def test_importing_ptc_loads_neither_click_nor_rich(environment: dict[str, str]) -> None:
+    source = "import sys, ptc; ptc.Session; print(sorted({'click', 'rich'} & set(sys.modules)))"
+    out = subprocess.check_output(  # noqa: S603  # our own interpreter and a constant
+        [sys.executable, "-P", "-c", source], env=environment
+    )
+    assert out == b"[]\n"
+
+
+def test_a_reader_that_goes_away_is_no_failure(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("def run(ctx, inputs): return ['x' * 100] * 500")
+    reader, writer = os.pipe()
+    os.close(reader)
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "ptc", "run", "script.py", "--toolset", "shelf"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=environment,
+    ) as process:
+        os.close(writer)
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, b"")
+
+
+WRONG: list[tuple[list[str], str]] = [
+    (["nope.py"], "Error: script 'nope.py' cannot be read: No such file or directory (the current"),
+    (["."], "Error: script '.' is a folder"),
+    # Not even root can read this one.
+    (["/proc/self/mem"], "Error: script '/proc/self/mem' cannot be read: Input/output error"),
+    (["latin.py"], "Error: script 'latin.py' is not UTF-8 text: byte 12 (line 2) is 0xe9"),
+    (["binary"], "Error: script 'binary' is not text: byte 4 is NUL"),
+    (["/dev/zero"], "Error: script '/dev/zero' has more than 8,388,608 bytes"),
+    (["one.py", "--input", "a"], "Error: --input 'a': write NAME=VALUE"),
+    (["one.py", "--input", "=1"], "Error: --input '=1': write NAME=VALUE"),
+    (["one.py", "--input", "a=1", "--input", "a=2"], "Error: --input 'a' is given twice"),
+    (["one.py", "--input", f"a={2**70}"], "Error: --inputs.a: integer over 64 bits"),
+    (["one.py", "--inputs", "nope.json"], "Error: --inputs 'nope.json' cannot be read: No such"),
+    (["one.py", "--inputs", "list.json"], "Error: --inputs 'list.json' must be a JSON object"),
+    (["one.py", "--inputs", "half.json"], "Error: --inputs 'half.json' is not JSON: "),
+    (["-", "--inputs", "-"], "Error: SCRIPT and --inputs cannot both be `-`"),
+    (["one.py", "--allow", "ad"], "Error: --allow: there is no tool 'ad' (did you mean `add`"),
+    (["one.py", "--toolset", "shelv"], "Error: no toolset 'shelv' is installed (did you mean"),
+    (["one.py", "--root", "nope"], "Error: --root 'nope': No such file or directory"),
+    (["one.py", "--root", "one.py"], "Error: --root 'one.py' is not a folder"),
+    (["one.py", "--timeout-ms", "0"], "Error: --timeout-ms must be an integer from 1 to "),
+    (["one.py", "--max-memory-bytes", "1e9"], "Invalid value for '--max-memory-bytes'"),
+    (["one.py", "--isolation", "none"], "Invalid value for '--isolation'"),
+    (["one.py", "--imput", "a=1"], "No such option '--imput'. (Did you mean one of: '--input'"),
+    ([], "Missing argument 'SCRIPT'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[" ".join(w[0]) for w in WRONG])
+def test_a_wrong_command_line_exits_with_2_and_says_what_is_wrong(
+    command: Any, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "one.py").write_text("def run(ctx, inputs): return 1")
+    (tmp_path / "latin.py").write_bytes(b"# line one\n#\xe9\n")
+    (tmp_path / "binary").write_bytes(b"\x7fELF\0\0")
+    (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "half.json").write_text('{"a": ')
+    own = [] if "--toolset" in arguments else ["--toolset", "shelf"]
+    done = command("run", *arguments, *own)
+    assert done.status == 2
+    assert message in done.err
+    assert done.out == ""
+    assert "Traceback" not in done.err

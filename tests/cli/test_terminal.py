@@ -1,0 +1,143 @@
+"""``ptc`` on a terminal: progress, the value, the table; Ctrl-C; what must not reach the screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptc._cli._terminal import safe
+
+BUSY = """
+async def run(ctx, inputs):
+    print("first line")
+    print("second ", end="")
+    one, two = ctx.slow(0.9), ctx.slow(seconds=0.6)
+    try:
+        await ctx.refuse("because")
+    except ToolError:
+        print("line")
+    await two
+    print("third line")
+    await one
+    return {"done": True}
+"""
+
+
+def test_progress_is_shown_and_gone_when_the_value_and_the_table_are_there(
+    terminal: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "script.py").write_text(BUSY)
+    shown = terminal("run", "script.py", "--toolset", "shelf")
+    shown.read_until(b"2 running, 1 done")
+    shown.read_until(b'{"seconds":0.9}')
+    assert shown.end() == 0
+    assert b"third line" in shown.written
+    screen = shown.screen()
+    assert screen[:6] == ["first line", "second line", "third line", "{", '  "done": true', "}"]
+    assert screen[6].startswith("completed in ")
+    assert screen[6].endswith(" ms, 3 tool calls")
+    assert screen[7].split() == ["#", "tool", "status", "ms", "bytes", "arguments", "error"]
+    rows = [line.split() for line in screen[9:12]]
+    assert [row[:3] for row in rows] == [
+        ["1", "slow", "succeeded"],
+        ["2", "slow", "succeeded"],
+        ["3", "refuse", "failed"],
+    ]
+    assert rows[2][5:] == ['{"why":"because"}', "refused:", "no:", "because"]
+    assert "running" not in "\n".join(screen)
+    # The cursor, hidden while the display was there, is back.
+    assert shown.written.rindex(b"\x1b[?25h") > shown.written.rindex(b"\x1b[?25l")
+
+
+def test_ctrl_c_ends_the_run_in_order_and_leaves_no_process(
+    terminal: Any, tmp_path: Path, processes: Any, all_gone: Any
+) -> None:
+    (tmp_path / "script.py").write_text(
+        "async def run(ctx, inputs):\n    await ctx.add(1)\n    await ctx.slow(60)\n"
+    )
+    shown = terminal("run", "script.py", "--toolset", "shelf")
+    shown.read_until(b"1 running, 1 done")
+    below = processes(shown.pid)
+    assert below
+    shown.press(b"\x03")
+    assert shown.end() == 130
+    all_gone(below)
+    screen = "\n".join(shown.screen())
+    assert "cancelled in " in screen
+    assert "interrupted after 2 tool calls" in screen
+    assert "Traceback" not in screen
+
+
+def test_what_a_script_prints_cannot_control_the_terminal(terminal: Any, tmp_path: Path) -> None:
+    # `screen_of` fails on any sequence but those of the display.
+    (tmp_path / "script.py").write_text(
+        "def run(ctx, inputs):\n"
+        "    print('\\x1b]0;title\\x07\\x9b2J\\r\\u202egpj.exe')\n"
+        "    ctx.emit('\\x1b]52;c;x\\x07')\n"
+        "    raise ValueError('\\x1b[2J\\x9d')\n"
+    )
+    shown = terminal("run", "script.py", "--toolset", "shelf")
+    assert shown.end() == 1
+    screen = shown.screen()
+    assert screen[0] == r"\x1b]0;title\x07\x9b2J\r\u202egpj.exe"
+    assert screen[1] == r"Error: the script failed in line 4: ValueError: \x1b[2J\x9d"
+    assert "\u202e" not in shown.written.decode()
+    assert "\x9b" not in shown.written.decode()
+
+
+def test_a_value_on_a_terminal_is_harmless_and_a_string_is_text(
+    terminal: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "text.py").write_text("def run(ctx, inputs): return 'two\\nlines \\x1b[2J[bold]'")
+    shown = terminal("run", "text.py", "--toolset", "shelf")
+    assert shown.end() == 0
+    assert shown.screen()[:2] == ["two", r"lines \x1b[2J[bold]"]
+    (tmp_path / "data.py").write_text("def run(ctx, inputs): return ['\\x9b2J', '[/]']")
+    shown = terminal("run", "data.py", "--toolset", "shelf")
+    assert shown.end() == 0
+    assert shown.screen()[:4] == ["[", '  "\\u009b2J",', '  "[/]"', "]"]
+
+
+@pytest.mark.parametrize("setting", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
+def test_without_colour_a_quick_run_sends_no_sequence_at_all(
+    terminal: Any, tmp_path: Path, setting: dict[str, str]
+) -> None:
+    (tmp_path / "script.py").write_text(
+        "async def run(ctx, inputs):\n    await ctx.add(1)\n    raise ValueError('no')\n"
+    )
+    shown = terminal("run", "script.py", "--toolset", "shelf", **setting)
+    assert shown.end() == 1
+    assert b"\x1b" not in shown.written
+    assert b"add" in shown.written
+
+
+def test_a_long_table_ends_with_how_many_more_there_are(terminal: Any, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "async def run(ctx, inputs):\n    for n in range(42): await ctx.add(n)\n"
+    )
+    shown = terminal("run", "script.py", "--toolset", "shelf")
+    assert shown.end() == 0
+    screen = [line for line in shown.screen() if line]
+    assert screen[-1] == "and 12 more (--json has them all)"
+    assert screen[-2].split()[:3] == ["30", "add", "succeeded"]
+
+
+def test_a_tool_called_by_hand_cannot_control_the_terminal_either(terminal: Any) -> None:
+    shown = terminal("call", "escape", "--toolset", "shelf")
+    assert shown.end() == 0
+    assert shown.screen()[0] == r"\x1b[2Jcleared"
+
+
+def test_tables_are_drawn_on_a_terminal(terminal: Any) -> None:
+    shown = terminal("tools", "--toolset", "shelf")
+    assert shown.end() == 0
+    screen = shown.screen()
+    assert screen[0].split() == ["tool", "parameters", "side", "effect", "what", "it", "does"]
+    assert screen[2].split() == ["add", "a", "[b]", "no", "Add", "two", "numbers."]
+
+
+def test_safe_text_keeps_what_is_text() -> None:
+    assert safe("tab\tline\nπ 日本 🎉") == "tab\tline\nπ 日本 🎉"
+    assert safe("\x00\x7f\x85\ud800") == r"\x00\x7f\x85\ud800"

@@ -1,0 +1,228 @@
+"""The test plays the worker: whatever it sends, the host ends that run and goes on with the others.
+
+The far end of the wire is in the hands of the test; everything on this side is the real host.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import random
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import orjson
+import pytest
+
+from ptc import Limits, RunResult, Session, tool
+from ptc._process import Worker
+from ptc._protocol import Kind, State, encode
+from ptc._reactor import current_reactor
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+SOURCE = "def run(ctx, inputs):\n    return 1\n"
+OTHER = "def run(ctx, inputs):\n    return 2\n"
+
+
+@tool
+async def add(a: int, b: int = 2) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+class Script:
+    """The far end: sends bytes, reads what the host says."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+
+    async def send(self, data: bytes) -> None:
+        self.sock.setblocking(False)
+        rest = memoryview(data)
+        while rest:
+            await anyio.wait_writable(self.sock)
+            try:
+                rest = rest[self.sock.send(rest) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                return  # the host has hung up, which is its right
+
+    async def frame(self, kind: Kind, body: Any) -> None:
+        await self.send(encode(kind, orjson.dumps(body)))
+
+    async def program(self) -> None:
+        """Take START and SOURCE, answer that the script is compiled: it is running now."""
+        await anyio.wait_readable(self.sock)
+        self.sock.recv(1 << 20)
+        await self.send(encode(Kind.COMPILED, b"code"))
+
+
+async def played(
+    root: Path, play: Callable[[Script], Awaitable[None]], *, begin: bool = True, **limits: Any
+) -> RunResult:
+    """Result of a run whose worker is played by `play`."""
+    results: list[RunResult] = []
+    async with Session(root, tools=[add], toolsets=(), workers=1) as session:
+        await session.warm_up()
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        worker = Worker(0, near, current_reactor(), 0)
+        worker.state = State.IDLE
+
+        async def acquire(_memory: int) -> Worker:
+            return worker
+
+        real, session._pool.acquire = session._pool.acquire, acquire  # type: ignore[method-assign]  # the far end is ours
+        with far, anyio.fail_after(20):
+
+            async def one() -> None:
+                results.append(
+                    await session.program(
+                        source=SOURCE, limits=Limits(**{"timeout_ms": 1_000, **limits})
+                    )
+                )
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(one)
+                script = Script(far)
+                if begin:
+                    await script.program()
+                await play(script)
+        session._pool.acquire = real  # type: ignore[method-assign]  # as it was
+        # Another run goes on as if nothing had happened.
+        assert (await session.program(source=OTHER)).value == 2
+    return results[0]
+
+
+def violated(result: RunResult, words: str) -> None:
+    assert result.status == "violation"
+    assert result.error is not None
+    assert result.error.code == "protocol"
+    assert words in result.error.message
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (struct.pack(">IB", 2**32 - 1, Kind.DONE), "over the limit"),
+        (struct.pack(">IB", 5, 200) + b"abcd", "unknown kind"),
+        (encode(Kind.READY, b"[]"), "READY is not legal in state RUNNING"),
+        (encode(Kind.COMPILED, b"other code"), "COMPILED is not legal in state RUNNING"),
+        (encode(Kind.TICK, b"[1]"), "does not send TICK"),
+        (encode(Kind.RESULT, b"[1]"), "does not send RESULT"),
+        (encode(Kind.CALL, b'[1,"add",[],null]'), "item 2 of the body is list"),
+        (encode(Kind.CALL, b"[1,"), "not JSON"),
+        (encode(Kind.DONE, b"[" * 100_000), "not JSON"),
+        (encode(Kind.CALL, b'[2,"add",{},1]') * 2, "call 2 comes after call 2"),
+        (encode(Kind.CANCEL, b"[7]"), "more calls were withdrawn than made"),
+        (encode(Kind.FAILED, b"{}"), "wrong keys"),
+    ],
+)
+async def test_a_frame_that_breaks_the_protocol_is_a_violation(
+    tmp_path: Path, data: bytes, words: str
+) -> None:
+    violated(await played(tmp_path, lambda script: script.send(data)), words)
+
+
+async def test_done_before_the_script_was_compiled_is_a_violation(tmp_path: Path) -> None:
+    result = await played(tmp_path, lambda s: s.frame(Kind.DONE, "FORGED"), begin=False)
+    violated(result, "DONE is not legal in state COMPILING")
+    assert result.value is None
+
+
+async def test_what_comes_after_the_result_changes_nothing(tmp_path: Path) -> None:
+    async def play(script: Script) -> None:
+        done = encode(Kind.DONE, b'"honest"')
+        await script.send(done + encode(Kind.DONE, b'"FORGED"') + b"garbage" * 100)
+
+    result = await played(tmp_path, play)
+    assert (result.status, result.value) == ("completed", "honest")
+
+
+async def test_code_sent_before_the_script_runs_is_used_for_that_source_only(
+    tmp_path: Path,
+) -> None:
+    # `played` answers with the bytes b"code" for SOURCE, then runs the same source in a real
+    # worker: what a hostile worker compiled can break that very script and no other.
+    async with Session(tmp_path, toolsets=(), workers=1) as session:
+        session._cache.put(SOURCE, b"not code at all")
+        broken = await session.program(source=SOURCE)
+        other = await session.program(source=OTHER)
+    assert broken.status == "failed"
+    assert other.value == 2
+
+
+async def test_silence_ends_at_the_time_out(tmp_path: Path) -> None:
+    async def play(script: Script) -> None:
+        await script.send(b"\x00\x00")
+
+    assert (await played(tmp_path, play, timeout_ms=200)).status == "timed_out"
+
+
+async def test_a_trickle_of_bytes_ends_at_the_time_out(tmp_path: Path) -> None:
+    async def play(script: Script) -> None:
+        with anyio.move_on_after(5):
+            for byte in encode(Kind.PRINT, orjson.dumps(["x" * 10_000])):
+                await script.send(bytes([byte]))
+                await anyio.sleep(0.01)
+
+    result = await played(tmp_path, play, timeout_ms=150)
+    assert result.status == "timed_out"
+
+
+async def test_hanging_up_before_the_end_is_no_success(tmp_path: Path) -> None:
+    async def play(script: Script) -> None:
+        await script.frame(Kind.PRINT, ["a word"])
+        script.sock.shutdown(socket.SHUT_RDWR)
+
+    result = await played(tmp_path, play, timeout_ms=300)
+    assert result.status != "completed"
+    assert result.stdout == "a word"
+
+
+async def test_descriptors_sent_by_a_worker_do_not_arrive(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+
+    async def play(script: Script) -> None:
+        with Path("/dev/null").open() as file:
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file.fileno()]))]
+            script.sock.sendmsg([encode(Kind.PRINT, b'["x"]')], rights)
+        await script.frame(Kind.DONE, 1)
+
+    assert (await played(tmp_path, play)).value == 1
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+async def test_a_worker_that_does_not_read_holds_up_nobody(tmp_path: Path) -> None:
+    async def play(script: Script) -> None:
+        for number in range(1, 400):
+            await script.frame(Kind.CALL, [number, "add", {"a": "x" * 2_000}, 1])
+        await script.frame(Kind.DONE, 1)
+
+    result = await played(tmp_path, play, max_tool_calls=1_000, timeout_ms=5_000)
+    assert result.status == "completed"
+
+
+async def test_random_frames_never_do_more_than_end_the_run(tmp_path: Path) -> None:
+    dice = random.Random(20)
+    kinds = [k for k in Kind if k >= Kind.READY]
+    bodies = [b"[]", b"{}", b"null", b'[1,"add",{"a":1},1]', b'["x"]', b"[0.5]", b"[1]", b"\xff"]
+    for _ in range(25):
+        data = b"".join(
+            encode(dice.choice(kinds), dice.choice(bodies)) for _ in range(dice.randint(1, 12))
+        )
+        if dice.random() < 0.3:
+            data = data[: dice.randint(0, len(data))] + dice.randbytes(20)
+        payload = data
+
+        async def play(script: Script, payload: bytes = payload) -> None:
+            await script.send(payload)
+
+        result = await played(tmp_path, play, timeout_ms=100)
+        assert result.status in {"completed", "failed", "rejected", "timed_out", "violation"}

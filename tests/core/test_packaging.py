@@ -1,0 +1,58 @@
+"""What the wheel holds: three packages, typed, and the data they need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    pytest.importorskip("hatchling", reason="hatchling is not installed: pip install '.[dev]'")
+    folder = tmp_path_factory.mktemp("wheel")
+    code = f"import hatchling.build as b; print(b.build_wheel({str(folder)!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    with zipfile.ZipFile(folder / done.stdout.split()[-1]) as archive:
+        return archive.namelist()
+
+
+def test_the_wheel_installs_three_packages_and_nothing_else(wheel: list[str]) -> None:
+    tops = {name.split("/")[0] for name in wheel}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {
+        "ptc",
+        "ptc_bindings",
+        "ptc_tools",
+    }
+
+
+def test_each_package_is_typed(wheel: list[str]) -> None:
+    for package in ("ptc", "ptc_tools", "ptc_bindings"):
+        assert f"{package}/py.typed" in wheel
+
+
+def test_the_top_of_the_repository_is_what_it_should_be() -> None:
+    wanted = {"pyproject.toml", "ptc", "bindings", "tools", "tests", "samples", "README.md"}
+    also = {"LICENSE", "CHANGELOG.md", "docs"}
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    tops = {name.split("/")[0] for name in listed.stdout.split("\n") if name}
+    visible = {top for top in tops if not top.startswith(".")}
+    assert wanted <= visible
+    assert visible <= wanted | also
+
+
+def test_toolsets_and_commands_are_found_by_name() -> None:
+    assert "builtin" in {entry.name for entry in entry_points(group="ptc.toolsets")}
+    assert "mcp" in {entry.name for entry in entry_points(group="ptc.commands")}

@@ -1,0 +1,227 @@
+"""A script's own world: its time, its order, its output, its errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ptc import Limits, RunResult, Session, tool
+
+pytestmark = pytest.mark.anyio
+
+
+@tool
+async def after(ms: int) -> int:
+    """Answer after some milliseconds."""
+    await anyio.sleep(ms / 1000)
+    return ms
+
+
+async def run(root: Path, source: str, **options: Any) -> RunResult:
+    async with Session(root, tools=[after], toolsets=(), workers=1) as session:
+        return await session.program(source=source, **options)
+
+
+async def test_time_stands_still_while_a_script_computes(tmp_path: Path) -> None:
+    source = """
+import time
+def run(ctx, inputs):
+    before = time.time(), time.monotonic()
+    sum(range(3_000_000))
+    return before == (time.time(), time.monotonic())
+"""
+    assert (await run(tmp_path, source)).value is True
+
+
+async def test_time_moves_on_with_the_messages_of_the_host(tmp_path: Path) -> None:
+    source = """
+import asyncio, time
+async def run(ctx, inputs):
+    start = time.monotonic()
+    await asyncio.sleep(0.05)
+    slept = time.monotonic() - start
+    await ctx.after(30)
+    return [slept >= 0.05, time.monotonic() - start >= 0.08]
+"""
+    assert (await run(tmp_path, source)).value == [True, True]
+
+
+async def test_a_plain_script_can_sleep(tmp_path: Path) -> None:
+    source = """
+import time
+def run(ctx, inputs):
+    start = time.monotonic()
+    time.sleep(0.05)
+    return time.monotonic() - start >= 0.05
+"""
+    result = await run(tmp_path, source)
+    assert result.value is True
+    assert result.usage.duration_ms >= 50
+
+
+async def test_results_are_handled_one_at_a_time_in_the_order_they_arrive(tmp_path: Path) -> None:
+    source = """
+import asyncio
+async def run(ctx, inputs):
+    order = []
+    async def one(ms):
+        await ctx.after(ms)
+        order.append(ms)
+        await asyncio.sleep(0)
+        order.append(-ms)
+    await asyncio.gather(*(one(ms) for ms in (60, 5, 30)))
+    return order
+"""
+    assert (await run(tmp_path, source)).value == [5, -5, 30, -30, 60, -60]
+
+
+async def test_a_failing_task_of_a_group_is_reported_at_its_line(tmp_path: Path) -> None:
+    source = """
+import asyncio
+async def bad():
+    raise ValueError("inside the group")
+async def run(ctx, inputs):
+    async with asyncio.TaskGroup() as group:
+        group.create_task(bad())
+"""
+    result = await run(tmp_path, source)
+    assert result.error is not None
+    assert result.error.message == "ValueError: inside the group"
+
+
+async def test_background_tasks_end_with_the_script(tmp_path: Path) -> None:
+    source = """
+import asyncio
+async def run(ctx, inputs):
+    async def for_ever():
+        while True:
+            await asyncio.sleep(0.01)
+    asyncio.create_task(for_ever())
+    return "done"
+"""
+    result = await run(tmp_path, source, limits=Limits(timeout_ms=5_000))
+    assert (result.status, result.value) == ("completed", "done")
+
+
+async def test_a_traceback_shows_the_frames_of_the_script_only(tmp_path: Path) -> None:
+    source = """
+def inner(rows):
+    return [1 / n for n in rows]
+
+async def run(ctx, inputs):
+    return inner([1, 0])
+"""
+    result = await run(tmp_path, source, filename="job.py")
+    assert result.error is not None
+    lines = result.error.traceback.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1] == '  File "job.py", line 6, in run'
+    assert lines[-1] == "ZeroDivisionError: division by zero"
+    assert "ptc" not in result.error.traceback
+    assert (result.error.line, result.error.column) == (3, 13)
+    assert result.error.excerpt == "    return [1 / n for n in rows]\n            ^^^^^"
+
+
+async def test_columns_count_characters_not_bytes(tmp_path: Path) -> None:
+    source = "def run(ctx, inputs):\n    é = 'ñandú'; return 1 / 0\n"
+    result = await run(tmp_path, source)
+    assert result.error is not None
+    text, caret = result.error.excerpt.split("\n")
+    assert text[caret.index("^") : caret.rindex("^") + 1] == "1 / 0"
+
+
+@pytest.mark.parametrize(
+    "stop", ["raise SystemExit(0)", "raise KeyboardInterrupt", "raise BaseException('x')"]
+)
+async def test_leaving_by_an_exception_is_never_a_success(tmp_path: Path, stop: str) -> None:
+    result = await run(tmp_path, f"def run(ctx, inputs):\n    {stop}\n")
+    assert result.status == "failed"
+    assert result.value is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "'x'.encode('no-such-codec')",
+        "1 is 1",
+        "'\\d'",
+        "import json; json.loads('{')",
+        "compile",
+        "import datetime; datetime.datetime.strptime('2024', '%Y')",
+        "import traceback; traceback.format_exc()",
+        "import logging; logging.warning('x')",
+        "'é'.encode('cp1252')",
+        "(1",
+    ],
+)
+async def test_ordinary_mistakes_do_not_look_like_attacks(tmp_path: Path, body: str) -> None:
+    result = await run(tmp_path, f"def run(ctx, inputs):\n    {body}\n")
+    assert result.status in {"completed", "failed", "rejected"}, result.error
+
+
+async def test_the_place_of_an_error_is_found_in_text_of_a_traceback(tmp_path: Path) -> None:
+    source = """
+import traceback
+def run(ctx, inputs):
+    try:
+        1 / 0
+    except ZeroDivisionError:
+        return traceback.format_exc()
+"""
+    result = await run(tmp_path, source)
+    assert result.status == "completed", result.error
+    assert 'script.py", line 5, in run' in result.value
+
+
+async def test_values_of_many_types_come_back_as_data(tmp_path: Path) -> None:
+    source = """
+import dataclasses, datetime, decimal, enum, uuid, collections
+@dataclasses.dataclass
+class Row:
+    name: str
+    _hidden: int = 1
+class Colour(enum.Enum):
+    RED = "red"
+Pair = collections.namedtuple("Pair", "left right")
+def run(ctx, inputs):
+    return {
+        "row": Row("a"), "colour": Colour.RED, "pair": Pair(1, 2), "set": {2, 1},
+        "date": datetime.date(2026, 1, 2), "decimal": decimal.Decimal("1.10"),
+        "counter": collections.Counter("aab"), "tuple": (1, None), "range": range(3),
+        "keys": {"a": 1}.keys(), "deque": collections.deque([1]),
+    }
+"""
+    result = await run(tmp_path, source)
+    assert result.status == "completed", result.error
+    assert result.value == {
+        "row": {"name": "a", "_hidden": 1},
+        "colour": "red",
+        "pair": {"left": 1, "right": 2},
+        "set": [1, 2],
+        "date": "2026-01-02",
+        "decimal": "1.10",
+        "counter": {"a": 2, "b": 1},
+        "tuple": [1, None],
+        "range": [0, 1, 2],
+        "keys": ["a"],
+        "deque": [1],
+    }
+
+
+async def test_the_same_script_with_the_same_messages_gives_the_same_random_numbers_of_its_run(
+    tmp_path: Path,
+) -> None:
+    source = """
+import random, uuid
+def run(ctx, inputs):
+    return [random.random(), str(uuid.uuid4()), hash("text")]
+"""
+    async with Session(tmp_path, toolsets=(), workers=1) as session:
+        first = await session.program(source=source)
+        second = await session.program(source=source)
+    # Another run has another seed, and the same hash seed.
+    assert first.value[:2] != second.value[:2]
+    assert first.value[2] == second.value[2]

@@ -1,0 +1,69 @@
+"""The zygote: what it starts with, and when it refuses to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ptc import Session, SetupError
+from ptc._reactor import current_reactor
+from ptc._zygote import Zygote
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+SECRET = "correct-horse-battery-staple"
+
+
+async def test_the_zygote_starts_with_nothing_of_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PTC_TEST_SECRET", SECRET)
+    with (tmp_path / "secret.txt").open("w+") as file:
+        os.set_inheritable(file.fileno(), True)
+        zygote = Zygote("process", current_reactor())
+        zygote.spawn()
+        try:
+            with anyio.fail_after(20):
+                await zygote.hello()
+            proc = Path(f"/proc/{zygote.pid}")
+            try:
+                environment = (proc / "environ").read_bytes()
+            except PermissionError:
+                pytest.skip("this user may not look into a process that is not dumpable")
+            assert SECRET.encode() not in environment
+            assert b"PATH" not in environment
+            links = [os.readlink(link) for link in (proc / "fd").iterdir()]
+            assert not [link for link in links if "secret.txt" in link]
+            assert (proc / "cwd").readlink() == Path("/")
+        finally:
+            zygote.close()
+
+
+async def test_a_missing_layer_refuses_to_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # An environment variable more than the zygote knows is a failure of a required layer.
+    real = subprocess.Popen
+
+    def polluted(*args, env, **options):  # type: ignore[no-untyped-def]  # passes through
+        return real(*args, env={**env, "LD_PRELOAD_NOT": "x"}, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", polluted)
+    async with Session(tmp_path, toolsets=()) as session:
+        with pytest.raises(SetupError, match="environment"):
+            await session.warm_up()
+
+
+async def test_every_required_layer_is_on_here_and_says_how_it_was_verified(
+    tmp_path: Path,
+) -> None:
+    async with Session(tmp_path, toolsets=()) as session:
+        layers = await session.warm_up()
+    required = {layer.name for layer in layers if layer.required}
+    assert {"seccomp", "landlock", "no_new_privs", "memory", "descriptors"} <= required
+    assert all(layer.on for layer in layers if layer.required)
+    assert all(layer.how.endswith(".") and layer.detail for layer in layers)

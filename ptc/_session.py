@@ -15,10 +15,12 @@ from . import _json
 from ._artifacts import ArtifactStore
 from ._dispatch import Budget, Dispatch, OpenCall
 from ._limits import CEILING, Limits
+from ._policy_modules import MODULES
 from ._pool import Pool
 from ._result import Failure, Finding, RunEvent, RunResult
 from ._run import CodeCache, Program, Run
 from ._schema import nearest
+from ._stubs import describe_program
 from ._tool import Tool, ToolCall, ToolResult
 from ._toolset import ToolSource, collect, installed_toolset
 from ._zygote import ISOLATION_LEVELS, Layer
@@ -173,6 +175,22 @@ class Session:
             UsageError: If one of `names` is no tool of the session.
         """
         return [tool.definition for tool in self.select_tools(names).values()]
+
+    def describe_tools(
+        self, names: Iterable[str] | None = None, limits: Limits | None = None
+    ) -> str:
+        """What a model is told before it writes a script: the rules, and stubs of the tools.
+
+        Args:
+            names: The allow-list the script will have; None: all tools without a side effect.
+            limits: The limits the script will have; None: the session's.
+
+        Raises:
+            UsageError: If one of `names` is no tool of the session.
+        """
+        tools = self.select_tools(names).values()
+        effective = (limits or self._limits).clamp(self._ceiling)
+        return describe_program(tools, effective, sorted(MODULES))
 
     def select_tools(self, names: Iterable[str] | None) -> dict[str, Tool]:
         """The tools of an allow-list; None: all that have no side effect.

@@ -13,7 +13,10 @@ import os
 import re
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+
+from ..errors import SetupError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,12 +47,12 @@ def pretty_json(value: Any) -> str:
 class Stream:
     """One of the two standard streams, and what it is connected to."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: TextIO, name: str, *, must_arrive: bool) -> None:
+        """Take the stream `file`; with `must_arrive` a lost write is an error, not a shrug."""
         self._file = file
-        try:
-            self.is_terminal = file.isatty()
-        except ValueError:  # closed before we began, as in `ptc run x >&-`
-            self.is_terminal = False
+        self._name = name
+        self._must_arrive = must_arrive
+        self.is_terminal = file.isatty()
         self.has_cursor = self.is_terminal and os.environ.get("TERM") not in ("dumb", "unknown")
         """True if lines can be redrawn in place."""
         # https://no-color.org: any value that is not empty.
@@ -77,12 +80,20 @@ class Stream:
         """Write `text` as it is, made safe if it goes to a terminal.
 
         A reader that has gone away is not our failure: the rest is dropped.
+
+        Raises:
+            SetupError: If what must arrive did not, e.g. because the disk is full.
         """
         try:
-            self._file.write(safe(text) if self.is_terminal else _encodable(text))
+            self._file.write(safe(text) if self.is_terminal else text)
             self._file.flush()
-        except (BrokenPipeError, ValueError):
+        except BrokenPipeError:
             self._drop()
+        except OSError as error:
+            self._drop()
+            if self._must_arrive:
+                msg = f"{self._name} cannot be written: {error.strerror or error}"
+                raise SetupError(msg) from None
 
     def line(self, text: str = "", style: str = "") -> None:
         """Write one line; `style` is used where there is colour."""
@@ -120,24 +131,21 @@ class Stream:
             os.close(null)
 
 
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 def standard_output() -> Stream:
     """Standard output: the result."""
-    _use_utf8(sys.stdout)
-    return Stream(sys.stdout)
+    return Stream(_as_utf8(sys.stdout), "standard output", must_arrive=True)
 
 
 def standard_error() -> Stream:
     """Standard error: everything else."""
-    _use_utf8(sys.stderr)
-    return Stream(sys.stderr)
+    return Stream(_as_utf8(sys.stderr), "standard error", must_arrive=False)
 
 
-def _use_utf8(file: TextIO) -> None:
+def _as_utf8(file: TextIO | None) -> TextIO:
+    if file is None or file.closed:  # closed by the shell, as in `ptc run x >&-`
+        return Path(os.devnull).open("w", encoding="utf-8")
     # JSON is UTF-8 whatever the locale says (RFC 8259, 8.1).
     reconfigure = getattr(file, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(encoding="utf-8", errors="backslashreplace")
+    return file

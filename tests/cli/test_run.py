@@ -348,6 +348,36 @@ def test_a_reader_that_goes_away_is_no_failure(environment: dict[str, str], tmp_
     assert (process.returncode, err) == (0, b"")
 
 
+def test_a_result_that_cannot_be_written_is_told_and_no_success(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "script.py").write_text("def run(ctx, inputs): return 1")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(  # noqa: S603  # our own interpreter and our own command
+            [sys.executable, "-P", "-m", "ptc", "run", "script.py", "--toolset", "shelf"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            env=environment,
+            timeout=20,
+            check=False,
+        )
+    assert done.stderr == b"Error: standard output cannot be written: No space left on device\n"
+    assert done.returncode == 5
+
+
+CLOSED = """
+import os, sys
+os.close(1)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+def test_a_closed_standard_output_is_no_traceback(command: Any, script: Any) -> None:
+    done = command("run", script(HELLO), "--toolset", "shelf", before=["-c", CLOSED])
+    assert (done.status, done.err) == (0, "hello\n")
+
+
 WRONG: list[tuple[list[str], str]] = [
     (["nope.py"], "Error: script 'nope.py' cannot be read: No such file or directory (the current"),
     (["."], "Error: script '.' is a folder"),

@@ -21,12 +21,17 @@ def modules(package: str) -> list[str]:
     return [package, *(m.name for m in walked if not m.name.endswith("__main__"))]
 
 
+def rank(name: str) -> tuple[int, str]:
+    """The order ruff keeps (RUF022): constants, classes, functions, each by name."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+
+
 def load(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
 def test_every_public_name_of_ptc_loads_and_the_list_is_sorted() -> None:
-    assert ptc.__all__ == sorted(ptc.__all__)
+    assert ptc.__all__ == sorted(ptc.__all__, key=rank)
     assert set(ptc.__all__) == set(ptc._HOME)
     for name in ptc.__all__:
         assert getattr(ptc, name).__name__ == name
@@ -42,7 +47,7 @@ def test_every_module_has_a_docstring_and_a_sorted_list_of_what_it_offers(packag
         assert module.__doc__, f"{name} has no docstring"
         listed = getattr(module, "__all__", None)
         if listed is not None:
-            assert list(listed) == sorted(listed), f"__all__ of {name} is not sorted"
+            assert list(listed) == sorted(listed, key=rank), f"__all__ of {name} is not sorted"
             for item in listed:
                 assert hasattr(module, item), f"{name}.__all__ lists {item}, which is not there"
 

@@ -480,3 +480,12 @@ def test_the_blocking_twin_does_the_same_without_an_event_loop(tmp_path: Path) -
         assert result.value == {"total": 4, "loud": "HEY"}
     with pytest.raises(SessionClosedError):
         s.add(a=1)
+
+
+def test_what_a_model_is_told_names_the_tools_the_limits_and_the_modules(tmp_path: Path) -> None:
+    text = session(tmp_path).describe_tools(["add"], Limits(max_tool_calls=7))
+    assert "async def add(a: int, b: int = 2) -> int" in text
+    assert "shout" not in text
+    assert "7" in text
+    assert "itertools" in text
+    assert "subprocess" not in text

@@ -1,0 +1,76 @@
+"""Monty (PyPI: pydantic-monty) behind the same face, with limits like ours."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from engine import WORKERS, Gate, megabyte, tool_functions
+from measure import descendants
+from pydantic_monty import AsyncMonty, MontyError, ResourceLimits, __version__
+
+__all__ = ["VERSION", "Monty", "MontyError", "open_monty"]
+
+VERSION: str = __version__
+
+_LIMITS: ResourceLimits = {
+    "max_feed_duration_secs": 30.0,
+    "max_memory": 268_435_456,
+    "max_suspensions": 100_000,
+}
+
+
+def _noop(x: int) -> int:
+    return x
+
+
+def _rows() -> list[dict[str, Any]]:
+    return megabyte
+
+
+class Monty:
+    """A pool of Monty's workers; every run checks one out, so it starts in a fresh state."""
+
+    def __init__(self, pool: AsyncMonty, gate: Gate) -> None:
+        self._pool = pool
+        self.gate = gate
+        self._tools: dict[str, Callable[..., Any]] = dict(tool_functions(gate))
+        # A blocking script gets plain functions: a coroutine would have to be awaited.
+        self._blocking = {**self._tools, "noop": _noop, "rows": _rows}
+
+    async def run(self, source: str) -> Any:
+        """As `Engine.run`. Tools are bare names there, and the value is the last expression's."""
+        is_async = "async def run(" in source
+        call = "await run(None, inputs)" if is_async else "run(None, inputs)"
+        async with self._pool.checkout(limits=_LIMITS) as session:
+            return await session.feed_run(
+                f"{source.replace('ctx.', '')}\n{call}",
+                inputs={"inputs": {}},
+                external_lookup=self._tools if is_async else self._blocking,
+            )
+
+    async def settle(self) -> None:
+        """As `Engine.settle`: a worker is back in the pool as soon as a run ends."""
+        await asyncio.sleep(0.0005)
+
+    def workers(self) -> set[int]:
+        """As `Engine.workers`: all of this process, whichever pool's."""
+        return {pid for pid in descendants(os.getpid()) if _name(pid) == "monty"}
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+@asynccontextmanager
+async def open_monty() -> AsyncIterator[Monty]:
+    """A pool, its workers ready; it may have as many as ours, for it would stop at the cores."""
+    async with AsyncMonty(min_processes=WORKERS, max_processes=16) as pool:
+        yield Monty(pool, Gate())

@@ -27,7 +27,7 @@ from measure import (
 )
 from scripts import CPU, TRIVIAL, TWENTY_FIVE_LINES
 
-__all__ = ["CASES", "Bench", "Opener", "select_cases"]
+__all__ = ["CASES", "Bench", "Opener", "WrongValueError", "select_cases"]
 
 Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Engine]]
 Samples: TypeAlias = dict[str, list[float]]
@@ -47,7 +47,7 @@ class Bench:
     openers: Mapping[str, Opener]
     """``ptc``, and ``monty`` where it is installed."""
     refusals: tuple[type[Exception], ...]
-    """What a rival raises for a script it cannot run."""
+    """What is raised where a rival cannot run a script or runs it wrongly."""
     engines: dict[str, Engine] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -70,7 +70,7 @@ class Bench:
             for which in list(taken):
                 try:
                     taken[which] += await sample(self.engines[which])
-                except (*self.refusals, WrongValueError) as error:
+                except self.refusals as error:
                     if which == "ptc":
                         raise
                     del taken[which]

@@ -106,7 +106,7 @@ class Ptc:
 
     async def settle(self) -> None:
         """As `Engine.settle`."""
-        while self._session._pool.ready < WORKERS:
+        while self._session._pool.ready < WORKERS:  # noqa: ASYNC110  # a pool tells nobody
             await asyncio.sleep(0.0005)
 
     def workers(self) -> set[int]:

@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import orjson
-from cases import CASES, Bench, Opener, select_cases
+from cases import CASES, Bench, Opener, WrongValueError, select_cases
 from engine import open_ptc
 from measure import Row, machine, table
 
@@ -73,13 +73,13 @@ def main() -> None:
     """Measure, print, write."""
     chosen = _arguments()
     openers: dict[str, Opener] = {"ptc": open_ptc}
-    refusals: tuple[type[Exception], ...] = ()
+    refusals: tuple[type[Exception], ...] = (WrongValueError,)
     rival = None
     if not chosen.no_monty and importlib.util.find_spec("pydantic_monty") is not None:
         from rival import VERSION, MontyError, open_monty
 
         openers["monty"] = open_monty
-        refusals = (MontyError,)
+        refusals = (MontyError, WrongValueError)
         rival = VERSION
     bench = Bench(rounds=chosen.rounds, openers=openers, refusals=refusals)
     before = machine()

@@ -43,6 +43,10 @@ async def run(ctx, inputs):
 """
 
 
+over_pipes = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+"""For tests of a server process, whose event loop is its own: the client's makes no difference."""
+
+
 # --- helpers ------------------------------------------------------------------------------------
 
 
@@ -166,6 +170,7 @@ async def write(text: str) -> int:
 # --- over standard input and output -------------------------------------------------------------
 
 
+@over_pipes
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_client_runs_a_script_over_real_files(
@@ -184,6 +189,7 @@ async def test_a_client_runs_a_script_over_real_files(
     assert texts(result)[1] == "Printed:\nlooked at 2 files"
 
 
+@over_pipes
 @pytest.mark.usefixtures("nothing_left")
 async def test_a_client_is_told_what_is_wrong_with_a_script(root: Path) -> None:
     cases = {
@@ -203,6 +209,7 @@ async def test_a_client_is_told_what_is_wrong_with_a_script(root: Path) -> None:
             assert "value" not in result.structured_content, what
 
 
+@over_pipes
 @pytest.mark.usefixtures("nothing_left")
 async def test_a_syntax_error_is_shown_with_its_line_and_a_caret(root: Path) -> None:
     source = "async def run(ctx, inputs):\n    return (1 +\n"
@@ -215,6 +222,7 @@ async def test_a_syntax_error_is_shown_with_its_line_and_a_caret(root: Path) -> 
     assert "line 2, column 12:\n        return (1 +\n               ^" in texts(result)[0]
 
 
+@over_pipes
 @pytest.mark.usefixtures("nothing_left")
 async def test_a_client_that_asks_for_progress_is_told_of_each_tool_call(root: Path) -> None:
     seen: list[tuple[float, str | None]] = []
@@ -230,6 +238,7 @@ async def test_a_client_that_asks_for_progress_is_told_of_each_tool_call(root: P
     assert seen == [(1, "read succeeded"), (2, "read failed")]
 
 
+@over_pipes
 @pytest.mark.usefixtures("nothing_left")
 async def test_cancelling_a_call_kills_its_worker_and_the_server_goes_on(root: Path) -> None:
     async with stdio(root) as client:
@@ -250,6 +259,7 @@ async def test_cancelling_a_call_kills_its_worker_and_the_server_goes_on(root: P
         assert not (await client.call_tool("program", script("return 2"))).is_error
 
 
+@over_pipes
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_the_server_and_all_its_processes(
     root: Path, number: signal.Signals
@@ -276,6 +286,7 @@ async def test_a_signal_ends_the_server_and_all_its_processes(
     assert (output, errors) == (b"", b"")
 
 
+@over_pipes
 async def test_standard_output_is_only_protocol(root: Path) -> None:
     """A client that writes what is no protocol, calls, and leaves in the middle of a call."""
     client = {
@@ -315,6 +326,22 @@ async def test_standard_output_is_only_protocol(root: Path) -> None:
     assert {answer["jsonrpc"] for answer in answers} == {"2.0"}
     (answer,) = (answer for answer in answers if answer.get("id") == 2)
     assert answer["result"]["structuredContent"]["value"] == 1
+
+
+def test_a_client_that_has_gone_is_a_line_and_no_traceback(root: Path) -> None:
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    with subprocess.Popen(  # noqa: S603  # our own interpreter
+        server_command(root),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdout = None
+        _, errors = process.communicate(json.dumps(hello).encode() + b"\n", timeout=SECONDS)
+    assert errors == b"ptc mcp: the client has gone\n"
 
 
 # --- what is offered ----------------------------------------------------------------------------
@@ -540,6 +567,8 @@ async def test_a_machine_without_the_jail_is_told_of_in_the_result(
 # --- tools singly -------------------------------------------------------------------------------
 
 
+@over_pipes
+@pytest.mark.usefixtures("nothing_left")
 async def test_a_tool_called_singly_gives_text_and_data(root: Path) -> None:
     async with stdio(root, "--direct-tools", "--allow", "read,grep") as client:
         assert [t.name for t in (await client.list_tools()).tools] == ["program", "read", "grep"]

@@ -353,7 +353,7 @@ def test_a_result_that_cannot_be_written_is_told_and_no_success(
 ) -> None:
     (tmp_path / "script.py").write_text("def run(ctx, inputs): return 1")
     with Path("/dev/full").open("wb") as full:
-        done = subprocess.run(  # noqa: S603  # our own interpreter and our own command
+        done = subprocess.run(
             [sys.executable, "-P", "-m", "ptc", "run", "script.py", "--toolset", "shelf"],
             stdout=full,
             stderr=subprocess.PIPE,

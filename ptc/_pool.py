@@ -134,6 +134,8 @@ class Pool:
     async def close(self) -> None:
         """Kill every worker and the zygote, and wait until none is left."""
         self._closing = True
+        if self._hello is None and self._zygote is not None:
+            self._zygote.close()
         for waiter in self._waiting:
             self._fail(waiter, SetupError("the session was closed"))
         self._waiting.clear()

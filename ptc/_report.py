@@ -38,7 +38,7 @@ def finding_of(finding: _protocol.Finding, source: str) -> Finding:
     )
 
 
-_LIMIT_CODES = {"memory", "recursion"}
+_LIMIT_CODES = {"limit_max_tool_calls", "memory", "recursion"}
 
 
 def failure_of(failure: _protocol.Failure, source: str, filename: str) -> tuple[Status, Failure]:

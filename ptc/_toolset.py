@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from ._schema import nearest
 from ._tool import Tool, tool
-from .errors import UsageError
+from .errors import SetupError, UsageError
 
 __all__ = ["ToolSource", "Toolset", "collect", "installed_toolset"]
 
@@ -64,6 +64,7 @@ def installed_toolset(name: str) -> Toolset:
 
     Raises:
         UsageError: If there is none; the message lists those there are.
+        SetupError: If it cannot be loaded.
     """
     from importlib.metadata import entry_points
 
@@ -72,8 +73,12 @@ def installed_toolset(name: str) -> Toolset:
         known = ", ".join(sorted(found)) or "none"
         msg = f"no toolset {name!r} is installed{nearest(name, found)}; installed: {known}"
         raise UsageError(msg)
-    loaded = found[name].load()
-    toolset = loaded() if callable(loaded) else loaded
+    try:
+        loaded = found[name].load()
+        toolset = loaded() if callable(loaded) else loaded
+    except Exception as error:  # another package's code: whatever it raises, it cannot be had
+        msg = f"toolset {name!r} cannot be loaded: {type(error).__name__}: {error}"
+        raise SetupError(msg) from error
     if not isinstance(toolset, Toolset):
         msg = f"entry point ptc.toolsets:{name} gives {type(toolset).__name__}, not a Toolset"
         raise UsageError(msg)

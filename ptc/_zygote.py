@@ -65,6 +65,7 @@ class Zygote:
         self._answered = anyio.Event()
         self._hello: Hello | None = None
         self._fault = ""
+        self._layers: tuple[Layer, ...] = ()
         self.on_forked: Callable[[int, int], None] = lambda _number, pidfd: os.close(pidfd)
         self.on_exited: Callable[[int, Exit], None] = lambda _number, _exit: None
         self.on_gone: Callable[[], None] = lambda: None
@@ -121,7 +122,7 @@ class Zygote:
             await self._answered.wait()
         if self._hello is None:
             fault = self._fault or f"the worker process did not start in {_START_SECONDS:.0f} s"
-            raise SetupError(fault)
+            raise SetupError(fault, layers=self._layers)
         return self._hello
 
     def fork(self, number: int, memory_bytes: int, cpu_seconds: int) -> socket.socket:
@@ -150,6 +151,10 @@ class Zygote:
     def close(self) -> None:
         """End the zygote and, through it, every worker. Returns when it has been reaped."""
         self._hang_up()
+        if not self._answered.is_set():
+            # Whoever waits for it to start must not wait for nothing.
+            self._fault = "the session was closed while its workers were starting"
+            self._answered.set()
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -198,6 +203,7 @@ class Zygote:
             self._answered.set()
         else:
             self._fault = str(message.get("error"))
+            self._layers = tuple(Layer(**row) for row in message.get("layers", ()))
             self._answered.set()
 
     def _gone(self) -> None:

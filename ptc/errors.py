@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ._result import RunResult
+    from ._zygote import Layer
 
 __all__ = ["PtcError", "RunError", "SessionClosedError", "SetupError", "ToolError", "UsageError"]
 
@@ -38,7 +39,14 @@ class SetupError(PtcError):
     """Raised when the machine lacks something the session needs, e.g. a layer of the jail.
 
     The message names the layer, why it is missing and the way out.
+
+    Attributes:
+        layers: What the probe found of every layer, where it came that far; else empty.
     """
+
+    def __init__(self, message: str, *, layers: tuple[Layer, ...] = ()) -> None:
+        super().__init__(message)
+        self.layers = layers
 
 
 class SessionClosedError(PtcError):

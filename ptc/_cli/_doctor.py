@@ -32,7 +32,7 @@ Examples:
 """
 
 _TRIAL = 'def run(ctx, inputs):\n    return sum(inputs["numbers"])\n'
-_FORBIDDEN = "import os\n\ndef run(ctx, inputs):\n    return os.getpid()\n"
+_FORBIDDEN = "import subprocess\n\ndef run(ctx, inputs):\n    return subprocess.run(['true'])\n"
 
 
 @click.command("doctor", short_help="Which fences are on here.", help=_HELP)
@@ -75,7 +75,7 @@ async def _examine(findings: dict[str, Any]) -> None:
     import dataclasses
 
     from .._session import Session
-    from ..errors import PtcError
+    from ..errors import PtcError, SetupError
 
     problems: list[str] = findings["problems"]
     try:
@@ -90,6 +90,9 @@ async def _examine(findings: dict[str, Any]) -> None:
             )
             findings["trial"] = await _trial(session, problems)
             findings["policy"] = await _refusal(session, problems)
+    except SetupError as error:
+        findings["layers"] = [dataclasses.asdict(layer) for layer in error.layers]
+        problems.append(str(error))
     except PtcError as error:
         problems.append(str(error))
 
@@ -105,8 +108,8 @@ async def _trial(session: Session, problems: list[str]) -> dict[str, Any]:
 async def _refusal(session: Session, problems: list[str]) -> dict[str, Any]:
     result = await session.program(source=_FORBIDDEN)
     if result.status != "rejected":
-        problems.append(f"the language policy let `import os` pass: {result.status}")
-    return {"import os": result.status}
+        problems.append(f"the language policy let `import subprocess` pass: {result.status}")
+    return {"import subprocess": result.status}
 
 
 def _ripgrep() -> str | None:
@@ -169,7 +172,7 @@ def _show(output: Stream, findings: dict[str, Any]) -> None:
         took = f"{findings['trial']['duration_ms']:.1f} ms"
         output.line(f"a script of two lines: {findings['trial']['status']} in {took}")
     if findings["policy"]:
-        output.line(f"a script that imports os: {findings['policy']['import os']}")
+        output.line(f"a script that imports subprocess: {findings['policy']['import subprocess']}")
     output.line(f"ripgrep: {findings['ripgrep'] or 'not found; tools that search need it'}")
     for row in findings["toolsets"]:
         output.line(f"toolset {row['name']}: {row['error'] or ', '.join(row['tools'])}")

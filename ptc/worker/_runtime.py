@@ -317,6 +317,8 @@ _CODES: tuple[tuple[type[BaseException], str], ...] = (
 
 
 def _code_of(error: BaseException) -> str:
+    if isinstance(error, ToolError) and error.code == "limit_exceeded":
+        return "limit_max_tool_calls"
     for kind, code in _CODES:
         if isinstance(error, kind):
             return code

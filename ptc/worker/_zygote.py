@@ -31,7 +31,7 @@ from .._compiler import POLICY_VERSION
 from .._protocol import Kind
 from ._freeze import freeze_types
 from ._jail import JailError, ZygoteJail, enter_worker_jail, enter_zygote_jail
-from ._probe import probe_layers, require_layers
+from ._probe import Layer, probe_layers, require_layers
 from ._runtime import Runtime
 from ._wire import Wire
 
@@ -43,6 +43,7 @@ _MESSAGE_BYTES = 65_536
 def main(control_fd: int, isolation: str) -> None:
     """Prepare, enter the jail, say hello and serve until the host goes away."""
     control = socket.socket(fileno=control_fd)
+    layers: tuple[Layer, ...] = ()
     try:
         runtime = Runtime()
         runtime.warm()
@@ -55,7 +56,7 @@ def main(control_fd: int, isolation: str) -> None:
         layers = probe_layers(jail)
         require_layers(layers)
     except JailError as error:
-        _say(control, {"error": str(error)})
+        _say(control, {"error": str(error), "layers": [asdict(layer) for layer in layers]})
         os._exit(1)
     _say(
         control,

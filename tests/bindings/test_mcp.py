@@ -702,3 +702,19 @@ def test_importing_the_module_does_not_import_the_sdk() -> None:
 def test_the_name_and_version_are_those_of_the_package(root: Path) -> None:
     server = serve(Session(root, toolsets=()))
     assert (server.name, server.version) == ("ptc", ptc.__version__)
+
+
+def test_the_sample_runs() -> None:
+    sample = Path(__file__).parents[2] / "samples" / "mcp_client.py"
+    done = subprocess.run(  # noqa: S603  # our own interpreter
+        [sys.executable, str(sample)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    first, second, third = done.stdout.splitlines()
+    assert first == "program - Run a Python script that calls tools and returns one result"
+    assert second == "{'a.py': 2}"
+    assert third.startswith("AttributeError: no tool 'cat' is allowed in this run")

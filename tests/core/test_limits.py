@@ -148,6 +148,13 @@ except ToolError as error:
     assert [c.status for c in result.calls] == ["succeeded"] * 7 + ["not_started"]
 
 
+async def test_a_script_that_lets_the_refusal_pass_ends_at_the_limit(tmp_path: Path) -> None:
+    result = await run(tmp_path, "while True: ctx.add(1)", max_tool_calls=5)
+    assert result.status == "limit_exceeded"
+    assert result.error is not None
+    assert (result.error.code, result.error.line) == ("limit_max_tool_calls", 3)
+
+
 async def test_parallel_calls_cannot_pass_the_limit(tmp_path: Path) -> None:
     body = """
 results = await asyncio.gather(*(ctx.add(n) for n in range(300)), return_exceptions=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from ptc import (
@@ -15,6 +16,7 @@ from ptc import (
     RunResult,
     Session,
     SessionClosedError,
+    SetupError,
     ToolError,
     UsageError,
     tool,
@@ -443,6 +445,28 @@ async def test_closing_the_session_ends_runs_and_awaits_their_tools(tmp_path: Pa
     assert results[0].status == "cancelled"
     assert results[0].partial == ("begun",)
     assert results[0].calls[0].status == "unknown"
+
+
+@pytest.mark.usefixtures("nothing_left")
+async def test_closing_a_session_whose_workers_are_starting_waits_for_nothing(
+    tmp_path: Path,
+) -> None:
+    s = session(tmp_path)
+    refused: list[Exception] = []
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            async with s:
+
+                async def one() -> None:
+                    try:
+                        await s.program(source=SYNC)
+                    except (SetupError, SessionClosedError) as error:
+                        refused.append(error)
+
+                group.start_soon(one)
+                while s._pool._zygote is None:
+                    await anyio.lowlevel.checkpoint()
+    assert "closed" in str(refused[0])
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -54,8 +54,11 @@ async def test_a_missing_layer_refuses_to_start(
 
     monkeypatch.setattr(subprocess, "Popen", polluted)
     async with Session(tmp_path, toolsets=()) as session:
-        with pytest.raises(SetupError, match="environment"):
+        with pytest.raises(SetupError, match="environment") as caught:
             await session.warm_up()
+    assert [layer.name for layer in caught.value.layers if layer.required and not layer.on] == [
+        "environment"
+    ]
 
 
 async def test_every_required_layer_is_on_here_and_says_how_it_was_verified(

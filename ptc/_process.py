@@ -137,7 +137,9 @@ class Worker:
                 stop()
         self._stop_reading = self._stop_writing = None
         self._backlog.clear()
-        self._socket.close()
+        if self._socket.fileno() >= 0:
+            self._reactor.closing(self._socket)
+            self._socket.close()
 
     def _writable(self) -> None:
         try:

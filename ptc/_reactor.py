@@ -26,6 +26,9 @@ class Reactor(Protocol):
     def on_writable(self, sock: socket.socket, callback: Callable[[], None]) -> Stop:
         """Call back whenever `sock` takes bytes, until the returned stop is called."""
 
+    def closing(self, sock: socket.socket) -> None:
+        """Tell that `sock` is about to be closed; every watch of it must have been stopped."""
+
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Stop:
         """Call back once, after `seconds`, unless the returned stop is called before."""
 
@@ -46,6 +49,9 @@ class _AsyncioReactor:
         self._loop.add_writer(fd, callback)
         return lambda: self._stop(self._loop.remove_writer, fd)
 
+    def closing(self, sock: socket.socket) -> None:
+        pass  # add_reader holds nothing once it is removed
+
     def _stop(self, remove: Callable[[int], Any], fd: int) -> None:
         if not self._loop.is_closed():
             remove(fd)
@@ -61,13 +67,13 @@ class _TrioReactor:
         import trio
 
         wait = trio.lowlevel.wait_readable
-        return self._repeat(sock, partial(wait, sock), callback)
+        return self._repeat(partial(wait, sock), callback)
 
     def on_writable(self, sock: socket.socket, callback: Callable[[], None]) -> Stop:
         import trio
 
         wait = trio.lowlevel.wait_writable
-        return self._repeat(sock, partial(wait, sock), callback)
+        return self._repeat(partial(wait, sock), callback)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Stop:
         import trio
@@ -82,9 +88,7 @@ class _TrioReactor:
         trio.lowlevel.spawn_system_task(fire)
         return scope.cancel
 
-    def _repeat(
-        self, sock: socket.socket, wait: Callable[[], Awaitable[None]], callback: Callable[[], None]
-    ) -> Stop:
+    def _repeat(self, wait: Callable[[], Awaitable[None]], callback: Callable[[], None]) -> Stop:
         import trio
 
         scope = trio.CancelScope()
@@ -99,13 +103,14 @@ class _TrioReactor:
                         return
                     callback()
 
-        def stop() -> None:
-            scope.cancel()
-            # The caller closes the socket next: a wait that is under way must not outlive it.
-            trio.lowlevel.notify_closing(sock)
-
         trio.lowlevel.spawn_system_task(watch)
-        return stop
+        return scope.cancel
+
+    def closing(self, sock: socket.socket) -> None:
+        import trio
+
+        # A cancelled wait is taken back at trio's next turn: it must not find the socket closed.
+        trio.lowlevel.notify_closing(sock)
 
 
 def current_reactor() -> Reactor:

@@ -76,8 +76,11 @@ def installed_toolset(name: str) -> Toolset:
     try:
         loaded = found[name].load()
         toolset = loaded() if callable(loaded) else loaded
-    except Exception as error:  # another package's code: whatever it raises, it cannot be had
-        msg = f"toolset {name!r} cannot be loaded: {type(error).__name__}: {error}"
+    except Exception as error:  # whatever it is, it is another package's own
+        msg = (
+            f"toolset {name!r} is installed and cannot be loaded: {type(error).__name__}: {error}; "
+            "`ptc doctor` lists the toolsets that can"
+        )
         raise SetupError(msg) from error
     if not isinstance(toolset, Toolset):
         msg = f"entry point ptc.toolsets:{name} gives {type(toolset).__name__}, not a Toolset"

@@ -167,6 +167,7 @@ class Zygote:
             self._stop()
             self._stop = None
         if self._control is not None:
+            self._reactor.closing(self._control)
             self._control.close()
             self._control = None
 

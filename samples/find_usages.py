@@ -39,7 +39,7 @@ def describe(path: str, hits: list[Any], text: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"path": path, "count": len(hits), "lines": []}
     if isinstance(text, Exception):
         found["unread"] = str(text)
-    lines = [] if isinstance(text, Exception) else text.splitlines()
+    lines = [] if isinstance(text, Exception) else text.split("\n")
     for hit in hits[:LINES_OF_A_FILE]:
         shown = hit.text.strip()
         if len(shown) > CHARACTERS_OF_A_LINE:

@@ -30,12 +30,10 @@ ENDLESS = """def run(ctx, inputs):
 
 
 async def main() -> None:
-    async with Session(tools=[page], toolsets=()) as session:
-        for source, limits in (
-            (GREEDY, Limits(max_tool_calls=3)),
-            (ENDLESS, Limits(timeout_ms=500)),
-        ):
-            result = await session.program(source=source, limits=limits)
+    limits = Limits(max_tool_calls=3, timeout_ms=1_000)
+    async with Session(tools=[page], toolsets=(), limits=limits) as session:
+        for source in (GREEDY, ENDLESS):
+            result = await session.program(source=source)
             print(result.status, result.value, result.partial, repr(result.stdout))
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from .._limits import Limits
-from ..errors import PtcError, SetupError, UsageError
+from ..errors import UsageError
 
 if TYPE_CHECKING:
     from .._session import Session
-    from .._toolset import Toolset
 
 __all__ = [
     "in_words_of_options",
@@ -114,27 +113,10 @@ def open_session(
     from .._session import Session
 
     try:
-        tools = [_toolset(name) for name in names_of(toolsets) or ["builtin"]]
-        return Session(
-            root, tools=tools, toolsets=(), limits=limits, isolation=isolation, workers=1
-        )
+        names = names_of(toolsets) or ["builtin"]
+        return Session(root, toolsets=names, limits=limits, isolation=isolation, workers=1)
     except UsageError as error:
         raise in_words_of_options(error) from None
-
-
-def _toolset(name: str) -> Toolset:
-    from .._toolset import installed_toolset
-
-    try:
-        return installed_toolset(name)
-    except PtcError:
-        raise
-    except Exception as error:  # whatever it is, it is another package's own
-        msg = (
-            f"toolset {name!r} is installed and cannot be loaded: {type(error).__name__}: {error}; "
-            "`ptc doctor` lists the toolsets that can"
-        )
-        raise SetupError(msg) from error
 
 
 def require_tool(name: str, names: list[str]) -> None:

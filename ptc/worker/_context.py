@@ -227,7 +227,8 @@ class Context:
         if method is None:
             close = difflib.get_close_matches(name, list(methods), n=3, cutoff=0.5)
             near = f"; did you mean {' or '.join(close)}?" if close else ""
-            msg = f"no tool {name!r} is allowed in this run{near} Allowed: {', '.join(methods)}"
+            allowed = ", ".join(methods) or "none"
+            msg = f"no tool {name!r} is allowed in this run (allowed: {allowed}){near}"
             raise AttributeError(msg)
         return method
 

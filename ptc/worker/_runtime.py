@@ -240,7 +240,7 @@ class _Run:
             body = _values.dumps(row, "error")
         except Exception:  # noqa: BLE001  # a message with surrogates, or no memory for it
             gc.collect()
-            row["message"] = row["message"].encode("ascii", "replace").decode()
+            row["message"] = str(row["message"]).encode("ascii", "replace").decode()
             body = _values.dumps(row, "error")
         self._wire.send(Kind.FAILED, body)
 

@@ -204,7 +204,7 @@ def _beside(ours: float | None, theirs: float | None) -> tuple[str, str]:
 def _number(value: float | None) -> str:
     if value is None:
         return "n/a"
-    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
 def machine() -> Mapping[str, Any]:

@@ -136,7 +136,7 @@ def cpu_ticks(pid: int) -> int:
 
 async def until(condition: Callable[[], object], what: str) -> None:
     with anyio.move_on_after(SECONDS):
-        while not condition():  # noqa: ASYNC110  # other processes set no event of ours
+        while not condition():  # other processes set no event of ours
             await anyio.sleep(0.01)
         return
     pytest.fail(f"waited {SECONDS:.0f} s for {what}")
@@ -265,7 +265,7 @@ async def test_a_signal_ends_the_server_and_all_its_processes(
     root: Path, number: signal.Signals
 ) -> None:
     with anyio.fail_after(SECONDS):
-        process = subprocess.Popen(  # noqa: S603, ASYNC220  # our own interpreter
+        process = subprocess.Popen(  # noqa: ASYNC220  # our own interpreter
             server_command(root),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -330,7 +330,7 @@ async def test_standard_output_is_only_protocol(root: Path) -> None:
 
 def test_a_client_that_has_gone_is_a_line_and_no_traceback(root: Path) -> None:
     hello = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    with subprocess.Popen(  # noqa: S603  # our own interpreter
+    with subprocess.Popen(  # our own interpreter
         server_command(root),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -672,7 +672,7 @@ def test_without_the_sdk_the_command_says_what_to_install(root: Path) -> None:
     # None in `sys.modules` is how the import system is told that a package is not there.
     hide = "import sys; sys.modules['mcp'] = sys.modules['mcp_types'] = None; "
     start = "import ptc._cli; sys.argv = ['ptc', 'mcp', '--root', '.']; ptc._cli.main()"
-    done = subprocess.run(  # noqa: S603  # our own interpreter
+    done = subprocess.run(  # our own interpreter
         [sys.executable, "-c", hide + start],
         cwd=root,
         env=environment(),
@@ -688,7 +688,7 @@ def test_without_the_sdk_the_command_says_what_to_install(root: Path) -> None:
 
 def test_importing_the_module_does_not_import_the_sdk() -> None:
     code = "import sys, ptc_bindings.mcp; print('mcp' in sys.modules, 'mcp_types' in sys.modules)"
-    done = subprocess.run(  # noqa: S603  # our own interpreter
+    done = subprocess.run(  # our own interpreter
         [sys.executable, "-c", code],
         env=environment(),
         capture_output=True,
@@ -706,7 +706,7 @@ def test_the_name_and_version_are_those_of_the_package(root: Path) -> None:
 
 def test_the_sample_runs() -> None:
     sample = Path(__file__).parents[2] / "samples" / "mcp_client.py"
-    done = subprocess.run(  # noqa: S603  # our own interpreter
+    done = subprocess.run(  # our own interpreter
         [sys.executable, str(sample)],
         env=environment(),
         capture_output=True,

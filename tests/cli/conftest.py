@@ -162,7 +162,7 @@ def command(environment: dict[str, str], tmp_path: Path) -> Command:
         before: Sequence[str] = (),
         **more: str,
     ) -> Outcome:
-        done = subprocess.run(  # noqa: S603  # our own interpreter and our own command
+        done = subprocess.run(  # our own interpreter and our own command
             [sys.executable, *before, "-P", "-m", "ptc", *arguments],
             input=stdin.encode() if isinstance(stdin, str) else stdin,
             capture_output=True,
@@ -181,7 +181,7 @@ class Terminal:
 
     def __init__(self, arguments: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
         self._ours, theirs = os.openpty()
-        self._process = subprocess.Popen(  # noqa: S603  # our own interpreter and command
+        self._process = subprocess.Popen(  # our own interpreter and command
             [sys.executable, "-c", TERMINAL, "-P", "-m", "ptc", *arguments],
             stdin=theirs,
             stdout=theirs,

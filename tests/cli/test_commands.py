@@ -101,7 +101,7 @@ def test_doctor_says_which_fences_are_on_and_runs_a_script_through_them(command:
     assert layers["landlock"]["on"]
     assert all(layer["on"] for layer in layers.values() if layer["required"])
     assert findings["trial"]["status"] == "completed"
-    assert findings["policy"] == {"import os": "rejected"}
+    assert findings["policy"] == {"import subprocess": "rejected"}
     assert findings["python"].endswith(platform.python_version())
     toolsets = {row["name"]: row for row in findings["toolsets"]}
     assert toolsets["shelf"]["tools"] == ["add", "slow", "refuse", "escape", "announce", "touch"]

@@ -155,7 +155,7 @@ def _start(
     environment: dict[str, str], folder: Path, *, source: str = WAITING, before: Sequence[str] = ()
 ) -> subprocess.Popen[bytes]:
     (folder / "script.py").write_text(source)
-    process = subprocess.Popen(  # noqa: S603  # our own interpreter and our own command
+    process = subprocess.Popen(  # our own interpreter and our own command
         [sys.executable, *before, "-P", "-m", "ptc", "run", "script.py", "--toolset", "shelf"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -221,7 +221,7 @@ def test_a_signal_that_the_shell_told_us_to_ignore_stays_ignored(
 
 
 def test_a_call_is_interrupted_too(environment: dict[str, str], tmp_path: Path) -> None:
-    with subprocess.Popen(  # noqa: S603  # our own interpreter and our own command
+    with subprocess.Popen(  # our own interpreter and our own command
         [sys.executable, "-P", "-m", "ptc", "call", "announce", *("--toolset", "shelf")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -326,7 +326,7 @@ def test_the_first_use_loads_no_rich_where_no_terminal_needs_it(command: Any, sc
 
 def test_importing_ptc_loads_neither_click_nor_rich(environment: dict[str, str]) -> None:
     source = "import sys, ptc; ptc.Session; print(sorted({'click', 'rich'} & set(sys.modules)))"
-    out = subprocess.check_output(  # noqa: S603  # our own interpreter and a constant
+    out = subprocess.check_output(  # our own interpreter and a constant
         [sys.executable, "-P", "-c", source], env=environment
     )
     assert out == b"[]\n"

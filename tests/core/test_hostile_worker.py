@@ -78,7 +78,7 @@ async def played(
         async def acquire(_memory: int) -> Worker:
             return worker
 
-        real, session._pool.acquire = session._pool.acquire, acquire  # type: ignore[method-assign]  # the far end is ours
+        real, session._pool.acquire = session._pool.acquire, acquire  # type: ignore[method-assign,assignment]  # ours
         with far, anyio.fail_after(20):
 
             async def one() -> None:

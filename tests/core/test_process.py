@@ -6,11 +6,12 @@ import signal
 import socket
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from ptc._pool import Pool
 from ptc._process import Worker
-from ptc._protocol import Kind, ProtocolError, State
+from ptc._protocol import Kind, ProtocolError, State, encode
 from ptc._reactor import current_reactor
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -46,6 +47,29 @@ async def test_a_large_frame_is_sent_as_the_worker_takes_it() -> None:
             await anyio.wait_readable(far)
             received += far.recv(1 << 20)
         assert received[5:] == body
+        worker.hang_up()
+
+
+async def test_a_worker_that_was_slow_to_read_is_still_heard() -> None:
+    # Regression: under trio, the end of waiting to write also ended the reading.
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    worker = Worker(1, near, current_reactor(), 0)
+    worker.state = State.RUNNING
+    heard = anyio.Event()
+    worker.on_frame = lambda _kind, _message, _size: heard.set()
+    with far, anyio.fail_after(20):
+        body = b'["%b"]' % (b"x" * 2_000_000)
+        worker.send((Kind.RESULT, body))
+        far.setblocking(False)
+        left = len(body) + 5
+        while left:
+            await anyio.wait_readable(far)
+            left -= len(far.recv(1 << 20))
+        while worker._stop_writing is not None:
+            await anyio.lowlevel.checkpoint()
+        far.sendall(encode(Kind.PRINT, b'["x"]'))
+        await heard.wait()
         worker.hang_up()
 
 

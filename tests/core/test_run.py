@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ptc import Limits, RunEvent, Session, tool
+from ptc import Limits, RunEvent, RunResult, Session, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -132,7 +132,7 @@ async def test_a_killed_worker_is_a_crash_of_its_run_only(tmp_path: Path) -> Non
         return 1
 
     async with Session(tmp_path, tools=[wait], toolsets=(), workers=1) as session:
-        results = []
+        results: list[RunResult] = []
 
         async def one() -> None:
             results.append(
@@ -147,6 +147,7 @@ async def test_a_killed_worker_is_a_crash_of_its_run_only(tmp_path: Path) -> Non
                 assert run._worker is not None
                 run._worker.kill()
             assert results[0].status == "crashed"
+            assert results[0].error is not None
             assert "SIGKILL" in results[0].error.message
             assert results[0].calls[0].status == "unknown"
             again = await session.program(source="def run(ctx, inputs):\n    return 1\n")
@@ -173,7 +174,8 @@ async def test_an_observer_that_counts_sees_each_call_start_before_it_ends(tmp_p
         """One."""
         return 1
 
-    open_now, most = set(), 0
+    open_now: set[int] = set()
+    most = 0
 
     def watch(event: RunEvent) -> None:
         nonlocal most

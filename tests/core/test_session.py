@@ -454,18 +454,17 @@ async def test_closing_a_session_whose_workers_are_starting_waits_for_nothing(
     s = session(tmp_path)
     refused: list[Exception] = []
     with anyio.fail_after(5):
-        async with anyio.create_task_group() as group:
-            async with s:
+        async with anyio.create_task_group() as group, s:
 
-                async def one() -> None:
-                    try:
-                        await s.program(source=SYNC)
-                    except (SetupError, SessionClosedError) as error:
-                        refused.append(error)
+            async def one() -> None:
+                try:
+                    await s.program(source=SYNC)
+                except (SetupError, SessionClosedError) as error:
+                    refused.append(error)
 
-                group.start_soon(one)
-                while s._pool._zygote is None:
-                    await anyio.lowlevel.checkpoint()
+            group.start_soon(one)
+            while s._pool._zygote is None:
+                await anyio.lowlevel.checkpoint()
     assert "closed" in str(refused[0])
 
 

@@ -102,7 +102,7 @@ def test_a_raw_schema_is_enforced_with_its_formats() -> None:
     raw = define_tool("raw", "Raw.", SCHEMA, lambda args: args)
     assert raw.validate({"when": "2026-01-02"}) == {"when": "2026-01-02"}
     for bad in ({"when": "31st of Nope"}, {"n": 1}, {"when": "2026-01-02", "nn": 1}):
-        with pytest.raises(ToolError, match="^raw: "):
+        with pytest.raises(ToolError, match=r"^raw: "):
             raw.validate(bad)
 
 

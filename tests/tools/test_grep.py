@@ -345,7 +345,7 @@ def running() -> list[str]:
 
 
 async def until_running() -> None:
-    while "rg" not in running():  # noqa: ASYNC110 - another process has no event to wait for
+    while "rg" not in running():
         await anyio.sleep(0.01)
 
 

@@ -105,7 +105,7 @@ class Zygote:
         self.control.settimeout(PATIENCE_S)
         with theirs:
             program = [str(HERE / "jail_zygote.py"), str(HERE.parent.parent)]
-            self.process = subprocess.Popen(  # noqa: S603 - our own program
+            self.process = subprocess.Popen(
                 [
                     sys.executable,
                     "-P",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -49,8 +50,8 @@ async def test_a_missing_layer_refuses_to_start(
     # An environment variable more than the zygote knows is a failure of a required layer.
     real = subprocess.Popen
 
-    def polluted(*args, env, **options):  # type: ignore[no-untyped-def]  # passes through
-        return real(*args, env={**env, "LD_PRELOAD_NOT": "x"}, **options)
+    def polluted(*args: Any, env: dict[str, str], **options: Any) -> Any:
+        return real(*args, env={**env, "LD_PRELOAD_NOT": "x"}, **options)  # type: ignore[call-overload]  # passed through
 
     monkeypatch.setattr(subprocess, "Popen", polluted)
     async with Session(tmp_path, toolsets=()) as session:

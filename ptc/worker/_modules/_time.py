@@ -113,10 +113,10 @@ def _random(clock: Clock, rng: random.Random) -> dict[str, Any]:
         rng.seed(rng.getrandbits(128) if a is None else a, version)
 
     members = {
-        name: getattr(rng, name)
-        for name in MODULES["random"]
-        if name not in {"Random", "seed"}
+        name: getattr(rng, name) for name in MODULES["random"] if name not in {"Random", "seed"}
     }
+    for name, bound in members.items():
+        setattr(random, name, bound)  # library code draws from the run's numbers too
     return {**members, "Random": Random, "seed": seed}
 
 

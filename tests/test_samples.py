@@ -1,0 +1,190 @@
+"""Every file in `samples/` is run as its first lines say, and gives what it is there to show."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent
+SAMPLES = REPOSITORY / "samples"
+LOG = "samples/data/service.log"
+SECONDS = 60.0
+
+PROGRAMS = {
+    "hello.py": ["to order: ['tea', 'coffee']", 'stock {"item":"sugar"} succeeded'],
+    "own_tool.py": [
+        "direct: 108.0",
+        "wrong: Error [invalid_arguments]: convert: `currency` is required",
+        "from a script: {'why': 'unknown_currency', 'instead': 108.0}",
+    ],
+    "limits.py": [
+        "completed {'rows': 30, 'stopped_by': 'limit_exceeded'}",
+        "timed_out None ({'first_page': [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]},) 'thinking\\n'",
+    ],
+    "mcp_client.py": ["{'a.py': 2}"],
+}
+"""Samples run with ``python samples/NAME``, and lines of what they print."""
+
+SCRIPTS = {"find_usages.py", "summarise_log.py"}
+"""Samples run with ``ptc run``; the tests below have their names."""
+
+DATA = {"data/service.log"}
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603  # our own interpreter and our own files
+        [sys.executable, *arguments],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def ptc_run(script: str, *arguments: str) -> Any:
+    """The value of a script that completes."""
+    done = python("-m", "ptc", "run", f"samples/{script}", *arguments)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_every_file_in_samples_is_run_by_a_test() -> None:
+    files = {
+        path.relative_to(SAMPLES).as_posix()
+        for path in SAMPLES.rglob("*")
+        if path.is_file() and not {"__pycache__", ".ptc"} & set(path.parts)
+    }
+    assert files == PROGRAMS.keys() | SCRIPTS | DATA
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_sample_runs_and_prints_what_it_shows(name: str) -> None:
+    if name == "mcp_client.py":
+        pytest.importorskip("mcp")
+    done = python(f"samples/{name}")
+    assert done.returncode == 0, done.stderr
+    for line in PROGRAMS[name]:
+        assert line in done.stdout
+
+
+# --- find_usages -----------------------------------------------------------------------------
+
+
+def find_usages(root: Path, **inputs: object) -> Any:
+    given = [f"--input={name}={json.dumps(value)}" for name, value in inputs.items()]
+    return ptc_run("find_usages.py", *given, "--allow=grep,read", f"--root={root}")
+
+
+def test_find_usages_as_documented_ranks_the_files_of_this_repository() -> None:
+    value = ptc_run("find_usages.py", "--input", "query=Session", "--allow", "grep,read")
+    counts = [file["count"] for file in value["files"]]
+    assert counts == sorted(counts, reverse=True)
+    assert len(counts) == min(20, value["files_with_matches"])
+    assert value["matches"] >= sum(counts) > 0
+    first = value["files"][0]
+    text = (REPOSITORY / first["path"]).read_text()
+    assert first["count"] == sum("Session" in line for line in text.split("\n"))
+
+
+def test_find_usages_says_where_in_a_file_each_line_is(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "class Shop:\n"
+        "    def sell(self):\n"
+        "        if self.open:\n"
+        "            return self.till[0]\n"
+        "\n"
+        "x = till[0]\n" + f"y = till[0]{'!' * 300}\n"
+    )
+    (tmp_path / "b.txt").write_text("till[0]\n")
+    (tmp_path / "c.txt").write_text("till0, which a pattern of that form would match\n")
+    assert find_usages(tmp_path, query="till[0]") == {
+        "query": "till[0]",
+        "matches": 4,
+        "all_matches": True,
+        "files_with_matches": 2,
+        "files": [
+            {
+                "path": "a.py",
+                "count": 3,
+                "lines": [
+                    {"line": 4, "text": "return self.till[0]", "in": "Shop.sell"},
+                    {"line": 6, "text": "x = till[0]"},
+                    {"line": 7, "text": f"y = till[0]{'!' * 149} ..."},
+                ],
+            },
+            {"path": "b.txt", "count": 1, "lines": [{"line": 1, "text": "till[0]"}]},
+        ],
+    }
+
+
+def test_find_usages_is_bounded_and_goes_on_past_a_file_it_cannot_read(tmp_path: Path) -> None:
+    for number in range(8):
+        (tmp_path / f"{number}.txt").write_text("needle\n" * (number + 1))
+    (tmp_path / "latin.txt").write_bytes(b"needle \xe9\n" * 20)
+    value = find_usages(tmp_path, query="needle", most_files=3)
+    assert (value["matches"], value["files_with_matches"]) == (56, 9)
+    assert [file["path"] for file in value["files"]] == ["latin.txt", "7.txt", "6.txt"]
+    assert [len(file["lines"]) for file in value["files"]] == [5, 5, 5]
+    assert "is not UTF-8" in value["files"][0]["unread"]
+    assert "unread" not in value["files"][1]
+
+
+def test_find_usages_of_what_is_nowhere_gives_no_files(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hay\n")
+    value = find_usages(tmp_path, query="needle", glob="*.txt")
+    assert (value["matches"], value["files"]) == (0, [])
+
+
+# --- summarise_log ---------------------------------------------------------------------------
+
+
+def test_summarise_log_as_documented_finds_the_bad_hour() -> None:
+    value = ptc_run("summarise_log.py", "--input", f"path={LOG}", "--allow", "read")
+    text = (REPOSITORY / LOG).read_text()
+    levels = Counter(re.findall(r"^2025-\S+ \S+ (\w+)", text, re.MULTILINE))
+    assert value["levels"] == dict(levels)
+    assert value["lines"] == len(text.splitlines())
+    assert value["records"] + value["other_lines"] == value["lines"]
+    assert (value["first"], value["last"]) == ("2025-03-14 08:00:02.118", "2025-03-14 13:15:35.689")
+    worst = max(value["by_hour"], key=lambda hour: hour["error_rate"])
+    assert worst["hour"] == "2025-03-14 11:00"
+    assert sum(hour["errors"] for hour in value["by_hour"]) == levels["ERROR"] + levels["CRITICAL"]
+    top = value["errors"][0]
+    assert top["text"] == "no connection within # ms, # requests waiting"
+    assert top["count"] == text.count("no connection within")
+    assert {"text": "request # failed", "count": text.count(" failed\nTraceback")}.items() <= next(
+        error.items() for error in value["errors"] if error["text"].startswith("request")
+    )
+
+
+@pytest.mark.parametrize("lines", [4_999, 5_000, 5_001])
+def test_summarise_log_counts_every_line_of_a_file_read_in_parts(
+    lines: int, tmp_path: Path
+) -> None:
+    # Four lines a record: the parts end within one.
+    block = ["2025-01-01 00:00:00 ERROR no 1\r", "  at a", "", "  at b"]
+    rows = (block * (lines // 4 + 1))[:lines]
+    (tmp_path / "big.log").write_text("".join(f"{row}\n" for row in rows), newline="")
+    value = ptc_run("summarise_log.py", "--input=path=big.log", f"--root={tmp_path}")
+    records = rows.count(block[0])
+    assert (value["lines"], value["records"]) == (lines, records)
+    assert [(e["text"], e["count"]) for e in value["errors"]] == [("no #", records)]
+
+
+@pytest.mark.parametrize("text", ["", "no log at all\n"])
+def test_summarise_log_of_no_log_says_so(text: str, tmp_path: Path) -> None:
+    (tmp_path / "no.log").write_text(text)
+    done = python(
+        *("-m", "ptc", "run", "samples/summarise_log.py"),
+        *("--input", "path=no.log", "--root", str(tmp_path)),
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no.log has no line that begins with a time and a level" in done.stderr

@@ -61,6 +61,7 @@ class BlockingSession:
         inputs: Mapping[str, Any] | None = None,
         allowed_tools: Iterable[str] | None = None,
         limits: Limits | None = None,
+        output_schema: Any = None,
         filename: str | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
     ) -> RunResult:
@@ -73,6 +74,7 @@ class BlockingSession:
                 inputs=inputs,
                 allowed_tools=allowed_tools,
                 limits=limits,
+                output_schema=output_schema,
                 filename=filename,
                 on_event=on_event,
             )

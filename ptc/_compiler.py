@@ -39,7 +39,8 @@ MAX_SOURCE_BYTES: Final = 256 * 1024
 MAX_BRACKETS: Final = 150
 #: Deepest tree. `a + b + c` nests to the left, `elif` to the right, one level a step.
 MAX_DEPTH: Final = 1000
-_RECURSION_LIMIT: Final = 20_000
+# Four Python frames a level of the tree, and as much again to spare.
+_RECURSION_LIMIT: Final = 10 * MAX_DEPTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,6 @@ def compile_script(
         ScriptRejected: With every finding.
     """
     _check_text(source, max_bytes)
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
     try:
         with warnings.catch_warnings():
             # "invalid escape sequence" and the like: not for whoever runs the host.
@@ -118,15 +117,25 @@ def compile_script(
     except (ValueError, OverflowError) as error:
         # int literals over the digit limit, and whatever else a parser objects to.
         raise ScriptRejected([_whole("syntax_error", str(error))]) from None
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 def _compile(source: str, filename: str, *, require_run: bool) -> CompiledScript:
+    # Under the interpreter's own recursion limit: it bounds recursion in C, on a small stack.
     tree = ast.parse(source, filename, "exec", type_comments=False)
     if _depth(tree) > MAX_DEPTH:
         hint = "split the expression, or build it in a loop"
         raise ScriptRejected([_whole("too_complex", "the script nests too deeply", hint)])
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+    try:
+        return _transform(tree, source, filename, require_run=require_run)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _transform(
+    tree: ast.Module, source: str, filename: str, *, require_run: bool
+) -> CompiledScript:
     entry, findings = _entry(tree, require_run=require_run)
     lines = source.encode().splitlines() or [b""]
     transformer = ScriptTransformer(tree)

@@ -107,26 +107,85 @@ _CONTEXT = "contextvars is not offered and Task.get_context is guarded: no recei
 # Names on a power-bearing type that give no power there: they compile to plain loads.
 HARMLESS: Final = {
     **dict.fromkeys(
-        "add_note args characters_written code encoding end end_lineno end_offset errno "
-        "exceptions filename filename2 lineno message msg name name_from object offset path "
-        "print_file_and_line reason start strerror text value".split(),
+        [
+            "add_note",
+            "args",
+            "characters_written",
+            "code",
+            "encoding",
+            "end",
+            "end_lineno",
+            "end_offset",
+            "errno",
+            "exceptions",
+            "filename",
+            "filename2",
+            "lineno",
+            "message",
+            "msg",
+            "name",
+            "name_from",
+            "object",
+            "offset",
+            "path",
+            "print_file_and_line",
+            "reason",
+            "start",
+            "strerror",
+            "text",
+            "value",
+        ],
         _EXCEPTION_DATA,
     ),
-    **dict.fromkeys("send throw close aclose asend athrow".split(), _GENERATOR),
+    **dict.fromkeys(["send", "throw", "close", "aclose", "asend", "athrow"], _GENERATOR),
     **dict.fromkeys(
-        "add_done_callback remove_done_callback cancel cancelled cancelling uncancel done "
-        "exception result get_name set_name set_exception set_result".split(),
+        [
+            "add_done_callback",
+            "remove_done_callback",
+            "cancel",
+            "cancelled",
+            "cancelling",
+            "uncancel",
+            "done",
+            "exception",
+            "result",
+            "get_name",
+            "set_name",
+            "set_exception",
+            "set_result",
+        ],
         _FUTURE,
     ),
     **dict.fromkeys(
-        "c_contiguous f_contiguous contiguous cast hex itemsize nbytes ndim readonly release "
-        "shape strides suboffsets tobytes tolist toreadonly count index".split(),
+        [
+            "c_contiguous",
+            "f_contiguous",
+            "contiguous",
+            "cast",
+            "hex",
+            "itemsize",
+            "nbytes",
+            "ndim",
+            "readonly",
+            "release",
+            "shape",
+            "strides",
+            "suboffsets",
+            "tobytes",
+            "tolist",
+            "toreadonly",
+            "count",
+            "index",
+        ],
         _BUFFER,
     ),
-    **dict.fromkeys("copy get items keys values run reset set var old_value".split(), _CONTEXT),
-    **dict.fromkeys("cache_clear cache_info cache_parameters".split(), "counters of lru_cache"),
     **dict.fromkeys(
-        "getter setter deleter".split(), "decorators that build a new property from a function"
+        ["copy", "get", "items", "keys", "values", "run", "reset", "set", "var", "old_value"],
+        _CONTEXT,
+    ),
+    **dict.fromkeys(["cache_clear", "cache_info", "cache_parameters"], "counters of lru_cache"),
+    **dict.fromkeys(
+        ["getter", "setter", "deleter"], "decorators that build a new property from a function"
     ),
     "keywords": "arguments of a partial that the script made: no facade hands one out",
     "clear": "frame.clear: no frame is reachable; dict, list and set need the name",
@@ -191,7 +250,22 @@ def power_names() -> frozenset[str]:
 # ---------------------------------------------------------------------------------------------
 # Double-underscore names
 
-_OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
+_OPERATORS = [
+    "add",
+    "sub",
+    "mul",
+    "matmul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "divmod",
+    "pow",
+    "lshift",
+    "rshift",
+    "and",
+    "xor",
+    "or",
+]
 
 # Methods whose call does what an operator or a builtin of the same meaning does, so calling them
 # by name gives no receiver away that the operator would not.
@@ -201,11 +275,50 @@ OPERATOR_METHODS: Final = frozenset(
     + [f"__i{name}__" for name in _OPERATORS if name != "divmod"]
     + [
         f"__{name}__"
-        for name in (
-            "lt le eq ne gt ge hash bool len length_hint getitem setitem delitem contains "
-            "missing reversed iter next aiter anext await enter exit aenter aexit call neg pos "
-            "abs invert complex int float index round trunc floor ceil str repr bytes format"
-        ).split()
+        for name in [
+            "lt",
+            "le",
+            "eq",
+            "ne",
+            "gt",
+            "ge",
+            "hash",
+            "bool",
+            "len",
+            "length_hint",
+            "getitem",
+            "setitem",
+            "delitem",
+            "contains",
+            "missing",
+            "reversed",
+            "iter",
+            "next",
+            "aiter",
+            "anext",
+            "await",
+            "enter",
+            "exit",
+            "aenter",
+            "aexit",
+            "call",
+            "neg",
+            "pos",
+            "abs",
+            "invert",
+            "complex",
+            "int",
+            "float",
+            "index",
+            "round",
+            "trunc",
+            "floor",
+            "ceil",
+            "str",
+            "repr",
+            "bytes",
+            "format",
+        ]
     ]
 )
 

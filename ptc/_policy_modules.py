@@ -166,30 +166,88 @@ _TABLES = "use lists and dicts with statistics, collections and itertools"
 #: What to use instead of a module that is not offered.
 MODULE_HINTS: Final = {
     **dict.fromkeys(
-        "glob shutil tempfile fileinput zipfile tarfile gzip bz2 lzma tokenize linecache "
-        "filecmp stat sqlite3 dbm shelve mmap configparser".split(),
+        [
+            "glob",
+            "shutil",
+            "tempfile",
+            "fileinput",
+            "zipfile",
+            "tarfile",
+            "gzip",
+            "bz2",
+            "lzma",
+            "tokenize",
+            "linecache",
+            "filecmp",
+            "stat",
+            "sqlite3",
+            "dbm",
+            "shelve",
+            "mmap",
+            "configparser",
+        ],
         _FILES,
     ),
     **dict.fromkeys(
-        "requests httpx aiohttp urllib3 socket ssl http ftplib smtplib telnetlib imaplib "
-        "urllib.request urllib.error http.client http.server websockets bs4".split(),
+        [
+            "requests",
+            "httpx",
+            "aiohttp",
+            "urllib3",
+            "socket",
+            "ssl",
+            "http",
+            "ftplib",
+            "smtplib",
+            "telnetlib",
+            "imaplib",
+            "urllib.request",
+            "urllib.error",
+            "http.client",
+            "http.server",
+            "websockets",
+            "bs4",
+        ],
         _NETWORK,
     ),
     **dict.fromkeys(
-        "threading multiprocessing concurrent concurrent.futures queue sched _thread "
-        "trio anyio".split(),
+        [
+            "threading",
+            "multiprocessing",
+            "concurrent",
+            "concurrent.futures",
+            "queue",
+            "sched",
+            "_thread",
+            "trio",
+            "anyio",
+        ],
         _PARALLEL,
     ),
-    **dict.fromkeys("subprocess pty signal resource platform".split(), _PROCESS),
+    **dict.fromkeys(["subprocess", "pty", "signal", "resource", "platform"], _PROCESS),
     **dict.fromkeys(
-        "ast code codeop importlib runpy pkgutil imp builtins marshal dis compileall "
-        "rlcompleter".split(),
+        [
+            "ast",
+            "code",
+            "codeop",
+            "importlib",
+            "runpy",
+            "pkgutil",
+            "imp",
+            "builtins",
+            "marshal",
+            "dis",
+            "compileall",
+            "rlcompleter",
+        ],
         _CODE,
     ),
     **dict.fromkeys(
-        "gc ctypes weakref tracemalloc faulthandler atexit contextvars".split(), _INSIDE
+        ["gc", "ctypes", "weakref", "tracemalloc", "faulthandler", "atexit", "contextvars"], _INSIDE
     ),
-    **dict.fromkeys("numpy pandas scipy polars sklearn matplotlib seaborn".split(), _TABLES),
+    **dict.fromkeys(
+        ["numpy", "pandas", "scipy", "polars", "sklearn", "matplotlib", "seaborn"], _TABLES
+    ),
     "pickle": "use json",
     "yaml": "use json, or parse the text",
     "toml": "parse the text",
@@ -211,16 +269,40 @@ MISSING_HINTS: Final = {
     **dict.fromkeys(
         [
             f"os.{name}"
-            for name in "listdir walk scandir mkdir makedirs remove rename stat open chdir "
-            "getcwd unlink rmdir replace".split()
+            for name in [
+                "listdir",
+                "walk",
+                "scandir",
+                "mkdir",
+                "makedirs",
+                "remove",
+                "rename",
+                "stat",
+                "open",
+                "chdir",
+                "getcwd",
+                "unlink",
+                "rmdir",
+                "replace",
+            ]
         ],
         _FILES,
     ),
     **dict.fromkeys(
         [
             f"os.path.{name}"
-            for name in "exists isfile isdir getsize getmtime abspath realpath expanduser "
-            "islink samefile".split()
+            for name in [
+                "exists",
+                "isfile",
+                "isdir",
+                "getsize",
+                "getmtime",
+                "abspath",
+                "realpath",
+                "expanduser",
+                "islink",
+                "samefile",
+            ]
         ],
         _FILES,
     ),

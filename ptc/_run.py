@@ -32,6 +32,7 @@ from ._protocol import Kind, ProtocolError
 from ._reactor import Reactor, Stop
 from ._report import failure_of, finding_of
 from ._result import Cut, Failure, RunEvent, RunResult, Status
+from ._schema import ValueCheck
 from ._tool import Tool, ToolCall, ToolResult
 
 __all__ = ["CodeCache", "Program", "Run"]
@@ -56,6 +57,7 @@ class Program:
     tools: Mapping[str, Tool]
     limits: Limits
     warnings: tuple[str, ...] = ()
+    check_value: ValueCheck | None = None
 
 
 class CodeCache:
@@ -318,7 +320,14 @@ class Run:
 
     def _done(self, value: Any, size: int) -> None:
         self._value, self._output = value, size
-        self._finish("completed", None)
+        wrong = self._program.check_value(value) if self._program.check_value is not None else []
+        if not wrong:
+            self._finish("completed", None)
+            return
+        more = f" (and {len(wrong) - 8} more)" if len(wrong) > 8 else ""
+        message = f"the value does not conform to output_schema: {'; '.join(wrong[:8])}{more}"
+        hint = "return data of the shape that was asked for"
+        self._finish("failed", Failure(code="output_schema", message=message[:4_000], hint=hint))
 
     def _failed(self, failure: _protocol.Failure) -> None:
         self._finish(*failure_of(failure, self._program.source, self._program.filename))

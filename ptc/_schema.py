@@ -16,22 +16,27 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
+from . import _json
 from .errors import ToolError, UsageError
 
 __all__ = [
     "Arguments",
     "Validator",
+    "ValueCheck",
     "describe_function",
     "nearest",
     "parameter_schema",
     "raw_validator",
     "result_schema",
     "signature_validator",
+    "value_check",
 ]
 
 Arguments = dict[str, Any]
 Validator = Callable[[Mapping[str, Any]], Arguments]
 """Takes what a caller sent, gives what the function gets, or raises `ToolError`."""
+ValueCheck = Callable[[Any], list[str]]
+"""Takes JSON data, gives a sentence for each way in which it does not conform."""
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -226,3 +231,54 @@ def result_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
         return None
     untitled: dict[str, Any] = _untitled(schema)
     return untitled
+
+
+def value_check(schema: Any, what: str = "result") -> ValueCheck:
+    """A check of JSON data against a JSON Schema, a pydantic model or any type pydantic knows.
+
+    Args:
+        schema: A dict is a JSON Schema (the draft its ``$schema`` names; formats asserted), all
+            else a type.
+        what: The word sentences call the value by.
+
+    Raises:
+        UsageError: If `schema` is neither.
+    """
+    if isinstance(schema, Mapping):
+        return _schema_check(schema, what)
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(schema)
+        adapter.json_schema()
+    except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
+        first = str(error).splitlines()[0]
+        msg = f"output_schema is a JSON Schema or a type, and {schema!r:.80} is neither: {first}"
+        raise UsageError(msg) from None
+
+    def check(value: Any) -> list[str]:
+        try:
+            adapter.validate_json(_json.dumps(value))
+        except ValidationError as error:
+            return [f"{_path(what, e['loc'])}: {e['msg']}" for e in error.errors()]
+        return []
+
+    return check
+
+
+def _schema_check(schema: Mapping[str, Any], what: str) -> ValueCheck:
+    import jsonschema_rs
+
+    try:
+        validator = jsonschema_rs.validator_for(dict(schema), validate_formats=True)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
+        msg = f"output_schema is not a valid JSON Schema: {error.args[0]}"
+        raise UsageError(msg) from None
+
+    def check(value: Any) -> list[str]:
+        errors = validator.iter_errors(value)
+        return [f"{_path(what, tuple(e.instance_path))}: {e.message}" for e in errors]
+
+    return check
+
+
+def _path(what: str, parts: Iterable[Any]) -> str:
+    return what + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts)

@@ -19,7 +19,7 @@ from ._policy_modules import MODULES
 from ._pool import Pool
 from ._result import Failure, Finding, RunEvent, RunResult
 from ._run import CodeCache, Program, Run
-from ._schema import nearest
+from ._schema import nearest, value_check
 from ._stubs import describe_program
 from ._tool import Tool, ToolCall, ToolResult
 from ._toolset import ToolSource, collect, installed_toolset
@@ -255,6 +255,7 @@ class Session:
         inputs: Mapping[str, Any] | None = None,
         allowed_tools: Iterable[str] | None = None,
         limits: Limits | None = None,
+        output_schema: Any = None,
         filename: str | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
     ) -> RunResult:
@@ -266,6 +267,8 @@ class Session:
             inputs: JSON-able data for the script.
             allowed_tools: Names of the tools it may call. None: all without a side effect.
             limits: Its limits; those above the session's ceiling are clamped, with a warning.
+            output_schema: What the value must conform to: a JSON Schema, a pydantic model or a
+                type. A value that does not is the status ``failed``, and is still in the result.
             filename: What tracebacks call the script. Default: its file's name, ``script.py``.
             on_event: Called as things happen; must return at once and not raise.
 
@@ -298,6 +301,7 @@ class Session:
             inputs_json=_inputs(inputs, effective),
             tools=tools,
             limits=effective,
+            check_value=value_check(output_schema) if output_schema is not None else None,
             warnings=tuple(
                 f"limits.{name}={getattr(asked, name):,} is above the session's ceiling and was "
                 f"clamped to {getattr(effective, name):,}"

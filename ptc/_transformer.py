@@ -20,9 +20,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
-from RestrictedPython.transformer import RestrictingNodeTransformer, copy_locations
+from RestrictedPython.transformer import copy_locations
 
 from . import _policy as policy
+from ._imports import ImportRules, guard_call
 from ._scopes import ClassScope, bound_names, class_bound, module_aliases
 
 __all__ = ["Issue", "ScriptTransformer"]
@@ -41,7 +42,7 @@ class Issue:
     hint: str = ""
 
 
-class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # the base is untyped
+class ScriptTransformer(ImportRules):
     """Rewrites a module in place and collects every refusal in `issues`."""
 
     def __init__(self, tree: ast.Module) -> None:
@@ -107,9 +108,9 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
         if scope is not None and (name in policy.DEFINABLE or name in policy.CLASS_DATA):
             if store or name in scope.bound:
                 return name
-        elif not store and name in policy.READABLE_NAMES:
-            return name
-        elif store and not self._scopes and name in policy.MODULE_NAMES:
+        elif (not store and name in policy.READABLE_NAMES) or (
+            store and not self._scopes and name in policy.MODULE_NAMES
+        ):
             return name
         self._refuse_dunder(node, name, define=store)
         return name
@@ -188,7 +189,7 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
         kind = policy.kind_of(attr)
         loads = isinstance(node.ctx, ast.Load)
         if loads and kind in {"ordinary", "power"}:
-            self._check_module_attribute(node)
+            self.check_module_attribute(node)
         node.value = self.visit(node.value)
         if kind == "ordinary":
             if attr.startswith(policy.PRIVATE_PREFIX):
@@ -203,11 +204,11 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
                 self.refuse(node, "attribute_refused", message, policy.READ_HINTS.get(attr, ""))
             return self._slot(node, attr)
         if kind == "power" or attr in policy.READABLE:
-            return _call("@getattr", node, [node.value, ast.Constant(attr)])
+            return guard_call("@getattr", node, [node.value, ast.Constant(attr)])
         if attr in policy.KEEPABLE:
-            return _call("@method", node, [node.value, ast.Constant(attr)])
+            return guard_call("@method", node, [node.value, ast.Constant(attr)])
         if attr in policy.IN_PLACE and node not in self._kept:
-            return _call(f"@{attr.strip('_')}", node, [node.value])
+            return guard_call(f"@{attr.strip('_')}", node, [node.value])
         hint = policy.READ_HINTS.get(attr) or policy.IN_PLACE.get(attr, "")
         if not hint and attr in policy.DEFINABLE:
             hint = f"call it: `x.{attr}(...)`"
@@ -217,27 +218,12 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
     def _slot(self, node: ast.Attribute, attr: str) -> ast.expr:
         """A guarded attribute as a target: works in every position that stores or deletes."""
         target = ast.Subscript(
-            value=_call("@attributes", node, [node.value]), slice=ast.Constant(attr), ctx=node.ctx
+            value=guard_call("@attributes", node, [node.value]),
+            slice=ast.Constant(attr),
+            ctx=node.ctx,
         )
         copy_locations(target, node)
         return target
-
-    def _check_module_attribute(self, node: ast.Attribute) -> None:
-        """Refuse a name that the facade of an imported module does not have."""
-        module = _dotted(node.value, self._aliases)
-        if module is None or module not in policy.MODULES:
-            return
-        if node.attr in policy.MODULES[module] or f"{module}.{node.attr}" in policy.MODULES:
-            return
-        self._refuse_missing(node, module, node.attr)
-
-    def _refuse_missing(self, node: ast.AST, module: str, name: str) -> None:
-        hint = policy.MISSING_HINTS.get(f"{module}.{name}", "")
-        if not hint and name in policy.BUILTIN_HINTS:
-            hint = policy.BUILTIN_HINTS[name]
-        if not hint:
-            hint = _nearest(name, policy.MODULES[module])
-        self.refuse(node, "module_name_refused", f"{module} has no {name!r} here", hint)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         function = node.func
@@ -246,7 +232,7 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
         if isinstance(function, ast.Attribute) and function.attr in policy.DEFINABLE:
             # `super().__init__(...)`: the method is called at once and never kept.
             method = ast.Constant(function.attr)
-            guard = _call("@method", function, [self.visit(function.value), method])
+            guard = guard_call("@method", function, [self.visit(function.value), method])
             node.func = guard
         else:
             node.func = self.visit(function)
@@ -354,11 +340,11 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
         parameters = [*node.args.posonlyargs, *node.args.args]
         if position < len(parameters):
             name = parameters[position].arg
-            restored = _call("@demangle", node, [ast.Name(name, ast.Load())])
+            restored = guard_call("@demangle", node, [ast.Name(name, ast.Load())])
             first = ast.Assign([ast.Name(name, ast.Store())], restored, lineno=0)
         elif node.args.vararg is not None:
             name = node.args.vararg.arg
-            restored = _call("@demangle_all", node, [ast.Name(name, ast.Load())])
+            restored = guard_call("@demangle_all", node, [ast.Name(name, ast.Load())])
             first = ast.Assign([ast.Name(name, ast.Store())], restored, lineno=0)
         else:
             return
@@ -480,16 +466,6 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
         node.body = self._visit_all(node.body)
         return node
 
-    def visit_Try(self, node: ast.Try) -> ast.AST:
-        guarded = any(_catches_import_error(handler) for handler in node.handlers)
-        self._import_may_fail += guarded
-        node.body = self._visit_all(node.body) or [ast.Pass()]
-        self._import_may_fail -= guarded
-        node.handlers = self._visit_all(node.handlers)
-        node.orelse = self._visit_all(node.orelse)
-        node.finalbody = self._visit_all(node.finalbody)
-        return node
-
     def _refuse_node(self, node: ast.AST) -> ast.AST:
         self.not_allowed(node)
         return node
@@ -522,73 +498,6 @@ class ScriptTransformer(RestrictingNodeTransformer):  # type: ignore[misc]  # th
             node.kwd_attrs[index] = policy.rename(attr)
         return cast(ast.AST, self.node_contents_visit(node))
 
-    # -- imports -------------------------------------------------------------------------------
-
-    def _module_ok(self, node: ast.AST, module: str) -> bool:
-        if module in policy.MODULES or self._import_may_fail:
-            return True
-        hint = policy.MODULE_HINTS.get(module) or policy.MODULE_HINTS.get(module.split(".")[0], "")
-        if not hint:
-            hint = _nearest(module, policy.MODULES)
-        self.refuse(node, "import_refused", f"import of {module!r} is not available", hint)
-        return False
-
-    def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
-        self._refuse_lazy(node)
-        made: list[ast.stmt] = []
-        for alias in node.names:
-            if not self._module_ok(alias, alias.name):
-                continue
-            target = alias.asname or alias.name.partition(".")[0]
-            # `import a.b` binds `a`; `import a.b as c` binds the module itself.
-            bound = "" if alias.asname else target
-            arguments: list[ast.expr] = [ast.Constant(alias.name), ast.Constant(bound)]
-            made.append(self._import(alias, target, _call("@import", alias, arguments)))
-        return made or [ast.copy_location(ast.Pass(), node)]
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> list[ast.stmt]:
-        self._refuse_lazy(node)
-        module = node.module or ""
-        made: list[ast.stmt] = [ast.copy_location(ast.Pass(), node)]
-        if module == "__future__":
-            for alias in node.names:
-                if alias.name not in _FUTURES:
-                    self.refuse(alias, "import_refused", f"unknown feature {alias.name!r}")
-            return made
-        if node.level:
-            hint = "a script is one file; import by full name"
-            self.refuse(node, "import_refused", "relative imports are not available", hint)
-            return made
-        if not self._module_ok(node, module):
-            return made
-        for alias in node.names:
-            name = alias.name
-            if name == "*":
-                hint = f"name what you need: `from {module} import ...`"
-                self.refuse(alias, "import_refused", "`import *` is not available", hint)
-                continue
-            names = policy.MODULES.get(module)
-            if names is not None and name not in names and not self._import_may_fail:
-                self._refuse_missing(alias, module, name)
-                continue
-            arguments: list[ast.expr] = [ast.Constant(module), ast.Constant(name)]
-            value = _call("@import_from", alias, arguments)
-            made.append(self._import(alias, alias.asname or name, value))
-        return made[1:] or made
-
-    def _refuse_lazy(self, node: ast.Import | ast.ImportFrom) -> None:
-        if getattr(node, "is_lazy", 0):  # PEP 810, 3.15: resolves outside of our import
-            self.refuse(node, "syntax_refused", "lazy imports are not available", "use `import`")
-
-    def _import(self, node: ast.alias, target: str, value: ast.expr) -> ast.stmt:
-        name = ast.Name(self._name(node, target, store=True), ast.Store())
-        statement = ast.Assign([name], value, lineno=0)
-        copy_locations(statement, node)
-        return statement
-
-    def visit_alias(self, node: ast.alias) -> ast.AST:
-        raise AssertionError("aliases are visited by their import")
-
 
 # ---------------------------------------------------------------------------------------------
 
@@ -601,56 +510,13 @@ _SYNTAX: Final = {
     "DictComp": ("unpacking in a comprehension", "write nested `for`"),
     "GeneratorExp": ("unpacking in a comprehension", "write nested `for`"),
 }
-_FUTURES: Final = frozenset(
-    "annotations absolute_import division generators generator_stop nested_scopes "
-    "print_function unicode_literals with_statement".split()
-)
 _SLOT_DUNDERS: Final = frozenset({"__dict__", "__weakref__"})
 # Position of the parameter that receives an attribute name.
 _NAME_HOOKS: Final = {
     "__getattr__": 1, "__setattr__": 1, "__delattr__": 1, "__set_name__": 2,
 }  # fmt: skip
-_IMPORT_ERRORS: Final = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
-
-
-def _call(guard: str, node: ast.AST, args: list[ast.expr]) -> ast.Call:
-    call = ast.Call(func=ast.Name(guard, ast.Load()), args=args, keywords=[])
-    for child in (call, call.func, *args):
-        if not hasattr(child, "lineno"):
-            ast.copy_location(child, node)
-    return call
 
 
 def _all_args(args: ast.arguments) -> list[ast.arg]:
     optional = [arg for arg in (args.vararg, args.kwarg) if arg is not None]
     return [*args.posonlyargs, *args.args, *args.kwonlyargs, *optional]
-
-
-def _catches_import_error(handler: ast.ExceptHandler) -> bool:
-    kind = handler.type
-    if kind is None:
-        return True
-    kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
-    return any(isinstance(each, ast.Name) and each.id in _IMPORT_ERRORS for each in kinds)
-
-
-def _dotted(node: ast.expr, aliases: dict[str, str]) -> str | None:
-    """The module that an expression like `os.path` names, if it surely is one."""
-    if isinstance(node, ast.Name):
-        return aliases.get(node.id)
-    if isinstance(node, ast.Attribute):
-        parent = _dotted(node.value, aliases)
-        if parent is not None and f"{parent}.{node.attr}" in policy.MODULES:
-            return f"{parent}.{node.attr}"
-    return None
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    import difflib
-
-    names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.7)
-    if close:
-        return f"did you mean {' or '.join(close)}?"
-    shown = ", ".join(entry for entry in names if "." not in entry)
-    return f"available: {shown}"

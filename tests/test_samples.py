@@ -39,7 +39,7 @@ DATA = {"data/service.log"}
 
 
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603  # our own interpreter and our own files
+    return subprocess.run(  # our own interpreter and our own files
         [sys.executable, *arguments],
         cwd=REPOSITORY,
         capture_output=True,

@@ -124,8 +124,8 @@ def _resolved(bases: tuple[object, ...]) -> tuple[object, ...]:
 
 
 _ALIASES: Final = {
-    types.GenericAlias, type(typing.List[int]), type(typing.List), type(typing.Callable),
-    type(typing.Tuple), type(typing.Annotated[int, ""]), type(typing.Any),
+    types.GenericAlias, type(list[int]), type(list), type(typing.Callable),
+    type(tuple), type(typing.Annotated[int, ""]), type(typing.Any),
 }  # fmt: skip
 _T = typing.TypeVar("_T")
 
@@ -137,9 +137,7 @@ class _Sample(typing.Generic[_T]):
 _ALIASES.add(type(_Sample[int]))
 _ENTRY_FUNCTIONS: Final = (typing.NamedTuple, typing.TypedDict)
 # What the two stand for in a list of bases.
-_bases.update(
-    kind for kind in types.resolve_bases(typing.cast(Any, _ENTRY_FUNCTIONS))
-)
+_bases.update(kind for kind in types.resolve_bases(typing.cast(Any, _ENTRY_FUNCTIONS)))
 _METACLASSES: Final = (abc.ABCMeta, enum.EnumMeta, type)
 _ABSENT: Final = object()
 

@@ -10,12 +10,12 @@ import asyncio
 import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
-from engine import WORKERS, Engine, megabyte
+from engine import WORKERS, BlockingEngine, Engine, megabyte
 from measure import (
     Row,
     best,
@@ -27,9 +27,10 @@ from measure import (
 )
 from scripts import CPU, TRIVIAL, TWENTY_FIVE_LINES
 
-__all__ = ["CASES", "Bench", "Opener", "WrongValueError", "select_cases"]
+__all__ = ["CASES", "Bench", "BlockingOpener", "Opener", "WrongValueError", "select_cases"]
 
 Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Engine]]
+BlockingOpener: TypeAlias = Callable[[], AbstractContextManager[BlockingEngine]]
 Samples: TypeAlias = dict[str, list[float]]
 
 CALLS = 1_000
@@ -46,6 +47,8 @@ class Bench:
     rounds: int
     openers: Mapping[str, Opener]
     """``ptc``, and ``monty`` where it is installed."""
+    blocking_openers: Mapping[str, BlockingOpener]
+    """The same for programs without an event loop."""
     refusals: tuple[type[Exception], ...]
     """What is raised where a rival cannot run a script or runs it wrongly."""
     engines: dict[str, Engine] = field(default_factory=dict)
@@ -127,6 +130,25 @@ async def _trivial(bench: Bench, *, distinct: bool) -> list[Row]:
         )
         for percent in (50, 99)
     ]
+
+
+async def _trivial_blocking(bench: Bench) -> list[Row]:
+    taken: Samples = {}
+    for which, make in bench.blocking_openers.items():
+        taken[which] = await asyncio.to_thread(_blocking_samples, make, bench.rounds)
+    ours, theirs = percentile(taken["ptc"], 50), percentile(taken.get("monty"), 50)
+    return [Row("trivial script, repeated, no event loop, p50", "ms", ours, rival=theirs)]
+
+
+def _blocking_samples(make: BlockingOpener, rounds: int) -> list[float]:
+    taken = []
+    with make() as engine:
+        for _ in range(rounds * _RUNS_A_ROUND):
+            engine.settle()
+            started = time.perf_counter()
+            engine.run(TRIVIAL)
+            taken.append(1_000 * (time.perf_counter() - started))
+    return taken
 
 
 async def _longer(bench: Bench, *, first: bool) -> list[Row]:
@@ -338,6 +360,7 @@ def _called(name: str, source: str) -> Case:
 
 CASES: Mapping[str, Case] = {
     "trivial.repeated": partial(_trivial, distinct=False),
+    "trivial.blocking": _trivial_blocking,
     "trivial.distinct": partial(_trivial, distinct=True),
     "script25.first": partial(_longer, first=True),
     "script25.repeated": partial(_longer, first=False),

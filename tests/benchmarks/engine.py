@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from measure import descendants
 
-from ptc import Limits, Session, tool
+from ptc import BlockingSession, Limits, Session, tool
 
-__all__ = ["WORKERS", "Engine", "Gate", "Ptc", "megabyte", "open_ptc"]
+__all__ = [
+    "WORKERS",
+    "BlockingEngine",
+    "Engine",
+    "Gate",
+    "megabyte",
+    "open_blocking_ptc",
+    "open_ptc",
+    "tool_functions",
+]
 
 WORKERS = 4
 """Workers kept ready: the default of a session; Monty gets as many."""
@@ -33,6 +43,16 @@ class Engine(Protocol):
 
     def workers(self) -> set[int]:
         """Process ids of the workers."""
+
+
+class BlockingEngine(Protocol):
+    """The same for a program without an event loop, and without tools."""
+
+    def run(self, source: str) -> Any:
+        """As `Engine.run`."""
+
+    def settle(self) -> None:
+        """As `Engine.settle`."""
 
 
 class Gate:
@@ -106,7 +126,7 @@ class Ptc:
 
     async def settle(self) -> None:
         """As `Engine.settle`."""
-        while self._session._pool.ready < WORKERS:  # noqa: ASYNC110  # a pool tells nobody
+        while self._session._pool.ready < WORKERS:  # a pool tells nobody
             await asyncio.sleep(0.0005)
 
     def workers(self) -> set[int]:
@@ -131,3 +151,27 @@ async def open_ptc() -> AsyncIterator[Ptc]:
             engine = Ptc(session, gate)
             await engine.settle()
             yield engine
+
+
+class BlockingPtc:
+    """As `Ptc`, without an event loop of the caller's."""
+
+    def __init__(self, session: BlockingSession) -> None:
+        self._session = session
+
+    def run(self, source: str) -> Any:
+        """As `Engine.run`."""
+        return self._session.program(source=source).unwrap()
+
+    def settle(self) -> None:
+        """As `Engine.settle`."""
+        while self._session._session._pool.ready < WORKERS:
+            time.sleep(0.0005)
+
+
+@contextmanager
+def open_blocking_ptc() -> Iterator[BlockingPtc]:
+    """A blocking session in the jail, its workers ready."""
+    with TemporaryDirectory() as root, BlockingSession(root, toolsets=()) as session:
+        session.warm_up()
+        yield BlockingPtc(session)

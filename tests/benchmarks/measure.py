@@ -113,7 +113,7 @@ def process_seconds(code: str) -> float:
 
 
 def _python(*arguments: str, stdin: bytes = b"") -> bytes:
-    done = subprocess.run(  # noqa: S603  # our own interpreter and our own code
+    done = subprocess.run(  # our own interpreter and our own code
         [sys.executable, *arguments],
         input=stdin,
         stdout=subprocess.PIPE,

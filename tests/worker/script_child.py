@@ -177,7 +177,10 @@ def run_case(case: dict[str, Any], token: str, directory: str, tables: Any) -> d
 def in_fork(case: dict[str, Any], token: str, tables: Any) -> dict[str, Any]:
     directory = tempfile.mkdtemp(prefix="ptc-script-")
     try:
-        for name, text in (("canary.txt", f"canary {token}\n"), ("canary.ini", f"[s]\nk = {token}\n")):
+        for name, text in (
+            ("canary.txt", f"canary {token}\n"),
+            ("canary.ini", f"[s]\nk = {token}\n"),
+        ):
             with open(os.path.join(directory, name), "w") as file:
                 file.write(text)
         read, write = os.pipe()

@@ -14,11 +14,11 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..._policy_modules import MODULES
+from ..._policy import MODULES
 from .._classes import Token, allow_bases
 from .._clock import Clock
-from .._guards import Future, Task
-from . import _own, _text
+from .._types import Future, Task
+from . import _copy, _own, _text
 from ._console import redirect_stdout
 from ._facade import facade
 from ._time import time_modules
@@ -27,22 +27,87 @@ __all__ = ["build_modules"]
 
 # Members come from the real module, name by name, but for these.
 _WRITTEN_HERE: Final = frozenset(
-    "datetime logging os pathlib pprint random secrets sys time traceback urllib uuid warnings "
-    "zoneinfo".split()
+    [
+        "datetime",
+        "logging",
+        "os",
+        "pathlib",
+        "pprint",
+        "random",
+        "secrets",
+        "sys",
+        "time",
+        "traceback",
+        "urllib",
+        "uuid",
+        "warnings",
+        "zoneinfo",
+    ]
 )
 
 # Encodings whose tables are files: the jail opens none later.
-_CODECS: Final = (
-    "ascii base64_codec charmap cp1250 cp1251 cp1252 cp437 cp850 hex_codec idna iso8859_1 "
-    "iso8859_15 iso8859_2 latin_1 mac_roman punycode quopri_codec raw_unicode_escape rot_13 "
-    "unicode_escape utf_16 utf_16_be utf_16_le utf_32 utf_32_be utf_32_le utf_7 utf_8 utf_8_sig "
-    "zlib_codec big5 gbk gb2312 gb18030 euc_jp euc_kr shift_jis koi8_r cp932 cp949"
-).split()
+_CODECS: Final = [
+    "ascii",
+    "base64_codec",
+    "charmap",
+    "cp1250",
+    "cp1251",
+    "cp1252",
+    "cp437",
+    "cp850",
+    "hex_codec",
+    "idna",
+    "iso8859_1",
+    "iso8859_15",
+    "iso8859_2",
+    "latin_1",
+    "mac_roman",
+    "punycode",
+    "quopri_codec",
+    "raw_unicode_escape",
+    "rot_13",
+    "unicode_escape",
+    "utf_16",
+    "utf_16_be",
+    "utf_16_le",
+    "utf_32",
+    "utf_32_be",
+    "utf_32_le",
+    "utf_7",
+    "utf_8",
+    "utf_8_sig",
+    "zlib_codec",
+    "big5",
+    "gbk",
+    "gb2312",
+    "gb18030",
+    "euc_jp",
+    "euc_kr",
+    "shift_jis",
+    "koi8_r",
+    "cp932",
+    "cp949",
+]
 # Imported by library functions when they first run.
-_LATE: Final = (
-    "_strptime stringprep unicodedata copyreg fnmatch ntpath bisect heapq hashlib json.encoder "
-    "decimal numbers locale calendar warnings linecache traceback"
-).split()
+_LATE: Final = [
+    "_strptime",
+    "stringprep",
+    "unicodedata",
+    "copyreg",
+    "fnmatch",
+    "ntpath",
+    "bisect",
+    "heapq",
+    "hashlib",
+    "json.encoder",
+    "decimal",
+    "numbers",
+    "locale",
+    "calendar",
+    "warnings",
+    "linecache",
+    "traceback",
+]
 
 _BASES: Final = {
     "abc": "ABC",
@@ -68,7 +133,6 @@ _BASES: Final = {
 def _own_members() -> dict[str, dict[str, Any]]:
     """Members that replace those of the real module."""
     import abc
-    import asyncio
     import enum
 
     return {
@@ -80,6 +144,7 @@ def _own_members() -> dict[str, dict[str, Any]]:
             "asynccontextmanager": _own.asynccontextmanager,
             "redirect_stdout": redirect_stdout,
         },
+        "copy": {"deepcopy": _copy.deepcopy},
         "dataclasses": {
             "asdict": _own.asdict,
             "astuple": _own.astuple,
@@ -165,4 +230,3 @@ def _assemble(members: dict[str, dict[str, Any]]) -> Mapping[str, object]:
         bases = [members[module].get(name) for name in found]
         allow_bases(*(base for base in bases if isinstance(base, type)))
     return built
-

@@ -73,7 +73,7 @@ STDOUT = Stream("<stdout>")
 STDERR = Stream("<stderr>")
 
 
-class redirect_stdout:  # noqa: N801  # the library's name
+class redirect_stdout:  # the library's name
     """`contextlib.redirect_stdout`: what the script prints goes to `target`."""
 
     def __init__(self, new_target: object) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from ..._policy_modules import MODULES
+from ..._policy import MODULES
 from .._classes import open_type
 
 __all__ = ["facade"]

@@ -12,22 +12,24 @@ import copy
 import dataclasses
 import enum
 import functools
-import itertools
 import shlex
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ... import _policy as policy
 from .. import _classes, _freeze
-from .._guards import ScriptType, exact_text, read_named
+from .._attributes import read_named
+from .._types import ScriptType
+from .._views import exact_text
+from ._copy import deepcopy
 
 # ---------------------------------------------------------------------------------------------
 # operator
 
 
-class attrgetter:  # noqa: N801  # the library's name
+class attrgetter:  # the library's name
     """`operator.attrgetter`, under the rules of source."""
 
     __slots__ = ("_paths",)
@@ -40,7 +42,7 @@ class attrgetter:  # noqa: N801  # the library's name
         return tuple(found) if len(found) > 1 else found[0]
 
 
-class methodcaller:  # noqa: N801  # the library's name
+class methodcaller:  # the library's name
     """`operator.methodcaller`, under the rules of source."""
 
     __slots__ = ("_args", "_name", "_options")
@@ -120,9 +122,7 @@ def cache(function: Any, /) -> Any:
 def _annotated_class(function: Any) -> Any:
     if type(function) is not types.FunctionType:
         raise TypeError("register() needs a class, or a function whose first argument has one")
-    found = [
-        kind for name, kind in function.__annotations__.items() if name != "return"
-    ]
+    found = [kind for name, kind in function.__annotations__.items() if name != "return"]
     if not found or isinstance(found[0], str):
         raise TypeError("write the class: `@f.register(int)`; annotations as text are not read")
     return found[0]
@@ -186,8 +186,11 @@ def namedtuple(typename: Any, field_names: Any, **options: Any) -> Any:
     if isinstance(field_names, str):
         names: Any = exact_text(field_names)
     else:
-        names = [exact_text(name) if isinstance(name, str) else str(name) for name in field_names]
-    made = collections.namedtuple(exact_text(typename), names, **options)  # noqa: PYI024  # type: ignore[misc]  # the names are data
+        names = [
+            exact_text(name) if isinstance(name, str) else exact_text(str(name))
+            for name in field_names
+        ]
+    made = collections.namedtuple(exact_text(typename), names, **options)  # type: ignore[misc]  # the names are data
     made.__module__ = "__main__"
     return _classes.register(made)
 
@@ -198,6 +201,7 @@ class SimpleNamespace(types.SimpleNamespace):
     def __init__(self, /, *args: Any, **values: Any) -> None:
         for mapping in args:
             values = {**dict(mapping), **values}
+        values = {exact_text(name): value for name, value in values.items()}
         for name in values:
             # Library code reads hooks such as __dataclass_fields__ from instances.
             if policy.is_dunder(name):
@@ -259,7 +263,9 @@ def _members(names: Any) -> list[Any]:
         found = []
         for each in names:
             pair = each if isinstance(each, str) else tuple(each)
-            found.append(exact_text(pair) if isinstance(pair, str) else (exact_text(pair[0]), pair[1]))
+            found.append(
+                exact_text(pair) if isinstance(pair, str) else (exact_text(pair[0]), pair[1])
+            )
     for each in found:
         if (each if type(each) is str else each[0]).startswith("_"):
             raise TypeError("the name of an enum member may not start with an underscore")
@@ -351,7 +357,7 @@ def _convert(obj: Any, make: Callable[[Any], Any]) -> Any:
         if isinstance(obj, collections.defaultdict):
             return kind(obj.default_factory, pairs)  # type: ignore[call-arg,arg-type]  # its own shape
         return kind(pairs)
-    return copy.deepcopy(obj)
+    return deepcopy(obj)
 
 
 def asdict(obj: Any, *, dict_factory: Any = dict) -> Any:
@@ -409,5 +415,3 @@ def asyncio_run(*_: object, **__: object) -> None:
 def shlex_split(s: str, comments: bool = False, posix: bool = True) -> list[str]:
     """`shlex.split`, which reads standard input when it is given None."""
     return shlex.split(exact_text(s), comments, posix)
-
-

@@ -6,7 +6,6 @@ process's own streams.
 
 from __future__ import annotations
 
-import difflib
 import pathlib
 import pprint
 import sys
@@ -15,7 +14,6 @@ from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
 from ... import _policy as policy
-from .._clock import Clock
 from ._console import CONSOLE, STDERR, STDOUT
 
 __all__ = ["PATHS", "logging_members", "pprint_members", "sys_members", "traceback_members"]
@@ -48,15 +46,15 @@ class Logger:
         """The level that was set; 0 if none was."""
         return self._level
 
-    def setLevel(self, level: Any) -> None:  # noqa: N802  # the library's name
+    def setLevel(self, level: Any) -> None:  # the library's name
         """Print messages of `level` and above."""
         self._level = _level(level)
 
-    def getEffectiveLevel(self) -> int:  # noqa: N802  # the library's name
+    def getEffectiveLevel(self) -> int:  # the library's name
         """The level that decides."""
         return self._level or _root()._level or 30
 
-    def isEnabledFor(self, level: int) -> bool:  # noqa: N802  # the library's name
+    def isEnabledFor(self, level: int) -> bool:  # the library's name
         """True if a message of `level` would be printed."""
         return not self.disabled and level >= max(self.getEffectiveLevel(), 0)
 
@@ -101,20 +99,20 @@ class Logger:
 
     fatal = critical
 
-    def addHandler(self, handler: Any) -> None:  # noqa: N802  # the library's name
+    def addHandler(self, handler: Any) -> None:  # the library's name
         """Remember `handler`; messages are printed in any case."""
         self.handlers.append(handler)
 
-    def removeHandler(self, handler: Any) -> None:  # noqa: N802  # the library's name
+    def removeHandler(self, handler: Any) -> None:  # the library's name
         """Forget `handler`."""
         if handler in self.handlers:
             self.handlers.remove(handler)
 
-    def hasHandlers(self) -> bool:  # noqa: N802  # the library's name
+    def hasHandlers(self) -> bool:  # the library's name
         """True if a handler was added."""
         return bool(self.handlers)
 
-    def getChild(self, suffix: str) -> Logger:  # noqa: N802  # the library's name
+    def getChild(self, suffix: str) -> Logger:  # the library's name
         """The logger ``name.suffix``."""
         return get_logger(f"{self.name}.{suffix}")
 
@@ -129,11 +127,11 @@ class Handler:
     def __init__(self, *_: Any, **__: Any) -> None:
         self.level = 0
 
-    def setLevel(self, level: Any) -> None:  # noqa: N802  # the library's name
+    def setLevel(self, level: Any) -> None:  # the library's name
         """Remember `level`."""
         self.level = _level(level)
 
-    def setFormatter(self, formatter: Any) -> None:  # noqa: N802  # the library's name
+    def setFormatter(self, formatter: Any) -> None:  # the library's name
         """Accept a formatter; messages have one form here."""
 
 
@@ -170,7 +168,7 @@ def logging_members() -> dict[str, Any]:
     def at(name: str) -> Any:
         return lambda *args, **options: getattr(_root(), name)(*args, **options)
 
-    names = "critical debug error exception info log warn warning".split()
+    names = ["critical", "debug", "error", "exception", "info", "log", "warn", "warning"]
     return {
         **_LEVELS,
         **{name: at(name) for name in names},
@@ -214,7 +212,9 @@ def _lines(error: BaseException, seen: set[int]) -> Iterator[str]:
 def _last_line(error: BaseException) -> str:
     kind = type(error)
     module = kind.__module__
-    name = kind.__qualname__ if module in {"builtins", "__main__"} else f"{module}.{kind.__qualname__}"
+    name = (
+        kind.__qualname__ if module in {"builtins", "__main__"} else f"{module}.{kind.__qualname__}"
+    )
     try:
         text = policy.demangle(str(error))
     except Exception:  # noqa: BLE001  # a script's __str__ may raise anything
@@ -299,8 +299,20 @@ def sys_members() -> dict[str, Any]:
     return {
         **{
             name: getattr(sys, name)
-            for name in "byteorder float_info getrecursionlimit getsizeof hash_info int_info "
-            "intern maxsize maxunicode platform version version_info".split()
+            for name in [
+                "byteorder",
+                "float_info",
+                "getrecursionlimit",
+                "getsizeof",
+                "hash_info",
+                "int_info",
+                "intern",
+                "maxsize",
+                "maxunicode",
+                "platform",
+                "version",
+                "version_info",
+            ]
         },
         "exit": exit_,
         "setrecursionlimit": setrecursionlimit,
@@ -326,15 +338,26 @@ def warnings_members() -> dict[str, Any]:
 # pathlib
 
 _WAYS: Final = {
+    **dict.fromkeys(["read_text", "read_bytes", "open", "readlink"], "`await ctx.read(path)`"),
+    **dict.fromkeys(["write_text", "write_bytes", "touch"], "`await ctx.write(path, text)`"),
     **dict.fromkeys(
-        "read_text read_bytes open readlink".split(), "`await ctx.read(path)`"
+        ["exists", "is_file", "is_dir", "iterdir", "glob", "rglob", "stat", "walk"],
+        "`await ctx.glob(pattern)`",
     ),
-    **dict.fromkeys("write_text write_bytes touch".split(), "`await ctx.write(path, text)`"),
     **dict.fromkeys(
-        "exists is_file is_dir iterdir glob rglob stat walk".split(), "`await ctx.glob(pattern)`"
-    ),
-    **dict.fromkeys(
-        "mkdir unlink rmdir rename replace absolute resolve expanduser chmod home cwd".split(),
+        [
+            "mkdir",
+            "unlink",
+            "rmdir",
+            "rename",
+            "replace",
+            "absolute",
+            "resolve",
+            "expanduser",
+            "chmod",
+            "home",
+            "cwd",
+        ],
         "the tools on ctx",
     ),
 }

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import calendar
 import datetime
-import hashlib
 import io
 import os
 import random
 import time
-import types
 import uuid
 import zoneinfo
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from ..._policy_modules import MODULES
+from ..._policy import MODULES
 from .. import _freeze
 from .._clock import Clock
 

@@ -1,0 +1,192 @@
+"""Imports of a script: each becomes an assignment from a guard, or a finding.
+
+Refused while compiling, with what to use instead: an unknown module, an unknown name of a known
+module, and an attribute of an imported module that its facade does not have. An import that the
+script itself expects to fail (``try: import numpy`` / ``except ImportError``) fails at run time.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterable
+from typing import Any, Final
+
+from RestrictedPython.transformer import RestrictingNodeTransformer, copy_locations
+
+from . import _policy as policy
+
+__all__ = ["ImportRules", "guard_call"]
+
+
+class ImportRules(RestrictingNodeTransformer):
+    """The part of the transformer that decides about modules."""
+
+    _aliases: dict[str, str]
+    _import_may_fail: int
+
+    def refuse(self, node: ast.AST, code: str, message: str, hint: str = "") -> None:
+        """Record a refusal."""
+        raise NotImplementedError
+
+    def _name(self, node: ast.AST, name: str, *, store: bool) -> str:
+        raise NotImplementedError
+
+    def _visit_all(self, nodes: Iterable[ast.AST | None]) -> list[Any]:
+        raise NotImplementedError
+
+    def check_module_attribute(self, node: ast.Attribute) -> None:
+        """Refuse a name that the facade of an imported module does not have."""
+        module = _dotted(node.value, self._aliases)
+        if module is None or module not in policy.MODULES:
+            return
+        if node.attr in policy.MODULES[module] or f"{module}.{node.attr}" in policy.MODULES:
+            return
+        self._refuse_missing(node, module, node.attr)
+
+    def _refuse_missing(self, node: ast.AST, module: str, name: str) -> None:
+        hint = policy.MISSING_HINTS.get(f"{module}.{name}", "")
+        if not hint and name in policy.BUILTIN_HINTS:
+            hint = policy.BUILTIN_HINTS[name]
+        if not hint:
+            hint = _nearest(name, policy.MODULES[module])
+        self.refuse(node, "module_name_refused", f"{module} has no {name!r} here", hint)
+
+    def _module_ok(self, node: ast.AST, module: str) -> bool:
+        if module in policy.MODULES or self._import_may_fail:
+            return True
+        hint = policy.MODULE_HINTS.get(module) or policy.MODULE_HINTS.get(module.split(".")[0], "")
+        if not hint:
+            hint = _nearest(module, policy.MODULES)
+        self.refuse(node, "import_refused", f"import of {module!r} is not available", hint)
+        return False
+
+    def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
+        self._refuse_lazy(node)
+        made: list[ast.stmt] = []
+        for alias in node.names:
+            if not self._module_ok(alias, alias.name):
+                continue
+            target = alias.asname or alias.name.partition(".")[0]
+            # `import a.b` binds `a`; `import a.b as c` binds the module itself.
+            bound = "" if alias.asname else target
+            arguments: list[ast.expr] = [ast.Constant(alias.name), ast.Constant(bound)]
+            made.append(self._import(alias, target, guard_call("@import", alias, arguments)))
+        return made or [ast.copy_location(ast.Pass(), node)]
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> list[ast.stmt]:
+        self._refuse_lazy(node)
+        module = node.module or ""
+        made: list[ast.stmt] = [ast.copy_location(ast.Pass(), node)]
+        if module == "__future__":
+            for alias in node.names:
+                if alias.name not in _FUTURES:
+                    self.refuse(alias, "import_refused", f"unknown feature {alias.name!r}")
+            return made
+        if node.level:
+            hint = "a script is one file; import by full name"
+            self.refuse(node, "import_refused", "relative imports are not available", hint)
+            return made
+        if not self._module_ok(node, module):
+            return made
+        for alias in node.names:
+            name = alias.name
+            if name == "*":
+                hint = f"name what you need: `from {module} import ...`"
+                self.refuse(alias, "import_refused", "`import *` is not available", hint)
+                continue
+            names = policy.MODULES.get(module)
+            if names is not None and name not in names and not self._import_may_fail:
+                self._refuse_missing(alias, module, name)
+                continue
+            arguments: list[ast.expr] = [ast.Constant(module), ast.Constant(name)]
+            value = guard_call("@import_from", alias, arguments)
+            made.append(self._import(alias, alias.asname or name, value))
+        return made[1:] or made
+
+    def _refuse_lazy(self, node: ast.Import | ast.ImportFrom) -> None:
+        if getattr(node, "is_lazy", 0):  # PEP 810, 3.15: resolves outside of our import
+            self.refuse(node, "syntax_refused", "lazy imports are not available", "use `import`")
+
+    def _import(self, node: ast.alias, target: str, value: ast.expr) -> ast.stmt:
+        name = ast.Name(self._name(node, target, store=True), ast.Store())
+        statement = ast.Assign([name], value, lineno=0)
+        copy_locations(statement, node)
+        return statement
+
+    def visit_alias(self, node: ast.alias) -> ast.AST:
+        raise AssertionError("aliases are visited by their import")
+
+    def visit_Try(self, node: ast.Try) -> ast.AST:
+        guarded = any(_catches_import_error(handler) for handler in node.handlers)
+        self._import_may_fail += guarded
+        node.body = self._visit_all(node.body) or [ast.Pass()]
+        self._import_may_fail -= guarded
+        node.handlers = self._visit_all(node.handlers)
+        node.orelse = self._visit_all(node.orelse)
+        node.finalbody = self._visit_all(node.finalbody)
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        """`if TYPE_CHECKING:` never runs, so what it imports need not exist."""
+        name = getattr(node.test, "attr", getattr(node.test, "id", ""))
+        never = name == "TYPE_CHECKING"
+        node.test = self.visit(node.test)
+        self._import_may_fail += never
+        node.body = self._visit_all(node.body) or [ast.Pass()]
+        self._import_may_fail -= never
+        node.orelse = self._visit_all(node.orelse)
+        return node
+
+
+_FUTURES: Final = frozenset(
+    [
+        "annotations",
+        "absolute_import",
+        "division",
+        "generators",
+        "generator_stop",
+        "nested_scopes",
+        "print_function",
+        "unicode_literals",
+        "with_statement",
+    ]
+)
+_IMPORT_ERRORS: Final = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
+
+
+def guard_call(guard: str, node: ast.AST, args: list[ast.expr]) -> ast.Call:
+    """A call of a guard, placed where `node` is."""
+    call = ast.Call(func=ast.Name(guard, ast.Load()), args=args, keywords=[])
+    for child in (call, call.func, *args):
+        if not hasattr(child, "lineno"):
+            ast.copy_location(child, node)
+    return call
+
+
+def _catches_import_error(handler: ast.ExceptHandler) -> bool:
+    kind = handler.type
+    if kind is None:
+        return True
+    kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
+    return any(isinstance(each, ast.Name) and each.id in _IMPORT_ERRORS for each in kinds)
+
+
+def _dotted(node: ast.expr, aliases: dict[str, str]) -> str | None:
+    """The module that an expression like `os.path` names, if it surely is one."""
+    if isinstance(node, ast.Name):
+        return aliases.get(node.id)
+    if isinstance(node, ast.Attribute):
+        parent = _dotted(node.value, aliases)
+        if parent is not None and f"{parent}.{node.attr}" in policy.MODULES:
+            return f"{parent}.{node.attr}"
+    return None
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.7)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    shown = ", ".join(entry for entry in names if "." not in entry)
+    return f"available: {shown}"

@@ -1,0 +1,306 @@
+"""Attributes that the compiler does not decide: power names, dunders, names that arrive as text.
+
+Rule 1: a guarded name is answered by the receiver's exact type, never by what the receiver says
+    about itself (test_a_power_name_is_answered_on_script_objects_only).
+Rule 2: a name that arrives as text is decided as the same name in source
+    (test_getattr_with_a_name_as_text_follows_the_rules_of_source).
+Rule 3: a format string reads attributes by the same rules
+    (test_a_format_string_follows_the_rules_of_source).
+"""
+
+from __future__ import annotations
+
+import _string
+import enum
+import string
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NoReturn
+
+from .. import _policy as policy
+from ._classes import is_allowed_base, is_open, is_script_class
+from ._types import type_of
+from ._views import exact_text, namespace_of, unmangled
+
+__all__ = [
+    "MISSING",
+    "Attributes",
+    "RefusedError",
+    "attribute",
+    "has_named",
+    "method",
+    "read_named",
+    "refuse",
+    "store",
+]
+
+MISSING: Final = object()
+
+
+class RefusedError(AttributeError):
+    """Raised when a guard refuses an attribute. The message says what to write instead."""
+
+
+def refuse(obj: object, name: str, hint: str = "") -> NoReturn:
+    hint = hint or policy.READ_HINTS.get(name) or policy.IN_PLACE.get(name, "")
+    kind = policy.demangle(type(obj).__name__)
+    shown = policy.demangle(name)
+    raise RefusedError(
+        f"a script may not use {shown!r} of {kind!r}" + (f": {hint}" if hint else "")
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# Attributes
+
+
+def attribute(obj: Any, name: str) -> Any:
+    """Load a guarded attribute: a power name, or a readable dunder."""
+    if name in policy.READABLE:
+        return _read_dunder(obj, name)
+    kind = type(obj)
+    if _is_own(obj, kind, name):
+        return getattr(obj, name)
+    if name in {"format", "format_map"}:
+        if issubclass(kind, str):
+            return _Formatter(str.__str__(obj), name)
+        if obj is str or (issubclass(kind, type) and issubclass(obj, str)):
+            return _format_unbound if name == "format" else _format_map_unbound
+    refuse(obj, name)
+
+
+def _is_own(obj: Any, kind: type, name: str) -> bool:
+    """True if `obj` has `name` from the script, or is meant to show all it has."""
+    if is_open(kind):
+        return True
+    if issubclass(kind, type):
+        for base in obj.__mro__:
+            if name in base.__dict__:
+                return is_script_class(base)
+        return False  # what a metaclass has: `mro`
+    for base in kind.__mro__:
+        if name in base.__dict__:
+            return is_script_class(base)
+    # An attribute of the instance itself, or an answer of the script's own __getattr__.
+    return is_script_class(kind) or kind is types.FunctionType
+
+
+def _read_dunder(obj: Any, name: str) -> Any:
+    kind = type(obj)
+    if name == "__cause__":
+        # Set by `raise ... from` in the script, or absent: never walked from a host's exception.
+        cause = obj.__cause__ if isinstance(obj, BaseException) else None
+        if cause is None:
+            refuse(obj, name, "this exception was not raised `from` another")
+        return cause
+    if name == "__notes__":
+        if isinstance(obj, BaseException):
+            return list(getattr(obj, "__notes__", []))
+        refuse(obj, name)
+    if name == "__members__":
+        if isinstance(obj, enum.EnumMeta):
+            return types.MappingProxyType(dict(obj.__members__))
+        refuse(obj, name)
+    if name == "__annotations__":
+        if issubclass(kind, type) and is_script_class(obj):
+            return unmangled(getattr(obj, name))
+        refuse(obj, name)
+    value = getattr(obj, name)
+    if value is None or type(value) is str:
+        return policy.demangle(value) if value else value
+    if is_script_class(kind):  # its own __getattr__ answered
+        return value
+    refuse(obj, name)
+
+
+def store(obj: Any, name: str, value: Any) -> None:
+    """Store a guarded attribute, or delete it if `value` is `MISSING`."""
+    kind = type(obj)
+    own_class = issubclass(kind, type) and is_script_class(obj)
+    own_function = kind is types.FunctionType and "@getattr" in obj.__globals__
+    if policy.is_dunder(name):
+        allowed = (
+            name in policy.WRITABLE
+            and (own_class or own_function)
+            and (type(value) is str or value is None)
+        ) or (own_class and name in policy.DEFINABLE and name not in _NAME_HOOKS)
+    else:
+        allowed = own_class or own_function or is_script_class(kind) or is_open(kind)
+    if not allowed:
+        refuse(obj, name)
+    if value is MISSING:
+        delattr(obj, name)
+    else:
+        setattr(obj, name, value)
+
+
+# Their name argument is given back its spelling by the compiler, in a class body only.
+_NAME_HOOKS: Final = frozenset({"__getattr__", "__setattr__", "__delattr__", "__set_name__"})
+
+
+class Attributes:
+    """Guarded attributes as items, so that every form of assignment can have them as a target."""
+
+    __slots__ = ("_obj",)
+
+    def __init__(self, obj: Any) -> None:
+        self._obj = obj
+
+    def __getitem__(self, name: str) -> Any:
+        return attribute(self._obj, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        store(self._obj, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        store(self._obj, name, MISSING)
+
+
+def method(obj: Any, name: str) -> Any:
+    """Load a dunder method that is called at once: `super().__init__(...)`."""
+    kind = type(obj)
+    if kind is super:
+        return _called(getattr(obj, name), obj, name)
+    if issubclass(kind, type):
+        if is_allowed_base(obj):
+            return _called(getattr(obj, name), obj, name)
+    elif is_script_class(kind) or name in policy.OPERATOR_METHODS:
+        return _called(getattr(obj, name), obj, name)
+    refuse(obj, name)
+
+
+def _called(real: Any, obj: Any, name: str) -> Any:
+    if name == "__new__":
+
+        def new(cls: Any, *args: Any, **options: Any) -> Any:
+            if not (isinstance(cls, type) and is_script_class(cls)):
+                raise TypeError("__new__ makes instances of the script's own classes only")
+            return real(cls, *args, **options)
+
+        return new
+    if name in {"__setattr__", "__delattr__"}:
+        return lambda *args: _set_through(real, args)
+    if name in {"__get__", "__set__", "__delete__", "__set_name__"}:
+        if type(real) is not types.MethodType and type(real) is not types.FunctionType:
+            refuse(obj, name)
+    return real
+
+
+def _set_through(real: Any, args: tuple[Any, ...]) -> Any:
+    """`super().__setattr__(name, value)` or `object.__setattr__(self, name, value)`."""
+    bound = getattr(real, "__self__", None)
+    if isinstance(bound, type):
+        raise TypeError("set attributes of a class with `Class.name = value`")
+    target = args[0] if bound is None and args else bound
+    if not is_script_class(type(target)):
+        raise TypeError("attributes are set this way on the script's own objects only")
+    at = 1 if bound is None else 0
+    if len(args) <= at:
+        raise TypeError("expected the name of an attribute")
+    name = exact_text(args[at])
+    if policy.is_dunder(name):
+        refuse(target, name)
+    return real(*args[:at], policy.rename(name), *args[at + 1 :])
+
+
+def read_named(obj: Any, name: object) -> Any:
+    """Load the attribute whose name arrives as text."""
+    text = exact_text(name)
+    kind = policy.kind_of(text)
+    if kind == "ordinary":
+        return getattr(obj, text)
+    if kind == "private":
+        return getattr(obj, policy.rename(text))
+    if kind == "power" or text in policy.READABLE:
+        return attribute(obj, text)
+    refuse(obj, text)
+
+
+def has_named(obj: Any, name: object) -> bool:
+    """True if the attribute whose name arrives as text is there for the script."""
+    text = exact_text(name)
+    if policy.is_dunder(text) and text not in policy.READABLE:
+        if text not in policy.TESTABLE:
+            return False
+        if text == "__dict__":
+            return namespace_of(obj) is not None
+        return hasattr(obj, text)
+    try:
+        read_named(obj, text)
+    except AttributeError:
+        return False
+    return True
+
+
+# ---------------------------------------------------------------------------------------------
+# Format strings
+
+
+class _Walker(string.Formatter):
+    """`str.format` for templates that name a guarded attribute."""
+
+    def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
+        first, rest = _string.formatter_field_name_split(field_name)
+        obj = self.get_value(first, args, kwargs)
+        steps = list(rest)
+        for at, (is_attribute, name) in enumerate(steps):
+            if not is_attribute:
+                obj = obj[name]
+            elif name == "__class__" and at + 1 < len(steps):
+                obj = type_of(obj)
+            else:
+                obj = read_named(obj, name)
+        return obj, first
+
+
+def _attributes_in(template: str, depth: int = 2) -> Iterator[str]:
+    for _, field, spec, _ in _string.formatter_parser(template):
+        if field is not None:
+            for is_attribute, name in _string.formatter_field_name_split(field)[1]:
+                if is_attribute:
+                    yield name
+        if spec and depth:
+            yield from _attributes_in(spec, depth - 1)
+
+
+def _plain(template: str) -> bool:
+    """True if C's own formatting reads nothing that is guarded or renamed."""
+    if "." not in template:
+        return True
+    return all(policy.kind_of(name) == "ordinary" for name in _attributes_in(template))
+
+
+def _format(template: str, args: tuple[Any, ...], values: Mapping[str, Any]) -> str:
+    if _plain(template):
+        return template.format(*args, **values)
+    return _Walker().vformat(template, args, values)
+
+
+def _format_map(template: str, values: Mapping[str, Any]) -> str:
+    return (
+        template.format_map(values) if _plain(template) else _Walker().vformat(template, (), values)
+    )
+
+
+class _Formatter:
+    """The bound method `"...".format`."""
+
+    __slots__ = ("_map", "_template")
+
+    def __init__(self, template: str, name: str) -> None:
+        self._template = template
+        self._map = name == "format_map"
+
+    def __call__(self, *args: Any, **values: Any) -> str:
+        if self._map:
+            (mapping,) = args
+            return _format_map(self._template, mapping)
+        return _format(self._template, args, values)
+
+
+def _format_unbound(template: str, /, *args: Any, **values: Any) -> str:
+    return _format(exact_text(template), args, values)
+
+
+def _format_map_unbound(template: str, values: Mapping[str, Any], /) -> str:
+    return _format_map(exact_text(template), values)

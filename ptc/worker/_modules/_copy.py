@@ -1,0 +1,199 @@
+"""`copy.deepcopy` that goes no further than the script's own data.
+
+The library's walks into any object and notes each part in `memo`, a dict that the script may
+hold: ``copy.deepcopy(ctx, memo)`` would leave what is behind `ctx` in it. Here containers, library
+data and instances of script classes are copied, functions and classes are shared, and anything
+else is refused (test_deepcopy_does_not_walk_into_foreign_objects).
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import copy
+import datetime
+import decimal
+import enum
+import fractions
+import ipaddress
+import pathlib
+import re
+import types
+import typing
+import uuid
+import zoneinfo
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..._policy import demangle
+from .._classes import is_open, is_script_class
+
+__all__ = ["deepcopy"]
+
+# Immutable all through, or shared by nature, as in the library.
+_SHARED: Final = (
+    type(None), int, float, complex, str, bytes, bool, range, slice, type(...),
+    type(NotImplemented), type, types.FunctionType, types.BuiltinFunctionType, property,
+    types.GenericAlias, types.UnionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+    types.MethodWrapperType, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo,
+    zoneinfo.ZoneInfo, decimal.Decimal, fractions.Fraction, enum.Enum, re.Pattern, re.Match,
+    pathlib.PurePath, uuid.UUID, ipaddress.IPv4Address, ipaddress.IPv6Address,
+    ipaddress.IPv4Network, ipaddress.IPv6Network, typing.TypeVar,
+)  # fmt: skip
+
+_Memo = dict[int, Any]
+
+
+def deepcopy(x: Any, memo: Any = None) -> Any:
+    """`copy.deepcopy` for the script's own data."""
+    if memo is None:
+        memo = {}
+    if type(memo) is not dict:
+        raise TypeError("memo must be a dict")
+    return _copy(x, memo)
+
+
+def _copy(x: Any, memo: _Memo) -> Any:
+    kind = type(x)
+    own = is_script_class(kind)
+    if not own and (issubclass(kind, _SHARED) or is_open(kind)):
+        return x
+    if id(x) in memo:
+        return memo[id(x)]
+    # What is copied must outlive the copy: an id may be used again.
+    memo.setdefault(id(memo), []).append(x)
+    if own:
+        return _own_instance(x, kind, memo)
+    copier = _COPIERS.get(kind)
+    if copier is None and issubclass(kind, BaseException):
+        copier = _exception
+    if copier is None and issubclass(kind, types.SimpleNamespace):
+        copier = _namespace
+    if copier is None:
+        raise TypeError(f"cannot deepcopy {demangle(kind.__name__)!r} object")
+    return copier(x, memo)
+
+
+def _own_instance(x: Any, kind: type, memo: _Memo) -> Any:
+    custom = getattr(kind, "__deepcopy__", None)
+    if custom is not None:
+        made = custom(x, memo)
+        memo[id(x)] = made
+        return made
+    if issubclass(kind, enum.Enum):
+        return x
+    # A script can define no hook of this protocol, so what it gives is made by the library.
+    reduced = kind.__reduce_ex__(x, 4)
+    make, args, state, items, pairs = (*reduced, None, None, None)[:5]
+    made = make(*(_copy(arg, memo) for arg in args))
+    memo[id(x)] = made
+    _restore(made, state, memo)
+    for item in items or ():
+        made.append(_copy(item, memo))
+    for key, value in pairs or ():
+        made[_copy(key, memo)] = _copy(value, memo)
+    return made
+
+
+def _restore(made: Any, state: Any, memo: _Memo) -> None:
+    """Give `made` the attributes in `state`: a dict, or a dict and one of slots."""
+    attributes, slots = state if isinstance(state, tuple) else (state, None)
+    for name, value in (attributes or {}).items():
+        made.__dict__[name] = _copy(value, memo)
+    for name, value in (slots or {}).items():
+        object.__setattr__(made, name, _copy(value, memo))
+
+
+def _list(x: Any, memo: _Memo) -> Any:
+    made: list[Any] = []
+    memo[id(x)] = made
+    made.extend(_copy(item, memo) for item in x)
+    return made
+
+
+def _tuple(x: Any, memo: _Memo) -> Any:
+    made = tuple([_copy(item, memo) for item in x])
+    if id(x) in memo:  # it holds itself, through a list
+        return memo[id(x)]
+    if all(old is new for old, new in zip(x, made, strict=True)):
+        made = x
+    memo[id(x)] = made
+    return made
+
+
+def _set(x: Any, memo: _Memo) -> Any:
+    made = type(x)(_copy(item, memo) for item in x)
+    memo[id(x)] = made
+    return made
+
+
+def _dict(x: Any, memo: _Memo) -> Any:
+    made = type(x)()
+    memo[id(x)] = made
+    for key, value in x.items():
+        made[_copy(key, memo)] = _copy(value, memo)
+    return made
+
+
+def _defaultdict(x: Any, memo: _Memo) -> Any:
+    made: Any = collections.defaultdict(x.default_factory)
+    memo[id(x)] = made
+    for key, value in x.items():
+        made[_copy(key, memo)] = _copy(value, memo)
+    return made
+
+
+def _deque(x: Any, memo: _Memo) -> Any:
+    made: Any = collections.deque(maxlen=x.maxlen)
+    memo[id(x)] = made
+    made.extend(_copy(item, memo) for item in x)
+    return made
+
+
+def _chain(x: Any, memo: _Memo) -> Any:
+    made = type(x)(*(_copy(each, memo) for each in x.maps))
+    memo[id(x)] = made
+    return made
+
+
+def _wrapped(x: Any, memo: _Memo) -> Any:
+    made = type(x)()
+    memo[id(x)] = made
+    made.data = _copy(x.data, memo)
+    return made
+
+
+def _method(x: Any, memo: _Memo) -> Any:
+    return types.MethodType(x.__func__, _copy(x.__self__, memo))
+
+
+def _exception(x: Any, memo: _Memo) -> Any:
+    made = type(x)(*(_copy(arg, memo) for arg in x.args))
+    memo[id(x)] = made
+    return made
+
+
+def _namespace(x: Any, memo: _Memo) -> Any:
+    made = type(x)()
+    memo[id(x)] = made
+    _restore(made, x.__dict__, memo)
+    return made
+
+
+_COPIERS: Final[dict[type, Callable[[Any, _Memo], Any]]] = {
+    list: _list,
+    tuple: _tuple,
+    dict: _dict,
+    collections.OrderedDict: _dict,
+    collections.Counter: _dict,
+    collections.defaultdict: _defaultdict,
+    collections.deque: _deque,
+    collections.ChainMap: _chain,
+    collections.UserDict: _wrapped,
+    collections.UserList: _wrapped,
+    set: _set,
+    frozenset: _set,
+    bytearray: lambda x, memo: bytearray(x),
+    array.array: lambda x, memo: copy.copy(x),
+    types.MethodType: _method,
+}

@@ -1,0 +1,78 @@
+"""What a script sees of classes: `type(x)`, and stand-ins for classes that it may not call.
+
+Rule 1: no metaclass is ever given (test_type_never_gives_a_metaclass).
+Rule 2: no task or future is made on a loop of the script's own
+    (test_a_task_cannot_be_made_on_a_loop_of_the_scripts_making).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from typing import Any, Final
+
+__all__ = ["Future", "ScriptType", "Task", "type_of"]
+
+
+class _TypeMeta(type):
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        if len(args) != 1 or options:
+            raise TypeError("type() takes one argument here; write a class statement")
+        return type_of(args[0])
+
+    def __instancecheck__(cls, obj: object) -> bool:
+        return isinstance(obj, type)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, type)
+
+    def __repr__(cls) -> str:
+        return "<class 'type'>"
+
+    def __getitem__(cls, item: Any) -> types.GenericAlias:
+        return types.GenericAlias(cls, item)
+
+
+class ScriptType(metaclass=_TypeMeta):
+    """What a script knows as `type`: tells the class of an object, and makes none."""
+
+    __slots__ = ()
+
+
+ScriptType.__name__ = ScriptType.__qualname__ = "type"
+ScriptType.__module__ = "builtins"
+
+
+class _OpaqueMeta(type):
+    """A class for isinstance() alone."""
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        raise TypeError(f"{cls.__name__} objects are made by asyncio.create_task() and by ctx")
+
+    def __instancecheck__(cls, obj: object) -> bool:
+        return isinstance(obj, _OPAQUE[cls])
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, _OPAQUE.get(kind, kind)) and issubclass(
+            _OPAQUE.get(kind, kind), _OPAQUE[cls]
+        )
+
+    def __repr__(cls) -> str:
+        return f"<class '_asyncio.{cls.__name__}'>"
+
+
+# The real classes take `loop=`, and a loop of the script's making would be handed the worker's
+# context variables with every callback.
+Future = _OpaqueMeta("Future", (), {"__slots__": (), "__module__": "asyncio"})
+Task = _OpaqueMeta("Task", (Future,), {"__slots__": (), "__module__": "asyncio"})
+_OPAQUE: Final[dict[type, type]] = {Future: asyncio.Future, Task: asyncio.Task}
+
+
+def type_of(obj: object) -> Any:
+    """The class of `obj`; never a metaclass, which could make classes past the checks."""
+    kind = type(obj)
+    if issubclass(kind, type):
+        return ScriptType
+    if issubclass(kind, asyncio.Future):
+        return Task if issubclass(kind, asyncio.Task) else Future
+    return kind

@@ -1,0 +1,182 @@
+"""Namespaces as a script may see them: `vars()`, `dir()`, `locals()`, `globals()`.
+
+Rule 1: a view holds the names of the script only, in its own spelling
+    (test_globals_shows_the_names_of_the_script_only).
+Rule 2: nothing is written to a namespace that the same name in source could not write
+    (test_a_view_refuses_the_names_that_source_refuses).
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterable, Mapping, MutableMapping
+from typing import Any
+
+from .. import _policy as policy
+from ._classes import is_script_class
+
+__all__ = [
+    "NamespaceView",
+    "exact_text",
+    "namespace_of",
+    "show_dir",
+    "show_globals",
+    "show_locals",
+    "show_vars",
+    "unmangled",
+]
+
+
+def exact_text(name: object) -> str:
+    """The text of `name` as an exact `str`: a subclass may lie about what it holds.
+
+    Raises:
+        TypeError: If `name` is not text.
+    """
+    if type(name) is str:
+        return name
+    if isinstance(name, str):
+        return str.__str__(name)
+    raise TypeError(f"attribute name must be string, not {type(name).__name__!r}")
+
+
+def unmangled(found: Mapping[Any, Any]) -> dict[Any, Any]:
+    """A copy of `found` with private names in the script's spelling."""
+    return {policy.demangle(k) if type(k) is str else k: v for k, v in found.items()}
+
+
+class NamespaceView(dict[str, Any]):
+    """A snapshot of a namespace in the script's spelling; what is written goes to the original."""
+
+    __slots__ = ("_target",)
+
+    def __init__(self, target: MutableMapping[str, Any]) -> None:
+        self._target = target
+        shown = {k: v for k, v in target.items() if type(k) is not str or _is_shown(k)}
+        super().__init__(unmangled(shown))
+
+    @staticmethod
+    def _key(key: Any) -> str:
+        text = exact_text(key)
+        if not _is_shown(text):
+            raise KeyError(text)
+        return policy.rename(text)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._target[self._key(key)] = value
+        super().__setitem__(exact_text(key), value)
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(key)
+        self._target.pop(self._key(key), None)
+
+    def update(self, *args: Any, **values: Any) -> None:
+        """As dict.update."""
+        for key, value in dict(*args, **values).items():
+            self[key] = value
+
+    def __ior__(self, other: Any) -> Any:
+        self.update(other)
+        return self
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """As dict.setdefault."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str, *default: Any) -> Any:
+        """As dict.pop."""
+        value = super().pop(key, *default)
+        self._target.pop(self._key(key), None)
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """As dict.popitem."""
+        key, value = super().popitem()
+        self._target.pop(self._key(key), None)
+        return key, value
+
+    def clear(self) -> None:
+        """As dict.clear."""
+        for key in list(self):
+            del self[key]
+
+
+def _is_shown(name: str) -> bool:
+    return not policy.is_dunder(name) and not name.startswith("@") and not name.startswith(".")
+
+
+class _Globals(NamespaceView):
+    """`globals()`: variables are not renamed, unlike attributes."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def _key(key: Any) -> str:
+        text = exact_text(key)
+        if not _is_shown(text):
+            raise KeyError(text)
+        return text
+
+
+def namespace_of(obj: Any) -> MutableMapping[str, Any] | None:
+    kind = type(obj)
+    if not (is_script_class(kind) or issubclass(kind, types.SimpleNamespace)):
+        return None
+    try:
+        found = object.__getattribute__(obj, "__dict__")
+    except AttributeError:
+        return None
+    return found if type(found) is dict else None
+
+
+def show_vars(*args: Any) -> dict[str, Any]:
+    if not args:
+        return _visible(sys._getframe(1))
+    (obj,) = args
+    if isinstance(obj, type) and is_script_class(obj):
+        return unmangled({k: v for k, v in obj.__dict__.items() if _is_shown(k)})
+    namespace = namespace_of(obj)
+    if namespace is None:
+        raise TypeError("vars() argument must be an object of a class of the script")
+    return NamespaceView(namespace)
+
+
+def _visible(frame: types.FrameType) -> dict[str, Any]:
+    if "@getattr" not in frame.f_globals:  # called by library code: not the script's names
+        raise RuntimeError("call locals() and globals() directly")
+    if frame.f_locals is frame.f_globals:
+        return _Globals(frame.f_globals)
+    return unmangled({k: v for k, v in frame.f_locals.items() if _is_shown(k)})
+
+
+def show_locals() -> dict[str, Any]:
+    return _visible(sys._getframe(1))
+
+
+def show_globals() -> dict[str, Any]:
+    frame = sys._getframe(1)
+    if "@getattr" not in frame.f_globals:
+        raise RuntimeError("call locals() and globals() directly")
+    return _Globals(frame.f_globals)
+
+
+def show_dir(*args: Any) -> list[str]:
+    if not args:
+        return sorted(_visible(sys._getframe(1)))
+    (obj,) = args
+    if isinstance(obj, type) and is_script_class(obj):
+        names: Iterable[str] = {name for base in obj.__mro__ for name in base.__dict__}
+    else:
+        names = dir(obj)
+    return sorted({policy.demangle(name) for name in names if _is_listed(obj, name)})
+
+
+def _is_listed(obj: object, name: str) -> bool:
+    if type(name) is not str or name.startswith("@"):
+        return False
+    if policy.is_dunder(name):
+        return name in policy.TESTABLE
+    return not name.startswith("_") or name in policy.PUBLIC_UNDERSCORE

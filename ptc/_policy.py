@@ -491,8 +491,9 @@ def demangle(text: str) -> str:
 def _version() -> str:
     tables = (
         sorted(power_names()), sorted(DEFINABLE), sorted(READABLE), sorted(WRITABLE),
-        sorted(TESTABLE), sorted(KEEPABLE), sorted(IN_PLACE), sorted(BUILTIN_HINTS), sorted(CALL_ONLY),
-        sorted(PUBLIC_UNDERSCORE), sorted((name, sorted(MODULES[name])) for name in MODULES),
+        sorted(TESTABLE), sorted(KEEPABLE), sorted(IN_PLACE), sorted(BUILTIN_HINTS),
+        sorted(CALL_ONLY), sorted(PUBLIC_UNDERSCORE),
+        sorted((name, sorted(MODULES[name])) for name in MODULES),
     )  # fmt: skip
     digest = hashlib.sha256(repr((1, PRIVATE_PREFIX, sys.version, tables)).encode())
     return digest.hexdigest()[:16]

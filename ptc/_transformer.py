@@ -273,12 +273,12 @@ class ScriptTransformer(ImportRules):
             constant.value = policy.rename(attr)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        if isinstance(node.target, ast.Name) and self._class_scope is not None:
-            if node.target.id in {"__slots__", "__match_args__"} and node.value is not None:
-                self._class_strings(node.target.id, node.value)
+        in_class = self._class_scope is not None
         if node.value is not None:
             self._kept.add(node.value)
-        in_class = self._class_scope is not None
+            name = node.target.id if isinstance(node.target, ast.Name) else ""
+            if in_class and name in {"__slots__", "__match_args__"}:
+                self._class_strings(name, node.value)
         node.annotation = self._annotation(node.annotation, in_class=in_class)
         node.target = self.visit(node.target)
         node.value = self._visit(node.value)
@@ -442,12 +442,12 @@ class ScriptTransformer(ImportRules):
 
     def _with(self, node: ast.With | ast.AsyncWith) -> ast.AST:
         node.type_comment = None
-        return cast(ast.AST, self.node_contents_visit(node))
+        return self._children(node)
 
     visit_With = visit_AsyncWith = _with
 
     def _children(self, node: ast.AST) -> ast.AST:
-        return cast(ast.AST, self.node_contents_visit(node))
+        return self.node_contents_visit(node)
 
     visit_Await = visit_Match = visit_match_case = _children
     visit_MatchSingleton = visit_MatchSequence = visit_MatchOr = _children

@@ -10,7 +10,7 @@ Rule 3: a format string reads attributes by the same rules
 
 from __future__ import annotations
 
-import _string
+import _string  # type: ignore[import-not-found]  # private, but it is what str.format parses with
 import enum
 import string
 import types
@@ -59,6 +59,8 @@ def attribute(obj: Any, name: str) -> Any:
     if name in policy.READABLE:
         return _read_dunder(obj, name)
     kind = type(obj)
+    if kind is super:
+        return _of_super(obj, name)
     if _is_own(obj, kind, name):
         return getattr(obj, name)
     if name in {"format", "format_map"}:
@@ -66,6 +68,19 @@ def attribute(obj: Any, name: str) -> Any:
             return _Formatter(str.__str__(obj), name)
         if obj is str or (issubclass(kind, type) and issubclass(obj, str)):
             return _format_unbound if name == "format" else _format_map_unbound
+    refuse(obj, name)
+
+
+def _of_super(obj: Any, name: str) -> Any:
+    """`super().name`: decided by the class that has it."""
+    order = obj.__self_class__.__mro__
+    for base in order[order.index(obj.__thisclass__) + 1 :]:
+        if name in base.__dict__:
+            if is_script_class(base):
+                return getattr(obj, name)
+            if base is str and name in {"format", "format_map"} and isinstance(obj.__self__, str):
+                return _Formatter(str.__str__(obj.__self__), name)
+            break
     refuse(obj, name)
 
 
@@ -180,9 +195,10 @@ def _called(real: Any, obj: Any, name: str) -> Any:
         return new
     if name in {"__setattr__", "__delattr__"}:
         return lambda *args: _set_through(real, args)
-    if name in {"__get__", "__set__", "__delete__", "__set_name__"}:
-        if type(real) is not types.MethodType and type(real) is not types.FunctionType:
-            refuse(obj, name)
+    if name in {"__get__", "__set__", "__delete__", "__set_name__"} and (
+        type(real) not in {types.MethodType, types.FunctionType}
+    ):
+        refuse(obj, name)
     return real
 
 

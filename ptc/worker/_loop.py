@@ -23,26 +23,27 @@ __all__ = ["ScriptLoop"]
 class ScriptLoop(asyncio.BaseEventLoop):
     """A loop without descriptors, threads or signals: it waits for frames and nothing else."""
 
-    def __init__(self, wire: Wire, clock: Clock, deliver: Callable[[], None]) -> None:
-        """Make the loop.
+    _wire: Wire
+    _deliver: Callable[[], None]
+    _owed: Callable[[], bool]
 
-        Args:
-            wire: Where frames come from.
-            clock: The run's logical clock.
-            deliver: Reads one frame and hands it to whom it concerns; called when idle.
-        """
+    def __init__(self, clock: Clock) -> None:
+        """Make a loop on the run's logical clock; `attach` it before it runs."""
         super().__init__()
-        self._wire = wire
         self._clock = clock
-        self._deliver = deliver
         self._timer_asked = -1.0
-        self._owed: Callable[[], bool] = lambda: True
         # BaseEventLoop._run_once asks its selector for events.
         self._selector = self
 
-    def watch_debts(self, owed: Callable[[], bool]) -> None:
-        """Tell how to know whether the host still owes this script a frame."""
-        self._owed = owed
+    def attach(self, wire: Wire, deliver: Callable[[], None], owed: Callable[[], bool]) -> None:
+        """Connect the loop.
+
+        Args:
+            wire: Where timers are asked for.
+            deliver: Reads one frame and hands it to whom it concerns; called when idle.
+            owed: True while the host owes the script a frame.
+        """
+        self._wire, self._deliver, self._owed = wire, deliver, owed
 
     def time(self) -> float:
         """Logical seconds since the run began."""

@@ -11,11 +11,13 @@ import asyncio
 import gc
 import inspect
 import io
-import marshal  # noqa: TID251  # reads code that a worker made of the same source; see `Runtime._program`
+import marshal  # noqa: TID251  # reads code that a worker made of the same source; see `_program`
+import mmap
 import random
 import socket
 import types
 from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from .._compiler import ScriptRejected, compile_script, demangle
@@ -37,7 +39,18 @@ file of a SyntaxError to quote from it, which the filter would take for an attac
 _MESSAGE_CHARS = 8_192
 _FRAMES = 24
 _BALLAST_BYTES = 1 << 20
-"""Held during a run and let go when memory has run out, so that the report can still be made."""
+"""Address space let go when memory has run out, so that the report can still be made."""
+_RUNS = 3
+"""Runs of a worker: two dummies and one that counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kit:
+    """What one run uses up. Made in the zygote: making it in a worker would take 500 KB of copied
+    pages, and the time to copy them, for the reference counts alone."""
+
+    namespace: dict[str, Any]
+    loop: ScriptLoop
 
 
 class Runtime:
@@ -49,20 +62,49 @@ class Runtime:
         self._modules = build_modules(self._clock, self._random)
         self._wire: Wire | None = None
         self._builtins = script_builtins(print_function=self._print, extra={"ToolError": ToolError})
+        # Untouched, so it takes no memory. It is part of the zygote's own address space, which a
+        # script's limit comes on top of.
+        self._ballast = mmap.mmap(-1, _BALLAST_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._kits: list[_Kit] = []
+        self._warm_codes: list[bytes] = []
+
+    def prepare(self) -> None:
+        """Called in the zygote: compile the dummies, run them, make what workers will use up."""
+        self._warm_codes.clear()
+        for source in _WARM:
+            self._dummy(Kind.SOURCE, source)
+            code = compile_script(source.decode(), _FILENAME).code
+            self._warm_codes.append(marshal.dumps(code))
+        self.warm()
+        self._kits = [self._make_kit() for _ in range(_RUNS)]
 
     def warm(self) -> None:
-        """Run dummy scripts on the real path, over a socket pair of our own."""
-        start = b'{"inputs":{},"tools":{"t":["x"]},"epoch":0,"seed":0}'
-        for source in (_WARM_ASYNC, _WARM_SYNC):
-            near, far = socket.socketpair()
-            with near, far:
-                for kind, body in (
-                    (Kind.START, start),
-                    (Kind.SOURCE, source),
-                    (Kind.RESULT, b'[1,0.5,true,true,[{"a":1}]]'),
-                ):
-                    far.sendall(encode(kind, body))
-                self.serve(Wire(near))
+        """Called in a worker: run the dummies on the real path."""
+        for code in self._warm_codes:
+            self._dummy(Kind.CODE, code)
+
+    def _dummy(self, kind: Kind, program: bytes) -> None:
+        near, far = socket.socketpair()
+        with near, far:
+            for frame in (
+                (Kind.START, b'{"inputs":{},"tools":{"t":["x"]},"epoch":0,"seed":0}'),
+                (kind, program),
+                (Kind.RESULT, b'[1,0.5,true,true,[{"a":1}]]'),
+            ):
+                far.sendall(encode(*frame))
+            self.serve(Wire(near))
+
+    def take_kit(self) -> _Kit:
+        """What one run uses up."""
+        return self._kits.pop() if self._kits else self._make_kit()
+
+    def _make_kit(self) -> _Kit:
+        namespace: dict[str, Any] = script_globals(dict(self._builtins), self._modules)
+        return _Kit(namespace, ScriptLoop(self._clock))
+
+    def drop_ballast(self) -> None:
+        """Memory has run out: make room for the report."""
+        self._ballast.close()
 
     def serve(self, wire: Wire) -> None:
         """Serve one run on `wire`: read START and the program, answer DONE, FAILED or REJECTED."""
@@ -77,11 +119,6 @@ class Runtime:
         self._clock.elapsed = 0.0
         self._clock.sleep = calls.sleep
         self._random.seed(seed)
-
-    def namespace(self) -> dict[str, Any]:
-        """Fresh globals for a script."""
-        namespace: dict[str, Any] = script_globals(dict(self._builtins), self._modules)
-        return namespace
 
     def _print(
         self,
@@ -105,18 +142,20 @@ class Runtime:
 
 
 _PRINT_CHARS = 131_072
-_WARM_ASYNC = b"""
+_WARM = (
+    b"""
 import asyncio, json
 async def run(ctx, inputs):
     a = ctx.t(x=1)
     (b,) = await asyncio.gather(a)
     print(len(b))
     return {"n": [r.a for r in b], "i": inputs}
-"""
-_WARM_SYNC = b"""
+""",
+    b"""
 def run(ctx, inputs):
     return {"n": [r["a"] for r in ctx.t(1)]}
-"""
+""",
+)
 
 
 class _Run:
@@ -130,7 +169,6 @@ class _Run:
 
     def execute(self) -> None:
         """Serve the run. Whatever happens, one closing frame is sent."""
-        ballast = [bytes(_BALLAST_BYTES)]
         try:
             _, body = self._wire.receive(spin=False)
             start = _values.loads(body)
@@ -145,7 +183,8 @@ class _Run:
             answer = _values.dumps(value, "result")
             self._wire.send(Kind.DONE, answer)
         except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
-            ballast.clear()
+            if isinstance(error, MemoryError):
+                self._runtime.drop_ballast()
             self._fail(error)
 
     def _program(self) -> types.CodeType | None:
@@ -184,7 +223,8 @@ class _Run:
     def _call(
         self, code: types.CodeType, calls: Calls, context: Context, inputs: dict[str, Any]
     ) -> Any:
-        namespace = self._runtime.namespace()
+        kit = self._runtime.take_kit()
+        namespace, loop = kit.namespace, kit.loop
         exec(code, namespace)  # noqa: S102  # the policy's own code object: this is the job
         function = namespace["run"]
         given = (context, inputs)
@@ -192,8 +232,7 @@ class _Run:
             given = given[: _positional(function)]  # type: ignore[assignment]  # 0 to 2 of them
         value = function(*given)
         if isinstance(value, Coroutine):
-            loop = ScriptLoop(self._wire, self._clock, calls.deliver)
-            loop.watch_debts(lambda: calls.pending)
+            loop.attach(self._wire, calls.deliver, lambda: calls.pending)
             loop.set_exception_handler(self._unhandled)
             value = loop.run_until_complete(self._main(value, calls))
         return value

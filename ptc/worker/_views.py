@@ -76,7 +76,7 @@ class NamespaceView(dict[str, Any]):
         for key, value in dict(*args, **values).items():
             self[key] = value
 
-    def __ior__(self, other: Any) -> Any:
+    def __ior__(self, other: Any) -> Any:  # type: ignore[misc]  # writes through
         self.update(other)
         return self
 

@@ -46,9 +46,10 @@ def main(control_fd: int, isolation: str) -> None:
     layers: tuple[Layer, ...] = ()
     try:
         runtime = Runtime()
-        runtime.warm()
+        # Twice: the first loads and specialises, the second makes what lasts, on frozen types.
+        runtime.prepare()
         freeze_types()
-        runtime.warm()
+        runtime.prepare()
         _close_the_importer()
         gc.collect()
         gc.freeze()

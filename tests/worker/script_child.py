@@ -22,6 +22,7 @@ import signal
 import sys
 import tempfile
 import traceback
+from pathlib import Path
 from typing import Any
 
 from ptc._compiler import ScriptRejected, compile_script, demangle
@@ -120,10 +121,10 @@ def plain(value: Any) -> Any:
         return bytes(value).decode("latin-1")
     try:
         return json.dumps(value, default=repr)
-    except Exception:
+    except Exception:  # noqa: BLE001  # whatever a script's object raises
         try:
             return repr(value)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # whatever a script's object raises
             return f"unprintable {type(error).__name__}"
 
 
@@ -152,7 +153,7 @@ def run_case(case: dict[str, Any], token: str, directory: str, tables: Any) -> d
             script = compile_script(source, require_run=case.get("require_run", True))
             namespace = _guards.script_globals(dict(builtins), modules)
             answer["phase"] = "load"
-            exec(script.code, namespace)
+            exec(script.code, namespace)  # noqa: S102  # what this program is for
             answer["phase"] = "run"
             if case.get("require_run", True):
                 value = call_script(namespace, Ctx(Impl(token)), inputs)
@@ -163,10 +164,10 @@ def run_case(case: dict[str, Any], token: str, directory: str, tables: Any) -> d
     except ScriptRejected as rejected:
         answer["findings"] = [finding.code for finding in rejected.findings]
         answer["error"] = str(rejected)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001  # what the script raised is the answer
         try:
             answer["error"] = demangle(f"{type(error).__name__}: {error}")[:2000]
-        except BaseException:
+        except BaseException:  # noqa: BLE001  # a hostile __str__
             answer["error"] = type(error).__name__
         if case.get("trace"):
             answer["trace"] = traceback.format_exc()
@@ -175,6 +176,7 @@ def run_case(case: dict[str, Any], token: str, directory: str, tables: Any) -> d
 
 
 def in_fork(case: dict[str, Any], token: str, tables: Any) -> dict[str, Any]:
+    answer: dict[str, Any]
     directory = tempfile.mkdtemp(prefix="ptc-script-")
     try:
         for name, text in (
@@ -192,19 +194,21 @@ def in_fork(case: dict[str, Any], token: str, tables: Any) -> dict[str, Any]:
                 file.write(json.dumps(answer))
             os._exit(0)
         os.close(write)
-        text = b""
+        received = b""
         while select.select([read], [], [], SECONDS)[0]:
             chunk = os.read(read, 1 << 16)
             if not chunk:
                 break
-            text += chunk
+            received += chunk
         else:
             os.kill(child, signal.SIGKILL)
         os.close(read)
         _, status = os.waitpid(child, 0)
-        answer = json.loads(text) if text else {"id": case["id"], "error": f"status {status}"}
-        drop = os.path.join(directory, "drop.txt")
-        answer["dropped"] = os.path.exists(drop) and open(drop, "rb").read().decode("latin-1")
+        answer = (
+            json.loads(received) if received else {"id": case["id"], "error": f"status {status}"}
+        )
+        drop = Path(directory, "drop.txt")
+        answer["dropped"] = drop.read_bytes().decode("latin-1") if drop.exists() else ""
         return answer
     finally:
         shutil.rmtree(directory)

@@ -217,7 +217,7 @@ class SimpleNamespace(types.SimpleNamespace):
             return self.__dict__ == other.__dict__
         return NotImplemented
 
-    __hash__ = None  # type: ignore[assignment]  # as the library's: mutable
+    __hash__ = None  # as the library's: mutable
 
 
 def get_origin(kind: Any) -> Any:
@@ -250,7 +250,7 @@ def vet_enum_calls() -> None:
 
     call.vetted = True  # type: ignore[attr-defined]  # functions take attributes
     with _freeze.thawed(enum.EnumMeta):
-        enum.EnumMeta.__call__ = call  # type: ignore[assignment,method-assign]  # see above
+        enum.EnumMeta.__call__ = call  # type: ignore[method-assign]  # see above
 
 
 def _members(names: Any) -> list[Any]:
@@ -283,7 +283,7 @@ def dataclass(cls: Any = None, /, **options: Any) -> Any:
         if not (isinstance(cls, type) and _classes.is_script_class(cls)):
             raise TypeError("@dataclass is for classes of the script")
         own = "__repr__" in cls.__dict__
-        made = dataclasses.dataclass(cls, **options)
+        made: Any = dataclasses.dataclass(cls, **options)
         _classes.register(made)
         private = [
             field.name
@@ -328,7 +328,7 @@ def _spelled(field: dataclasses.Field[Any]) -> dataclasses.Field[Any]:
 def _fields(kind: type) -> tuple[dataclasses.Field[Any], ...] | None:
     """Fields of a dataclass as its class has them; what an instance says of itself is no guide."""
     if any("__dataclass_fields__" in base.__dict__ for base in kind.__mro__):
-        return dataclasses.fields(kind)  # type: ignore[arg-type]  # checked on the line above
+        return dataclasses.fields(kind)
     return None
 
 
@@ -355,7 +355,7 @@ def _convert(obj: Any, make: Callable[[Any], Any]) -> Any:
     if isinstance(obj, dict):
         pairs = [(_convert(k, make), _convert(v, make)) for k, v in obj.items()]
         if isinstance(obj, collections.defaultdict):
-            return kind(obj.default_factory, pairs)  # type: ignore[call-arg,arg-type]  # its own shape
+            return kind(obj.default_factory, pairs)
         return kind(pairs)
     return deepcopy(obj)
 

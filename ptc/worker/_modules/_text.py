@@ -259,8 +259,16 @@ def pprint_members() -> dict[str, Any]:
     """Members of `pprint`, which prints where the script prints."""
 
     class PrettyPrinter(pprint.PrettyPrinter):
-        def __init__(self, *args: Any, stream: Any = None, **options: Any) -> None:
-            super().__init__(*args, stream=stream or STDOUT, **options)
+        def __init__(
+            self,
+            indent: int = 1,
+            width: int = 80,
+            depth: Any = None,
+            stream: Any = None,
+            **more: Any,
+        ) -> None:
+            target: Any = stream or STDOUT
+            super().__init__(indent, width, depth, target, **more)
 
     def print_pretty(obj: Any, stream: Any = None, *args: Any, **options: Any) -> None:
         text = policy.demangle(pprint.pformat(obj, *args, **options))

@@ -167,7 +167,9 @@ def _zones() -> Mapping[str, bytes]:
 
 
 def _zoneinfo() -> dict[str, Any]:
-    from zoneinfo import _common
+    from zoneinfo import _common as common
+
+    _common: Any = common
 
     if not hasattr(_common, "ptc_zones"):
         zones = _zones()

@@ -122,14 +122,16 @@ def _toolsets() -> list[dict[str, Any]]:
     from importlib.metadata import entry_points
 
     from .._toolset import installed_toolset
+    from ..errors import SetupError
 
     rows = []
     for name in sorted({entry.name for entry in entry_points(group="ptc.toolsets")}):
         row: dict[str, Any] = {"name": name, "tools": [], "error": None}
         try:
             row["tools"] = [tool.name for tool in installed_toolset(name)]
-        except Exception as error:  # noqa: BLE001  # another package's; here to be told
-            row["error"] = f"{type(error).__name__}: {error}"
+        except SetupError as error:
+            reason = error.__cause__ or error
+            row["error"] = f"{type(reason).__name__}: {reason}"
         rows.append(row)
     return rows
 

@@ -483,7 +483,7 @@ async def test_every_outcome_conforms_to_the_schema_that_is_published(root: Path
         wrong = await client.call_tool("program", {"source": 1})
         strict.validate(wrong.structured_content)
     assert statuses == [
-        *("completed", "completed", "failed", "completed", "failed"),
+        *("completed", "completed", "limit_exceeded", "completed", "failed"),
         *("completed", "rejected", "limit_exceeded", "completed"),
     ]
 

@@ -231,7 +231,7 @@ class Run:
             }
             body = b"[%d,%.6f,false,false,%b]" % (number, self._elapsed(), _json.dumps(row))
         else:
-            records = b"true" if self._records[result.tool] else b"false"
+            records = b"true" if self._records.get(result.tool, True) else b"false"
             body = b"[%d,%.6f,true,%b,%b]" % (number, self._elapsed(), records, data)
         self._worker.send((Kind.RESULT, body))
 

@@ -13,6 +13,7 @@ import anyio
 
 from . import _json
 from ._artifacts import ArtifactStore
+from ._discovery import Found, discovery_tools, search
 from ._dispatch import Budget, Dispatch, OpenCall
 from ._limits import CEILING, Limits
 from ._policy_modules import MODULES
@@ -192,6 +193,16 @@ class Session:
         effective = (limits or self._limits).clamp(self._ceiling)
         return describe_program(tools, effective, sorted(MODULES))
 
+    def search_tools(
+        self, query: str, names: Iterable[str] | None = None, limit: int = 10
+    ) -> list[Found]:
+        """The tools of an allow-list that fit some words, best first; ``ctx`` has the same.
+
+        Raises:
+            UsageError: If one of `names` is no tool of the session.
+        """
+        return search(query, self.select_tools(names).values(), limit)
+
     def select_tools(self, names: Iterable[str] | None) -> dict[str, Tool]:
         """The tools of an allow-list; None: all that have no side effect.
 
@@ -330,6 +341,7 @@ class Session:
                     root=self._root,
                     max_result_bytes=program.limits.max_tool_result_bytes,
                     budget=budget,
+                    discovery=discovery_tools(program.tools),
                 )
                 run = Run(
                     program,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import keyword
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -41,7 +42,15 @@ def render_stubs(tools: Iterable[Tool]) -> str:
     The text is valid Python whatever the schemas and descriptions say.
     """
     classes = _Classes()
-    functions = [_function(tool, classes) for tool in tools]
+    functions: list[str] = []
+    namespaces: dict[str, list[str]] = {}
+    for tool in tools:
+        namespace = tool.name.rpartition(".")[0]
+        group = namespaces.setdefault(namespace, []) if namespace else functions
+        group.append(_function(tool, classes))
+    for namespace, group in namespaces.items():
+        body = "\n\n".join(textwrap.indent(text, "    ") for text in group)
+        functions.append(f"class {namespace}:  # ctx.{namespace}\n{body}")
     return "\n\n".join([*classes.blocks, *functions])
 
 
@@ -121,7 +130,8 @@ def _example(tools: Sequence[Tool]) -> str:
     for tool in tools:
         properties, required = _properties(tool.parameters), _required(tool.parameters)
         texts = [n for n in required if _list_of_kinds(properties.get(n)) == ["string"]]
-        if len(required) == 1 and texts and _plain_name(texts[0]) and _plain_name(tool.name):
+        names = [*texts, tool.name.replace(".", "_")]
+        if len(required) == 1 and texts and all(map(_plain_name, names)):
             call = f"ctx.{tool.name}({texts[0]}=item)"
             return (
                 "import asyncio\n\n"
@@ -150,7 +160,7 @@ def _function(tool: Tool, classes: _Classes) -> str:
         signature = "arguments: dict[str, Any]"
         lines = [*lines, "", "Takes one dict of arguments."]
         rows = [row for row, _ in described]
-    name = tool.name
+    name = tool.name.rpartition(".")[2]
     if not _plain_name(name):
         lines = [*lines, "", f"Called as ctx.call({json.dumps(name)}, {{...}})."]
         name = f"{name}_"

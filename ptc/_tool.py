@@ -104,7 +104,7 @@ class Tool:
     """One function that scripts, applications and models may call. Make one with `tool`."""
 
     name: str
-    """What callers call it: 1-64 letters, digits and underscores."""
+    """What callers call it: ``name``, or ``namespace.name`` for ``ctx.namespace.name(...)``."""
     description: str
     """What it does, for a model. Never blank."""
     parameters: Mapping[str, Any]
@@ -157,19 +157,22 @@ def _schema_text(schema: Mapping[str, Any]) -> str:
     return _json.dumps(schema).decode()
 
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-"""Also what OpenAI and Anthropic accept as a tool name (1-64 of these), less the hyphen, which a
-script could not write as ``ctx.name``."""
+_NAME = re.compile(r"(?=.{1,64}\Z)[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
+"""``name`` or ``namespace.name``: what a script can write as ``ctx.name``. 64 characters is what
+OpenAI and Anthropic accept."""
 
-RESERVED = frozenset({"call", "emit", "log", "tools"})
+RESERVED = frozenset({"call", "describe", "emit", "log", "search_tools", "tools"})
 """Names that `ctx` has for itself."""
 
 
 def _checked(name: str, description: str) -> tuple[str, str]:
     if not _NAME.fullmatch(name):
-        msg = f"tool name {name!r}: use 1-64 letters, digits and _, not starting with a digit"
+        msg = (
+            f"tool name {name!r}: use 1-64 letters, digits and _, not starting with a digit, with "
+            "at most one dot after a namespace"
+        )
         raise UsageError(msg)
-    if name in RESERVED or name.startswith("_"):
+    if name.partition(".")[0] in RESERVED or re.search(r"(^|\.)_", name):
         msg = f"tool name {name!r} is taken by ctx itself; reserved: {', '.join(sorted(RESERVED))}"
         raise UsageError(msg)
     if not description.strip():

@@ -57,6 +57,11 @@ def _refuse_duplicates(tools: Iterable[Tool]) -> None:
             msg = f"two tools are called {item.name!r}; rename one with tool(name=...)"
             raise UsageError(msg)
         seen.add(item.name)
+    for name in seen:
+        namespace, dot, _ = name.partition(".")
+        if dot and namespace in seen:
+            msg = f"{namespace!r} cannot be a tool and the namespace of {name!r}; rename one"
+            raise UsageError(msg)
 
 
 def installed_toolset(name: str) -> Toolset:

@@ -224,6 +224,8 @@ class Context:
     def __getattr__(self, name: str) -> Any:
         methods: dict[str, _ToolMethod] = object.__getattribute__(self, "_methods")
         method = methods.get(name)
+        if method is None and any(known.startswith(f"{name}.") for known in methods):
+            return _Namespace(name, methods)
         if method is None:
             close = difflib.get_close_matches(name, list(methods), n=3, cutoff=0.5)
             near = f"; did you mean {' or '.join(close)}?" if close else ""
@@ -247,6 +249,14 @@ class Context:
             raise TypeError(msg)
         return self._calls.make(str.__str__(name), arguments or {})
 
+    def search_tools(self, query: str, limit: int = 10) -> Any:
+        """Tools that fit some words: a list of ``{name, summary}``."""
+        return self._calls.make("search_tools", {"query": query, "limit": limit})
+
+    def describe(self, name: str) -> Any:
+        """The typed stub of one tool."""
+        return self._calls.make("describe", {"name": name})
+
     def emit(self, value: Any) -> None:
         """Put a partial value into the result of the run; it is kept however the run ends."""
         self._wire.send(Kind.EMIT, _values.dumps(value, "emit"))
@@ -260,4 +270,37 @@ class Context:
         return f"<ctx: {', '.join(self._methods)}>"
 
     def __dir__(self) -> list[str]:
-        return [*self._methods, "call", "emit", "log", "tools"]
+        own = ["call", "describe", "emit", "log", "search_tools", "tools"]
+        tools = dict.fromkeys(name.partition(".")[0] for name in self._methods)
+        return [*tools, *own]
+
+
+class _Namespace:
+    """``ctx.github``: the tools whose names begin with ``github.``."""
+
+    __slots__ = ("_methods", "_name")
+
+    def __init__(self, name: str, methods: Mapping[str, _ToolMethod]) -> None:
+        object.__setattr__(self, "_name", name)
+        object.__setattr__(self, "_methods", methods)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        msg = f"ctx.{self._name} cannot be changed"
+        raise AttributeError(msg)
+
+    def __getattr__(self, name: str) -> _ToolMethod:
+        methods: Mapping[str, _ToolMethod] = object.__getattribute__(self, "_methods")
+        namespace: str = object.__getattribute__(self, "_name")
+        method = methods.get(f"{namespace}.{name}")
+        if method is None:
+            listed = ", ".join(self.__dir__())
+            msg = f"no tool '{namespace}.{name}' is allowed in this run: {listed}"
+            raise AttributeError(msg)
+        return method
+
+    def __dir__(self) -> list[str]:
+        prefix = f"{self._name}."
+        return [name.removeprefix(prefix) for name in self._methods if name.startswith(prefix)]
+
+    def __repr__(self) -> str:
+        return f"<tools of {self._name}: {', '.join(self.__dir__())}>"

@@ -24,7 +24,7 @@ class _TypeMeta(type):
         return isinstance(obj, type)
 
     def __subclasscheck__(cls, kind: type) -> bool:
-        return issubclass(kind, type)
+        return kind is cls or issubclass(kind, type)
 
     def __repr__(cls) -> str:
         return "<class 'type'>"

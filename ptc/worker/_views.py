@@ -177,6 +177,8 @@ def show_dir(*args: Any) -> list[str]:
 def _is_listed(obj: object, name: str) -> bool:
     if type(name) is not str or name.startswith("@"):
         return False
+    if name == "__dict__":
+        return namespace_of(obj) is not None
     if policy.is_dunder(name):
         return name in policy.TESTABLE
     return not name.startswith("_") or name in policy.PUBLIC_UNDERSCORE

@@ -79,6 +79,8 @@ class Ctx:
             return args["fn"](len(host_frame_secret))
         if name == "render":
             return "ok"
+        if name == "reveal":  # lets the tests see that their judge works
+            return self._impl.secret
         raise ToolError("no such tool")
 
     def log(self, *parts: Any) -> None:

@@ -1,0 +1,578 @@
+"""The compiler of scripts: what it refuses, how it says so, and that the rest costs nothing."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import functools
+import marshal  # noqa: TID251  # compares code objects of this very process
+import re
+import subprocess
+import sys
+import types
+import typing
+from collections.abc import Iterator
+
+import pytest
+
+from ptc import _policy as policy
+from ptc._compiler import (
+    MAX_BRACKETS,
+    POLICY_VERSION,
+    CompiledScript,
+    Finding,
+    ScriptRejected,
+    compile_script,
+    demangle,
+)
+from ptc._transformer import ScriptTransformer
+
+
+def compiled(source: str) -> CompiledScript:
+    return compile_script(source, require_run=False)
+
+
+def findings(source: str, *, require_run: bool = False) -> tuple[Finding, ...]:
+    with pytest.raises(ScriptRejected) as rejected:
+        compile_script(source, require_run=require_run)
+    return rejected.value.findings
+
+
+def names_of(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from names_of(constant)
+
+
+# ---------------------------------------------------------------------------------------------
+# Names
+
+
+def test_every_attribute_of_a_power_bearing_type_is_guarded_or_has_a_reason() -> None:
+    bearing = [
+        types.FrameType, types.CodeType, types.FunctionType, types.MethodType, types.GeneratorType,
+        types.CoroutineType, types.AsyncGeneratorType, types.TracebackType, types.ModuleType,
+        types.CellType, types.BuiltinFunctionType, type, property, super, classmethod,
+        staticmethod, memoryview, functools.partial, asyncio.Task, asyncio.Future,
+        asyncio.SelectorEventLoop, typing.ForwardRef, AttributeError, StopIteration, OSError,
+    ]  # fmt: skip
+    undecided = {
+        f"{kind.__name__}.{name}"
+        for kind in bearing
+        for name in dir(kind)
+        if not name.startswith("_")
+        and name not in policy.power_names()
+        and not policy.HARMLESS.get(name)
+    }
+    assert not undecided
+
+
+@pytest.mark.parametrize(
+    "name",
+    "gi_frame gi_code gi_yieldfrom cr_await cr_frame ag_frame f_back f_builtins f_globals "
+    "f_locals tb_frame tb_next co_code co_consts cell_contents mro obj fget fset func format "
+    "format_map get_loop get_coro get_stack print_stack with_traceback run_in_executor".split(),
+)
+def test_a_name_with_power_is_never_a_plain_attribute(name: str) -> None:
+    code = compiled(f"x = 1\ny = x.{name}\n").code
+    assert "@getattr" in code.co_names
+    assert name not in code.co_names
+
+
+def test_ordinary_code_is_compiled_without_any_guard() -> None:
+    source = """
+class P:
+    def __init__(self, x):
+        self.x = x
+        self._y = [x]
+    def f(self):
+        self.x += 1
+        self._y[0] -= 1
+        (a, b), *c = ((1, 2), 3)
+        return {k: v for k, v in self.items()}, f"{self.x:>{a}}", self._y[1:]
+"""
+    assert not [name for name in names_of(compiled(source).code) if name.startswith("@")]
+
+
+def test_the_prefix_of_renamed_names_cannot_be_spelled() -> None:
+    for source in (
+        f"{policy.PRIVATE_PREFIX}x = 1",
+        f"x.{policy.PRIVATE_PREFIX}x",
+        f"x.{policy.PRIVATE_PREFIX}x = 1",
+        f"def f():\n    {policy.PRIVATE_PREFIX}x = 1",
+    ):
+        assert [finding.code for finding in findings(source)] == ["name_refused"]
+
+
+def test_a_private_attribute_never_keeps_its_name() -> None:
+    source = "class C:\n    _a = 1\n    def f(self):\n        return self._a, self.__b, x._c\n"
+    names = set(names_of(compiled(source).code))
+    assert not [name for name in names if name.startswith("_") and not policy.is_dunder(name)]
+    assert {policy.PRIVATE_PREFIX + end for end in ("a", "C__b", "c")} <= names
+
+
+def test_demangle_gives_the_spelling_of_the_script_back() -> None:
+    text = f"'C' object has no attribute '{policy.rename('_x')}'"
+    assert demangle(text) == "'C' object has no attribute '_x'"
+    assert demangle("nothing to do") == "nothing to do"
+
+
+@pytest.mark.parametrize("name", sorted(policy.UNDEFINABLE_HINTS))
+def test_a_refused_method_says_why(name: str) -> None:
+    (finding,) = findings(f"class A:\n    def {name}(self): ...\n")
+    assert finding.hint == policy.UNDEFINABLE_HINTS[name]
+    assert finding.line == 2
+
+
+@pytest.mark.parametrize("name", sorted(policy.DEFINABLE))
+def test_an_ordinary_method_can_be_defined(name: str) -> None:
+    compiled(f"class A:\n    def {name}(self, *args): ...\n")
+
+
+@pytest.mark.parametrize("name", sorted(policy.IN_PLACE))
+def test_a_class_or_namespace_may_be_used_in_place_but_not_kept(name: str) -> None:
+    compiled(f"def f(x):\n    print(x.{name}, x.{name} == 1)\n    return x.{name}\n")
+    (finding,) = findings(f"v = x.{name}")
+    assert finding.hint == policy.IN_PLACE[name]
+
+
+# ---------------------------------------------------------------------------------------------
+# The tree
+
+FORBIDDEN = "x.__globals__"
+POSITIONS = r"""
+{}
+y = {}
+y: {} = 1
+y: int = {}
+y += {}
+y[{}]
+y[{}:{}:{}]
+y[{}] = 1
+del y[{}]
+y[0] = {}
+{} and y
+not {}
+-{}
+y + {}
+y if {} else z
+[{}]
+({},)
+{{{}}}
+{{{}: 1}}
+{{1: {}}}
+{{**{}}}
+[*{}]
+f({})
+f(*{})
+f(k={})
+f(**{})
+{}()
+y < {} < z
+f'{{{}}}'
+f'{{y:{{{}}}}}'
+f'{{{}=}}'
+lambda: {}
+lambda a={}: a
+lambda *, a={}: a
+[a for a in {}]
+[{} for a in y]
+[a for a in y if {}]
+[a for a in y for b in {}]
+{{a: {} for a in y}}
+({} for a in y)
+(y := {})
+if {}: pass
+if y: {}
+if y: pass\nelse: {}
+if y: pass\nelif {}: pass
+while {}: pass
+while y: {}
+while y: pass\nelse: {}
+for a in {}: pass
+for a in y: {}
+for a in y: pass\nelse: {}
+for {}.z in y: pass
+with {}: pass
+with y as {}.z: pass
+with y: {}
+try: {}\nfinally: pass
+try: pass\nexcept {}: pass
+try: pass\nexcept E: {}
+try: pass\nexcept E: pass\nelse: {}
+try: pass\nfinally: {}
+raise {}
+raise y from {}
+assert {}
+assert y, {}
+del {}.z
+def f(): return {}
+def f(a={}): pass
+def f(*, a={}): pass
+def f(a: {}): pass
+def f() -> {}: pass
+def f(): yield {}
+def f(): yield from {}
+async def f(): await {}
+async def f():\n  async for a in {}: pass
+async def f():\n  async with {}: pass
+async def f(): return [a async for a in {}]
+@{}\ndef f(): pass
+@{}\nclass C: pass
+class C({}): pass
+class C(k={}): pass
+class C: {}
+class C: a = {}
+class C:\n  def f(self, a={}): {}
+match {}:\n  case _: pass
+match y:\n  case _ if {}: pass
+match y:\n  case 1: {}
+match y:\n  case {}: pass
+match y:\n  case C({}): pass
+match y:\n  case C(k={}): pass
+match y:\n  case {{'k': {}}}: pass
+match y:\n  case [{}, *_]: pass
+match y:\n  case 1 | {}: pass
+x.__globals__ = {}
+y = z = {}
+a, b = {}, 1
+global g; g = {}
+"""
+
+
+@pytest.mark.parametrize("position", POSITIONS.strip().splitlines())
+def test_a_forbidden_attribute_is_found_in_every_position(position: str) -> None:
+    holes = position.replace("{{", "").replace("}}", "").count("{}")
+    source = position.replace("\\n", "\n").format(*[FORBIDDEN] * holes)
+    found = [finding for finding in findings(source) if "__globals__" in finding.message]
+    # A name that is refused as a pattern is reported once more, as a pattern.
+    assert len(found) >= holes
+
+
+def test_an_unknown_node_is_refused() -> None:
+    class Strange(ast.stmt):
+        _fields = ()
+
+    tree = ast.parse("x = 1")
+    tree.body.append(Strange(lineno=2, col_offset=0))
+    transformer = ScriptTransformer(tree)
+    transformer.visit(tree)
+    assert [issue.message for issue in transformer.issues] == [
+        "Strange is not available in a script"
+    ]
+
+
+# Every field of the grammar that holds a name, with a script that puts a dunder there. None: the
+# field cannot hold a name that is bound or read.
+NAME_FIELDS = {
+    "FunctionDef.name": "def __loader__(): pass",
+    "AsyncFunctionDef.name": "async def __loader__(): pass",
+    "ClassDef.name": "class __loader__: pass",
+    "ImportFrom.module": "from __loader__ import x",
+    "Global.names": "def f():\n    global __loader__",
+    "Nonlocal.names": "def f():\n    x = 1\n    def g():\n        nonlocal __loader__",
+    "Attribute.attr": "x.__loader__",
+    "Name.id": "__loader__",
+    "ExceptHandler.name": "try: pass\nexcept E as __loader__: pass",
+    "arg.arg": "def f(__loader__): pass",
+    "keyword.arg": "f(__loader__=1)",
+    "alias.name": "import __loader__",
+    "alias.asname": "import json as __loader__",
+    "MatchMapping.rest": "match x:\n    case {**__loader__}: pass",
+    "MatchClass.kwd_attrs": "match x:\n    case C(__loader__=1): pass",
+    "MatchStar.name": "match x:\n    case [*__loader__]: pass",
+    "MatchAs.name": "match x:\n    case __loader__: pass",
+    "TypeVar.name": "def f[__loader__](): pass",
+    "ParamSpec.name": "def f[**__loader__](): pass",
+    "TypeVarTuple.name": "def f[*__loader__](): pass",
+}
+
+
+def _grammar_fields() -> set[str]:
+    found = set()
+    for node in vars(ast).values():
+        if isinstance(node, type) and issubclass(node, ast.AST):
+            text = re.match(r"\w+\((.*)\)$", (node.__doc__ or "").replace("\n", " "))
+            for kind, name in re.findall(r"(\w+)[?*]? (\w+)", text[1] if text else ""):
+                if kind == "identifier":
+                    found.add(f"{node.__name__}.{name}")
+    return found
+
+
+def test_every_field_that_can_hold_a_name_is_decided() -> None:
+    fields = _grammar_fields()
+    assert fields >= {"Name.id", "arg.arg", "MatchAs.name"}, "the grammar could not be read"
+    assert not fields - NAME_FIELDS.keys()
+    for field in sorted(fields):
+        assert findings(NAME_FIELDS[field]), field
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["__loader__", "__loader__, /", "*, __loader__", "*__loader__", "**__loader__"],
+)
+def test_every_kind_of_parameter_is_checked(arguments: str) -> None:
+    for source in (f"def f({arguments}): pass", f"f = lambda {arguments}: 1"):
+        assert findings(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ("try: pass\nexcept* E: pass", "catch ExceptionGroup and look at its `exceptions`"),
+        ("from json import *", "name what you need: `from json import ...`"),
+        ("from . import x", "a script is one file; import by full name"),
+    ],
+)
+def test_syntax_that_is_not_available_names_the_way_out(source: str, hint: str) -> None:
+    assert [finding.hint for finding in findings(source)] == [hint]
+
+
+def test_class_patterns_cannot_read_guarded_names() -> None:
+    for name in ("gi_frame", "__class__", "mro"):
+        assert findings(f"match x:\n    case object({name}=v): pass")
+    for name in ("gi_frame", "__class__"):
+        assert findings(f"class C:\n    __match_args__ = ('a', {name!r})")
+    assert findings("class C:\n    __match_args__ = names")
+    compiled("match x:\n    case Point(x=0, _y=1) | Point(3): pass")
+
+
+# ---------------------------------------------------------------------------------------------
+# Builtins and imports
+
+
+@pytest.mark.parametrize("name", sorted(policy.BUILTIN_HINTS))
+def test_a_refused_builtin_says_what_to_use(name: str) -> None:
+    (finding,) = findings(f"y = {name}")
+    assert finding.hint == policy.BUILTIN_HINTS[name]
+    compiled(f"{name} = 1\ny = {name}")
+
+
+@pytest.mark.parametrize("name", sorted(policy.CALL_ONLY))
+def test_builtins_that_look_at_their_caller_may_only_be_called(name: str) -> None:
+    compiled(f"y = {name}()")
+    assert findings(f"y = {name}")
+    assert findings(f"y = map({name}, [])")
+
+
+def test_a_denied_import_names_what_to_use_instead() -> None:
+    (finding,) = findings("import requests")
+    assert finding == Finding(
+        "import_refused", "import of 'requests' is not available", 1, 8, 1, 16,
+        "the network is reached through the tools on ctx",
+    )  # fmt: skip
+
+
+def test_a_denied_import_names_the_modules_that_may_be_imported() -> None:
+    (finding,) = findings("import nothing_like_it")
+    assert finding.hint.startswith("available: abc, array, asyncio")
+    (finding,) = findings("import jsn")
+    assert finding.hint == "did you mean json?"
+
+
+def test_a_name_that_a_module_does_not_have_is_found_before_the_script_runs() -> None:
+    (finding,) = findings("from os import listdir")
+    assert finding.hint == policy.MISSING_HINTS["os.listdir"]
+    (finding,) = findings("import os\nx = 1\ny = os.listdir('.')")
+    assert (finding.line, finding.column, finding.hint) == (3, 5, policy.MISSING_HINTS["os.listdir"])
+    (finding,) = findings("import math\nmath.sqroot(2)")
+    assert "sqrt" in finding.hint
+    (finding,) = findings("import os\nos.path.exists('x')")
+    assert finding.hint == policy.MISSING_HINTS["os.path.exists"]
+
+
+def test_a_variable_with_the_name_of_a_module_is_not_taken_for_it() -> None:
+    compiled("import math\ndef f(math):\n    return math.anything")
+    compiled("import math\nmath = 1\nmath.anything")
+
+
+def test_an_import_that_the_script_expects_to_fail_fails_at_run_time() -> None:
+    compiled("try:\n    import numpy as np\nexcept ImportError:\n    np = None")
+    compiled("try:\n    from json import nope\nexcept (ValueError, ImportError):\n    pass")
+    compiled("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from mine import Thing")
+    assert findings("try:\n    import numpy\nexcept ValueError:\n    pass")
+    assert findings("try:\n    pass\nexcept ImportError:\n    import numpy")
+
+
+def test_every_hint_belongs_to_something_that_is_refused() -> None:
+    assert not policy.MODULE_HINTS.keys() & policy.MODULES.keys()
+    for name in policy.MISSING_HINTS:
+        module, _, last = name.rpartition(".")
+        assert last not in policy.MODULES.get(module, ())
+
+
+# ---------------------------------------------------------------------------------------------
+# Sources
+
+
+def test_bytes_are_refused() -> None:
+    for source in (b"x = 1", bytearray(b"x"), None, 3):
+        with pytest.raises(ScriptRejected, match="the source of a script is a str"):
+            compile_script(source)  # type: ignore[arg-type]  # what this test is about
+
+
+def test_a_str_subclass_is_refused() -> None:
+    class Text(str):
+        __slots__ = ()
+
+    with pytest.raises(ScriptRejected):
+        compile_script(Text("def run(ctx): pass"))
+
+
+@pytest.mark.parametrize(
+    ("source", "line"), [("x = 1\ny = '\0'", 2), ("x\n\n'\ud800'", 3), ("\udfff", 1)]
+)
+def test_text_that_is_not_text_is_refused(source: str, line: int) -> None:
+    (finding,) = findings(source)
+    assert (finding.code, finding.line) == ("not_text", line)
+
+
+def test_the_size_of_a_source_is_limited() -> None:
+    with pytest.raises(ScriptRejected) as rejected:
+        compile_script("é = 1\n", require_run=False, max_bytes=6)
+    assert rejected.value.findings[0].message == "the source has 7 bytes; at most 6 are accepted"
+    compile_script("é = 1\n", require_run=False, max_bytes=7)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "(" * 5000,
+        "x = " + "[" * (MAX_BRACKETS + 1) + "]" * (MAX_BRACKETS + 1),
+        "-" * 60_000 + "1",
+        "not " * 30_000 + "1",
+        "1" + "+1" * 60_000,
+        "x" + ".a" * 60_000,
+        "x" + "()" * 60_000,
+        "lambda: " * 10_000 + "1",
+        "a if b else " * 10_000 + "1",
+        "if x: pass\n" + "elif x: pass\n" * 10_000,
+        "\n".join(" " * n + "if x:" for n in range(200)),
+        "x = " + "9" * 10_000,
+        "f'" + "{" * 1000,
+        "x = '" + "\\N{" * 1000,
+        "{" * 200,
+        "a = " * 50_000 + "1",
+        "'" * 100_001,
+        "\\\n" * 50_000,
+        "match x:\n case " + "[" * 140 + "]" * 140 + ": pass",
+        "a" + "[b" * 100 + "]" * 100,
+    ],
+    ids=range(20),
+)
+def test_sources_that_break_parsers_become_findings(source: str) -> None:
+    # In a process of its own: what this guards against is a crash.
+    program = (
+        "import sys\nfrom ptc._compiler import compile_script, ScriptRejected\n"
+        "try:\n    compile_script(sys.stdin.read(), require_run=False)\n"
+        "except ScriptRejected as error:\n    assert error.findings\nprint('alive')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=source, text=True, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == "alive", done.stderr[-500:]
+
+
+def test_a_bracket_in_a_long_text_is_no_nesting() -> None:
+    compiled("x = '" + "(" * 1000 + "'\ny = '''" + "[\n" * 500 + "'''")
+
+
+def test_an_expression_as_long_as_real_ones_is_accepted() -> None:
+    compiled("x = " + " + ".join(["'a'"] * 400))
+    compiled("x = " + " + ".join(["a"] * 400))
+    compiled("if a: pass\n" + "elif a: pass\n" * 150)
+
+
+def test_syntax_errors_have_the_position_that_python_gives() -> None:
+    (finding,) = findings("x = 1\ny = = 2\n")
+    assert (finding.code, finding.line, finding.column) == ("syntax_error", 2, 5)
+    assert finding.message == "invalid syntax"
+
+
+def test_all_findings_are_reported_at_once_in_order() -> None:
+    source = "import os, requests\nclass A:\n    def __del__(self): eval('1')\nopen('x').__globals__\n"
+    found = findings(source, require_run=True)
+    assert [(finding.line, finding.code) for finding in found] == [
+        (0, "no_run"),
+        (1, "import_refused"),
+        (3, "name_refused"),
+        (3, "builtin_refused"),
+        (4, "builtin_refused"),
+        (4, "attribute_refused"),
+    ]
+
+
+def test_columns_count_characters() -> None:
+    (finding,) = findings("x = 'äöü€𝄞'; y = open('f')")
+    assert (finding.column, finding.end_column) == (18, 22)
+
+
+# ---------------------------------------------------------------------------------------------
+# run
+
+
+@pytest.mark.parametrize(
+    ("source", "entry"),
+    [
+        ("async def run(ctx, inputs): pass", "async"),
+        ("def run(ctx, inputs): pass", "sync"),
+        ("def run(ctx): pass", "sync"),
+        ("async def run(ctx, inputs=None, *more, option=1): pass", "async"),
+        ("def run(*args): pass", "sync"),
+        ("def run(ctx, inputs): pass\nasync def run(ctx, inputs): pass", "async"),
+        ("def run(ctx, inputs):\n    def g():\n        yield 1\n    return list(g())", "sync"),
+    ],
+)
+def test_the_kind_of_run_is_told(source: str, entry: str) -> None:
+    assert compile_script(source).entry == entry
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        ("x = 1", "no_run"),
+        ("class A:\n    def run(self, ctx): pass", "no_run"),
+        ("def run(): pass", "bad_run"),
+        ("def run(a, b, c): pass", "bad_run"),
+        ("def run(ctx, *, inputs): pass", "bad_run"),
+        ("def run(ctx, inputs):\n    yield 1", "bad_run"),
+        ("async def run(ctx, inputs):\n    yield 1", "bad_run"),
+    ],
+)
+def test_a_run_that_cannot_be_called_is_a_finding(source: str, code: str) -> None:
+    (finding,) = findings(source, require_run=True)
+    assert finding.code == code
+    assert finding.hint
+
+
+def test_a_script_without_run_is_accepted_on_request() -> None:
+    assert compiled("x = 1").entry is None
+
+
+def test_code_depends_on_the_source_alone() -> None:
+    source = "class A:\n    _x = 1\n    def f(self):\n        return self._x, self.gi_frame\n"
+    assert marshal.dumps(compiled(source).code) == marshal.dumps(compiled(source).code)
+    assert re.fullmatch(r"[0-9a-f]{16}", POLICY_VERSION)
+
+
+def test_the_compilers_own_future_imports_do_not_reach_the_script() -> None:
+    namespace: dict[str, typing.Any] = {}
+    exec(compiled("def f(x: 1 + 1): pass").code, namespace)  # noqa: S102  # the code is above
+    assert namespace["f"].__annotations__ == {"x": 2}
+
+
+def test_postponed_annotations_are_text() -> None:
+    source = "from __future__ import annotations\ndef f(x: Missing[1]) -> y.z: pass"
+    namespace: dict[str, typing.Any] = {}
+    exec(compiled(source).code, namespace)  # noqa: S102  # the code is above
+    assert namespace["f"].__annotations__ == {"x": "Missing[1]", "return": "y.z"}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="PEP 695 is 3.12")
+def test_type_parameters_are_visited() -> None:
+    compiled("type X = list[int]\ndef f[T: int](x: T) -> T: return x\nclass C[T]: pass")
+    assert findings("type X = x.__globals__")
+    assert findings("def f[T: x.__globals__](): pass")
+    assert findings("class C[T: (x.__globals__, int)]: pass")

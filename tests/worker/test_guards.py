@@ -1,0 +1,472 @@
+"""The guards a compiled script calls, and its builtins. No module, no jail: one `exec` each."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+import pytest
+
+from ptc._compiler import compile_script, demangle
+from ptc.errors import ToolError
+from ptc.worker._guards import RefusedError, script_builtins, script_globals
+
+
+def execute(source: str, **extra: object) -> dict[str, Any]:
+    """Run `source` as a script and return its globals."""
+    builtins = script_builtins(print_function=print, extra={"ToolError": ToolError, **extra})
+    namespace = script_globals(builtins, {})
+    code = compile_script(source, require_run=False).code
+    exec(code, namespace)  # noqa: S102  # what these tests are about
+    return namespace
+
+
+def value(source: str, **extra: object) -> Any:
+    return execute(f"result = {source}", **extra)["result"]
+
+
+def refused(source: str, **extra: object) -> str:
+    with pytest.raises(RefusedError) as error:
+        execute(source, **extra)
+    return str(error.value)
+
+
+OWN = """
+class C:
+    gi_frame = "mine"
+    def __init__(self):
+        self.func = "f"
+        self.obj = 1
+        self._x = "private"
+    def mro(self):
+        return "mro"
+    def format(self, *args):
+        return args
+c = C()
+"""
+
+
+@pytest.mark.parametrize(
+    ("receiver", "name"),
+    [
+        ("(x for x in ())", "gi_frame"),
+        ("C", "mro"),
+        ("int", "mro"),
+        ("type", "mro"),
+        ("AttributeError()", "obj"),
+        ("AttributeError", "obj"),
+        ("ValueError()", "with_traceback"),
+        ("property(len)", "fget"),
+        ("C.prop", "fget"),
+        ("(lambda: 1)", "func"),
+        ("len", "func"),
+        ("''", "parser"),
+    ],
+)
+def test_a_power_name_is_answered_on_script_objects_only(receiver: str, name: str) -> None:
+    source = "class C:\n    prop = property(len)\n"
+    # A script function may have any attribute of its own; it just has none here.
+    if receiver.startswith("(lambda"):
+        with pytest.raises(AttributeError):
+            execute(f"{source}{receiver}.{name}")
+    else:
+        assert demangle(name) in refused(f"{source}{receiver}.{name}")
+
+
+def test_scripts_may_use_power_names_of_their_own() -> None:
+    source = f"""{OWN}
+c.obj += 4
+c.func, (c.parser, *c.gen) = 1, (2, 3)
+for c.fget in (7,):
+    pass
+del c.gi_frame_ if False else c.func
+result = [c.gi_frame, C.gi_frame, c.mro(), c.format(1), c.obj, c.parser, c.gen, c.fget]
+result += [hasattr(c, "func"), hasattr(c, "obj")]
+"""
+    source = source.replace("del c.gi_frame_ if False else c.func", "del c.func")
+    found = execute(source)["result"]
+    assert found == ["mine", "mine", "mro", (1,), 5, 2, [3], 7, False, True]
+
+
+def test_a_power_name_inherited_from_the_library_is_refused() -> None:
+    source = "class E(AttributeError):\n    pass\nE().obj"
+    assert "obj" in refused(source)
+    source = "class S(str):\n    def f(self): return super().mro\nS().f()"
+    assert "mro" in refused(source)
+
+
+@pytest.mark.parametrize(
+    "name", ["__globals__", "__class__", "__dict__", "__code__", "__call__", "__init__", "mro"]
+)
+@pytest.mark.parametrize("receiver", ["f", "C", "c", "len", "ValueError()", "super"])
+def test_getattr_with_a_name_as_text_follows_the_rules_of_source(receiver: str, name: str) -> None:
+    source = f"def f(): pass\nclass C: pass\nc = C()\ngetattr({receiver}, {name!r})"
+    with pytest.raises(AttributeError):
+        execute(source)
+    assert value(f"getattr({receiver}, {name!r}, 'no')", f=len, C=len, c=len) == "no"
+
+
+def test_getattr_is_not_fooled_by_a_str_subclass() -> None:
+    source = """
+class S(str):
+    def startswith(self, *a): return False
+    def endswith(self, *a): return False
+    def __len__(self): return 0
+    def __eq__(self, other): return False
+    __hash__ = str.__hash__
+def f(): pass
+getattr(f, S("__globals__"))
+"""
+    # `str.__hash__` is not a value a script may keep: define it.
+    source = source.replace("__hash__ = str.__hash__", "def __hash__(self): return 1")
+    assert "__globals__" in refused(source)
+
+
+def test_private_names_as_text_mean_the_scripts_own() -> None:
+    found = execute(f"""{OWN}
+setattr(c, "_y", 2)
+result = [getattr(c, "_x"), hasattr(c, "_y"), c._y, getattr(c, "_nope", None), hasattr(c, "_nope")]
+delattr(c, "_y")
+result.append(hasattr(c, "_y"))
+""")
+    assert found["result"] == ["private", True, 2, None, False, False]
+
+
+def test_a_private_attribute_of_a_foreign_object_does_not_exist() -> None:
+    class Host:
+        _secret = "s"  # noqa: S105  # a decoy
+
+    for source in ("host._secret", "getattr(host, '_secret')", "'{0._secret}'.format(host)"):
+        with pytest.raises(AttributeError):
+            value(source, host=Host())
+    assert value("hasattr(host, '_secret')", host=Host()) is False
+
+
+def test_storing_on_foreign_objects_is_refused_for_guarded_names() -> None:
+    class Host:
+        obj = 1
+
+    for source in ("host.obj = 2", "setattr(host, 'obj', 2)", "del host.obj", "host.obj += 1"):
+        refused(source, host=Host())
+    for source in ("host.__class__ = 1", "setattr(host, '__dict__', {})"):
+        with pytest.raises(Exception, match="__class__|__dict__"):
+            execute(source, host=Host())
+    assert Host.obj == 1
+
+
+def test_a_function_may_be_given_a_name_and_nothing_else() -> None:
+    found = execute("""
+def f(): pass
+f.__name__ = "g"
+f.__doc__ = "text"
+f.note = 1
+result = [f.__name__, f.__doc__, f.note]
+""")
+    assert found["result"] == ["g", "text", 1]
+    refused("def f(): pass\nf.__name__ = 3")
+    refused("host.__name__ = 'x'", host=execute)
+
+
+def test_hooks_of_a_class_may_be_replaced_but_not_invented() -> None:
+    assert execute("class A: pass\nA.__len__ = lambda self: 3\nresult = len(A())")["result"] == 3
+    refused("class A: pass\nsetattr(A, '__reduce__', 1)")
+    refused("class A: pass\nsetattr(A, '__match_args__', ('gi_frame',))")
+    # The compiler restores private names in this hook's definition, so it cannot be set later.
+    refused("class A: pass\nA.__getattr__ = lambda self, name: name")
+
+
+def test_type_never_gives_a_metaclass() -> None:
+    found = execute("""
+class C: pass
+result = [type(C) is type, type(type) is type, type(int) is type, type(type(C)) is type,
+          C.__class__ is type, isinstance(C, type), isinstance(1, type), issubclass(type, type),
+          type(1) is int, str(type)]
+""")
+    assert found["result"] == [True] * 6 + [False, True, True, "<class 'type'>"]
+    for source in ("type('A', (), {})", "type(int)('A', (), {})", "type[int]('A', (), {})"):
+        with pytest.raises(TypeError, match="takes one argument"):
+            execute(source)
+
+
+def test_a_task_cannot_be_made_on_a_loop_of_the_scripts_making() -> None:
+    import asyncio
+
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert value("type(t).__name__", t=task) == "Task"
+        assert value("isinstance(t, type(t))", t=task) is True
+        with pytest.raises(TypeError):
+            value("type(t)(None, loop=1)", t=task)
+
+    asyncio.run(main())
+
+
+# ---------------------------------------------------------------------------------------------
+# Classes
+
+
+@pytest.mark.parametrize("base", ["(x for x in ()).__class__", "type", "super", "property", "bool"])
+def test_a_class_can_only_have_bases_from_the_list(base: str) -> None:
+    with pytest.raises(TypeError):
+        execute(f"class A({base}): pass")
+
+
+@pytest.mark.parametrize(
+    "base",
+    "object int float complex str bytes bytearray list tuple dict set frozenset Exception "
+    "ValueError OSError BaseException ToolError AttributeError list[int]".split(),
+)
+def test_a_class_may_extend_data_types_and_exceptions(base: str) -> None:
+    execute(f"class A({base}):\n    pass\nclass B(A): pass\nissubclass(B, A) or 1/0")
+
+
+def test_an_exception_group_cannot_be_extended() -> None:
+    for source in ("class G(ExceptionGroup): pass", "class G(ValueError, ExceptionGroup): pass"):
+        with pytest.raises(TypeError, match="may not subclass ExceptionGroup"):
+            execute(source)
+
+
+def test_a_metaclass_is_refused() -> None:
+    with pytest.raises(TypeError, match="metaclasses are not available"):
+        execute("class A(metaclass=lambda *a: 1): pass")
+    with pytest.raises(TypeError, match="may not subclass"):
+        execute("class M(type): pass")
+
+
+def test_match_args_cannot_name_a_power_attribute() -> None:
+    source = """
+class A:
+    __match_args__ = ("x",)
+class B(A):
+    x = 1
+    gi_frame = 2
+match B():
+    case A(v):
+        result = v
+"""
+    assert execute(source)["result"] == 1
+
+
+def test_new_makes_only_classes_of_the_script() -> None:
+    source = """
+class A:
+    def __new__(cls, *args):
+        self = super().__new__(cls)
+        self.made = args
+        return self
+    def __init__(self, *args): pass
+class T(tuple):
+    def __new__(cls, *items):
+        return super().__new__(cls, items)
+result = [A(1).made, T(1, 2)]
+"""
+    assert execute(source)["result"] == [(1,), (1, 2)]
+    with pytest.raises(TypeError, match="own classes only"):
+        execute("object.__new__(ValueError)")
+
+
+# ---------------------------------------------------------------------------------------------
+# Namespaces
+
+
+def test_globals_shows_the_names_of_the_script_only() -> None:
+    found = execute("""
+x = 1
+def f(_p=2):
+    y = 3
+    return sorted(globals()), locals()
+result, local = f()
+globals()["z"] = 5
+result2 = z
+""")
+    assert found["result"] == ["f", "x"]
+    assert found["local"] == {"_p": 2, "y": 3}
+    assert found["result2"] == 5
+
+
+def test_a_view_refuses_the_names_that_source_refuses() -> None:
+    for name in ("@getattr", "__builtins__", "__name__"):
+        with pytest.raises(KeyError):
+            execute(f"globals()[{name!r}] = 1")
+        with pytest.raises(KeyError):
+            execute(f"class A: pass\na = A()\nvars(a)[{name!r}] = 1")
+
+
+def test_the_namespace_of_an_object_can_be_read_and_written() -> None:
+    found = execute(f"""{OWN}
+c.__dict__.update(a=1, _b=2)
+vars(c)["k"] = 3
+c.__dict__["_x"] += "!"
+del c.__dict__["obj"]
+result = [c.a, c._b, c.k, c._x, hasattr(c, "obj"), sorted(vars(c)), c.__dict__.pop("k"), "k" in vars(c)]
+""")
+    assert found["result"] == [
+        1, 2, 3, "private!", False, ["_b", "_x", "a", "func", "k"], 3, False,
+    ]  # fmt: skip
+
+
+def test_the_namespace_of_a_foreign_object_is_refused() -> None:
+    for source in ("vars(host)", "host.__dict__.keys()", "vars(len)", "vars(type(host))"):
+        with pytest.raises((TypeError, AttributeError)):
+            value(source, host=io.StringIO())
+    assert value("hasattr(host, '__dict__')", host=io.StringIO()) is False
+
+
+def test_attribute_hooks_see_the_spelling_of_the_script() -> None:
+    found = execute("""
+seen = []
+class H:
+    def __getattr__(self, name):
+        "text"
+        seen.append(name)
+        if name.startswith("_"): raise AttributeError(name)
+        return name
+    def __setattr__(self, *args):
+        seen.append(args[0])
+        super().__setattr__(*args)
+    def __delattr__(self, name):
+        seen.append(name)
+        object.__delattr__(self, name)
+class D:
+    def __set_name__(self, owner, name):
+        seen.append(name)
+class E:
+    _d = D()
+h = H()
+h._x = 1
+h.missing, hasattr(h, "_y"), h._x
+del h._x
+""")
+    assert found["seen"] == ["_d", "_x", "missing", "_y", "_x"]
+
+
+def test_dir_lists_what_a_script_can_use() -> None:
+    found = execute(f"{OWN}\nresult = dir(c)")["result"]
+    assert {"_x", "func", "obj", "mro", "__len__"} & set(found) == {"_x", "func", "obj", "mro"}
+    assert "__globals__" not in value("dir(f)", f=execute)
+    assert not [name for name in value("dir(s)", s=io.StringIO()) if name == "__dict__"]
+
+
+# ---------------------------------------------------------------------------------------------
+# Text
+
+
+@pytest.mark.parametrize(
+    ("template", "arguments"),
+    [
+        ("{}-{}", (1, 2)),
+        ("{0!r:>6}|{1:{2}}", ("a", 3.14159, ".2f")),
+        ("{a[0]}{a[1]:03d}", ()),
+        ("{0.real:.1f}", (1.5,)),
+        ("{{}}{0}", (1,)),
+        ("{:>{w}}", ("x",)),
+        ("plain", ()),
+    ],
+)
+def test_format_gives_what_python_gives(template: str, arguments: tuple[Any, ...]) -> None:
+    extra = {"a": [1, 2], "w": 4}
+    found = value("t.format(*a, **k)", t=template, a=arguments, k=extra)
+    assert found == template.format(*arguments, **extra)
+    assert value("str.format(t, *a, **k)", t=template, a=arguments, k=extra) == found
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{0.__globals__}",
+        "{0.__class__}",
+        "{0.__class__.__mro__}",
+        "{0.gi_frame}",
+        "{x.__dict__}",
+        "{0:{0.__code__}}",
+        "{0[a].__globals__}",
+        "{0.real.__init__}",
+        "{0.__class__.__init__.__globals__}",
+    ],
+)
+def test_a_format_string_follows_the_rules_of_source(template: str) -> None:
+    class Trap(dict[str, Any]):
+        real = 1
+
+    for source in (
+        "t.format(o, x=o)",
+        "str.format(t, o, x=o)",
+        "getattr(t, 'format')(o, x=o)",
+        "S(t).format(o, x=o)",
+        "S.format(t, o, x=o)",
+        "[f(o, x=o) for f in [t.format]][0]",
+    ):
+        with pytest.raises(AttributeError):
+            value(source, t=template, o=Trap(a=execute), S=type("S", (str,), {}))
+    if "0" not in template:
+        with pytest.raises(AttributeError):
+            value("t.format_map({'x': o})", t=template, o=execute)
+
+
+def test_format_reads_private_names_of_script_objects() -> None:
+    source = f"{OWN}\nresult = '{{0._x}} {{c.func}} {{0.__class__.__name__}}'.format(c, c=c)"
+    assert execute(source)["result"] == "private f C"
+
+
+# ---------------------------------------------------------------------------------------------
+# Builtins
+
+
+def test_names_of_functions_and_classes_are_in_the_scripts_spelling() -> None:
+    found = execute("""
+class _A:
+    class _B: pass
+    def _m(self): pass
+    def __n(self): pass
+    names = [_m.__name__, __n.__name__, _B.__name__, _B.__qualname__]
+result = _A.names + [_A.__name__, type(_A()).__name__, (lambda: 1).__name__, len.__name__]
+""")
+    assert found["result"] == [
+        "_m", "_A__n", "_B", "_A._B", "_A", "_A", "<lambda>", "len",
+    ]  # fmt: skip
+
+
+def test_a_cause_can_be_read_where_one_was_given() -> None:
+    found = execute("""
+try:
+    try:
+        raise KeyError("a")
+    except KeyError as error:
+        raise ValueError("b") from error
+except ValueError as error:
+    result = repr(error.__cause__)
+""")
+    assert found["result"] == "KeyError('a')"
+    refused("try:\n    1/0\nexcept Exception as e:\n    e.__cause__")
+
+
+def test_builtins_are_a_table_of_their_own() -> None:
+    table = script_builtins(print_function=print, extra={})
+    hidden = "open eval exec compile input breakpoint help exit quit memoryview __loader__ __spec__"
+    assert not table.keys() & set(hidden.split())
+    assert table["BaseException"] is BaseException
+    assert "BaseExceptionGroup" not in table
+
+
+def test_print_goes_to_the_function_that_was_given() -> None:
+    lines: list[tuple[Any, ...]] = []
+    builtins = script_builtins(
+        print_function=lambda *values, **options: lines.append(values), extra={}
+    )
+    code = compile_script("print(1, 2, sep='')", require_run=False).code
+    exec(code, script_globals(builtins, {}))  # noqa: S102  # what these tests are about
+    assert lines == [(1, 2)]
+
+
+def test_two_scripts_share_no_globals() -> None:
+    builtins = script_builtins(print_function=print, extra={})
+    first, second = script_globals(builtins, {}), script_globals(builtins, {})
+    exec(compile_script("x = 1", require_run=False).code, first)  # noqa: S102  # as above
+    assert "x" not in second
+
+
+def test_an_unknown_module_raises_as_in_python() -> None:
+    source = "try:\n    import numpy\nexcept ImportError as error:\n    result = repr(error)"
+    with contextlib.suppress(ImportError):
+        assert execute(source)["result"] == 'ModuleNotFoundError("No module named \'numpy\'")'

@@ -279,6 +279,8 @@ class _Namespace:
     """``ctx.github``: the tools whose names begin with ``github.``."""
 
     __slots__ = ("_methods", "_name")
+    _methods: Mapping[str, _ToolMethod]
+    _name: str
 
     def __init__(self, name: str, methods: Mapping[str, _ToolMethod]) -> None:
         object.__setattr__(self, "_name", name)
@@ -289,12 +291,10 @@ class _Namespace:
         raise AttributeError(msg)
 
     def __getattr__(self, name: str) -> _ToolMethod:
-        methods: Mapping[str, _ToolMethod] = object.__getattribute__(self, "_methods")
-        namespace: str = object.__getattribute__(self, "_name")
-        method = methods.get(f"{namespace}.{name}")
+        method = self._methods.get(f"{self._name}.{name}")
         if method is None:
             listed = ", ".join(self.__dir__())
-            msg = f"no tool '{namespace}.{name}' is allowed in this run: {listed}"
+            msg = f"no tool '{self._name}.{name}' is allowed in this run: {listed}"
             raise AttributeError(msg)
         return method
 

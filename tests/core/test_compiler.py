@@ -70,9 +70,36 @@ def test_every_attribute_of_a_power_bearing_type_is_guarded_or_has_a_reason() ->
 
 @pytest.mark.parametrize(
     "name",
-    "gi_frame gi_code gi_yieldfrom cr_await cr_frame ag_frame f_back f_builtins f_globals "
-    "f_locals tb_frame tb_next co_code co_consts cell_contents mro obj fget fset func format "
-    "format_map get_loop get_coro get_stack print_stack with_traceback run_in_executor".split(),
+    [
+        "gi_frame",
+        "gi_code",
+        "gi_yieldfrom",
+        "cr_await",
+        "cr_frame",
+        "ag_frame",
+        "f_back",
+        "f_builtins",
+        "f_globals",
+        "f_locals",
+        "tb_frame",
+        "tb_next",
+        "co_code",
+        "co_consts",
+        "cell_contents",
+        "mro",
+        "obj",
+        "fget",
+        "fset",
+        "func",
+        "format",
+        "format_map",
+        "get_loop",
+        "get_coro",
+        "get_stack",
+        "print_stack",
+        "with_traceback",
+        "run_in_executor",
+    ],
 )
 def test_a_name_with_power_is_never_a_plain_attribute(name: str) -> None:
     code = compiled(f"x = 1\ny = x.{name}\n").code
@@ -375,7 +402,11 @@ def test_a_name_that_a_module_does_not_have_is_found_before_the_script_runs() ->
     (finding,) = findings("from os import listdir")
     assert finding.hint == policy.MISSING_HINTS["os.listdir"]
     (finding,) = findings("import os\nx = 1\ny = os.listdir('.')")
-    assert (finding.line, finding.column, finding.hint) == (3, 5, policy.MISSING_HINTS["os.listdir"])
+    assert (finding.line, finding.column, finding.hint) == (
+        3,
+        5,
+        policy.MISSING_HINTS["os.listdir"],
+    )
     (finding,) = findings("import math\nmath.sqroot(2)")
     assert "sqrt" in finding.hint
     (finding,) = findings("import os\nos.path.exists('x')")
@@ -492,7 +523,9 @@ def test_syntax_errors_have_the_position_that_python_gives() -> None:
 
 
 def test_all_findings_are_reported_at_once_in_order() -> None:
-    source = "import os, requests\nclass A:\n    def __del__(self): eval('1')\nopen('x').__globals__\n"
+    source = (
+        "import os, requests\nclass A:\n    def __del__(self): eval('1')\nopen('x').__globals__\n"
+    )
     found = findings(source, require_run=True)
     assert [(finding.line, finding.code) for finding in found] == [
         (0, "no_run"),

@@ -135,7 +135,7 @@ result.append(hasattr(c, "_y"))
 
 def test_a_private_attribute_of_a_foreign_object_does_not_exist() -> None:
     class Host:
-        _secret = "s"  # noqa: S105  # a decoy
+        _secret = "s"  # a decoy
 
     for source in ("host._secret", "getattr(host, '_secret')", "'{0._secret}'.format(host)"):
         with pytest.raises(AttributeError):
@@ -214,8 +214,27 @@ def test_a_class_can_only_have_bases_from_the_list(base: str) -> None:
 
 @pytest.mark.parametrize(
     "base",
-    "object int float complex str bytes bytearray list tuple dict set frozenset Exception "
-    "ValueError OSError BaseException ToolError AttributeError list[int]".split(),
+    [
+        "object",
+        "int",
+        "float",
+        "complex",
+        "str",
+        "bytes",
+        "bytearray",
+        "list",
+        "tuple",
+        "dict",
+        "set",
+        "frozenset",
+        "Exception",
+        "ValueError",
+        "OSError",
+        "BaseException",
+        "ToolError",
+        "AttributeError",
+        "list[int]",
+    ],
 )
 def test_a_class_may_extend_data_types_and_exceptions(base: str) -> None:
     execute(f"class A({base}):\n    pass\nclass B(A): pass\nissubclass(B, A) or 1/0")
@@ -469,4 +488,4 @@ def test_two_scripts_share_no_globals() -> None:
 def test_an_unknown_module_raises_as_in_python() -> None:
     source = "try:\n    import numpy\nexcept ImportError as error:\n    result = repr(error)"
     with contextlib.suppress(ImportError):
-        assert execute(source)["result"] == 'ModuleNotFoundError("No module named \'numpy\'")'
+        assert execute(source)["result"] == "ModuleNotFoundError(\"No module named 'numpy'\")"

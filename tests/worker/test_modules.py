@@ -343,7 +343,7 @@ def test_seeded_numbers_are_those_of_python() -> None:
 
     source = "import random\nrandom.seed(5)\nresult = [random.random(), random.Random(5).random()]"
     answer = in_worker(f"print(json.dumps(run({source!r})))")
-    assert answer == [random.Random(5).random()] * 2  # noqa: S311  # compared, not used
+    assert answer == [random.Random(5).random()] * 2  # compared, not used
 
 
 # ---------------------------------------------------------------------------------------------
@@ -425,9 +425,7 @@ def run(ctx, inputs):
     return text.getvalue()
 """
     answer = run_scripts([{"id": "1", "script": script}], tmp_path)["1"]
-    assert answer["output"] == (
-        "written\nerror\n{'a': 1}\nINFO:app:n=3\nUserWarning: careful\n"
-    )
+    assert answer["output"] == ("written\nerror\n{'a': 1}\nINFO:app:n=3\nUserWarning: careful\n")
     assert json.loads(answer["result"]) == "inside\n[1]\n"
 
 

@@ -122,7 +122,7 @@ MODULES: Final = _table(
         "hexdigits octdigits printable punctuation whitespace",
         "struct": "Struct calcsize error iter_unpack pack pack_into unpack unpack_from",
         "sys": "byteorder exit float_info getrecursionlimit getsizeof hash_info "
-        "int_info intern maxsize maxunicode platform setrecursionlimit stderr stdout version "
+        "int_info intern maxsize maxunicode platform stderr stdout version "
         "version_info",
         "textwrap": "TextWrapper dedent fill indent shorten wrap",
         "time": "asctime ctime gmtime localtime mktime monotonic monotonic_ns perf_counter "
@@ -313,6 +313,7 @@ MISSING_HINTS: Final = {
     "io.open": _FILES,
     "sys.argv": "take values from `inputs`",
     "sys.modules": _INSIDE,
+    "sys.setrecursionlimit": "the depth is fixed: write the recursion as a loop",
     "sys.stdin": "take values from `inputs`",
     "asyncio.to_thread": _PARALLEL,
     "asyncio.get_event_loop": "use asyncio.create_task() or asyncio.gather()",

@@ -46,7 +46,7 @@ class Kind(IntEnum):
     """Kinds of frame. The comment gives the body."""
 
     # host -> worker
-    START = 1  # {"inputs", "tools", "epoch", "seed"}
+    START = 1  # {"inputs", "tools", "epoch", "seed", "check"}
     SOURCE = 2  # raw: the script, UTF-8
     CODE = 3  # raw: compiled code, as a worker sent it for the same source
     RESULT = 4  # [id, elapsed, ok, records, value | error]
@@ -64,6 +64,7 @@ class Kind(IntEnum):
     STALLED = 25  # []: nothing the host owes can wake the script
     DONE = 26  # the value itself
     FAILED = 27  # {"type", "message", "frames", ...}, see Failure
+    CHECKED = 28  # [finding, ...]: what a look at the script found, in place of running it
 
 
 class State(IntEnum):
@@ -96,7 +97,7 @@ LEGAL: Final[dict[State, dict[Kind, State]]] = {
     _S.FORKED: {_K.READY: _S.IDLE},
     _S.IDLE: {_K.START: _S.STARTED},
     _S.STARTED: {_K.SOURCE: _S.COMPILING, _K.CODE: _S.RUNNING},
-    _S.COMPILING: {_K.COMPILED: _S.RUNNING, _K.REJECTED: _S.ENDED},
+    _S.COMPILING: {_K.COMPILED: _S.RUNNING, _K.REJECTED: _S.ENDED, _K.CHECKED: _S.ENDED},
     _S.RUNNING: {**_STAY, _K.DONE: _S.ENDED, _K.FAILED: _S.ENDED},
     _S.ENDED: {},
 }
@@ -131,6 +132,7 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.STALLED: 64,
     _K.DONE: 68 * _MIB,
     _K.FAILED: _MIB,
+    _K.CHECKED: _MIB,
 }
 """Largest body of each kind in bytes: the largest `Limits` value it can carry, and its envelope."""
 
@@ -340,6 +342,8 @@ class Finding:
     end_column: int
     hint: str
     """The way out, or ``""``."""
+    advisory: bool = False
+    """True if the script may be right all the same."""
 
 
 _FINDING_TYPES = {
@@ -350,13 +354,22 @@ _FINDING_TYPES = {
     "end_line": int,
     "end_column": int,
     "hint": str,
+    "advisory": bool,
 }
+
+
+def _parse_rejected(body: bytes) -> tuple[Finding, ...]:
+    findings = _parse_findings(body)
+    if not findings:
+        msg = "a script is not rejected for nothing"
+        raise ProtocolError(msg)
+    return findings
 
 
 def _parse_findings(body: bytes) -> tuple[Finding, ...]:
     rows = _json(body)
-    if type(rows) is not list or not 1 <= len(rows) <= 1000:
-        msg = "findings are not a list of 1 to 1,000"
+    if type(rows) is not list or len(rows) > 1000:
+        msg = "findings are not a list of at most 1,000"
         raise ProtocolError(msg)
     for row in rows:
         if type(row) is not dict or set(row) != set(_FINDING_TYPES):
@@ -376,7 +389,8 @@ def _raw(body: bytes) -> bytes:
 _PARSERS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.READY: _parse_nothing,
     Kind.COMPILED: _raw,
-    Kind.REJECTED: _parse_findings,
+    Kind.REJECTED: _parse_rejected,
+    Kind.CHECKED: _parse_findings,
     Kind.CALL: _parse_call,
     Kind.CANCEL: _parse_number,
     Kind.PRINT: _parse_text,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from . import _protocol
 from ._result import Failure, Finding, Status
 
@@ -12,7 +14,7 @@ _LINE_CHARS = 160
 
 def excerpt_of(source: str, line: int, column: int = 0, end_column: int = 0) -> str:
     """The source line with carets under columns `column` to `end_column` (1-based, exclusive)."""
-    lines = source.splitlines()
+    lines = _lines(source)
     if not 1 <= line <= len(lines):
         return ""
     text = lines[line - 1].replace("\t", " ").rstrip()
@@ -25,6 +27,11 @@ def excerpt_of(source: str, line: int, column: int = 0, end_column: int = 0) -> 
     return f"{shown}\n{' ' * (column - 1 - start)}{'^' * width}"
 
 
+def _lines(source: str) -> list[str]:
+    """Lines as Python counts them; `str.splitlines` also ends one at a form feed, for example."""
+    return re.split(r"\r\n|\r|\n", source)
+
+
 def finding_of(finding: _protocol.Finding, source: str) -> Finding:
     """A worker's finding with the source beside it."""
     end = finding.end_column if finding.end_line == finding.line else finding.column + 1
@@ -35,6 +42,7 @@ def finding_of(finding: _protocol.Finding, source: str) -> Finding:
         column=finding.column,
         hint=finding.hint,
         excerpt=excerpt_of(source, finding.line, finding.column, end),
+        advisory=finding.advisory,
     )
 
 
@@ -78,7 +86,7 @@ def failure_of(failure: _protocol.Failure, source: str, filename: str) -> tuple[
 
 
 def _columns(source: str, frame: _protocol.Frame) -> tuple[int, int]:
-    lines = source.splitlines()
+    lines = _lines(source)
     if not 1 <= frame.line <= len(lines) or not frame.column:
         return 0, 0
     raw = lines[frame.line - 1].encode()

@@ -72,6 +72,8 @@ class Finding:
     hint: str
     excerpt: str
     """The source line with a caret under the place; ``""`` if there is none."""
+    advisory: bool = False
+    """True if the script may be right all the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,8 @@ class Program:
     limits: Limits
     warnings: tuple[str, ...] = ()
     check_value: ValueCheck | None = None
+    only_check: bool = False
+    """True: the script is looked at, not run."""
 
 
 class CodeCache:
@@ -286,7 +288,10 @@ class Run:
             time.time(),
             int(program.run_id[:12], 16),
         )
-        code = self._cache.get(program.source)
+        if program.only_check:
+            signatures = {name: _signature(tool) for name, tool in program.tools.items()}
+            start = start[:-1] + b',"check":%b}' % _json.dumps(signatures)
+        code = None if program.only_check else self._cache.get(program.source)
         if code is not None:
             worker.send((Kind.START, start), (Kind.CODE, code))
         else:
@@ -313,6 +318,9 @@ class Run:
             self._failed(message)
         elif kind is Kind.REJECTED:
             self._rejected(message)
+        elif kind is Kind.CHECKED:
+            self._value = tuple(finding_of(f, self._program.source) for f in message)
+            self._finish("completed", None)
         elif kind is Kind.WARN:
             self._warn(message)
         elif kind is Kind.STALLED:
@@ -484,6 +492,13 @@ class Run:
             f"is whole in {cut.artifact}"
         )
         return shrink(value, most), cut
+
+
+def _signature(tool: Tool) -> list[Any]:
+    """Names, required names, whether there may be no others: what `preflight` needs to know."""
+    schema = tool.parameters
+    closed = schema.get("additionalProperties") is False
+    return [list(tool.parameter_names), list(schema.get("required", ())), closed]
 
 
 def _plain(details: dict[str, object]) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -293,8 +294,73 @@ class Session:
             SessionClosedError: If the session is not open.
         """
         self._check_open()
+        program = self._program(
+            source=source,
+            path=path,
+            inputs=inputs,
+            allowed_tools=allowed_tools,
+            limits=limits,
+            output_schema=output_schema,
+            filename=filename,
+        )
+        refused = _refuse_source(program)
+        if refused is not None:
+            return refused
+        return await self._execute(program, on_event)
+
+    async def check(
+        self,
+        *,
+        source: str | None = None,
+        path: str | Path | None = None,
+        allowed_tools: Iterable[str] | None = None,
+        filename: str | None = None,
+    ) -> tuple[Finding, ...]:
+        """Look at a script without running it; it may still fail, but not for what is found here.
+
+        Finds what would be refused (syntax, language, imports), tools that do not exist, wrong or
+        missing arguments, and awaits that are missing. What it cannot be sure of is `advisory`.
+
+        Args:
+            source: The script. Give this or `path`.
+            path: File of the script, inside the session's root.
+            allowed_tools: The allow-list it will have, as for `program`.
+            filename: What the script is called.
+
+        Returns:
+            All findings in the order of their places; ``()`` if there are none.
+
+        Raises:
+            UsageError: If the call itself is wrong.
+            SetupError: If no jailed worker can be had on this machine.
+        """
+        self._check_open()
+        program = self._program(
+            source=source, path=path, allowed_tools=allowed_tools, filename=filename
+        )
+        program = replace(program, only_check=True)
+        result = _refuse_source(program) or await self._execute(program, None)
+        if result.status == "completed":
+            findings: tuple[Finding, ...] = result.value
+            return findings
+        if result.status == "rejected" and result.error is not None:
+            return result.error.findings
+        reason = result.error.message if result.error is not None else result.status
+        return (Finding("check", reason, 0, 0, "", ""),)
+
+    def _program(
+        self,
+        *,
+        source: str | None,
+        path: str | Path | None,
+        allowed_tools: Iterable[str] | None,
+        filename: str | None,
+        inputs: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+        output_schema: Any = None,
+    ) -> Program:
         if (source is None) == (path is None):
-            msg = "program() takes either source= or path="
+            msg = "give either source= or path="
             raise UsageError(msg)
         if path is not None:
             source, filename = _read_script(self._root, Path(path), filename)
@@ -305,7 +371,7 @@ class Session:
         asked = limits or self._limits
         over = () if asked is self._limits else asked.over(self._ceiling)
         effective = asked.clamp(self._ceiling) if over else asked
-        program = Program(
+        return Program(
             run_id=uuid.uuid4().hex,
             source=source,
             filename=_filename(filename),
@@ -319,10 +385,6 @@ class Session:
                 for name in over
             ),
         )
-        refused = _refuse_source(program)
-        if refused is not None:
-            return refused
-        return await self._execute(program, on_event)
 
     async def _execute(
         self, program: Program, on_event: Callable[[RunEvent], None] | None

@@ -21,10 +21,9 @@ import functools
 import gc
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["IMMUTABLE", "freeze_types", "is_frozen", "thawed"]
+__all__ = ["IMMUTABLE", "freeze_types", "is_frozen", "replace_attribute"]
 
 #: Py_TPFLAGS_IMMUTABLETYPE
 IMMUTABLE: Final = 1 << 8
@@ -114,13 +113,17 @@ def freeze_types() -> int:
     return changed
 
 
-@contextmanager
-def thawed(kind: type) -> Iterator[None]:
-    """Let the worker itself replace attributes of `kind`, for example of a static type."""
-    _prove_offset(_flags)
-    before = kind.__flags__ & IMMUTABLE
-    _flags(kind).value &= ~IMMUTABLE
-    try:
-        yield
-    finally:
-        _flags(kind).value |= before
+def replace_attribute(kind: type, name: str, value: object) -> None:
+    """Let the worker itself replace an attribute of a library class, static ones included.
+
+    Written to the namespace behind ``kind.__dict__``: on 3.13 a store through the type misses the
+    namespace of types such as `datetime.datetime`, which is kept per interpreter.
+
+    Raises:
+        FreezeError: If the class does not show the new attribute afterwards.
+    """
+    (namespace,) = gc.get_referents(kind.__dict__)
+    namespace[name] = value
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
+    if kind.__dict__.get(name) is not value:
+        raise FreezeError(f"{kind.__name__}.{name} could not be replaced")

@@ -16,7 +16,7 @@ import mmap
 import random
 import socket
 import types
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from ._context import Calls, Context
 from ._guards import script_builtins, script_globals
 from ._loop import ScriptLoop
 from ._modules import build_modules
+from ._preflight import Signature, preflight
 from ._wire import Wire
 
 __all__ = ["Runtime"]
@@ -46,8 +47,10 @@ _RUNS = 3
 
 @dataclass(frozen=True, slots=True)
 class _Kit:
-    """What one run uses up. Made in the zygote: making it in a worker would take 500 KB of copied
-    pages, and the time to copy them, for the reference counts alone."""
+    """What one run uses up, made in the zygote.
+
+    Making it in a worker would copy 500 KB of pages, for the sake of reference counts alone.
+    """
 
     namespace: dict[str, Any]
     loop: ScriptLoop
@@ -166,13 +169,14 @@ class _Run:
         self._wire = wire
         self._clock = clock
         self._tools: Mapping[str, Any] = {}
+        self._check: Mapping[str, Any] | None = None
 
     def execute(self) -> None:
         """Serve the run. Whatever happens, one closing frame is sent."""
         try:
             _, body = self._wire.receive(spin=False)
             start = _values.loads(body)
-            self._tools = start["tools"]
+            self._tools, self._check = start["tools"], start.get("check")
             code = self._program()
             if code is None:
                 return
@@ -199,22 +203,18 @@ class _Run:
         if kind is Kind.CODE:
             code = marshal.loads(body)  # noqa: S302  # see above
             return code
+        source = body.decode()
         try:
-            compiled = compile_script(body.decode(), _FILENAME)
+            compiled = compile_script(source, _FILENAME)
         except ScriptRejected as rejected:
-            rows = [
-                {
-                    "code": f.code,
-                    "message": f.message[:_MESSAGE_CHARS],
-                    "line": max(0, f.line),
-                    "column": max(0, f.column),
-                    "end_line": max(0, f.end_line),
-                    "end_column": max(0, f.end_column),
-                    "hint": f.hint[:_MESSAGE_CHARS],
-                }
-                for f in rejected.findings[:100]
-            ]
-            self._wire.send(Kind.REJECTED, _values.dumps(rows, "findings"))
+            self._wire.send(Kind.REJECTED, _rows(rejected.findings))
+            return None
+        if self._check is not None:
+            signatures = {
+                name: Signature(tuple(row[0]), frozenset(row[1]), bool(row[2]))
+                for name, row in self._check.items()
+            }
+            self._wire.send(Kind.CHECKED, _rows(preflight(source, signatures)))
             return None
         code = compiled.code
         self._wire.send(Kind.COMPILED, marshal.dumps(code))
@@ -303,6 +303,23 @@ class _Run:
         if isinstance(error, MemoryError):
             return "hold less data at a time, or ask for a higher limits.max_memory_bytes"
         return ""
+
+
+def _rows(findings: Iterable[Any]) -> bytes:
+    rows = [
+        {
+            "code": f.code,
+            "message": f.message[:_MESSAGE_CHARS],
+            "line": max(0, f.line),
+            "column": max(0, f.column),
+            "end_line": max(0, f.end_line),
+            "end_column": max(0, f.end_column),
+            "hint": f.hint[:_MESSAGE_CHARS],
+            "advisory": getattr(f, "advisory", False),
+        }
+        for f in list(findings)[:100]
+    ]
+    return _values.dumps(rows, "findings")
 
 
 def _positional(function: types.FunctionType) -> int:

@@ -366,7 +366,7 @@ def test_class_patterns_cannot_read_guarded_names() -> None:
 
 
 # ---------------------------------------------------------------------------------------------
-# Builtins and imports
+# What is built in, and what is imported
 
 
 @pytest.mark.parametrize("name", sorted(policy.BUILTIN_HINTS))

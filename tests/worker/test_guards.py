@@ -10,6 +10,7 @@ import pytest
 
 from ptc._compiler import compile_script, demangle
 from ptc.errors import ToolError
+from ptc.worker._classes import register
 from ptc.worker._guards import RefusedError, script_builtins, script_globals
 
 
@@ -150,7 +151,7 @@ def test_storing_on_foreign_objects_is_refused_for_guarded_names() -> None:
     for source in ("host.obj = 2", "setattr(host, 'obj', 2)", "del host.obj", "host.obj += 1"):
         refused(source, host=Host())
     for source in ("host.__class__ = 1", "setattr(host, '__dict__', {})"):
-        with pytest.raises(Exception, match="__class__|__dict__"):
+        with pytest.raises(Exception, match=r"__class__|__dict__"):
             execute(source, host=Host())
     assert Host.obj == 1
 
@@ -254,6 +255,17 @@ def test_a_metaclass_is_refused() -> None:
 
 
 def test_match_args_cannot_name_a_power_attribute() -> None:
+    # What a decorator or a library function makes is checked as well: dataclasses fill the tuple.
+    for names, kept in (
+        (("x", "gi_frame"), ()),
+        (("__globals__",), ()),
+        (("x", "y"), ("x", "y")),
+    ):
+        made = register(type("Made", (), {"__match_args__": names}))
+        assert made.__match_args__ == kept  # type: ignore[attr-defined]  # set on the line above
+    for wrong in (["x"], "x", (1,), (type("S", (str,), {})("x"),)):
+        with pytest.raises(TypeError, match="must be a tuple of text"):
+            register(type("Made", (), {"__match_args__": wrong}))
     source = """
 class A:
     __match_args__ = ("x",)
@@ -318,7 +330,8 @@ c.__dict__.update(a=1, _b=2)
 vars(c)["k"] = 3
 c.__dict__["_x"] += "!"
 del c.__dict__["obj"]
-result = [c.a, c._b, c.k, c._x, hasattr(c, "obj"), sorted(vars(c)), c.__dict__.pop("k"), "k" in vars(c)]
+result = [c.a, c._b, c.k, c._x, hasattr(c, "obj"), sorted(vars(c))]
+result += [c.__dict__.pop("k"), "k" in vars(c)]
 """)
     assert found["result"] == [
         1, 2, 3, "private!", False, ["_b", "_x", "a", "func", "k"], 3, False,

@@ -210,8 +210,9 @@ def test_nothing_dangerous_can_be_reached_from_a_facade() -> None:
                 if id(value) in bad or isinstance(value, kinds) or metaclass:
                     reached.append(f"{path}.{name}")
                     continue
-                same = isinstance(value, (type, types.FunctionType)) or type(value).__name__ == "module"
-                key = id(value) if same else type(value)
+                named = isinstance(value, (type, types.FunctionType))
+                named = named or type(value).__name__ == "module"
+                key = id(value) if named else type(value)
                 if key not in seen and path.count(".") < 6:
                     seen.add(key)
                     keep.append(value)
@@ -280,13 +281,15 @@ def test_freezing_refuses_to_start_when_the_flags_are_not_where_they_should_be()
 def test_every_clock_is_the_logical_clock() -> None:
     script = """
 import time, datetime
-result = [time.time(), time.time_ns(), time.monotonic(), time.perf_counter(), time.perf_counter_ns(),
+result = [time.time(), time.time_ns(), time.monotonic(), time.perf_counter(),
+    time.perf_counter_ns(),
     time.strftime("%H:%M:%S"), time.localtime().tm_year, time.ctime(),
     datetime.datetime.now().isoformat(), datetime.datetime.utcnow().isoformat(),
     datetime.datetime.today().isoformat(), datetime.date.today().isoformat(),
     datetime.datetime.now(datetime.timezone.utc).isoformat(),
     datetime.datetime.now(datetime.timezone(datetime.timedelta(hours=2))).isoformat(),
-    type(datetime.datetime.now()) is datetime.datetime, type(datetime.date.today()) is datetime.date,
+    type(datetime.datetime.now()) is datetime.datetime,
+    type(datetime.date.today()) is datetime.date,
     datetime.datetime.now().timestamp(), datetime.datetime.now().astimezone().isoformat()]
 """
     program = """
@@ -357,18 +360,21 @@ class P:
     def __init__(self): self.items, self._next = [1, {"a": (2, [3])}], None
 async def run(ctx, inputs):
     out = []
-    for host in (ctx, asyncio.Lock(), asyncio.current_task(), (x for x in ()), [ctx], {"a": {1: ctx}}):
+    task, lock = asyncio.current_task(), asyncio.Lock()
+    for host in (ctx, lock, task, (x for x in ()), [ctx], {"a": {1: ctx}}):
         memo = {}
         try:
             copy.deepcopy(host, memo)
             out.append("copied")
         except TypeError:
-            out.append([type(v).__name__ for v in memo.values() if type(v).__name__ not in ("list", "dict")])
+            kinds = [type(v).__name__ for v in memo.values()]
+            out.append([kind for kind in kinds if kind not in ("list", "dict")])
     a = P()
     a._next = a
     b = copy.deepcopy(a)
     b.items[1]["a"][1].append(4)
-    out.append([a.items, b.items, b._next is b, copy.deepcopy(ValueError("x")).args, copy.deepcopy(len) is len])
+    args = copy.deepcopy(ValueError("x")).args
+    out.append([a.items, b.items, b._next is b, args, copy.deepcopy(len) is len])
     return out
 """
     answer = run_scripts([{"id": "1", "script": script}], tmp_path)["1"]

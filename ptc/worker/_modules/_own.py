@@ -249,8 +249,7 @@ def vet_enum_calls() -> None:
         return _classes.register(made)
 
     call.vetted = True  # type: ignore[attr-defined]  # functions take attributes
-    with _freeze.thawed(enum.EnumMeta):
-        enum.EnumMeta.__call__ = call  # type: ignore[method-assign]  # see above
+    _freeze.replace_attribute(enum.EnumMeta, "__call__", call)
 
 
 def _members(names: Any) -> list[Any]:

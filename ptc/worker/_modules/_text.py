@@ -291,18 +291,11 @@ def pprint_members() -> dict[str, Any]:
     }
 
 
-#: Highest recursion limit a script may set; C code recurses on an 8 MiB stack.
-MAX_RECURSION: Final = 10_000
-
-
 def sys_members() -> dict[str, Any]:
     """Members of `sys`: numbers about the interpreter, and two streams."""
 
     def exit_(code: Any = None, /) -> NoReturn:
         raise SystemExit(code)
-
-    def setrecursionlimit(limit: int, /) -> None:
-        sys.setrecursionlimit(min(limit, MAX_RECURSION))
 
     return {
         **{
@@ -323,7 +316,6 @@ def sys_members() -> dict[str, Any]:
             ]
         },
         "exit": exit_,
-        "setrecursionlimit": setrecursionlimit,
         "stdout": STDOUT,
         "stderr": STDERR,
     }

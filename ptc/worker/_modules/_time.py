@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from ..._policy import MODULES
-from .. import _freeze
 from .._clock import Clock
+from .._freeze import replace_attribute
 
 __all__ = ["time_modules"]
 
@@ -42,11 +42,9 @@ def _install_dates(clock: Clock) -> None:
             return now(cls)
         return cls.fromtimestamp(clock.now())
 
-    with _freeze.thawed(real_date), _freeze.thawed(real_datetime):
-        real_date.today = classmethod(today)  # type: ignore[assignment,method-assign]  # see the module's text
-        real_datetime.now = classmethod(now)  # type: ignore[assignment,method-assign]  # see the module's text
-        real_datetime.utcnow = classmethod(utcnow)  # type: ignore[assignment,method-assign]  # see the module's text
-        real_datetime.today = classmethod(today)  # type: ignore[assignment,method-assign]  # see the module's text
+    replace_attribute(real_date, "today", classmethod(today))
+    for name, function in (("now", now), ("utcnow", utcnow), ("today", today)):
+        replace_attribute(real_datetime, name, classmethod(function))
 
 
 def _time(clock: Clock) -> dict[str, Any]:

@@ -1,0 +1,117 @@
+"""A look at a script before it runs: all findings at once, nothing executed, no false refusal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ptc import Finding, Session, UsageError, tool
+
+pytestmark = pytest.mark.anyio
+
+ran: list[str] = []
+
+
+@tool
+async def grep(pattern: str, glob: str = "*", limit: int = 10) -> list[str]:
+    """Search."""
+    ran.append(pattern)
+    return [pattern]
+
+
+@tool(name="github.create_issue")
+async def create_issue(title: str) -> int:
+    """Create."""
+    ran.append(title)
+    return 1
+
+
+async def check(root: Path, body: str, *, kind: str = "async def") -> list[tuple[str, int, str]]:
+    source = f"import asyncio\n{kind} run(ctx, inputs):\n"
+    source += "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
+    async with Session(root, tools=[grep, create_issue], toolsets=(), workers=1) as session:
+        found = await session.check(source=source)
+    assert ran == [], "a check has run a tool"
+    return [(f.code, f.line, f.hint) for f in found]
+
+
+async def test_all_findings_come_at_once_in_order_with_the_way_out(tmp_path: Path) -> None:
+    body = """
+a = await ctx.gerp("x")
+b = await ctx.grep(patern="x")
+c = await ctx.grep("x", "y", 3, 4)
+d = await ctx.grep()
+e = await ctx.call("grpe", {"pattern": "x"})
+f = await ctx.call("grep", {"pattern": "x", "lmit": 3})
+g = await ctx.github.create_isue(title="x")
+for hit in ctx.grep("x"):
+    print(hit)
+h = ctx.grep("x")[0]
+ctx.grep("x")
+return f"{ctx.grep('x')}"
+"""
+    assert await check(tmp_path, body) == [
+        ("unknown_tool", 3, "did you mean grep?"),
+        ("missing_argument", 4, ""),
+        ("unknown_argument", 4, "did you mean pattern?"),
+        ("too_many_arguments", 5, ""),
+        ("missing_argument", 6, ""),
+        ("unknown_tool", 7, "did you mean grep?"),
+        ("unknown_argument", 8, "did you mean limit?"),
+        ("unknown_tool", 9, "did you mean github.create_issue?"),
+        ("missing_await", 10, "write (await ctx.grep(...))"),
+        ("missing_await", 12, "write (await ctx.grep(...))"),
+        ("not_awaited", 13, "write await ctx.grep(...)"),
+        ("missing_await", 14, "write (await ctx.grep(...))"),
+    ]
+
+
+RIGHT = [
+    "return await ctx.grep('x')",
+    "return await ctx.grep({'pattern': 'x', 'limit': 3})",
+    "return await ctx.grep(*inputs['args'])",
+    "return await ctx.grep(**inputs)",
+    "return await ctx.call(inputs['tool'], inputs)",
+    "return await ctx.tools.github.create_issue('x')",
+    "p = ctx.grep('x')\nreturn await p",
+    "return await asyncio.gather(ctx.grep('x'), *(ctx.grep(n) for n in inputs))",
+    "tasks = [ctx.grep(n) for n in inputs]\nreturn [await t for t in tasks]",
+    "ctx.emit(1)\nctx.log('x')\nreturn dir(ctx)",
+    "found = await ctx.search_tools('x')\nreturn await ctx.describe(found[0].name)",
+    "f = ctx.grep\nreturn await f('x')",
+    "async def one(ctx, n):\n    return await ctx.grep(n)\nreturn await one(ctx, 'x')",
+    "ctx = inputs\nreturn ctx.anything",
+    "return await ctx.grep(inputs)",
+    "return (await ctx.grep('x')) is not None",
+]
+
+
+@pytest.mark.parametrize("body", RIGHT)
+async def test_a_script_that_may_be_right_is_not_objected_to(tmp_path: Path, body: str) -> None:
+    assert await check(tmp_path, body) == []
+
+
+async def test_in_a_plain_run_calls_give_values_and_need_no_await(tmp_path: Path) -> None:
+    body = "for hit in ctx.grep('x'):\n    print(hit)\nreturn ctx.grep('x')[0]"
+    assert await check(tmp_path, body, kind="def") == []
+
+
+async def test_what_the_language_refuses_is_found_without_running(tmp_path: Path) -> None:
+    source = "import subprocess\n\ndef run(ctx, inputs):\n    return eval('1')\n"
+    async with Session(tmp_path, tools=[grep], toolsets=(), workers=1) as session:
+        found = await session.check(source=source)
+        torn = await session.check(source="def run(ctx, inputs):\n    return (1\n")
+        with pytest.raises(UsageError, match="no tool 'nope'"):
+            await session.check(source=source, allowed_tools=["nope"])
+    assert [f.line for f in found] == [1, 4]
+    assert all(isinstance(f, Finding) and f.excerpt and not f.advisory for f in found)
+    assert [(f.line, f.column) for f in torn] == [(2, 12)]
+
+
+async def test_what_may_be_meant_is_advice(tmp_path: Path) -> None:
+    source = "async def run(ctx, inputs):\n    ctx.grep('x')\n"
+    async with Session(tmp_path, tools=[grep], toolsets=(), workers=1) as session:
+        (found,) = await session.check(source=source)
+    assert found.advisory
+    assert found.excerpt == "    ctx.grep('x')\n    ^^^^^^^^^^^^^"

@@ -15,7 +15,7 @@ from ._status import FAILED, INTERRUPTED, SETUP, USAGE
 
 __all__ = ["run_command_line"]
 
-_HOME = {"run": "_run", "call": "_call", "tools": "_tools", "doctor": "_doctor"}
+_HOME = {"run": "_run", "check": "_check", "call": "_call", "tools": "_tools", "doctor": "_doctor"}
 """Our commands and their modules, in the order of the help. A package cannot replace one."""
 
 _HELP = """Run Python scripts whose only powers are the tools you allow, in a jail.

@@ -8,9 +8,11 @@ from ._table import write_table
 from ._terminal import Stream
 
 if TYPE_CHECKING:
-    from .._result import CallRecord, Failure, RunResult
+    from collections.abc import Sequence
 
-__all__ = ["counted_calls", "report_calls", "report_outcome"]
+    from .._result import CallRecord, Failure, Finding, RunResult
+
+__all__ = ["counted_calls", "report_calls", "report_findings", "report_outcome"]
 
 CALL_ROWS = 30
 """Calls in the table; the rest is a number."""
@@ -48,13 +50,7 @@ def report_outcome(stream: Stream, result: RunResult, filename: str) -> None:
 def _failure(stream: Stream, status: str, error: Failure, filename: str) -> None:
     if status == "rejected":
         stream.line(f"Error: {_HEADS[status]}", "bold red")
-        for finding in error.findings[:_FINDINGS]:
-            where = f"{filename}:{finding.line}:{finding.column}: " if finding.line else ""
-            stream.line(f"{where}{finding.message} [{finding.code}]")
-            _indented(stream, finding.excerpt)
-            _hint(stream, finding.hint)
-        if len(error.findings) > _FINDINGS:
-            stream.line(f"and {len(error.findings) - _FINDINGS} more (--json has them all)")
+        report_findings(stream, error.findings, filename)
         return
     line = f" in line {error.line}" if error.line else ""
     stream.line(f"Error: {_HEADS[status]}{line}: {error.message}", "bold red")
@@ -64,6 +60,18 @@ def _failure(stream: Stream, status: str, error: Failure, filename: str) -> None
     else:
         _indented(stream, error.excerpt)
     _hint(stream, error.hint)
+
+
+def report_findings(stream: Stream, findings: Sequence[Finding], filename: str) -> None:
+    """Each finding with its place, the source line and the way out."""
+    for finding in findings[:_FINDINGS]:
+        where = f"{filename}:{finding.line}:{finding.column}: " if finding.line else ""
+        advice = ", advice" if finding.advisory else ""
+        stream.line(f"{where}{finding.message} [{finding.code}{advice}]")
+        _indented(stream, finding.excerpt)
+        _hint(stream, finding.hint)
+    if len(findings) > _FINDINGS:
+        stream.line(f"and {len(findings) - _FINDINGS} more (--json has them all)")
 
 
 def _indented(stream: Stream, excerpt: str) -> None:

@@ -10,7 +10,7 @@ import builtins
 import sys
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from .. import _policy as policy
 from . import _views
@@ -62,6 +62,11 @@ def _delattr(obj: Any, name: str, /) -> None:
         store(obj, text, MISSING)
     else:
         delattr(obj, policy.rename(text))
+
+
+def _input(prompt: object = "", /) -> NoReturn:
+    """Reached only by a script that binds `input` itself, to restore it later."""
+    raise RuntimeError(f"input() is not available: {policy.BUILTIN_HINTS['input']}")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -130,6 +135,7 @@ _GUARDED_BUILTINS: Final[dict[str, object]] = {
     "setattr": _setattr,
     "delattr": _delattr,
     "type": ScriptType,
+    "input": _input,
     "vars": _views.show_vars,
     "dir": _views.show_dir,
     "locals": _views.show_locals,

@@ -475,10 +475,17 @@ except ValueError as error:
 
 def test_builtins_are_a_table_of_their_own() -> None:
     table = script_builtins(print_function=print, extra={})
-    hidden = "open eval exec compile input breakpoint help exit quit memoryview __loader__ __spec__"
+    hidden = "open eval exec compile breakpoint help exit quit memoryview __loader__ __spec__"
     assert not table.keys() & set(hidden.split())
     assert table["BaseException"] is BaseException
     assert "BaseExceptionGroup" not in table
+
+
+def test_a_script_may_replace_input_and_put_it_back() -> None:
+    source = "old = input\ninput = iter(['a']).__next__\nresult = input()\ninput = old\n"
+    assert execute(source)["result"] == "a"
+    with pytest.raises(RuntimeError, match="take values from `inputs`"):
+        execute(source + "input('?')")
 
 
 def test_print_goes_to_the_function_that_was_given() -> None:

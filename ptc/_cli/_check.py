@@ -1,0 +1,80 @@
+"""``ptc check``: what is wrong with a script, without running it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import click
+
+from ._options import (
+    isolation_option,
+    json_option,
+    names_of,
+    open_session,
+    root_option,
+    toolset_option,
+)
+from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED
+
+__all__ = ["command"]
+
+_HELP = """Look at SCRIPT (`-`: standard input) without running it.
+
+Finds what would be refused, tools that do not exist, wrong or missing arguments and awaits that
+are missing, all at once. Exit status 1 if there is more than advice.
+
+\b
+Examples:
+  ptc check samples/find_usages.py --allow grep,read
+  ptc check script.py --json | jq '.[].message'
+"""
+
+
+@click.command(
+    "check", short_help="Look at a script without running it.", help=_HELP, epilog=EXIT_STATUS_HELP
+)
+@click.argument("script", metavar="SCRIPT")
+@click.option(
+    "--allow",
+    "allowed",
+    multiple=True,
+    metavar="NAMES",
+    help="Tools it will have, comma separated. Default: all without side effects.",
+)
+@root_option
+@toolset_option
+@isolation_option
+@json_option("Print the findings as JSON.")
+def command(
+    *,
+    script: str,
+    allowed: tuple[str, ...],
+    root: str,
+    toolsets: tuple[str, ...],
+    isolation: str,
+    as_json: bool,
+) -> int:
+    """Run the command; the docstring for users is `_HELP`."""
+    import anyio
+
+    from .._result import Finding
+    from ._report import report_findings
+    from ._script import read_script
+    from ._terminal import standard_error, standard_output
+
+    source, filename = read_script(script)
+    session = open_session(root=root, toolsets=toolsets, isolation=isolation)
+
+    async def check() -> tuple[Finding, ...]:
+        async with session:
+            names = names_of(allowed) if allowed else None
+            return await session.check(source=source, allowed_tools=names, filename=filename)
+
+    findings = anyio.run(check)
+    if as_json:
+        standard_output().json([dataclasses.asdict(finding) for finding in findings])
+    else:
+        report_findings(standard_output(), findings, filename)
+        if not findings:
+            standard_error().line(f"{filename}: nothing found", "green")
+    return FAILED if any(not finding.advisory for finding in findings) else COMPLETED

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from .._protocol import Kind
 from ..errors import ToolError
 from . import _values
+from ._classes import open_type
 from ._clock import Clock
 from ._wire import Wire
 
@@ -206,6 +207,7 @@ class _ToolMethod:
         return f"<tool {self._name}({', '.join(self._parameters)})>"
 
 
+@open_type
 class Context:
     """The script's `ctx`. Tools are its methods; nothing can be set on it."""
 
@@ -275,6 +277,7 @@ class Context:
         return [*tools, *own]
 
 
+@open_type
 class _Namespace:
     """``ctx.github``: the tools whose names begin with ``github.``."""
 

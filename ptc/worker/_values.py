@@ -20,6 +20,7 @@ from uuid import UUID
 import orjson
 
 from .._compiler import demangle
+from ._classes import open_type
 
 __all__ = ["Record", "ValueRefused", "dumps", "loads", "records"]
 
@@ -31,6 +32,7 @@ class ValueRefused(TypeError):
     """A value has no exact JSON form. The message begins with the path to the part."""
 
 
+@open_type
 class Record(dict[str, Any]):
     """An object of a tool's result: ``row.path`` and ``row["path"]`` are the same."""
 

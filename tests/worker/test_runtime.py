@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from pydantic import BaseModel
 
 from ptc import Limits, RunResult, Session, tool
 
@@ -174,6 +175,26 @@ def run(ctx, inputs):
     result = await run(tmp_path, source)
     assert result.status == "completed", result.error
     assert 'script.py", line 5, in run' in result.value
+
+
+async def test_tools_and_fields_may_have_the_names_of_powerful_attributes(tmp_path: Path) -> None:
+    class Row(BaseModel):
+        format: str
+        mro: int
+
+    @tool
+    async def func(parser: str) -> list[Row]:
+        """Give a row."""
+        return [Row(format=parser, mro=1)]
+
+    source = """
+async def run(ctx, inputs):
+    (row,) = await ctx.func("x")
+    return [row.format, row.mro, row["format"]]
+"""
+    async with Session(tmp_path, tools=[func], toolsets=(), workers=1) as session:
+        result = await session.program(source=source)
+    assert result.value == ["x", 1, "x"], result.error
 
 
 async def test_values_of_many_types_come_back_as_data(tmp_path: Path) -> None:

@@ -180,17 +180,17 @@ def run(ctx, inputs):
 async def test_tools_and_fields_may_have_the_names_of_powerful_attributes(tmp_path: Path) -> None:
     class Row(BaseModel):
         format: str
-        mro: int
+        obj: int
 
     @tool
     async def func(parser: str) -> list[Row]:
         """Give a row."""
-        return [Row(format=parser, mro=1)]
+        return [Row(format=parser, obj=1)]
 
     source = """
 async def run(ctx, inputs):
     (row,) = await ctx.func("x")
-    return [row.format, row.mro, row["format"]]
+    return [row.format, row.obj, row["format"]]
 """
     async with Session(tmp_path, tools=[func], toolsets=(), workers=1) as session:
         result = await session.program(source=source)

@@ -25,6 +25,7 @@ from ._policy import POLICY_VERSION, demangle
 from ._transformer import Issue, ScriptTransformer
 
 __all__ = [
+    "BARE_VALUE",
     "POLICY_VERSION",
     "CompiledScript",
     "Finding",
@@ -41,6 +42,10 @@ MAX_BRACKETS: Final = 150
 MAX_DEPTH: Final = 1000
 # Four Python frames a level of the tree, and as much again to spare.
 _RECURSION_LIMIT: Final = 10 * MAX_DEPTH
+
+
+BARE_VALUE: Final = "@value"
+"""Where a bare script leaves its value: a name that no source can spell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class CompiledScript:
 
     code: types.CodeType
     #: How the top-level `run` is defined; None if there is no `run`.
-    entry: Literal["async", "sync"] | None
+    entry: Literal["async", "sync", "bare"] | None
 
 
 class ScriptRejected(Exception):
@@ -145,9 +150,44 @@ def _transform(
         order = {finding: (finding.line, finding.column) for finding in findings}
         raise ScriptRejected(sorted(order, key=order.__getitem__))
     ast.fix_missing_locations(tree)
+    flags = 0
+    if entry == "bare":
+        _keep_value(tree)
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    else:
+        _be_imported(tree)
     # dont_inherit: else this module's own __future__ imports would apply to the script.
-    code = compile(tree, filename, "exec", dont_inherit=True, optimize=0)
+    code = compile(tree, filename, "exec", flags, dont_inherit=True, optimize=0)
     return CompiledScript(code, entry)
+
+
+def _be_imported(tree: ast.Module) -> None:
+    """Make `__name__` what it is in a module that is imported.
+
+    The host calls `run`: under ``if __name__ == "__main__"`` a script would call it once more.
+    """
+    for node in ast.walk(tree):
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, ast.Name) and value.id == "__name__":
+                setattr(node, field, ast.copy_location(ast.Constant("script"), value))
+            elif isinstance(value, list):
+                for index, item in enumerate(value):
+                    if isinstance(item, ast.Name) and item.id == "__name__":
+                        value[index] = ast.copy_location(ast.Constant("script"), item)
+
+
+def _keep_value(tree: ast.Module) -> None:
+    """Make the value of a bare script: its last expression, None if it ends in something else."""
+    last = tree.body[-1]
+    if isinstance(last, ast.Expr):
+        value = last.value
+        tree.body[-1] = ast.copy_location(
+            ast.Assign([ast.Name(BARE_VALUE, ast.Store())], value), last
+        )
+    else:
+        nothing = ast.Assign([ast.Name(BARE_VALUE, ast.Store())], ast.Constant(None))
+        tree.body.append(ast.copy_location(nothing, last))
+    ast.fix_missing_locations(tree)
 
 
 def _check_text(source: str, max_bytes: int) -> None:
@@ -215,13 +255,18 @@ def _depth(tree: ast.AST) -> int:
 
 def _entry(
     tree: ast.Module, *, require_run: bool
-) -> tuple[Literal["async", "sync"] | None, list[Finding]]:
+) -> tuple[Literal["async", "sync", "bare"] | None, list[Finding]]:
     """Find the top-level `run`, the last one if there are several."""
+    defined = [n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     hint = "write `async def run(ctx, inputs): ...` at the top level"
+    if "main" in defined:
+        hint = "rename `main` to `run`: it is called with (ctx, inputs)"
     found: ast.FunctionDef | ast.AsyncFunctionDef | None = None
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "run":
             found = node
+    if found is None and require_run and _is_bare(tree):
+        return "bare", []
     if found is None:
         missing = [_whole("no_run", "the script defines no function `run`", hint)]
         return None, missing if require_run else []
@@ -243,6 +288,28 @@ def _entry(
     elif isinstance(found, ast.AsyncFunctionDef) or kind == "sync":
         findings += _generator_finding(found)
     return kind, findings
+
+
+def _is_bare(tree: ast.Module) -> bool:
+    """True if the script does something at its top level, rather than only define.
+
+    A script that only defines and has no `run` is one whose `run` was forgotten.
+    """
+    for node in tree.body:
+        if isinstance(node, _DEFINITIONS):
+            continue
+        if isinstance(node, ast.Expr):
+            if not isinstance(node.value, ast.Constant) or node is not tree.body[0]:
+                return True
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            if any(isinstance(part, ast.Call | ast.Await) for part in ast.walk(node)):
+                return True
+        else:
+            return True
+    return False
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
 def _generator_finding(run: ast.FunctionDef | ast.AsyncFunctionDef) -> list[Finding]:

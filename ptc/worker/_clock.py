@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 __all__ = ["Clock"]
 
@@ -10,7 +11,7 @@ __all__ = ["Clock"]
 class Clock:
     """What every clock of a script reads. The runtime sets the fields; nothing ticks by itself."""
 
-    __slots__ = ("elapsed", "epoch", "sleep")
+    __slots__ = ("drive", "elapsed", "epoch", "sleep")
 
     def __init__(self) -> None:
         #: Start of the run, in seconds since 1970 UTC, given by the host.
@@ -19,6 +20,8 @@ class Clock:
         self.elapsed: float = 0.0
         #: Blocking sleep of a plain `def run`; None while an event loop runs.
         self.sleep: Callable[[float], None] | None = None
+        #: Runs a coroutine to its end where no event loop runs, for `asyncio.run`.
+        self.drive: Callable[[Coroutine[Any, Any, Any]], Any] | None = None
 
     def now(self) -> float:
         """Seconds since 1970 UTC."""

@@ -16,12 +16,12 @@ import mmap
 import random
 import socket
 import types
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .._compiler import ScriptRejected, compile_script, demangle
-from .._protocol import Kind, encode
+from .._compiler import BARE_VALUE, ScriptRejected, compile_script, demangle
+from .._protocol import MAX_BODY, Kind, encode
 from ..errors import ToolError
 from . import _values
 from ._clock import Clock
@@ -39,8 +39,9 @@ _FILENAME = "\ud800script"
 file of a SyntaxError to quote from it, which the filter would take for an attack."""
 _MESSAGE_CHARS = 8_192
 _FRAMES = 24
-_BALLAST_BYTES = 1 << 20
-"""Address space let go when memory has run out, so that the report can still be made."""
+_BALLAST_BYTES = 8 << 20
+"""Address space let go when memory has run out, so that the report can still be made. CPython takes
+1 MiB at a time for small objects, and orjson does not survive a refused allocation."""
 _RUNS = 3
 """Runs of a worker: two dummies and one that counts."""
 
@@ -116,11 +117,18 @@ class Runtime:
         run = _Run(self, wire, self._clock)
         run.execute()
 
-    def reset(self, epoch: float, seed: int, calls: Calls) -> None:
+    def reset(
+        self,
+        epoch: float,
+        seed: int,
+        sleep: Callable[[float], None],
+        drive: Callable[[Coroutine[Any, Any, Any]], Any],
+    ) -> None:
         """Set the logical clock and the random numbers for a run."""
         self._clock.epoch = epoch
         self._clock.elapsed = 0.0
-        self._clock.sleep = calls.sleep
+        self._clock.sleep = sleep
+        self._clock.drive = drive
         self._random.seed(seed)
 
     def _print(
@@ -181,9 +189,14 @@ class _Run:
             if code is None:
                 return
             calls = Calls(self._wire, self._clock, _FILENAME)
-            self._runtime.reset(start["epoch"], start["seed"], calls)
+            kit = self._runtime.take_kit()
+
+            def drive(coroutine: Coroutine[Any, Any, Any]) -> Any:
+                return self._drive(coroutine, kit.loop, calls)
+
+            self._runtime.reset(start["epoch"], start["seed"], calls.sleep, drive)
             context = Context(self._wire, calls, self._tools)
-            value = self._call(code, calls, context, start["inputs"])
+            value = _call(code, kit.namespace, context, start["inputs"], drive)
             answer = _values.dumps(value, "result")
             self._wire.send(Kind.DONE, answer)
         except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
@@ -205,7 +218,8 @@ class _Run:
             return code
         source = body.decode()
         try:
-            compiled = compile_script(source, _FILENAME)
+            # The host has measured the source already, against a limit of the caller's.
+            compiled = compile_script(source, _FILENAME, max_bytes=MAX_BODY[Kind.SOURCE])
         except ScriptRejected as rejected:
             self._wire.send(Kind.REJECTED, _rows(rejected.findings))
             return None
@@ -220,22 +234,10 @@ class _Run:
         self._wire.send(Kind.COMPILED, marshal.dumps(code))
         return code
 
-    def _call(
-        self, code: types.CodeType, calls: Calls, context: Context, inputs: dict[str, Any]
-    ) -> Any:
-        kit = self._runtime.take_kit()
-        namespace, loop = kit.namespace, kit.loop
-        exec(code, namespace)  # noqa: S102  # the policy's own code object: this is the job
-        function = namespace["run"]
-        given = (context, inputs)
-        if inspect.isfunction(function):
-            given = given[: _positional(function)]  # type: ignore[assignment]  # 0 to 2 of them
-        value = function(*given)
-        if isinstance(value, Coroutine):
-            loop.attach(self._wire, calls.deliver, lambda: calls.pending)
-            loop.set_exception_handler(self._unhandled)
-            value = loop.run_until_complete(self._main(value, calls))
-        return value
+    def _drive(self, coroutine: Coroutine[Any, Any, Any], loop: ScriptLoop, calls: Calls) -> Any:
+        loop.attach(self._wire, calls.deliver, lambda: calls.pending)
+        loop.set_exception_handler(self._unhandled)
+        return loop.run_until_complete(self._main(coroutine, calls))
 
     async def _main(self, coroutine: Coroutine[Any, Any, Any], calls: Calls) -> Any:
         try:
@@ -303,6 +305,30 @@ class _Run:
         if isinstance(error, MemoryError):
             return "hold less data at a time, or ask for a higher limits.max_memory_bytes"
         return ""
+
+
+def _call(
+    code: types.CodeType,
+    namespace: dict[str, Any],
+    context: Context,
+    inputs: dict[str, Any],
+    drive: Callable[[Coroutine[Any, Any, Any]], Any],
+) -> Any:
+    """Execute the script: its `run`, or, of a bare script, its lines; give the value."""
+    namespace["ctx"], namespace["inputs"] = context, inputs
+    value = eval(code, namespace)  # noqa: S307  # the policy's own code object: this is the job
+    if isinstance(value, Coroutine):
+        # A bare script with `await` at the top level.
+        drive(value)
+    if BARE_VALUE in namespace:
+        value = namespace[BARE_VALUE]
+    else:
+        function = namespace["run"]
+        given = (context, inputs)
+        if inspect.isfunction(function):
+            given = given[: _positional(function)]  # type: ignore[assignment]  # 0 to 2 of them
+        value = function(*given)
+    return drive(value) if isinstance(value, Coroutine) else value
 
 
 def _rows(findings: Iterable[Any]) -> bytes:

@@ -440,7 +440,7 @@ def run(ctx, inputs):
     [
         ("pathlib.Path('x').read_text()", "`await ctx.read(path)`"),
         ("pathlib.Path('x').exists()", "`await ctx.glob(pattern)`"),
-        ("asyncio.run(None)", "write `async def run(ctx, inputs)`"),
+        ("asyncio.run(None)", "write `await` before the coroutine"),
         ("json.dumps = 1", "cannot be changed"),
     ],
 )

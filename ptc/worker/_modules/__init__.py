@@ -130,14 +130,14 @@ _BASES: Final = {
 }
 
 
-def _own_members() -> dict[str, dict[str, Any]]:
+def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
     """Members that replace those of the real module."""
     import abc
     import enum
 
     return {
         "abc": {"ABCMeta": Token("abc.ABCMeta", abc.ABCMeta)},
-        "asyncio": {"Future": Future, "Task": Task, "run": _own.asyncio_run},
+        "asyncio": {"Future": Future, "Task": Task, "run": _own.asyncio_runner(clock)},
         "collections": {"namedtuple": _own.namedtuple},
         "contextlib": {
             "contextmanager": _own.contextmanager,
@@ -192,7 +192,7 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
 
     _preload()
     _own.vet_enum_calls()
-    own = _own_members()
+    own = _own_members(clock)
     members: dict[str, dict[str, Any]] = time_modules(clock, rng)
     members |= {
         "logging": _text.logging_members(),

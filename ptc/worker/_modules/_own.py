@@ -6,6 +6,7 @@ attribute from anything, `dataclasses.asdict` shows renamed names.
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import contextlib
 import copy
@@ -21,6 +22,7 @@ from typing import Any, Final
 from ... import _policy as policy
 from .. import _classes, _freeze
 from .._attributes import read_named
+from .._clock import Clock
 from .._types import ScriptType
 from .._views import exact_text
 from ._copy import deepcopy
@@ -86,7 +88,7 @@ def update_wrapper(wrapper: Any, wrapped: Any, *_: Any, **__: Any) -> Any:
 
 
 # Globals of functions that may be given another name: the script's, and the ones made here.
-_MARKS: Final = frozenset({"@getattr", "asyncio_run"})
+_MARKS: Final = frozenset({"@getattr", "asyncio_runner"})
 
 
 def wraps(wrapped: Any, *_: Any, **__: Any) -> Callable[[Any], Any]:
@@ -403,12 +405,20 @@ def replace(obj: Any, /, **changes: Any) -> Any:
 # asyncio
 
 
-def asyncio_run(*_: object, **__: object) -> None:
-    """`asyncio.run`: the loop is already there."""
-    raise RuntimeError(
-        "asyncio.run() is not available: a loop is running already; "
-        "write `async def run(ctx, inputs)` and `await` in it"
-    )
+def asyncio_runner(clock: Clock) -> Callable[..., Any]:
+    """`asyncio.run`, on the loop of the run, which is the only one there is."""
+
+    def asyncio_run(main: Any, *, debug: bool | None = None) -> Any:
+        if asyncio._get_running_loop() is not None or clock.drive is None:
+            raise RuntimeError(
+                "asyncio.run() cannot be called while a loop is running; "
+                "write `await` before the coroutine instead"
+            )
+        if not isinstance(main, types.CoroutineType):
+            raise ValueError(f"a coroutine was expected, got {type(main).__name__}")
+        return clock.drive(main)
+
+    return asyncio_run
 
 
 def shlex_split(s: str, comments: bool = False, posix: bool = True) -> list[str]:

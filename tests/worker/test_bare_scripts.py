@@ -1,0 +1,88 @@
+"""Scripts without `run`: their lines are executed, their last expression is the value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptc import RunResult, Session, tool
+
+pytestmark = pytest.mark.anyio
+
+
+@tool
+async def add(a: int, b: int = 1) -> int:
+    """Add."""
+    return a + b
+
+
+async def run(root: Path, source: str) -> RunResult:
+    async with Session(root, tools=[add], toolsets=(), workers=1) as session:
+        return await session.program(source=source, inputs={"n": 3})
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("1 + 1", 2),
+        ("x = await ctx.add(inputs['n'])\nx", 4),
+        ("ctx.add(3)", 4),
+        ("[await ctx.add(i) for i in range(3)]", [1, 2, 3]),
+        ("import asyncio\nsum(await asyncio.gather(*[ctx.add(i) for i in range(3)]))", 6),
+        ("import asyncio\nasync def main():\n    return await ctx.add(5)\nasyncio.run(main())", 6),
+        ("async def main():\n    return await ctx.add(5)\nmain()", 6),
+        ("if __name__ == '__main__':\n    x = 7\nx", 7),
+        ("for i in range(2):\n    await ctx.add(i)", None),
+        ("x = await ctx.add(5)", None),
+    ],
+)
+async def test_a_bare_script_runs_and_its_last_expression_is_the_value(
+    tmp_path: Path, source: str, value: Any
+) -> None:
+    result = await run(tmp_path, source)
+    assert (result.status, result.value) == ("completed", value), result.error
+
+
+async def test_a_bare_script_runs_again_from_its_compiled_form(tmp_path: Path) -> None:
+    source = "y = await ctx.add(1)\ny * 10"
+    async with Session(tmp_path, tools=[add], toolsets=(), workers=1) as session:
+        values = [(await session.program(source=source)).value for _ in range(3)]
+    assert values == [20, 20, 20]
+
+
+async def test_a_script_whose_run_was_forgotten_is_told_so(tmp_path: Path) -> None:
+    result = await run(tmp_path, "LIMIT = 3\nasync def main(ctx, inputs):\n    return 1\n")
+    assert result.status == "rejected"
+    assert result.error is not None
+    assert result.error.hint == "rename `main` to `run`: it is called with (ctx, inputs)"
+
+
+async def test_run_is_called_once_even_if_the_script_calls_it_as_a_program(tmp_path: Path) -> None:
+    source = """
+import asyncio
+async def run(ctx, inputs):
+    return await ctx.add(1)
+if __name__ == "__main__":
+    asyncio.run(run(ctx, inputs))
+"""
+    result = await run(tmp_path, source)
+    assert result.value == 2
+    assert len(result.calls) == 1
+
+
+async def test_an_error_of_a_bare_script_has_its_line(tmp_path: Path) -> None:
+    result = await run(tmp_path, "x = await ctx.add(1)\nx / 0\n")
+    assert result.error is not None
+    assert (result.error.type, result.error.line) == ("ZeroDivisionError", 2)
+
+
+async def test_asyncio_run_inside_a_running_loop_says_what_to_write(tmp_path: Path) -> None:
+    source = (
+        "import asyncio\nasync def f():\n    return 1\n"
+        "async def run(ctx, inputs):\n    return asyncio.run(f())\n"
+    )
+    result = await run(tmp_path, source)
+    assert result.error is not None
+    assert "write `await` before the coroutine" in result.error.message

@@ -28,6 +28,10 @@ _PARAMETER_CHARS = 300
 """Characters of what is said of one parameter."""
 _FIELD_CHARS = 100
 """Characters of what is said of one field of an object."""
+_STUBS_CHARS = 16_000
+"""Stubs over this, about 4,000 tokens, are left out of what a model is told: it asks for those it
+needs with `ctx.search_tools` and `ctx.describe`."""
+_CATALOGUE_ROWS = 200
 _MOST_LITERALS = 30
 """Values of an enum that are written out; with more of them the type is given."""
 _MOST_CLASSES = 40
@@ -64,6 +68,8 @@ def describe_program(tools: Iterable[Tool], limits: Limits, modules: Sequence[st
     """
     chosen = list(tools)
     stubs = render_stubs(chosen)
+    if len(stubs) > _STUBS_CHARS:
+        stubs = _catalogue(chosen)
     rules = "\n".join(f"- {rule}" for rule in _rules(chosen, limits, modules))
     text = (
         "A script is Python with one function, `async def run(ctx, inputs)`. `inputs` is the dict "
@@ -71,6 +77,24 @@ def describe_program(tools: Iterable[Tool], limits: Limits, modules: Sequence[st
         f"```python\n{_example(chosen)}\n```\n\n{rules}"
     )
     return f"{text}\n\nTools on ctx:\n\n```python\n{stubs}\n```" if chosen else text
+
+
+def _catalogue(tools: Sequence[Tool]) -> str:
+    """Names and first lines of many tools, as comments, and how to learn more of one."""
+    rows = [
+        f"# ctx.{tool.name}: {_one_line(tool.description.splitlines()[0], 100)}"
+        for tool in tools[:_CATALOGUE_ROWS]
+    ]
+    if len(tools) > _CATALOGUE_ROWS:
+        rows.append(f"# ... and {len(tools) - _CATALOGUE_ROWS:,} more")
+    return "\n".join(
+        [
+            "# Too many tools to show their parameters. In a script:",
+            "#   found = await ctx.search_tools('words of what it should do')  # [{name, summary}]",
+            "#   print(await ctx.describe(found[0].name))  # its parameters and result",
+            *rows,
+        ]
+    )
 
 
 # --- rules --------------------------------------------------------------------------------------

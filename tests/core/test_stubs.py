@@ -387,3 +387,23 @@ def test_without_tools_and_modules_the_rules_say_so() -> None:
     assert "No tool is allowed" in text
     assert "No module can be imported" in text
     assert "Tools on ctx" not in text
+
+
+def test_many_tools_are_a_catalogue_and_a_way_to_learn_more() -> None:
+    many = [
+        define_tool(
+            f"service_{n}.do",
+            f"Do the thing number {n}.\n\n{'More words. ' * 30}",
+            {"type": "object", "properties": {"x": {"type": "string", "description": "A text."}}},
+            lambda args: args,
+        )
+        for n in range(300)
+    ]
+    few = describe_program(many[:3], Limits(), ["json"])
+    text = describe_program(many, Limits(), ["json"])
+    assert "async def do(" in few
+    assert "async def do(" not in text
+    assert "# ctx.service_7.do: Do the thing number 7." in text
+    assert "ctx.search_tools(" in text
+    assert "# ... and 100 more" in text
+    assert len(text) < 20_000

@@ -24,6 +24,7 @@ class ImportRules(RestrictingNodeTransformer):
 
     _aliases: dict[str, str]
     _import_may_fail: int
+    _may_not_run: int  # depth of code that a run need not reach, or whose errors are caught
 
     def refuse(self, node: ast.AST, code: str, message: str, hint: str = "") -> None:
         """Record a refusal."""
@@ -57,7 +58,7 @@ class ImportRules(RestrictingNodeTransformer):
             return True
         hint = policy.MODULE_HINTS.get(module) or policy.MODULE_HINTS.get(module.split(".")[0], "")
         if not hint:
-            hint = _nearest(module, policy.MODULES)
+            hint = _nearest_module(module)
         self.refuse(node, "import_refused", f"import of {module!r} is not available", hint)
         return False
 
@@ -120,9 +121,12 @@ class ImportRules(RestrictingNodeTransformer):
     def visit_Try(self, node: ast.Try) -> ast.AST:
         guarded = any(_catches_import_error(handler) for handler in node.handlers)
         self._import_may_fail += guarded
+        self._may_not_run += bool(node.handlers)
         node.body = self._visit_all(node.body) or [ast.Pass()]
         self._import_may_fail -= guarded
+        self._may_not_run += not node.handlers
         node.handlers = self._visit_all(node.handlers)
+        self._may_not_run -= 1
         node.orelse = self._visit_all(node.orelse)
         node.finalbody = self._visit_all(node.finalbody)
         return node
@@ -131,11 +135,14 @@ class ImportRules(RestrictingNodeTransformer):
         """`if TYPE_CHECKING:` never runs, so what it imports need not exist."""
         name = getattr(node.test, "attr", getattr(node.test, "id", ""))
         never = name == "TYPE_CHECKING"
+        main = isinstance(node.test, ast.Compare) and "__name__" in ast.unparse(node.test)
         node.test = self.visit(node.test)
         self._import_may_fail += never
+        self._may_not_run += not main
         node.body = self._visit_all(node.body) or [ast.Pass()]
         self._import_may_fail -= never
         node.orelse = self._visit_all(node.orelse)
+        self._may_not_run -= not main
         return node
 
 
@@ -181,6 +188,15 @@ def _dotted(node: ast.expr, aliases: dict[str, str]) -> str | None:
         if parent is not None and f"{parent}.{node.attr}" in policy.MODULES:
             return f"{parent}.{node.attr}"
     return None
+
+
+def _nearest_module(module: str) -> str:
+    """The way out for a module nobody knows: that of the module that was perhaps meant."""
+    hints = [name for name in policy.MODULE_HINTS if name not in policy.MODULES]
+    for close in difflib.get_close_matches(module, [*policy.MODULES, *hints], n=1, cutoff=0.7):
+        if close in policy.MODULE_HINTS:
+            return f"as for {close!r}: {policy.MODULE_HINTS[close]}"
+    return _nearest(module, policy.MODULES)
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

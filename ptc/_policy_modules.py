@@ -20,6 +20,7 @@ MODULES: Final = _table(
         "abc": "ABC ABCMeta abstractmethod abstractproperty abstractclassmethod "
         "abstractstaticmethod",
         "array": "array typecodes",
+        "ast": "literal_eval",
         "asyncio": "ALL_COMPLETED FIRST_COMPLETED FIRST_EXCEPTION Barrier BoundedSemaphore "
         "BrokenBarrierError CancelledError Condition Event Future InvalidStateError "
         "LifoQueue Lock PriorityQueue Queue QueueEmpty QueueFull Semaphore Task TaskGroup "
@@ -121,18 +122,19 @@ MODULES: Final = _table(
         "string": "Template ascii_letters ascii_lowercase ascii_uppercase capwords digits "
         "hexdigits octdigits printable punctuation whitespace",
         "struct": "Struct calcsize error iter_unpack pack pack_into unpack unpack_from",
-        "sys": "byteorder exit float_info getrecursionlimit getsizeof hash_info "
-        "int_info intern maxsize maxunicode platform stderr stdout version "
+        "sys": "byteorder exit float_info getdefaultencoding getrecursionlimit getsizeof hash_info "
+        "int_info intern maxsize maxunicode platform setrecursionlimit stderr stdout version "
         "version_info",
         "textwrap": "TextWrapper dedent fill indent shorten wrap",
         "time": "asctime ctime gmtime localtime mktime monotonic monotonic_ns perf_counter "
         "perf_counter_ns process_time process_time_ns sleep strftime strptime struct_time "
         "time time_ns timezone tzname",
-        "traceback": "format_exc format_exception format_exception_only print_exc",
+        "traceback": "format_exc format_exception format_exception_only print_exc print_exception",
         "types": "MappingProxyType MethodType NoneType SimpleNamespace",
-        "typing": "AbstractSet Annotated Any AnyStr AsyncGenerator AsyncIterable AsyncIterator "
-        "Awaitable BinaryIO ByteString Callable ChainMap ClassVar Collection Concatenate "
-        "Container Coroutine Counter DefaultDict Deque Dict Final FrozenSet Generator Generic "
+        "typing": "AbstractSet Annotated Any AnyStr AsyncContextManager AsyncGenerator "
+        "AsyncIterable AsyncIterator Awaitable BinaryIO ByteString Callable ChainMap ClassVar "
+        "Collection Concatenate Container ContextManager Coroutine Counter DefaultDict Deque "
+        "Dict Final FrozenSet Generator Generic "
         "Hashable IO ItemsView Iterable Iterator KeysView List Literal LiteralString Mapping "
         "MappingView Match MutableMapping MutableSequence MutableSet NamedTuple Never NewType "
         "NoReturn NotRequired Optional OrderedDict ParamSpec Pattern Protocol Required "
@@ -149,8 +151,9 @@ MODULES: Final = _table(
         "quote_from_bytes quote_plus unquote unquote_plus unquote_to_bytes urldefrag "
         "urlencode urljoin urlparse urlsplit urlunparse urlunsplit",
         "uuid": "NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL NAMESPACE_X500 UUID uuid3 uuid4 uuid5",
-        "warnings": "simplefilter filterwarnings warn",
-        "zlib": "adler32 compress compressobj crc32 decompress decompressobj error",
+        "warnings": "catch_warnings filterwarnings resetwarnings simplefilter warn",
+        "zlib": "DEFLATED MAX_WBITS Z_BEST_COMPRESSION Z_BEST_SPEED Z_DEFAULT_COMPRESSION adler32 "
+        "compress compressobj crc32 decompress decompressobj error",
         "zoneinfo": "ZoneInfo ZoneInfoNotFoundError available_timezones",
     }
 )
@@ -227,7 +230,6 @@ MODULE_HINTS: Final = {
     **dict.fromkeys(["subprocess", "pty", "signal", "resource", "platform"], _PROCESS),
     **dict.fromkeys(
         [
-            "ast",
             "code",
             "codeop",
             "importlib",
@@ -313,7 +315,7 @@ MISSING_HINTS: Final = {
     "io.open": _FILES,
     "sys.argv": "take values from `inputs`",
     "sys.modules": _INSIDE,
-    "sys.setrecursionlimit": "the depth is fixed: write the recursion as a loop",
+    **dict.fromkeys(["ast.parse", "ast.walk", "ast.NodeVisitor", "ast.unparse"], _CODE),
     "sys.stdin": "take values from `inputs`",
     "asyncio.to_thread": _PARALLEL,
     "asyncio.get_event_loop": "use asyncio.create_task() or asyncio.gather()",

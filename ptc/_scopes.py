@@ -1,4 +1,4 @@
-"""What a script binds, and where: the three questions the transformer asks about a whole tree."""
+"""What a script binds, and where: the four questions the transformer asks about a whole tree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["ClassScope", "bound_names", "class_bound", "module_aliases"]
+__all__ = ["ClassScope", "bound_names", "class_bound", "module_aliases", "outer_loads"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,37 @@ def class_bound(body: list[ast.stmt], mangle: Callable[[str], str]) -> frozenset
         names = {mangle(name) for name in _bindings(node)}
         (elsewhere if isinstance(node, ast.Global | ast.Nonlocal) else bound).update(names)
     return frozenset(bound - elsewhere)
+
+
+def outer_loads(body: list[ast.stmt]) -> set[ast.AST]:
+    """Names that a class body reads before it binds them: ``_x = _x`` reads the outer one.
+
+    Only plain statements are told apart: a loop may run in another order than it is written.
+    """
+    found: set[ast.AST] = set()
+    bound: set[str] = set()
+    for statement in body:
+        names = {name for node in _same_scope([statement]) for name in _bindings(node)}
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            args = statement.args
+            read: list[ast.AST] = [*statement.decorator_list, *args.defaults]
+            read += [default for default in args.kw_defaults if default is not None]
+        elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr):
+            read = [statement]
+        else:
+            read = []
+        walrus = {name for node in ast.walk(statement) for name in _walrus(node)}
+        for root in read:
+            for node in ast.walk(root):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                    found |= {node} if node.id not in bound | walrus else set()
+        bound |= names
+    return found
+
+
+def _walrus(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.NamedExpr):
+        yield node.target.id
 
 
 def module_aliases(tree: ast.Module, bound: frozenset[str]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from RestrictedPython.transformer import copy_locations
 
 from . import _policy as policy
 from ._imports import ImportRules, guard_call
-from ._scopes import ClassScope, bound_names, class_bound, module_aliases
+from ._scopes import ClassScope, bound_names, class_bound, module_aliases, outer_loads
 
 __all__ = ["Issue", "ScriptTransformer"]
 
@@ -61,6 +61,14 @@ class ScriptTransformer(ImportRules):
             for node in tree.body
         )
         self._import_may_fail = 0
+        self._may_not_run = 0
+        self._tested: set[ast.AST] = set()  # expressions that are only asked whether they are None
+        self._outer: set[ast.AST] = set()  # names in a class body that mean what is outside of it
+        self._read = {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        }
 
     # -- findings ------------------------------------------------------------------------------
 
@@ -142,13 +150,19 @@ class ScriptTransformer(ImportRules):
         store = not isinstance(node.ctx, ast.Load)
         name = node.id
         if not store and name not in self._bound:
-            if name in policy.BUILTIN_HINTS:
+            if name in policy.FAIL_WHEN_REACHED and self._may_not_run:
+                pass
+            elif name in policy.BUILTIN_HINTS:
                 hint = policy.BUILTIN_HINTS[name]
                 self.refuse(node, "builtin_refused", f"{name}() is not available", hint)
             elif name in policy.CALL_ONLY and node not in self._called:
                 hint = policy.CALL_ONLY[name]
                 self.refuse(node, "builtin_refused", f"{name} may only be called", hint)
-        node.id = self._name(node, name, store=store)
+        mangled, scope = self._mangle(name), self._class_scope
+        if node in self._outer and scope is not None and mangled in scope.private:
+            node.id = mangled  # a variable; variables keep their names
+        else:
+            node.id = self._name(node, name, store=store)
         return node
 
     def _refuse_star_names(self, node: ast.Global | ast.Nonlocal) -> ast.AST:
@@ -175,6 +189,8 @@ class ScriptTransformer(ImportRules):
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
         self._kept.add(node.value)
+        if node in self._tested:
+            self._tested.add(node.value)
         return cast(ast.AST, self.node_contents_visit(node))
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
@@ -203,6 +219,8 @@ class ScriptTransformer(ImportRules):
                 message = f"a script may not set {attr!r}"
                 self.refuse(node, "attribute_refused", message, policy.READ_HINTS.get(attr, ""))
             return self._slot(node, attr)
+        if attr == "__cause__" and node in self._tested:
+            return guard_call("@cause", node, [node.value])
         if kind == "power" or attr in policy.READABLE:
             return guard_call("@getattr", node, [node.value, ast.Constant(attr)])
         if attr in policy.KEEPABLE:
@@ -229,6 +247,8 @@ class ScriptTransformer(ImportRules):
         function = node.func
         if isinstance(function, ast.Name) and function.id in policy.CALL_ONLY:
             self._called.add(function)
+        if isinstance(function, ast.Name) and function.id in {"isinstance", "bool"}:
+            self._tested.update(node.args)
         if isinstance(function, ast.Attribute) and function.attr in policy.DEFINABLE:
             # `super().__init__(...)`: the method is called at once and never kept.
             method = ast.Constant(function.attr)
@@ -245,6 +265,8 @@ class ScriptTransformer(ImportRules):
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         scope = self._class_scope
         self._kept.add(node.value)
+        if _is_step(node):
+            self._tested.add(node.value)
         node.type_comment = None
         if scope is not None:
             for target in node.targets:
@@ -314,9 +336,12 @@ class ScriptTransformer(ImportRules):
             node.returns = self._annotation(node.returns)
         node.type_comment = None
         self._type_parameters(node)
+        unused = node.name not in self._read and node.name != "run"
+        self._may_not_run += unused
         with self._scope(_FUNCTION):
             self._parameters(node.args)
             node.body = self._visit_all(node.body) or [ast.Pass()]
+        self._may_not_run -= unused
         if hook in _NAME_HOOKS:
             self._restore_name(node, _NAME_HOOKS[hook])
         return node
@@ -403,6 +428,7 @@ class ScriptTransformer(ImportRules):
         self._classes.append(source_name)
         bound = class_bound(node.body, self._mangle)
         private = frozenset(name for name in bound if policy.is_private(name))
+        self._outer |= outer_loads(node.body)
         with self._scope(ClassScope(bound, private)):
             node.body = self._visit_all(node.body) or [ast.Pass()]
         self._classes.pop()
@@ -449,10 +475,59 @@ class ScriptTransformer(ImportRules):
     def _children(self, node: ast.AST) -> ast.AST:
         return self.node_contents_visit(node)
 
-    visit_Await = visit_Match = visit_match_case = _children
+    visit_Await = visit_Match = _children
     visit_MatchSingleton = visit_MatchSequence = visit_MatchOr = _children
     # The base class wraps these in guards; here they are what CPython makes of them.
-    visit_Subscript = visit_AugAssign = visit_Return = visit_Compare = visit_Dict = _children
+    visit_Subscript = visit_AugAssign = visit_Return = visit_Dict = _children
+
+    # -- what is only tested, and what need not run ----------------------------------------------
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        if all(isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq) for op in node.ops):
+            self._tested.update([node.left, *node.comparators])
+        return self._children(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        if isinstance(node.op, ast.Not):
+            self._tested.add(node.operand)
+        return self._children(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        # The last one is what `or` gives; the others are given only if they are not None.
+        self._tested.update(node.values if node in self._tested else node.values[:-1])
+        node.values[0] = self.visit(node.values[0])
+        with self._uncertain():
+            node.values[1:] = self._visit_all(node.values[1:])
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self._tested.add(node.test)
+        node.test = self.visit(node.test)
+        with self._uncertain():
+            node.body, node.orelse = self.visit(node.body), self.visit(node.orelse)
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        self._tested.add(node.test)
+        return super().visit_If(node)
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        self._tested.add(node.test)
+        return self._children(node)
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        self._tested.add(node.test)
+        return self._children(node)
+
+    def visit_match_case(self, node: ast.match_case) -> ast.AST:
+        with self._uncertain():
+            return self._children(node)
+
+    @contextmanager
+    def _uncertain(self) -> Iterator[None]:
+        self._may_not_run += 1
+        yield
+        self._may_not_run -= 1
 
     def visit_MatchValue(self, node: ast.MatchValue) -> ast.AST:
         was_name = isinstance(node.value, ast.Attribute)
@@ -515,6 +590,18 @@ _SLOT_DUNDERS: Final = frozenset({"__dict__", "__weakref__"})
 _NAME_HOOKS: Final = {
     "__getattr__": 1, "__setattr__": 1, "__delattr__": 1, "__set_name__": 2,
 }  # fmt: skip
+
+
+def _is_step(node: ast.Assign) -> bool:
+    """True for ``e = e.__cause__``, the step of a loop along the chain."""
+    value, target = node.value, node.targets[0]
+    return (
+        isinstance(value, ast.Attribute)
+        and isinstance(value.value, ast.Name)
+        and isinstance(target, ast.Name)
+        and len(node.targets) == 1
+        and target.id == value.value.id
+    )
 
 
 def _all_args(args: ast.arguments) -> list[ast.arg]:

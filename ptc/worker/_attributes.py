@@ -27,6 +27,7 @@ __all__ = [
     "Attributes",
     "RefusedError",
     "attribute",
+    "cause",
     "has_named",
     "method",
     "read_named",
@@ -126,6 +127,11 @@ def _read_dunder(obj: Any, name: str) -> Any:
     if is_script_class(kind):  # its own __getattr__ answered
         return value
     refuse(obj, name)
+
+
+def cause(obj: Any) -> Any:
+    """`e.__cause__` where it is only tested: there, that there is none is an answer, too."""
+    return obj.__cause__ if isinstance(obj, BaseException) else attribute(obj, "__cause__")
 
 
 def store(obj: Any, name: str, value: Any) -> None:

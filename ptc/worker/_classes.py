@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from .. import _policy as policy
 from . import _freeze
+from ._identity import ScriptObject
 
 __all__ = [
     "Token",
@@ -159,9 +160,12 @@ def build_class(
     **options: Any,
 ) -> Any:
     """Stand in for `__build_class__`: what the class statement calls."""
-    for base in _resolved(bases):
+    resolved = _resolved(bases)
+    for base in resolved:
         if not is_allowed_base(base):
             raise TypeError(_base_refused(base))
+    if _hashes_by_address(resolved):
+        bases = (*(base for base in bases if base is not object), ScriptObject)
     if metaclass is not _ABSENT:
         target = metaclass._target if type(metaclass) is Token else None
         if target not in _METACLASSES:
@@ -175,6 +179,20 @@ def build_class(
     if isinstance(made, enum.EnumMeta):
         _check_enum(made)
     return register(made)
+
+
+def _hashes_by_address(bases: tuple[Any, ...]) -> bool:
+    """True if sets of instances would be walked in an order that is different in every process."""
+    if typing.Protocol in bases:
+        return False
+    return all(
+        base.__hash__ is object.__hash__
+        and all(is_script_class(kind) or kind in _NEUTRAL for kind in base.__mro__)
+        for base in bases
+    )
+
+
+_NEUTRAL: Final = {object, abc.ABC, typing.Generic, typing.Protocol}
 
 
 def _check_enum(made: enum.EnumMeta) -> None:

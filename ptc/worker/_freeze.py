@@ -23,7 +23,14 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final
 
-__all__ = ["IMMUTABLE", "freeze_types", "is_frozen", "replace_attribute"]
+__all__ = [
+    "IMMUTABLE",
+    "FreezeError",
+    "all_types",
+    "freeze_types",
+    "is_frozen",
+    "replace_attribute",
+]
 
 #: Py_TPFLAGS_IMMUTABLETYPE
 IMMUTABLE: Final = 1 << 8
@@ -73,7 +80,7 @@ def _prove_offset(offset_flags: Callable[[type], ctypes.c_ulong]) -> None:
         flags.value &= ~IMMUTABLE
 
 
-def _all_types() -> Iterator[type]:
+def all_types() -> Iterator[type]:
     """Every class of the process, found from `object` down; gc does not track static types."""
     seen: set[type] = set()
     todo: list[type] = [object]
@@ -101,7 +108,7 @@ def freeze_types() -> int:
     global _frozen
     _prove_offset(_flags)
     changed = 0
-    for kind in _all_types():
+    for kind in all_types():
         flags = kind.__flags__
         if flags & IMMUTABLE or not flags & _HEAPTYPE:
             continue

@@ -19,6 +19,7 @@ from ._attributes import (
     Attributes,
     RefusedError,
     attribute,
+    cause,
     has_named,
     method,
     read_named,
@@ -26,6 +27,7 @@ from ._attributes import (
     store,
 )
 from ._classes import build_class, open_type
+from ._identity import stable_id
 from ._types import ScriptType, type_of
 from ._views import exact_text
 
@@ -64,9 +66,21 @@ def _delattr(obj: Any, name: str, /) -> None:
         delattr(obj, policy.rename(text))
 
 
+# Refused while compiling where they are sure to be reached; these are for the rest. The errors are
+# those of a program that nobody types to and whose folder is empty.
+
+
 def _input(prompt: object = "", /) -> NoReturn:
-    """Reached only by a script that binds `input` itself, to restore it later."""
-    raise RuntimeError(f"input() is not available: {policy.BUILTIN_HINTS['input']}")
+    raise EOFError(f"input() is not available: {policy.BUILTIN_HINTS['input']}")
+
+
+def _open(file: object, mode: object = "r", *_: object, **__: object) -> NoReturn:
+    kind = FileNotFoundError if isinstance(mode, str) and mode[:1] == "r" else PermissionError
+    raise kind(f"open() is not available: {policy.BUILTIN_HINTS['open']}")
+
+
+def _exit(code: object = None, /) -> NoReturn:
+    raise SystemExit(code)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -96,7 +110,6 @@ _PLAIN_BUILTINS: Final = [
     "frozenset",
     "hash",
     "hex",
-    "id",
     "int",
     "isinstance",
     "issubclass",
@@ -135,7 +148,11 @@ _GUARDED_BUILTINS: Final[dict[str, object]] = {
     "setattr": _setattr,
     "delattr": _delattr,
     "type": ScriptType,
+    "id": stable_id,
     "input": _input,
+    "open": _open,
+    "exit": _exit,
+    "quit": _exit,
     "vars": _views.show_vars,
     "dir": _views.show_dir,
     "locals": _views.show_locals,
@@ -231,6 +248,7 @@ def script_globals(
         "__name__": name,
         "__builtins__": builtins,
         "@getattr": attribute,
+        "@cause": cause,
         "@method": method,
         "@attributes": Attributes,
         "@class": type_of,

@@ -30,6 +30,7 @@ import orjson
 from .._compiler import POLICY_VERSION
 from .._protocol import Kind
 from ._freeze import freeze_types
+from ._identity import hide_addresses
 from ._jail import JailError, ZygoteJail, enter_worker_jail, enter_zygote_jail
 from ._probe import Layer, probe_layers, require_layers
 from ._runtime import Runtime
@@ -48,6 +49,7 @@ def main(control_fd: int, isolation: str) -> None:
         runtime = Runtime()
         # Twice: the first loads and specialises, the second makes what lasts, on frozen types.
         runtime.prepare()
+        hide_addresses()
         freeze_types()
         runtime.prepare()
         _close_the_importer()

@@ -391,9 +391,26 @@ def test_a_denied_import_names_what_to_use_instead() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("module", "hint"),
+    [
+        ("sockets", "as for 'socket': the network is reached through the tools on ctx"),
+        ("panda", "as for 'pandas': use lists and dicts"),
+        ("request", "as for 'requests': the network"),
+        ("maths", "did you mean math or cmath?"),
+        ("jsn", "did you mean json?"),
+    ],
+)
+def test_a_misspelt_import_is_told_what_the_module_that_was_meant_would_be(
+    module: str, hint: str
+) -> None:
+    (finding,) = findings(f"import {module}")
+    assert finding.hint.startswith(hint)
+
+
 def test_a_denied_import_names_the_modules_that_may_be_imported() -> None:
     (finding,) = findings("import nothing_like_it")
-    assert finding.hint.startswith("available: abc, array, asyncio")
+    assert finding.hint.startswith("available: abc, array, ast, asyncio")
     (finding,) = findings("import jsn")
     assert finding.hint == "did you mean json?"
 

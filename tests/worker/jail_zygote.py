@@ -1,9 +1,10 @@
 """A zygote for the jail's tests: it forks jailed workers that run raw Python, policy off.
 
 usage: jail_zygote.py REPOSITORY CONTROL_FD OPTIONS, all read from argv; OPTIONS is JSON:
-``isolation``, ``preload`` (modules), ``uid`` (become it first), ``deny`` (names of system calls
-the kernel shall refuse, as a container's profile does), ``use_filter`` (false: workers
-go without it), ``landlock_abi`` (what the kernel is said to offer).
+``isolation`` (``none``: no jail at all, which shows that cases do fire), ``preload`` (modules),
+``uid`` (become it first), ``deny`` (names of system calls the kernel shall refuse, as a container's
+profile does), ``use_filter`` (false: workers go without it), ``landlock_abi`` (what the kernel is
+said to offer).
 
 Control socket: a request carries a wire; the answers are the worker's pidfd, then its status.
 Wire: a length-prefixed JSON case in, a length-prefixed JSON outcome out.
@@ -76,8 +77,11 @@ def put(wire: socket.socket, value: object) -> None:
     wire.sendall(struct.pack("=I", len(text)) + text)
 
 
-def work(jail: ZygoteJail, request: dict[str, int], wire_fd: int) -> None:
-    wire = enter_worker_jail(jail, wire_fd, request["memory_bytes"], request["cpu_seconds"])
+def work(jail: ZygoteJail | None, request: dict[str, int], wire_fd: int) -> None:
+    if jail is None:
+        wire = socket.socket(fileno=wire_fd)
+    else:
+        wire = enter_worker_jail(jail, wire_fd, request["memory_bytes"], request["cpu_seconds"])
     case = json.loads(take(wire, struct.unpack("=I", take(wire, 4))[0]))
     names: dict[str, Any] = {"__name__": "script", "WIRE": wire}
     try:
@@ -92,7 +96,7 @@ def work(jail: ZygoteJail, request: dict[str, int], wire_fd: int) -> None:
     os._exit(0)
 
 
-def serve(control: socket.socket, jail: ZygoteJail) -> None:
+def serve(control: socket.socket, jail: ZygoteJail | None) -> None:
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 4096, 1)
         if not message:
@@ -127,6 +131,10 @@ def main() -> None:
         os.setgid(options["uid"])
         os.setuid(options["uid"])
         ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as an ordinary user's own program would be
+    if options["isolation"] == "none":
+        control.send(json.dumps({"layers": [], "pid": os.getpid()}).encode())
+        serve(control, None)
+        os._exit(0)
     try:
         jail = enter_zygote_jail(options["isolation"], control.fileno())
         layers = probe_layers(jail)

@@ -23,8 +23,9 @@ CASES = HERE.parent / "programs" / "escapes"
 CHILD = HERE / "script_child.py"
 # What a script may die of here. Anything else would be a fault of ours that hides the case.
 STOPPED_BY = {
-    "AttributeError", "ImportError", "IndexError", "KeyError", "ModuleNotFoundError", "OSError",
-    "RefusedError", "RuntimeError", "ScriptRejected", "TypeError", "ValueError",
+    "AttributeError", "EOFError", "FileNotFoundError", "ImportError", "IndexError", "KeyError",
+    "ModuleNotFoundError", "OSError", "PermissionError", "RefusedError", "RuntimeError",
+    "ScriptRejected", "TypeError", "ValueError",
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ptc._compiler import compile_script, demangle
+from ptc._compiler import ScriptRejected, compile_script, demangle
 from ptc.errors import ToolError
 from ptc.worker._classes import register
 from ptc.worker._guards import RefusedError, script_builtins, script_globals
@@ -473,10 +473,98 @@ except ValueError as error:
     refused("try:\n    1/0\nexcept Exception as e:\n    e.__cause__")
 
 
+def test_a_chain_of_causes_can_be_walked_to_its_end() -> None:
+    found = execute("""
+def chain(e):
+    names = []
+    while e is not None:
+        names.append(type(e).__name__)
+        e = e.__cause__
+    return names
+
+def root(e):
+    while e.__cause__ is not None:
+        e = e.__cause__
+    return e
+
+def last(e):
+    while e.__cause__:
+        e = e.__cause__
+    return e
+
+try:
+    try:
+        raise KeyError("a")
+    except KeyError as error:
+        raise ValueError("b") from error
+except ValueError as error:
+    result = [chain(error), repr(root(error)), repr(last(error)), repr(error.__cause__ or 0)]
+    plain = KeyError()
+    if plain.__cause__ is None and not plain.__cause__ and not isinstance(plain.__cause__, OSError):
+        result.append(plain.__cause__ or "none")
+""")
+    root = "KeyError('a')"
+    assert found["result"] == [["ValueError", "KeyError"], root, root, root, "none"]
+    for kept in ("x = e.__cause__", "x = 0 or e.__cause__", "x = str(e.__cause__)"):
+        refused(f"e = KeyError()\n{kept}")
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        ("open('x')", FileNotFoundError),
+        ("open('x', 'rb')", FileNotFoundError),
+        ("open('x', 'w')", PermissionError),
+        ("input('?')", EOFError),
+        ("exit(1)", SystemExit),
+        ("quit()", SystemExit),
+    ],
+)
+def test_what_may_never_be_reached_fails_only_when_it_is(
+    source: str, kind: type[BaseException]
+) -> None:
+    execute(f"asked = False\nif asked:\n    {source}")
+    execute(f"asked = False\nx = asked and {source}\ny = {source} if asked else 1")
+    execute(f"def never():\n    return {source}")
+    with pytest.raises(kind, match="|".join(("ctx", "inputs", "1", "^None$"))):
+        execute(f"if 1:\n    {source}")
+    caught = execute(f"try:\n    {source}\nexcept {kind.__name__}:\n    result = 'caught'")
+    assert caught["result"] == "caught"
+    for sure in (source, f"for i in [1]:\n    {source}", f"def f():\n    {source}\nf()"):
+        with pytest.raises(ScriptRejected):
+            compile_script(sure, require_run=False)
+
+
+def test_a_class_body_reads_a_private_name_from_outside_before_it_binds_it() -> None:
+    found = execute("""
+_limit = 3
+def _helper(x):
+    return x + _limit
+class A:
+    _limit = _limit
+    _helper = staticmethod(_helper)
+    _twice = _limit * 2
+    _limit = 10
+    def f(self, n=_limit):
+        return [self._limit, self._twice, self._helper(1), n, _limit]
+result = A().f()
+""")
+    assert found["result"] == [10, 6, 4, 10, 3]
+
+
+@pytest.mark.parametrize("name", ["__builtins__", "__import__", "__loader__", "__class__"])
+def test_a_class_body_reads_no_dunder_from_outside(name: str) -> None:
+    for body in (f"x = {name}", f"{name}", f"def f(self, a={name}): ...", f"x: int = {name}"):
+        with pytest.raises(ScriptRejected):
+            compile_script(f"class A:\n    {body}\n", require_run=False)
+
+
 def test_builtins_are_a_table_of_their_own() -> None:
     table = script_builtins(print_function=print, extra={})
-    hidden = "open eval exec compile breakpoint help exit quit memoryview __loader__ __spec__"
+    hidden = "eval exec compile breakpoint help memoryview __loader__ __spec__"
     assert not table.keys() & set(hidden.split())
+    for name in ("open", "input", "exit", "quit"):
+        assert getattr(table[name], "__module__", "") == "ptc.worker._guards"
     assert table["BaseException"] is BaseException
     assert "BaseExceptionGroup" not in table
 
@@ -484,7 +572,7 @@ def test_builtins_are_a_table_of_their_own() -> None:
 def test_a_script_may_replace_input_and_put_it_back() -> None:
     source = "old = input\ninput = iter(['a']).__next__\nresult = input()\ninput = old\n"
     assert execute(source)["result"] == "a"
-    with pytest.raises(RuntimeError, match="take values from `inputs`"):
+    with pytest.raises(EOFError, match="take values from `inputs`"):
         execute(source + "input('?')")
 
 

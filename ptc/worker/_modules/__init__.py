@@ -136,8 +136,15 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
     import enum
 
     return {
+        "ast": {"literal_eval": _own.literal_eval},
         "abc": {"ABCMeta": Token("abc.ABCMeta", abc.ABCMeta)},
-        "asyncio": {"Future": Future, "Task": Task, "run": _own.asyncio_runner(clock)},
+        "asyncio": {
+            "Future": Future,
+            "Task": Task,
+            "TaskGroup": _own.TaskGroup,
+            "create_task": _own.create_task,
+            "run": _own.asyncio_runner(clock),
+        },
         "collections": {"namedtuple": _own.namedtuple},
         "contextlib": {
             "contextmanager": _own.contextmanager,

@@ -27,6 +27,7 @@ from typing import Any, Final
 
 from ..._policy import demangle
 from .._classes import is_open, is_script_class
+from .._identity import known_id
 
 __all__ = ["deepcopy"]
 
@@ -60,6 +61,8 @@ def _copy(x: Any, memo: _Memo) -> Any:
         return x
     if id(x) in memo:
         return memo[id(x)]
+    if memo and (shown := known_id(x)) in memo:  # noted by a __deepcopy__ of the script
+        return memo[shown]
     # What is copied must outlive the copy: an id may be used again.
     memo.setdefault(id(memo), []).append(x)
     if own:

@@ -6,6 +6,7 @@ attribute from anything, `dataclasses.asdict` shows renamed names.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import collections
 import contextlib
@@ -16,6 +17,7 @@ import functools
 import shlex
 import types
 import typing
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -405,6 +407,28 @@ def replace(obj: Any, /, **changes: Any) -> Any:
 # asyncio
 
 
+async def _awaited(call: Any) -> Any:
+    return await call
+
+
+def _as_coroutine(awaitable: Any) -> Any:
+    """A call on ctx has started already; what wants a coroutine gets one that waits for it."""
+    return _awaited(awaitable) if isinstance(awaitable, asyncio.Future) else awaitable
+
+
+def create_task(coro: Any, *, name: Any = None) -> Any:
+    """`asyncio.create_task`, which also takes a call on ctx."""
+    return asyncio.create_task(_as_coroutine(coro), name=name)
+
+
+class TaskGroup(asyncio.TaskGroup):
+    """`asyncio.TaskGroup`, which also takes calls on ctx."""
+
+    def create_task(self, coro: Any, *, name: Any = None) -> Any:  # type: ignore[override]  # no `context`: contextvars is not offered
+        """As `asyncio.TaskGroup.create_task`."""
+        return super().create_task(_as_coroutine(coro), name=name)
+
+
 def asyncio_runner(clock: Clock) -> Callable[..., Any]:
     """`asyncio.run`, on the loop of the run, which is the only one there is."""
 
@@ -419,6 +443,31 @@ def asyncio_runner(clock: Clock) -> Callable[..., Any]:
         return clock.drive(main)
 
     return asyncio_run
+
+
+_LITERAL_CHARS: Final = 1 << 20
+
+
+def literal_eval(node_or_string: str) -> Any:
+    """`ast.literal_eval` of text; a tree cannot be had.
+
+    The name of the file cannot be a path and warnings are off: CPython opens the file of an error,
+    and of a warning, to quote from it, which the jail would take for an attack.
+    """
+    text = exact_text(node_or_string)
+    if len(text) > _LITERAL_CHARS:
+        raise ValueError(f"a literal may have {_LITERAL_CHARS} characters, not {len(text)}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = compile(text.lstrip(" \t"), "\ud800literal", "eval", ast.PyCF_ONLY_AST)
+        return ast.literal_eval(tree)
+    except SyntaxError as error:
+        error.filename = "<unknown>"
+        raise
+    except ValueError:
+        # The library's message holds an address, which no two runs have in common.
+        raise ValueError("malformed node or string: it is not a literal") from None
 
 
 def shlex_split(s: str, comments: bool = False, posix: bool = True) -> list[str]:

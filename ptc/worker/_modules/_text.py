@@ -239,6 +239,9 @@ def traceback_members() -> dict[str, Any]:
     def print_exc(*args: Any, **options: Any) -> None:
         CONSOLE.show(format_exc(), end="")
 
+    def print_exception(*args: Any, **options: Any) -> None:
+        CONSOLE.show("".join(_format(*args, **options)), end="")
+
     def format_exception_only(*args: Any) -> list[str]:
         errors = [arg for arg in args if isinstance(arg, BaseException)]
         return [_last_line(errors[0])] if errors else ["NoneType: None\n"]
@@ -246,6 +249,7 @@ def traceback_members() -> dict[str, Any]:
     return {
         "format_exc": format_exc,
         "print_exc": print_exc,
+        "print_exception": print_exception,
         "format_exception": _format,
         "format_exception_only": format_exception_only,
     }
@@ -291,11 +295,19 @@ def pprint_members() -> dict[str, Any]:
     }
 
 
+# Calls from Python through C and back take up to 2 KB each of a stack of 8 MB (3.11).
+_RECURSION: Final = 3_000
+
+
 def sys_members() -> dict[str, Any]:
     """Members of `sys`: numbers about the interpreter, and two streams."""
 
     def exit_(code: Any = None, /) -> NoReturn:
         raise SystemExit(code)
+
+    def setrecursionlimit(limit: int, /) -> None:
+        """Raise the limit, as far as the stack of a worker allows; never lower it."""
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), min(limit, _RECURSION)))
 
     return {
         **{
@@ -303,6 +315,7 @@ def sys_members() -> dict[str, Any]:
             for name in [
                 "byteorder",
                 "float_info",
+                "getdefaultencoding",
                 "getrecursionlimit",
                 "getsizeof",
                 "hash_info",
@@ -316,22 +329,68 @@ def sys_members() -> dict[str, Any]:
             ]
         },
         "exit": exit_,
+        "setrecursionlimit": setrecursionlimit,
         "stdout": STDOUT,
         "stderr": STDERR,
     }
 
 
+class catch_warnings:  # the library's name
+    """`warnings.catch_warnings`: puts the filter back, and can keep what was warned of."""
+
+    __slots__ = ("_before", "_record")
+
+    def __init__(self, *, record: bool = False, **_: Any) -> None:
+        self._record = record
+
+    def __enter__(self) -> list[Any] | None:
+        self._before = (_filter.muted, _filter.kept)
+        _filter.kept = [] if self._record else _filter.kept
+        return _filter.kept if self._record else None
+
+    def __exit__(self, *_: object) -> None:
+        _filter.muted, _filter.kept = self._before
+
+
+class _Filter:
+    __slots__ = ("kept", "muted")
+
+    def __init__(self) -> None:
+        self.muted = False
+        self.kept: list[Any] | None = None
+
+
+_filter = _Filter()
+
+
+def _simplefilter(action: str, *_: Any, **__: Any) -> None:
+    if action == "error":
+        raise ValueError("warnings are not raised here; raise an exception")
+    _filter.muted = action == "ignore"
+
+
+def _filterwarnings(action: str, message: str = "", category: Any = Warning, *_: Any) -> None:
+    if not message and category is Warning:
+        _simplefilter(action)
+
+
+def _warn(message: Any, category: Any = None, *_: Any, **__: Any) -> None:
+    kind = type(message) if isinstance(message, Warning) else category or UserWarning
+    if _filter.kept is not None:
+        _filter.kept.append(types.SimpleNamespace(message=message, category=kind))
+    elif not _filter.muted:
+        CONSOLE.show(f"{policy.demangle(kind.__name__)}: {message}", file=STDERR)
+
+
 def warnings_members() -> dict[str, Any]:
-    """Members of `warnings`: a warning is printed."""
-
-    def warn(message: Any, category: Any = None, *_: Any, **__: Any) -> None:
-        kind = type(message) if isinstance(message, Warning) else category or UserWarning
-        CONSOLE.show(f"{kind.__name__}: {message}")
-
-    def ignore(*_: Any, **__: Any) -> None:
-        """Accept a filter: warnings of the library are not shown to scripts."""
-
-    return {"warn": warn, "simplefilter": ignore, "filterwarnings": ignore}
+    """Members of `warnings`: a warning is printed, kept or dropped."""
+    return {
+        "catch_warnings": catch_warnings,
+        "filterwarnings": _filterwarnings,
+        "resetwarnings": lambda: _simplefilter("default"),
+        "simplefilter": _simplefilter,
+        "warn": _warn,
+    }
 
 
 # ---------------------------------------------------------------------------------------------

@@ -1,0 +1,96 @@
+"""The fuzzer runs, its seed repeats, and its judge sees what it is there to see."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from ptc import RunResult
+
+ROOT = Path(__file__).parent.parent.parent
+COMMAND = ROOT / "tests" / "fuzz" / "run.py"
+
+
+@pytest.fixture
+def fuzz(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Imports a module of the fuzzer, whatever folder the tests are started from."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    return lambda name: importlib.import_module(f"tests.fuzz.{name}")
+
+
+def test_a_short_run_finds_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(COMMAND), "--scripts", "20", "--seed", "7", "--out", tmp_path / "f"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "20 runs" in done.stdout
+    assert "generated completed" in done.stdout
+    assert not (tmp_path / "f").exists()
+
+
+def test_a_seed_gives_the_same_scripts_again(fuzz: Any) -> None:
+    def some() -> list[str]:
+        chance = Random(5)
+        grammar, mutants = fuzz("grammar").Grammar(chance), fuzz("mutants").Mutants(chance)
+        return [grammar.script(probes=3), mutants.spliced(), mutants.damaged(mutants.sources)]
+
+    assert some() == some()
+
+
+def test_what_is_generated_is_accepted_by_the_policy(fuzz: Any) -> None:
+    grammar = fuzz("grammar")
+    source = grammar.Grammar(Random(11)).script(probes=8)
+    assert grammar.accepted(source)
+    assert source.count("def probe_") >= 4
+    assert not grammar.accepted("x.__globals__")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "frame|<frame at 0x1>",
+        "module|<module 'os' from '/usr/lib/os.py'>",
+        "module|<module 'sys' (built-in)>",
+        "builtin_function_or_method|<built-in function eval>",
+        "builtin_function_or_method|<built-in method __subclasses__ of type object at 0x1>",
+        "getset_descriptor|<attribute 'gi_frame' of 'generator' objects>",
+        "keys|__name__,__builtins__,@getattr,@import,run",
+        "keys|abs,len,isinstance,print",
+    ],
+)
+def test_the_judge_sees_an_object_with_power(fuzz: Any, entry: str) -> None:
+    assert fuzz("judge").suspicious(entry)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "module|<module 'json'>",
+        "function|<function run at 0x1>",
+        "builtin_function_or_method|<built-in function len>",
+        "getset_descriptor|<attribute 'args' of 'BaseException' objects>",
+        "keys|a,@import",
+    ],
+)
+def test_the_judge_passes_what_scripts_may_have(fuzz: Any, entry: str) -> None:
+    assert fuzz("judge").suspicious(entry) == ""
+
+
+def test_the_judge_sees_the_token_a_violation_and_a_file_that_was_reached(fuzz: Any) -> None:
+    findings = fuzz("judge").findings
+    assert findings(RunResult(run_id="x", status="completed", value=["TKN1"]), "TKN1", "jail")
+    assert findings(RunResult(run_id="x", status="violation"), "TKN1", "jail")
+    assert findings(RunResult(run_id="x", status="crashed"), "TKN1", "jail")
+    said = {"found": [], "said": ["[Errno 24] Too many open files: 'canary.txt'"]}
+    assert findings(RunResult(run_id="x", status="completed", value=said), "TKN1", "process")
+    assert not findings(RunResult(run_id="x", status="failed", value=[1]), "TKN1", "process")

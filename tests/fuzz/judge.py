@@ -1,0 +1,149 @@
+"""Runs a script through a real session and says what is wrong with how it went."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from ptc import Limits, RunResult, Session, ToolError, tool
+from ptc._policy import KEEPABLE, kind_of
+
+__all__ = ["LIMITS", "Judge", "findings", "suspicious"]
+
+LIMITS = Limits(timeout_ms=1_500, max_memory_bytes=128 << 20, max_output_bytes=8 << 20)
+_STATUSES = {"completed", "failed", "rejected", "timed_out", "limit_exceeded"}
+
+_POWER_TYPES = {
+    "frame", "code", "cell", "ModuleSpec", "SourceFileLoader", "BuiltinImporter",
+    "FrozenImporter", "_Environ", "TextIOWrapper", "FileIO", "BufferedReader", "BufferedWriter",
+    "BufferedRandom", "Runtime", "Wire", "socket", "Calls", "ScriptLoop", "Handle", "TimerHandle",
+    "memoryview", "_Run", "_Kit", "Clock", "Attributes", "CDLL", "PyDLL", "LibraryLoader",
+    "_Server", "SystemRandom", "Token_", "stdprinter", "EncodedFile",
+}  # fmt: skip
+_POWER_FUNCTIONS = {
+    "open", "eval", "exec", "compile", "__import__", "breakpoint", "input", "system", "popen",
+    "getattr", "setattr", "delattr", "vars", "globals", "locals", "exec_module", "load_module",
+    "_getframe", "fork", "execv", "execve", "mmap", "dlopen", "get_objects", "__build_class__",
+    "__subclasses__", "mro", "__reduce_ex__", "__reduce__", "__getattribute__", "__setattr__",
+}  # fmt: skip
+_NAMESPACES = {"__builtins__", "__spec__", "__loader__", "__file__", "@getattr", "@import"}
+# With no descriptor to be had, an open file is known by this error at the level "process".
+_REACHED = re.compile(
+    r"Errno 24|Too many open files|can't start new thread|Resource temporarily unavailable"
+    r"|Errno 13|Permission denied|No such file or directory|Errno 2\b"
+)
+_FUNCTION = re.compile(r"<(?:built-in (?:function|method)|function|method-wrapper) '?([\w.]+)")
+_DESCRIPTORS = {"getset_descriptor", "member_descriptor", "method_descriptor", "wrapper_descriptor"}
+_DESCRIBED = re.compile(r"<(?:attribute|member|method|slot wrapper) '(\w+)' of ")
+_FACADE = re.compile(r"<module '[\w.]+'>$")
+
+
+def suspicious(entry: str) -> str:
+    """Why an object that a script got hold of is one it must not have, or ``""``."""
+    kind, _, text = entry.partition("|")
+    if kind == "keys":
+        names = set(text.split(","))
+        if len(names & _NAMESPACES) >= 3 or names >= {"len", "print", "isinstance"}:
+            return f"a namespace with {', '.join(sorted(names & _NAMESPACES))}"
+        return ""
+    if kind == "module" and not _FACADE.match(text):
+        return f"a real module: {text}"
+    if kind in _POWER_TYPES:
+        return f"{kind}: {text}"
+    if kind in _DESCRIPTORS and (match := _DESCRIBED.match(text)):
+        guarded = kind_of(match[1]) in {"power", "dunder"} and match[1] not in KEEPABLE
+        return f"a descriptor: {text}" if guarded else ""
+    if kind in {"builtin_function_or_method", "method-wrapper"}:
+        match = _FUNCTION.match(text)
+        if match and match[1].rpartition(".")[2] in _POWER_FUNCTIONS:
+            return f"a function: {text}"
+    return ""
+
+
+def findings(result: RunResult, token: str, isolation: str) -> list[str]:
+    """What is wrong with the outcome of a script."""
+    wrong = []
+    if result.status not in _STATUSES:
+        error = result.error
+        wrong.append(f"{isolation}: status {result.status}: {error.message if error else ''}")
+    everything = repr(result)
+    if token in everything:
+        wrong.append("the token is in the result")
+    value: Any = result.value
+    if isinstance(value, dict) and "found" in value:
+        wrong += filter(None, map(suspicious, value["found"]))
+        wrong += [f"said: {text}" for text in value["said"] if _REACHED.search(text)]
+    elif _REACHED.search(everything):
+        wrong.append(f"reached the system: {everything[:600]}")
+    return wrong
+
+
+@tool
+async def echo(x: object = None) -> object:
+    """Answer with what came."""
+    return x
+
+
+@tool
+async def fail(x: object = None) -> None:
+    """Fail."""
+    raise ToolError("no luck", details={"x": 1})
+
+
+@tool
+async def rows(n: int = 2) -> list[dict[str, object]]:
+    """Rows of data."""
+    return [{"f_back": i, "__globals__": i, "name": "row"} for i in range(min(n, 9))]
+
+
+@tool(name="evaluate")
+async def evaluate(x: object = None) -> object:
+    """A tool with a name that is a power name of the language."""
+    return x
+
+
+@dataclass
+class Judge:
+    """A session at each level, and a canary that must never turn up."""
+
+    folder: Path
+    token: str
+    sessions: dict[str, Session]
+
+    @classmethod
+    def make(cls, folder: Path) -> Judge:
+        """Plant the canary and make the sessions; enter them before use."""
+        token = "TKN" + secrets.token_hex(8)
+        (folder / "canary.txt").write_text(f"canary {token}\n")
+        (folder / "canary.ini").write_text(f"[s]\nk = {token}\n")
+        tools = (echo, fail, rows, evaluate)
+        sessions = {
+            level: Session(
+                folder, tools=tools, toolsets=(), isolation=level, workers=2, limits=LIMITS
+            )
+            for level in ("process", "jail")
+        }
+        return cls(folder, token, sessions)
+
+    async def judge(self, source: str, isolation: str) -> tuple[str, list[str]]:
+        """Status of `source` at a level, and what is wrong with it."""
+        inputs = {
+            "canary": str(self.folder / "canary.txt"),
+            "canary_ini": str(self.folder / "canary.ini"),
+            "drop": str(self.folder / "drop.txt"),
+            "tmpdir": str(self.folder),
+        }
+        with anyio.fail_after(60):
+            result = await self.sessions[isolation].program(source=source, inputs=inputs)
+        wrong = findings(result, self.token, isolation)
+        if (self.folder / "drop.txt").exists():
+            (self.folder / "drop.txt").unlink()
+            wrong.append("the drop file was written")
+        json.dumps(result.value, default=str)
+        return result.status, wrong

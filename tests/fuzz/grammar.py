@@ -282,7 +282,8 @@ _TARGETS = {
     for _, kind in _RECEIVERS
 }
 _FURTHER = ["f_globals", "__globals__", "tb_frame", "f_back", "gi_frame", "__subclasses__",
-            "__self__", "__init__", "__func__", "__class__", "__dict__", "__code__", "a"]  # fmt: skip
+            "__self__", "__init__", "__func__", "__class__", "__dict__", "__code__",
+            "a"]  # fmt: skip
 _WAYS = [
     "(<R>).<N>", "(<R>).<N>.<F>", "getattr(<R>, <T>)", "getattr(<R>, <T>, None)",
     "operator.attrgetter(<T>)(<R>)", "operator.attrgetter('<N>.<F>')(<R>)",

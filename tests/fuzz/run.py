@@ -129,7 +129,8 @@ def main() -> int:
     parser.add_argument("--scripts", type=int, default=sys.maxsize, help="stop after so many")
     parser.add_argument("--seed", type=int, default=None, help="default: by the clock")
     parser.add_argument("--workers", type=int, default=1, help="processes that fuzz at once")
-    parser.add_argument("--out", type=Path, default=Path("fuzz-findings"))
+    out = Path(tempfile.gettempdir()) / "ptc-fuzz-findings"
+    parser.add_argument("--out", type=Path, default=out, help=f"default: {out}")
     options = parser.parse_args()
     if options.seed is None:
         options.seed = int(time.time())

@@ -38,7 +38,6 @@ def outcome(source: str) -> dict[str, Any]:
     signal.alarm(SECONDS)
     try:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
-            # An address as `__name__` would differ; a script of ours is `__main__`, too.
             code = compile(source, "script.py", "exec", dont_inherit=True)
             exec(code, {"__name__": "__main__"})  # noqa: S102
     except BaseException as error:  # noqa: BLE001  # whatever the program raised is its outcome

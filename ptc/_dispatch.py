@@ -102,7 +102,7 @@ class Dispatch:
         root: Path,
         max_result_bytes: int,
         budget: Budget | None = None,
-        discovery: Mapping[str, Tool] | None = None,
+        discovery: Callable[[], Mapping[str, Tool]] | None = None,
     ) -> None:
         """Make the way.
 
@@ -112,9 +112,10 @@ class Dispatch:
             root: Folder the tools are confined to.
             max_result_bytes: JSON bytes of one result.
             budget: Calls the caller may make; None: an application's direct calls are not counted.
-            discovery: Tools that `ctx` has for itself, whatever the allow-list.
+            discovery: Makes the tools that `ctx` has for itself, whatever the allow-list. Called
+                when one is first wanted: most runs want none.
         """
-        self._discovery = discovery or {}
+        self._discovery = discovery
         self._tools = tools
         self._known = known
         self._root = root
@@ -178,7 +179,9 @@ class Dispatch:
         return result, data
 
     def _look_up(self, name: str) -> Tool:
-        tool = self._tools.get(name) or self._discovery.get(name)
+        tool = self._tools.get(name)
+        if tool is None and self._discovery is not None:
+            tool = self._discovery().get(name)
         if tool is not None:
             return tool
         allowed = ", ".join(self._tools) or "none"

@@ -128,7 +128,7 @@ class Run:
         self._status: Status | None = None
         self._failure: Failure | None = None
         self._value: Any = None
-        self._output: bytes | int = 0
+        self._output_bytes = 0
         self._wake = anyio.Event()
         self._end = self._wake
         self._group: TaskGroup | None = None
@@ -327,7 +327,7 @@ class Run:
             self._stalled = True
 
     def _done(self, value: Any, size: int) -> None:
-        self._value, self._output = value, size
+        self._value, self._output_bytes = value, size
         wrong = self._program.check_value(value) if self._program.check_value is not None else []
         if not wrong:
             self._finish("completed", None)
@@ -457,7 +457,7 @@ class Run:
 
     def _result(self) -> RunResult:
         value, cut = self._value, None
-        size = self._output if isinstance(self._output, int) else len(self._output)
+        size = self._output_bytes
         if size > self._limits.max_output_bytes:
             value, cut = self._cut(value)
         stdout = "".join(self._stdout)

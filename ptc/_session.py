@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -403,7 +404,7 @@ class Session:
                     root=self._root,
                     max_result_bytes=program.limits.max_tool_result_bytes,
                     budget=budget,
-                    discovery=discovery_tools(program.tools),
+                    discovery=cache(partial(discovery_tools, program.tools)),
                 )
                 run = Run(
                     program,

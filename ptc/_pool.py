@@ -174,7 +174,6 @@ class Pool:
         worker = Worker(self._last, sock, self.reactor, memory_bytes)
         worker.on_frame = lambda kind, _message, _size: self._first_frame(worker, kind)
         worker.on_fault = lambda error: self._first_fault(worker, error)
-        worker.on_end = lambda: None
         self._workers[self._last] = worker
         return True
 

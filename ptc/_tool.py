@@ -125,6 +125,8 @@ class Tool:
     """True: arguments are keywords of the function; False: one dict (raw schemas)."""
     is_async: bool = field(init=False)
     """True if the function is a coroutine function and runs in the event loop."""
+    returns_records: bool = field(init=False)
+    """True if the value has objects with named fields: a script may read ``row.field``."""
 
     def __post_init__(self) -> None:
         function = self.function
@@ -132,16 +134,14 @@ class Tool:
             getattr(function, "__call__", None)  # noqa: B004  # an object whose call is async
         )
         object.__setattr__(self, "is_async", is_async)
+        schema = self.result_schema
+        records = schema is not None and b'"properties"' in _json.dumps(schema)
+        object.__setattr__(self, "returns_records", records)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """Names of the parameters in order, required ones and the others."""
         return tuple(self.parameters.get("properties", {}))
-
-    @property
-    def returns_records(self) -> bool:
-        """True if the value has objects with named fields: a script may read ``row.field``."""
-        return self.result_schema is not None and '"properties"' in _schema_text(self.result_schema)
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -151,10 +151,6 @@ class Tool:
             "description": self.description,
             "parameters": dict(self.parameters),
         }
-
-
-def _schema_text(schema: Mapping[str, Any]) -> str:
-    return _json.dumps(schema).decode()
 
 
 _NAME = re.compile(r"(?=.{1,64}\Z)[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ._policy import POLICY_VERSION, demangle
+from ._protocol import Finding
 from ._transformer import Issue, ScriptTransformer
 
 __all__ = [
@@ -46,28 +47,6 @@ _RECURSION_LIMIT: Final = 10 * MAX_DEPTH
 
 BARE_VALUE: Final = "@value"
 """Where a bare script leaves its value: a name that no source can spell."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One reason why a script was not accepted, written as a repair instruction."""
-
-    #: A stable word: ``syntax_error``, ``import_refused``, ``attribute_refused`` ...
-    code: str
-    #: What is wrong.
-    message: str
-    #: 1-based; 0 if the finding is about the script as a whole.
-    line: int
-    #: 1-based, in characters.
-    column: int
-    end_line: int
-    end_column: int
-    #: The way out; ``""`` if the message says it all.
-    hint: str = ""
-
-    def __str__(self) -> str:
-        where = f"line {self.line}: " if self.line else ""
-        return f"{where}{self.message}" + (f" ({self.hint})" if self.hint else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -340,10 +340,14 @@ class Finding:
     """1-based; 0: the line as a whole."""
     end_line: int
     end_column: int
-    hint: str
+    hint: str = ""
     """The way out, or ``""``."""
     advisory: bool = False
     """True if the script may be right all the same."""
+
+    def __str__(self) -> str:
+        where = f"line {self.line}: " if self.line else ""
+        return f"{where}{self.message}" + (f" ({self.hint})" if self.hint else "")
 
 
 _FINDING_TYPES = {

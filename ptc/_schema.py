@@ -24,6 +24,8 @@ __all__ = [
     "Validator",
     "ValueCheck",
     "describe_function",
+    "hints_of",
+    "names_fields",
     "nearest",
     "parameter_schema",
     "raw_validator",
@@ -231,6 +233,13 @@ def result_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
         return None
     untitled: dict[str, Any] = _untitled(schema)
     return untitled
+
+
+def names_fields(schema: Any) -> bool:
+    """True if the schema, or a part of it, describes an object with named fields."""
+    if isinstance(schema, Mapping):
+        return "properties" in schema or any(map(names_fields, schema.values()))
+    return isinstance(schema, list | tuple) and any(map(names_fields, schema))
 
 
 def value_check(schema: Any, what: str = "result") -> ValueCheck:

@@ -19,6 +19,7 @@ from ._schema import (
     Validator,
     describe_function,
     hints_of,
+    names_fields,
     raw_validator,
     result_schema,
     signature_validator,
@@ -134,9 +135,7 @@ class Tool:
             getattr(function, "__call__", None)  # noqa: B004  # an object whose call is async
         )
         object.__setattr__(self, "is_async", is_async)
-        schema = self.result_schema
-        records = schema is not None and b'"properties"' in _json.dumps(schema)
-        object.__setattr__(self, "returns_records", records)
+        object.__setattr__(self, "returns_records", names_fields(self.result_schema))
 
     @property
     def parameter_names(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._compiler import BARE_VALUE, ScriptRejected, compile_script, demangle
-from .._protocol import MAX_BODY, Kind, encode
+from .._protocol import MAX_BODY, Finding, Kind, encode
 from ..errors import ToolError
 from . import _values
 from ._clock import Clock
@@ -331,7 +331,7 @@ def _call(
     return drive(value) if isinstance(value, Coroutine) else value
 
 
-def _rows(findings: Iterable[Any]) -> bytes:
+def _rows(findings: Iterable[Finding]) -> bytes:
     rows = [
         {
             "code": f.code,
@@ -341,7 +341,7 @@ def _rows(findings: Iterable[Any]) -> bytes:
             "end_line": max(0, f.end_line),
             "end_column": max(0, f.end_column),
             "hint": f.hint[:_MESSAGE_CHARS],
-            "advisory": getattr(f, "advisory", False),
+            "advisory": f.advisory,
         }
         for f in list(findings)[:100]
     ]

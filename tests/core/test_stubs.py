@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
@@ -336,6 +336,8 @@ schemas = st.recursive(
     st.dictionaries(st.sampled_from(["a", "b", "é", "x y", "class"]), schemas, max_size=4), schemas
 )
 @settings(max_examples=300, deadline=None)
+@example({}, {"const": -(2**63) - 1})
+@example({"a": {"const": 2**64}}, {"type": "object"})
 def test_whatever_a_schema_says_the_stub_is_python(properties: Any, result: Any) -> None:
     @tool(name="odd")
     async def plain() -> None:

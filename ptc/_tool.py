@@ -118,6 +118,8 @@ class Tool:
     """JSON Schema of the value, where the type hint of the function tells it."""
     side_effect: bool = False
     """True if it changes anything outside the run."""
+    idempotent: bool = True
+    """True if doing it twice is as good as once: such a call may be made again by itself."""
     render: Render | None = None
     """Value -> text for a model; None: JSON."""
     context_parameter: str | None = None
@@ -199,6 +201,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     side_effect: bool = False,
+    idempotent: bool | None = None,
     render: Render | None = None,
 ) -> Callable[[ToolFunction], Tool]: ...
 def tool(
@@ -208,6 +211,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     side_effect: bool = False,
+    idempotent: bool | None = None,
     render: Render | None = None,
 ) -> Tool | Callable[[ToolFunction], Tool]:
     """Make a `Tool` of a function; used as ``@tool`` or ``@tool(...)``.
@@ -220,6 +224,7 @@ def tool(
         name: Default: the function's name.
         description: Default: the docstring up to its first section.
         side_effect: True if it changes anything outside the run.
+        idempotent: True if doing it twice is as good as once. Default: `not side_effect`.
         render: Value -> text for a model. Default: strings as they are, others as JSON.
 
     Raises:
@@ -241,6 +246,7 @@ def tool(
             validate=validate,
             result_schema=result_schema(target),
             side_effect=side_effect,
+            idempotent=not side_effect if idempotent is None else idempotent,
             render=render,
             context_parameter=context,
         )
@@ -256,6 +262,7 @@ def define_tool(
     *,
     result_schema: Mapping[str, Any] | None = None,
     side_effect: bool = False,
+    idempotent: bool | None = None,
     render: Render | None = None,
 ) -> Tool:
     """Make a `Tool` from a raw JSON Schema. The function gets the arguments as one dict.
@@ -274,6 +281,7 @@ def define_tool(
         validate=raw_validator(own_name, parameters),
         result_schema=result_schema,
         side_effect=side_effect,
+        idempotent=not side_effect if idempotent is None else idempotent,
         render=render,
         context_parameter=_context_parameter(function),
         spread=False,

@@ -197,3 +197,19 @@ def test_records_are_known_by_the_result_type() -> None:
     assert isinstance(rows, Tool)
     assert rows.returns_records
     assert not search.returns_records
+
+
+def test_a_tool_without_side_effects_is_idempotent_and_one_with_them_only_if_it_says_so() -> None:
+    @tool(side_effect=True)
+    async def send() -> None:
+        """Send."""
+
+    @tool(side_effect=True, idempotent=True)
+    async def put() -> None:
+        """Put."""
+
+    @tool
+    async def look() -> None:
+        """Look."""
+
+    assert [t.idempotent for t in (send, put, look)] == [False, True, True]

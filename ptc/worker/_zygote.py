@@ -32,6 +32,7 @@ from .._protocol import Kind
 from ._freeze import freeze_types
 from ._identity import hide_addresses
 from ._jail import JailError, ZygoteJail, enter_worker_jail, enter_zygote_jail
+from ._libc import fork
 from ._probe import Layer, probe_layers, require_layers
 from ._runtime import Runtime
 from ._wire import Wire
@@ -122,7 +123,7 @@ class _Server:
     def _fork(self, message: dict[str, Any], wire_fd: int) -> None:
         number = message["fork"]
         try:
-            pid = os.fork()
+            pid = fork()
         except OSError as error:
             os.close(wire_fd)
             _say(self._control, {"exited": number, "signal": 0, "status": -1, "why": str(error)})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,7 @@ class Tap(Decoder):
         super().__init__()
         self.tape = tape
 
-    def feed(self, data: bytes) -> Iterator[tuple[Kind, bytes]]:
+    def feed(self, data: bytes) -> Iterable[tuple[Kind, bytes]]:
         """As `Decoder.feed`."""
         self.tape.said += data
         self.tape.heard.set()

@@ -11,7 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._approval import ApprovalRequest as ApprovalRequest
+    from ._approval import Decision as Decision
     from ._blocking import BlockingSession as BlockingSession
+    from ._cache import Cache as Cache
+    from ._context import ToolContext as ToolContext
+    from ._context import current_tool_context as current_tool_context
     from ._limits import Limits as Limits
     from ._limits import Usage as Usage
     from ._result import CallRecord as CallRecord
@@ -20,10 +25,10 @@ if TYPE_CHECKING:
     from ._result import Finding as Finding
     from ._result import RunEvent as RunEvent
     from ._result import RunResult as RunResult
+    from ._retry import Retry as Retry
     from ._session import Session as Session
     from ._tool import Tool as Tool
     from ._tool import ToolCall as ToolCall
-    from ._tool import ToolContext as ToolContext
     from ._tool import ToolResult as ToolResult
     from ._tool import define_tool as define_tool
     from ._tool import tool as tool
@@ -37,14 +42,18 @@ if TYPE_CHECKING:
     from .errors import UsageError as UsageError
 
 _HOME = {
+    "ApprovalRequest": "_approval",
     "BlockingSession": "_blocking",
+    "Cache": "_cache",
     "CallRecord": "_result",
     "Cut": "_result",
+    "Decision": "_approval",
     "Failure": "_result",
     "Finding": "_result",
     "Layer": "_zygote",
     "Limits": "_limits",
     "PtcError": "errors",
+    "Retry": "_retry",
     "RunError": "errors",
     "RunEvent": "_result",
     "RunResult": "_result",
@@ -53,25 +62,30 @@ _HOME = {
     "SetupError": "errors",
     "Tool": "_tool",
     "ToolCall": "_tool",
-    "ToolContext": "_tool",
+    "ToolContext": "_context",
     "ToolError": "errors",
     "ToolResult": "_tool",
     "Toolset": "_toolset",
     "Usage": "_limits",
     "UsageError": "errors",
+    "current_tool_context": "_context",
     "define_tool": "_tool",
     "tool": "_tool",
 }
 
 __all__ = [
+    "ApprovalRequest",
     "BlockingSession",
+    "Cache",
     "CallRecord",
     "Cut",
+    "Decision",
     "Failure",
     "Finding",
     "Layer",
     "Limits",
     "PtcError",
+    "Retry",
     "RunError",
     "RunEvent",
     "RunResult",
@@ -86,6 +100,7 @@ __all__ = [
     "Toolset",
     "Usage",
     "UsageError",
+    "current_tool_context",
     "define_tool",
     "tool",
 ]

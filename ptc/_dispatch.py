@@ -1,34 +1,51 @@
-"""A call's way through the host, the same for a script and for an application.
+"""A call's way through the host, the same for a script, an application and another tool.
 
-Stages, in this order, one function each: look up and allow, validate, reserve budget, execute,
-convert, bound. What a stage refuses is a result with an error, never an exception.
+Stages, in this order, one function each::
+
+    look up and allow -> validate -> budget -> approve -> cache -> limit of the tool -> breaker
+    -> execute with retry -> convert -> bound
+
+Arguments are validated once: what was validated is what is approved, cached, recorded and
+executed. What a stage refuses is a result with an error, never an exception. A place in a limit is
+reserved before a call starts, so that parallel calls cannot pass it together.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Event as ThreadEvent
-from typing import Any, cast
+from threading import get_ident
+from typing import Any, TypeAlias, cast
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 
 from . import _json
-from ._result import CallRecord, CallStatus
+from ._approval import ApprovalRequest, Approver, Decision, is_gated, prompt_text
+from ._cache import ResultCache
+from ._call import Occurrences, OpenCall, idempotency_key, plain_arguments
+from ._context import ToolContext, ambient_call
+from ._result import EventKind
+from ._retry import Circuit
 from ._schema import Arguments, nearest
-from ._tool import Tool, ToolCall, ToolContext, ToolResult
+from ._tool import Tool, ToolCall, ToolResult
 from .errors import ToolError
 
-__all__ = ["Budget", "Dispatch", "OpenCall"]
+__all__ = ["Budget", "Dispatch", "OnEvent", "Shared"]
+
+OnEvent: TypeAlias = Callable[[EventKind, OpenCall, Any], None]
+"""Told the kind of a `RunEvent`, the call, and data."""
 
 THREAD_GRACE_SECONDS = 0.5
 """How long a cancelled call waits for a plain function, which nothing can interrupt."""
-
-_PREVIEW_CHARS = 200
+_MOST_NESTED = 8
+"""Tools that call tools that call tools: deeper than this is a circle."""
 
 
 @dataclass(slots=True)
@@ -37,6 +54,11 @@ class Budget:
 
     most: int
     used: int = 0
+
+    @property
+    def left(self) -> int:
+        """Calls that may still be made."""
+        return self.most - self.used
 
     def reserve(self, tool: str) -> None:
         """Take one call. Raises `ToolError` ``limit_exceeded`` if none is left."""
@@ -51,76 +73,62 @@ class Budget:
 
 
 @dataclass(slots=True)
-class OpenCall:
-    """A call while it is under way; `record` is what is known of it so far."""
+class Shared:
+    """What all calls of a session share."""
 
-    call: ToolCall
-    status: CallStatus = "not_started"
-    started: float = 0.0
-    ended: float = 0.0
-    result_bytes: int = 0
-    error: ToolError | None = None
-    side_effect: bool = False
-    _preview: tuple[str, str] | None = field(default=None, repr=False)
+    root: Path
+    """Folder the tools are confined to."""
+    known: Mapping[str, Tool]
+    """All tools of the session, for a message that tells refused from unknown."""
+    approver: Approver | None = None
+    """Decides of calls that need approval; None: they are refused."""
+    results: ResultCache = field(default_factory=ResultCache)
+    """Results kept for the session."""
+    circuits: dict[str, Circuit] = field(default_factory=dict)
+    """Breakers by tool."""
 
-    def record(self) -> CallRecord:
-        """The call as a frozen record."""
-        if self._preview is None:
-            self._preview = _preview(self.call.arguments)
-        end = self.ended or (time.perf_counter() if self.started else 0.0)
-        return CallRecord(
-            seq=self.call.seq,
-            tool=self.call.name,
-            status=self.status,
-            arguments=self._preview[0],
-            arguments_sha256=self._preview[1],
-            duration_ms=round((end - self.started) * 1000, 3) if self.started else 0.0,
-            result_bytes=self.result_bytes,
-            error_code=self.error.code if self.error else None,
-            error=self.error.message[:2_000] if self.error else None,
-            line=self.call.line,
-        )
-
-
-def _preview(arguments: Mapping[str, Any]) -> tuple[str, str]:
-    try:
-        text = _json.dumps(arguments, what="arguments").decode()
-        digest = _json.sha256_of(arguments)
-    except _json.JsonError as error:
-        return f"(not JSON: {error})"[:_PREVIEW_CHARS], ""
-    return (text if len(text) <= _PREVIEW_CHARS else text[: _PREVIEW_CHARS - 1] + "…"), digest
+    def circuit(self, tool: Tool) -> Circuit | None:
+        """The breaker of a tool; None if it has none."""
+        if tool.retry is None or tool.retry.breaker_threshold is None:
+            return None
+        return self.circuits.setdefault(tool.name, Circuit(tool.retry))
 
 
 class Dispatch:
-    """The way of a call for one caller: its tools, its root, its limits."""
+    """The way of a call for one caller: its tools, its limits, its results."""
 
     def __init__(
         self,
         tools: Mapping[str, Tool],
+        shared: Shared,
         *,
-        known: Mapping[str, Tool],
-        root: Path,
         max_result_bytes: int,
         budget: Budget | None = None,
         discovery: Callable[[], Mapping[str, Tool]] | None = None,
+        on_event: OnEvent | None = None,
     ) -> None:
         """Make the way.
 
         Args:
             tools: The tools the caller may use: its allow-list.
-            known: All tools of the session, for a message that tells refused from unknown.
-            root: Folder the tools are confined to.
+            shared: What all calls of the session share.
             max_result_bytes: JSON bytes of one result.
             budget: Calls the caller may make; None: an application's direct calls are not counted.
             discovery: Makes the tools that `ctx` has for itself, whatever the allow-list. Called
                 when one is first wanted: most runs want none.
+            on_event: Told what happens on the way: the kind of a `RunEvent`, the call, and data.
+                Called in the event loop.
         """
-        self._discovery = discovery
         self._tools = tools
-        self._known = known
-        self._root = root
+        self.shared = shared
         self._max_result_bytes = max_result_bytes
-        self._budget = budget
+        self.budget = budget
+        self._discovery = discovery
+        self.on_event = on_event
+        self._results = ResultCache()
+        self._executions: Counter[str] = Counter()
+        self._occurrences = Occurrences()
+        self.nested: list[OpenCall] = []
 
     async def run(self, open_call: OpenCall) -> ToolResult:
         """Run a call to its end. Its failure is in the result.
@@ -129,13 +137,15 @@ class Dispatch:
         """
         call = open_call.call
         try:
-            if self._budget is not None:
-                self._budget.reserve(call.name)
             tool = self._look_up(call.name)
             open_call.side_effect = tool.side_effect
-            arguments = tool.validate(call.arguments)
-            open_call.status, open_call.started = "unknown", time.perf_counter()
-            value = await self._execute(tool, arguments, call)
+            open_call.arguments = tool.validate(call.arguments)
+            if open_call.siblings is None:
+                open_call.siblings = self._occurrences
+            open_call.siblings.add(open_call)
+            if self.budget is not None:
+                self.budget.reserve(call.name)
+            value = await self._approved(tool, open_call)
             result = ToolResult(call.name, value=value, _render=tool.render)
             open_call.status = "succeeded"
         except ToolError as error:
@@ -178,6 +188,13 @@ class Dispatch:
         open_call.result_bytes = len(data)
         return result, data
 
+    def tell(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
+        """Tell whoever watches."""
+        if self.on_event is not None:
+            self.on_event(kind, call, data)
+
+    # --- stages -----------------------------------------------------------------------------
+
     def _look_up(self, name: str) -> Tool:
         tool = self._tools.get(name)
         if tool is None and self._discovery is not None:
@@ -185,37 +202,224 @@ class Dispatch:
         if tool is not None:
             return tool
         allowed = ", ".join(self._tools) or "none"
-        if name in self._known:
+        if name in self.shared.known:
             msg = f"tool {name!r} is not allowed in this run; allowed: {allowed}"
             raise ToolError(msg, code="not_allowed", tool=name)
         msg = f"there is no tool {name!r}{nearest(name, self._tools)}; allowed: {allowed}"
         raise ToolError(msg, code="unknown_tool", tool=name)
 
-    async def _execute(self, tool: Tool, arguments: Arguments, call: ToolCall) -> Any:
+    async def _approved(self, tool: Tool, call: OpenCall) -> Any:
+        if tool.cache is None:
+            # Nobody is asked about a call that could not be made.
+            self._refuse_spent(tool)
+        if tool.needs_approval is not False and await is_gated(
+            tool.needs_approval, plain_arguments(call.arguments)
+        ):
+            decision = await self._decide(tool, call)
+            if not decision.approved:
+                by = f" by {decision.by}" if decision.by else ""
+                why = f": {decision.comment}" if decision.comment else ""
+                raise ToolError(f"the call of {tool.name} was rejected{by}{why}", code="rejected")
+            if decision.arguments is not None:
+                # What was decided is a caller's input like any other.
+                call.arguments, call.digest = tool.validate(decision.arguments), ""
+        return await self._cached(tool, call)
+
+    async def _decide(self, tool: Tool, call: OpenCall) -> Decision:
+        approver = self.shared.approver
+        if approver is None:
+            msg = (
+                f"{tool.name} needs an approval and nobody is there to give it; "
+                "open the session with approver="
+            )
+            raise ToolError(msg, code="approval_required")
+        arguments = plain_arguments(call.arguments)
+        request = ApprovalRequest(
+            call_id=call.id,
+            run_id=call.call.run_id,
+            tool=tool.name,
+            arguments=_json.loads(_json.dumps(arguments, what="arguments")),
+            fingerprint=call.fingerprint(),
+            prompt=prompt_text(tool.approval_prompt, arguments),
+            defaults=tool.approval_defaults,
+        )
+        self.tell("approval_pending", call, request)
+        try:
+            decision = await approver(request)
+        except Exception as error:  # fail closed: who cannot decide has not approved
+            msg = f"the call of {tool.name} was not approved: {type(error).__name__}: {error}"
+            raise ToolError(msg, code="rejected") from error
+        if not isinstance(decision, Decision):
+            msg = f"the approver of {tool.name} gave {decision!r:.80}, not a Decision"
+            raise ToolError(msg, code="rejected")
+        self.tell("approval_decided", call, decision)
+        return decision
+
+    async def _cached(self, tool: Tool, call: OpenCall) -> Any:
+        cache = tool.cache
+        if cache is None:
+            return await self._limited(tool, call)
+        results = self.shared.results if cache.scope == "session" else self._results
+        digest = cache.digest(tool.name, plain_arguments(call.arguments))
+        make = partial(self._limited, tool, call)
+        value, call.cached = await results.get(digest, cache.ttl_ms, make)
+        return value
+
+    async def _limited(self, tool: Tool, call: OpenCall) -> Any:
+        """The rest of the way, inside the tool's own limit of executions."""
+        if tool.max_executions_per_run is None:
+            return await self._guarded(tool, call)
+        self._refuse_spent(tool)
+        self._executions[tool.name] += 1
+        try:
+            return await self._guarded(tool, call)
+        except BaseException as error:
+            # What failed was not done; what was cut off, by its time or from outside, may be.
+            call.cut_off = call.cut_off or (not isinstance(error, Exception) and call.started > 0)
+            if not call.cut_off:
+                self._executions[tool.name] -= 1
+            raise
+
+    def _refuse_spent(self, tool: Tool) -> None:
+        most = tool.max_executions_per_run
+        if most is not None and self._executions[tool.name] >= most:
+            msg = f"{tool.name}: a run may have this done {most} times, and it was or is being done"
+            details: dict[str, object] = {"limit": "max_executions_per_run", "most": most}
+            raise ToolError(msg, code="limit_exceeded", details=details)
+
+    async def _guarded(self, tool: Tool, call: OpenCall) -> Any:
+        circuit = self.shared.circuit(tool)
+        if circuit is None:
+            return await self._tried(tool, call)
+        await circuit.enter(tool.name)
+        settle = circuit.leave
+        try:
+            value = await self._tried(tool, call)
+            settle = circuit.succeeded
+        except Exception:
+            settle = circuit.failed
+            raise
+        finally:
+            settle()
+        return value
+
+    async def _tried(self, tool: Tool, call: OpenCall) -> Any:
+        retry = tool.retry
+        call.status, call.started = "unknown", time.perf_counter()
+        while True:
+            call.attempt += 1
+            try:
+                return await self._once(tool, call)
+            except Exception as error:
+                wanted = retry is not None and retry.wants(error, call.attempt)
+                if retry is None or not wanted or call.attempt > retry.max_retries:
+                    raise
+                await anyio.sleep(retry.wait_ms(call.attempt) / 1000)
+
+    async def _once(self, tool: Tool, call: OpenCall) -> Any:
+        if tool.timeout_ms is None:
+            return await self._execute(tool, call.arguments, call)
+        with anyio.move_on_after(tool.timeout_ms / 1000) as scope:
+            return await self._execute(tool, call.arguments, call)
+        assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
+        call.cut_off = tool.side_effect
+        msg = f"{tool.name} took longer than {tool.timeout_ms:,} ms"
+        raise ToolError(msg, code="timeout", retryable=tool.repeatable)
+
+    async def _execute(self, tool: Tool, arguments: Arguments, call: OpenCall) -> Any:
+        services = _Services(self, tool, call)
         extra: dict[str, Any] = {}
         if tool.context_parameter is not None:
-            extra[tool.context_parameter] = ToolContext(
-                root=self._root,
-                tool_name=tool.name,
-                call_id=f"{call.run_id or 'direct'}.{call.seq}",
-                run_id=call.run_id,
-                seq=call.seq,
-            )
-        if not tool.spread:
-            bound = partial(tool.function, arguments, **extra)
-        else:
+            extra[tool.context_parameter] = services.context()
+        if tool.spread:
             bound = partial(tool.function, **arguments, **extra)
-        if tool.is_async:
-            return await cast("Callable[[], Awaitable[Any]]", bound)()
-        return await _in_thread(bound)
+        else:
+            bound = partial(tool.function, arguments, **extra)
+        token = ambient_call.set(services)
+        try:
+            if tool.is_async:
+                return await cast("Callable[[], Awaitable[Any]]", bound)()
+            return await _in_thread(bound, services)
+        finally:
+            ambient_call.reset(token)
 
     @staticmethod
     def _failed(open_call: OpenCall, error: ToolError) -> None:
         open_call.error = error
-        open_call.status = "failed" if open_call.started else "not_started"
+        if not open_call.cut_off:
+            open_call.status = "failed" if open_call.started else "not_started"
 
 
-async def _in_thread(function: Callable[[], Any]) -> Any:
+class _Services:
+    """The host's side of one try's `ToolContext`; the context is made when it is wanted."""
+
+    __slots__ = ("_call", "_context", "_dispatch", "_made", "_thread", "_tool", "cancelled")
+
+    def __init__(self, dispatch: Dispatch, tool: Tool, call: OpenCall) -> None:
+        self._dispatch = dispatch
+        self._tool = tool
+        self._call = call
+        self._context: ToolContext | None = None
+        self._made: Occurrences | None = None
+        self._thread = get_ident()
+        self.cancelled = False
+
+    def context(self) -> ToolContext:
+        if self._context is None:
+            call, tool = self._call, self._tool
+            self._context = ToolContext(
+                root=self._dispatch.shared.root,
+                tool_name=tool.name,
+                call_id=call.id,
+                run_id=call.call.run_id,
+                seq=call.call.seq,
+                attempt=call.attempt,
+                side_effect=tool.side_effect,
+                idempotent=tool.idempotent,
+                _services=self,
+            )
+        return self._context
+
+    @property
+    def calls_left(self) -> int | None:
+        budget = self._dispatch.budget
+        return None if budget is None else budget.left
+
+    def key(self) -> str | None:
+        return idempotency_key(self._call)
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        self._tell("progress", {"done": done, "total": total, "message": message})
+
+    def log(self, message: str, data: Mapping[str, Any]) -> None:
+        self._tell("log", {"message": message, "data": dict(data)})
+
+    def _tell(self, kind: EventKind, data: Mapping[str, Any]) -> None:
+        if get_ident() == self._thread:
+            self._dispatch.tell(kind, self._call, data)
+        else:
+            anyio.from_thread.run_sync(self._dispatch.tell, kind, self._call, data)
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        parent = self._call
+        if len(parent.place) > _MOST_NESTED:
+            msg = f"{name}: {_MOST_NESTED} tools have called one another; that is a circle"
+            raise ToolError(msg, code="too_deep", tool=name)
+        if self._made is None:
+            # Of this try: the same calls of a second try are the same again.
+            self._made = Occurrences()
+        parent.children += 1
+        call = ToolCall(name, arguments, seq=parent.children, run_id=parent.call.run_id)
+        open_call = OpenCall(call, parent=parent, siblings=self._made)
+        self._dispatch.nested.append(open_call)
+        self._dispatch.tell("tool_started", open_call)
+        try:
+            return (await self._dispatch.run(open_call)).unwrap()
+        finally:
+            self._dispatch.tell("tool_finished", open_call)
+
+
+async def _in_thread(function: Callable[[], Any], services: _Services) -> Any:
     """Run a plain function in a thread; when cancelled, give it a moment to come to its end."""
     finished = ThreadEvent()
 
@@ -228,6 +432,7 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
     try:
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
     except anyio.get_cancelled_exc_class():
+        services.cancelled = True
         with anyio.move_on_after(THREAD_GRACE_SECONDS, shield=True):
             while not finished.is_set():  # noqa: ASYNC110  # the thread has no loop to set an anyio.Event in
                 await anyio.sleep(0.002)

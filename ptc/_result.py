@@ -10,7 +10,16 @@ from . import _json
 from ._limits import Limits, Usage
 from .errors import RunError
 
-__all__ = ["CallRecord", "Cut", "Failure", "Finding", "RunEvent", "RunResult", "Status"]
+__all__ = [
+    "CallRecord",
+    "Cut",
+    "EventKind",
+    "Failure",
+    "Finding",
+    "RunEvent",
+    "RunResult",
+    "Status",
+]
 
 Status: TypeAlias = Literal[
     "completed",
@@ -57,6 +66,13 @@ class CallRecord:
     """Its message."""
     line: int | None = None
     """Line of the script that made the call, as the worker told."""
+    parent: str | None = None
+    """The call whose tool made this one, as ``3`` or ``3.1``; None if the script did. `seq` then
+    counts the calls of that tool."""
+    attempts: int = 0
+    """Times the tool was tried; 0 if it never was."""
+    cached: bool = False
+    """True if the result was kept from an equal call, or made by one that was under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +175,35 @@ class RunResult:
         return _json.dumps(self.to_dict(), what="result")
 
 
+EventKind: TypeAlias = Literal[
+    "started",
+    "tool_started",
+    "approval_pending",
+    "approval_decided",
+    "progress",
+    "log",
+    "tool_finished",
+    "stdout",
+    "emitted",
+    "warning",
+    "finished",
+]
+"""``progress`` and ``log`` are a tool's words while it works; ``finished`` is the last of a
+stream."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunEvent:
     """Something that happened while a run was going on, told to ``on_event``."""
 
-    kind: Literal["started", "tool_started", "tool_finished", "stdout", "emitted", "warning"]
-    run_id: str
+    kind: EventKind
+    run_id: str | None
+    """None for a direct call of a tool."""
     call: CallRecord | None = None
-    """The call, of the two tool events."""
+    """The call, of the events about one."""
     text: str = ""
     """What was printed or warned of."""
     value: Any = None
-    """What was emitted."""
+    """What was emitted; of ``progress`` ``{"done", "total", "message"}``, of ``log``
+    ``{"message", "data"}``; the `ApprovalRequest` or the `Decision`; the `RunResult` or
+    `ToolResult` of ``finished``."""

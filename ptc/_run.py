@@ -25,13 +25,14 @@ from anyio.abc import TaskGroup
 
 from . import _json, _protocol
 from ._artifacts import ArtifactStore, shrink
-from ._dispatch import Dispatch, OpenCall
+from ._call import OpenCall
+from ._dispatch import Dispatch
 from ._limits import Limits, Usage
 from ._process import Worker
 from ._protocol import Kind, ProtocolError
 from ._reactor import Reactor, Stop
 from ._report import failure_of, finding_of
-from ._result import Cut, Failure, RunEvent, RunResult, Status
+from ._result import CallRecord, Cut, EventKind, Failure, RunEvent, RunResult, Status
 from ._schema import ValueCheck
 from ._tool import Tool, ToolCall, ToolResult
 
@@ -106,6 +107,8 @@ class Run:
         self._program = program
         self._limits = program.limits
         self._dispatch = dispatch
+        if on_event is not None:
+            dispatch.on_event = self._tell_of_call
         self._cache = cache
         self._artifacts = artifacts
         self._reactor = reactor
@@ -119,7 +122,7 @@ class Run:
         self._idle: list[anyio.Event] = []
         self._servers = 0
         self._last_id = 0
-        self._records = {name: tool.returns_records for name, tool in program.tools.items()}
+        self._as_records = {name: tool.returns_records for name, tool in program.tools.items()}
         self._partial: list[Any] = []
         self._stdout: deque[str] = deque()
         self._stdout_chars = self._stdout_bytes = self._emit_bytes = 0
@@ -203,8 +206,7 @@ class Run:
             await call.wait()
 
     async def _serve(self, number: int, open_call: OpenCall) -> None:
-        if self._on_event is not None:
-            self._tell(RunEvent("tool_started", self._program.run_id, call=open_call.record()))
+        self._dispatch.tell("tool_started", open_call)
         with anyio.CancelScope() as scope:
             self._scopes[number] = scope
             if number in self._withdrawn:
@@ -213,9 +215,7 @@ class Run:
                 result = await self._dispatch.run(open_call)
             finally:
                 del self._scopes[number]
-                if self._on_event is not None:
-                    record = open_call.record()
-                    self._tell(RunEvent("tool_finished", self._program.run_id, call=record))
+                self._dispatch.tell("tool_finished", open_call)
             self._reply(number, open_call, result)
 
     def _reply(self, number: int, open_call: OpenCall, result: ToolResult) -> None:
@@ -233,7 +233,7 @@ class Run:
             }
             body = b"[%d,%.6f,false,false,%b]" % (number, self._elapsed(), _json.dumps(row))
         else:
-            records = b"true" if self._records.get(result.tool, True) else b"false"
+            records = b"true" if self._as_records.get(result.tool, True) else b"false"
             body = b"[%d,%.6f,true,%b,%b]" % (number, self._elapsed(), records, data)
         self._worker.send((Kind.RESULT, body))
 
@@ -455,6 +455,16 @@ class Run:
         if self._on_event is not None:
             self._on_event(event)
 
+    def _tell_of_call(self, kind: EventKind, call: OpenCall, data: Any) -> None:
+        self._tell(RunEvent(kind, self._program.run_id, call=call.record(), value=data))
+
+    def _records(self) -> tuple[CallRecord, ...]:
+        """Every call in the order they were made, those that tools made after their caller."""
+        calls = self._calls
+        if self._dispatch.nested:
+            calls = sorted([*calls, *self._dispatch.nested], key=lambda call: call.place)
+        return tuple(call.record() for call in calls)
+
     def _result(self) -> RunResult:
         value, cut = self._value, None
         size = self._output_bytes
@@ -469,7 +479,7 @@ class Run:
             error=self._failure,
             partial=tuple(self._partial),
             stdout=stdout[-_TAIL_CHARS:],
-            calls=tuple(call.record() for call in self._calls),
+            calls=self._records(),
             usage=Usage(
                 duration_ms=round((self._ended - self._started) * 1000, 3),
                 queued_ms=round(self._queued_ms, 3),

@@ -6,6 +6,7 @@ sentence an argument, with the nearest name for an unknown one.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import functools
 import inspect
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from . import _json
+from ._shape import published, untitled
 from .errors import ToolError, UsageError
 
 __all__ = [
@@ -25,16 +27,17 @@ __all__ = [
     "ValueCheck",
     "describe_function",
     "hints_of",
+    "model_validator",
     "names_fields",
     "nearest",
-    "parameter_schema",
     "raw_validator",
     "result_schema",
     "signature_validator",
     "value_check",
 ]
 
-Arguments = dict[str, Any]
+Arguments = Any
+"""What a tool's function gets: keywords as a dict, or one dict or model instance."""
 Validator = Callable[[Mapping[str, Any]], Arguments]
 """Takes what a caller sent, gives what the function gets, or raises `ToolError`."""
 ValueCheck = Callable[[Any], list[str]]
@@ -120,7 +123,9 @@ def signature_validator(
             msg = f"tool {name!r}: parameter `{parameter.name}` needs a type hint"
             raise UsageError(msg)
         default = ... if parameter.default is parameter.empty else parameter.default
-        field = Field(default, description=docs.get(parameter.name))
+        text = docs.get(parameter.name)
+        # Only where the docstring has a text: a None would hide that of an `Annotated` hint.
+        field = Field(default, description=text) if text else Field(default)
         fields[parameter.name] = (hints[parameter.name], field)
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
     try:
@@ -130,10 +135,10 @@ def signature_validator(
         first = str(error).splitlines()[0]
         msg = f"tool {name!r}: a parameter has no JSON Schema: {first}"
         raise UsageError(msg) from None
-    return parameter_schema(schema), _model_validator(name, model)
+    return published(name, schema, from_hints=True), _keyword_validator(name, model)
 
 
-def _model_validator(name: str, model: type[BaseModel]) -> Validator:
+def _keyword_validator(name: str, model: type[BaseModel]) -> Validator:
     names = tuple(model.model_fields)
     validate = model.__pydantic_validator__.validate_python
 
@@ -145,6 +150,40 @@ def _model_validator(name: str, model: type[BaseModel]) -> Validator:
         return {key: getattr(valid, key) for key in names}
 
     return check
+
+
+def model_validator(name: str, model: type[BaseModel]) -> tuple[dict[str, Any], Validator]:
+    """Schema and validator of a pydantic model: the function gets an instance.
+
+    Fields that the model does not have are refused, whatever its own config says of extra ones.
+
+    Raises:
+        UsageError: If it is no model, or a field has no JSON Schema.
+    """
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        msg = f"tool {name!r}: parameters is a JSON Schema or a pydantic model, not {model!r:.80}"
+        raise UsageError(msg)
+    try:
+        schema = model.model_json_schema()
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        first = str(error).splitlines()[0]
+        msg = f"tool {name!r}: a field has no JSON Schema: {first}"
+        raise UsageError(msg) from None
+    known = frozenset(schema.get("properties", {}))
+    accepted = known | model.model_fields.keys()
+
+    def check(arguments: Mapping[str, Any]) -> BaseModel:
+        unknown = [key for key in arguments if key not in accepted]
+        sentences = [f"unknown argument `{u}`{nearest(u, known)}" for u in unknown]
+        try:
+            valid = model.model_validate(dict(arguments))
+        except ValidationError as error:
+            sentences = [_sentence(e, tuple(known)) for e in error.errors()]
+        if sentences:
+            raise _invalid(name, sentences)
+        return valid
+
+    return published(name, schema, from_hints=True), check
 
 
 def _sentence(error: Any, names: tuple[str, ...]) -> str:
@@ -165,6 +204,8 @@ def _invalid(name: str, sentences: list[str]) -> ToolError:
 def raw_validator(name: str, schema: Mapping[str, Any]) -> Validator:
     """Validator for a raw JSON Schema (the draft its ``$schema`` names; formats asserted).
 
+    Defaults of top-level properties are filled in.
+
     Raises:
         UsageError: If `schema` is no JSON Schema of an object.
     """
@@ -179,9 +220,14 @@ def raw_validator(name: str, schema: Mapping[str, Any]) -> Validator:
         msg = f"tool {name!r}: parameters is not a valid JSON Schema: {error.args[0]}"
         raise UsageError(msg) from None
     names = tuple(schema.get("properties", {}))
+    defaults = {
+        key: sub["default"]
+        for key, sub in schema.get("properties", {}).items()
+        if isinstance(sub, Mapping) and "default" in sub
+    }
 
     def check(arguments: Mapping[str, Any]) -> Arguments:
-        plain = dict(arguments)
+        plain = {**copy.deepcopy(defaults), **arguments} if defaults else dict(arguments)
         errors = list(validator.iter_errors(plain))
         if errors:
             sentences = []
@@ -196,32 +242,6 @@ def raw_validator(name: str, schema: Mapping[str, Any]) -> Validator:
     return check
 
 
-def parameter_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """`schema` as it is published: no titles; they repeat the names and cost prompt tokens."""
-    return {
-        key: _untitled(value)
-        for key, value in schema.items()
-        if key not in ("title", "description")
-    }
-
-
-def _untitled(node: Any) -> Any:
-    if isinstance(node, Mapping):
-        plain = {}
-        for key, value in node.items():
-            if key == "title" and isinstance(value, str):
-                continue
-            if key in ("properties", "$defs", "patternProperties") and isinstance(value, Mapping):
-                # Keys in here are names, and a parameter may be called "title".
-                plain[key] = {name: _untitled(sub) for name, sub in value.items()}
-            else:
-                plain[key] = _untitled(value)
-        return plain
-    if isinstance(node, list):
-        return [_untitled(item) for item in node]
-    return node
-
-
 def result_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
     """JSON Schema of what `function` returns by its type hint; None where it says nothing."""
     hint = hints_of(function).get("return")
@@ -231,8 +251,8 @@ def result_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
         schema = TypeAdapter(hint).json_schema(mode="serialization")
     except (PydanticSchemaGenerationError, PydanticUserError):
         return None
-    untitled: dict[str, Any] = _untitled(schema)
-    return untitled
+    plain: dict[str, Any] = untitled(schema)
+    return plain
 
 
 def names_fields(schema: Any) -> bool:

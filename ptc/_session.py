@@ -4,32 +4,48 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 import anyio
 
 from . import _json
+from ._approval import Approver
 from ._artifacts import ArtifactStore
+from ._call import OpenCall
 from ._discovery import Found, discovery_tools, search
-from ._dispatch import Budget, Dispatch, OpenCall
+from ._dispatch import Budget, Dispatch, OnEvent, Shared
 from ._limits import CEILING, Limits
 from ._policy_modules import MODULES
 from ._pool import Pool
-from ._result import Failure, Finding, RunEvent, RunResult
+from ._result import EventKind, Failure, Finding, RunEvent, RunResult
 from ._run import CodeCache, Program, Run
 from ._schema import nearest, value_check
+from ._stream import streamed
 from ._stubs import describe_program
 from ._tool import Tool, ToolCall, ToolResult
 from ._toolset import ToolSource, collect, installed_toolset
 from ._zygote import ISOLATION_LEVELS, Layer
 from .errors import SessionClosedError, UsageError
 
-__all__ = ["Session"]
+__all__ = ["ProgramOptions", "Session"]
+
+
+class ProgramOptions(TypedDict, total=False):
+    """The arguments of `Session.program`, but for ``on_event``."""
+
+    source: str | None
+    path: str | Path | None
+    inputs: Mapping[str, Any] | None
+    allowed_tools: Iterable[str] | None
+    limits: Limits | None
+    output_schema: Any
+    filename: str | None
 
 
 class Session:
@@ -57,6 +73,7 @@ class Session:
         workers: int = 4,
         max_concurrent_runs: int = 16,
         artifacts: str | Path | None = None,
+        approver: Approver | None = None,
     ) -> None:
         """Describe a session; nothing is started.
 
@@ -73,6 +90,8 @@ class Session:
             max_concurrent_runs: Runs at once, 1 to 256; further ones wait in order.
             artifacts: Folder for values over `Limits.max_output_bytes`. Default:
                 ``.ptc/artifacts`` under `root`, made when it is first needed.
+            approver: Decides of calls that need approval, in this process; the call waits. None:
+                such calls are refused with code ``approval_required``.
 
         Raises:
             UsageError: If an argument is wrong, two tools share a name, or a toolset is unknown.
@@ -107,12 +126,8 @@ class Session:
         self._idle: anyio.Event | None = None
         self._slots: anyio.Semaphore | None = None
         self._direct_calls = 0
-        self._direct = Dispatch(
-            self._tools,
-            known=self._tools,
-            root=self._root,
-            max_result_bytes=self._limits.max_tool_result_bytes,
-        )
+        self._shared = Shared(root=self._root, known=self._tools, approver=approver)
+        self._direct = self._direct_dispatch()
 
     # --- life -------------------------------------------------------------------------------
 
@@ -225,17 +240,44 @@ class Session:
                 raise UsageError(msg)
         return {name: self._tools[name] for name in dict.fromkeys(chosen)}
 
-    async def tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
+    async def tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> ToolResult:
         """Call a tool. Its failure is in the result, not an exception.
 
+        Args:
+            name: Tool's name.
+            arguments: As its schema says.
+            idempotency_key: What the tool finds in `ToolContext.idempotency_key`. Give the same for
+                the same logical call: only you know which those are.
+
         Raises:
-            UsageError: If there is no tool of that name.
+            UsageError: If there is no tool of that name, or the key is no text.
         """
+        return await self._direct.run(self._direct_call(name, arguments, idempotency_key))
+
+    def _direct_call(
+        self, name: str, arguments: Mapping[str, Any] | None, key: str | None
+    ) -> OpenCall:
         self._check_open()
         self.select_tools([name])
+        if key is not None and not (isinstance(key, str) and key.strip()):
+            msg = f"idempotency_key is text that is not blank, not {key!r:.80}"
+            raise UsageError(msg)
         self._direct_calls += 1
-        call = ToolCall(name=name, arguments=dict(arguments or {}), seq=self._direct_calls)
-        return await self._direct.run(OpenCall(call))
+        return OpenCall(ToolCall(name, dict(arguments or {}), seq=self._direct_calls, key=key))
+
+    def _direct_dispatch(self, on_event: OnEvent | None = None) -> Dispatch:
+        return Dispatch(
+            self._tools,
+            self._shared,
+            max_result_bytes=self._limits.max_tool_result_bytes,
+            on_event=on_event,
+        )
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         tools: dict[str, Tool] = self.__dict__.get("_tools", {})
@@ -308,6 +350,51 @@ class Session:
         if refused is not None:
             return refused
         return await self._execute(program, on_event)
+
+    def stream(
+        self,
+        tool: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        **program: Unpack[ProgramOptions],
+    ) -> AbstractAsyncContextManager[AsyncIterator[RunEvent]]:
+        """Run a script, or call a tool, and see what happens while it does.
+
+        ::
+
+            async with session.stream(source=text) as events:
+                async for event in events:
+                    print(event.kind, event.text)
+
+        The last event is ``finished``; its `value` is the `RunResult`, or the `ToolResult` of a
+        tool. Leaving the block early ends the run.
+
+        Args:
+            tool: Name of a tool to call; None: run a script.
+            arguments: Of the tool.
+            **program: As for `program`.
+
+        Raises:
+            UsageError: On entering, as `program` or `tool` does.
+        """
+        if tool is not None and program:
+            msg = f"stream takes a tool or a script, not both: {tool!r} and {', '.join(program)}"
+            raise UsageError(msg)
+
+        async def work(tell: Callable[[RunEvent], None]) -> RunEvent:
+            if tool is None:
+                result = await self.program(**program, on_event=tell)
+                return RunEvent("finished", result.run_id, value=result)
+            call = self._direct_call(tool, arguments, None)
+
+            def tell_of_call(kind: EventKind, about: OpenCall, data: Any) -> None:
+                tell(RunEvent(kind, None, call=about.record(), value=data))
+
+            tell_of_call("tool_started", call, None)
+            outcome = await self._direct_dispatch(tell_of_call).run(call)
+            tell_of_call("tool_finished", call, None)
+            return RunEvent("finished", None, call=call.record(), value=outcome)
+
+        return streamed(work)
 
     async def check(
         self,
@@ -400,8 +487,7 @@ class Session:
                 budget = Budget(program.limits.max_tool_calls)
                 dispatch = Dispatch(
                     program.tools,
-                    known=self._tools,
-                    root=self._root,
+                    self._shared,
                     max_result_bytes=program.limits.max_tool_result_bytes,
                     budget=budget,
                     discovery=cache(partial(discovery_tools, program.tools)),

@@ -1,4 +1,4 @@
-"""What a tool is: its definition, its call, its context and its result.
+"""What a tool is: its definition, its call and its result.
 
 A tool is a frozen description of one function. It knows nothing of sessions, limits or scripts;
 behaviour around calls lives in `_dispatch`.
@@ -9,43 +9,35 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, TypedDict, Unpack, overload
+
+from pydantic import BaseModel
 
 from . import _json
+from ._approval import ApprovalGate, ApprovalPrompt
+from ._cache import Cache, CacheKey
+from ._context import ToolContext
+from ._retry import Retry
 from ._schema import (
     Validator,
     describe_function,
     hints_of,
+    model_validator,
     names_fields,
+    nearest,
     raw_validator,
     result_schema,
     signature_validator,
 )
+from ._shape import published
 from .errors import ToolError, UsageError
 
-__all__ = ["Tool", "ToolCall", "ToolContext", "ToolResult", "define_tool", "tool"]
+__all__ = ["Tool", "ToolCall", "ToolOptions", "ToolResult", "define_tool", "tool"]
 
 ToolFunction: TypeAlias = Callable[..., Any] | Callable[..., Awaitable[Any]]
 Render: TypeAlias = Callable[[Any], str]
-
-
-@dataclass(frozen=True, slots=True)
-class ToolContext:
-    """What a tool's function is told about the call, in a parameter of this type."""
-
-    root: Path
-    """The session's root: an absolute, resolved folder."""
-    tool_name: str
-    """Name the tool was called by."""
-    call_id: str
-    """Unique in the session: ``<run id>.<seq>`` from a script, ``direct.<seq>`` otherwise."""
-    run_id: str | None
-    """The run whose script made the call; None for a direct call."""
-    seq: int
-    """Number of the call in its run, from 1, in the order the calls were made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +54,8 @@ class ToolCall:
     """Run of the script that asks; None for a direct call."""
     line: int | None = None
     """Line of the script that made the call, as the worker says. A claim, used for display only."""
+    key: str | None = None
+    """Idempotency key that the caller of a direct call gave; None: the host makes one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +94,51 @@ class ToolResult:
         return self.value
 
 
+class ToolOptions(TypedDict, total=False):
+    """How calls of a tool are treated: the options of `tool` and `define_tool`."""
+
+    side_effect: bool
+    """True if it changes anything outside the run. Default: False."""
+    idempotent: bool
+    """True if doing it twice is as good as once. Default: `not side_effect`."""
+    uses_key: bool
+    """True if the function hands `ToolContext.idempotency_key` on to a service that tells a
+    repeated request by it: then a call may be tried again although it is not idempotent."""
+    needs_approval: ApprovalGate
+    """True, or a function of the validated arguments, async or not: the call waits for a decision.
+    A function that raises means yes. Default: False."""
+    approval_prompt: ApprovalPrompt
+    """What the one who decides is told, or a function of the validated arguments."""
+    approval_defaults: Mapping[str, Any]
+    """What the tool's author proposes for the decision's form; JSON-able."""
+    max_executions_per_run: int
+    """Times that a run may have it done; calls that fail and results from the cache do not count.
+    0: never. Default: as often as the run's limits allow."""
+    cache: bool | CacheKey | Cache
+    """True: a result serves the same call for the rest of the run. A function: of the validated
+    arguments, gives what makes two calls the same. Not with a side effect."""
+    retry: Retry
+    """When a failed call is tried again, and when the tool is left alone."""
+    timeout_ms: int
+    """Time one try may take. More is a `ToolError` with code ``timeout``."""
+    tags: Iterable[str]
+    """Words to select tools by."""
+    result_schema: Mapping[str, Any] | None
+    """JSON Schema of the value. Default: from the return type hint, if it says anything."""
+    render: Render | None
+    """Value -> text for a model. Default: strings as they are, others as JSON."""
+
+
+_DAY_MS = 86_400_000
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Tool:
-    """One function that scripts, applications and models may call. Make one with `tool`."""
+    """One function that scripts, applications and models may call. Make one with `tool`.
+
+    Raises:
+        UsageError: If an option has a value that means nothing.
+    """
 
     name: str
     """What callers call it: ``name``, or ``namespace.name`` for ``ctx.namespace.name(...)``."""
@@ -120,12 +156,30 @@ class Tool:
     """True if it changes anything outside the run."""
     idempotent: bool = True
     """True if doing it twice is as good as once: such a call may be made again by itself."""
+    uses_key: bool = False
+    """True if it hands its idempotency key on."""
+    needs_approval: ApprovalGate = False
+    """Whether a call waits for a decision."""
+    approval_prompt: ApprovalPrompt = ""
+    """What the one who decides is told."""
+    approval_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """What is proposed for the decision's form."""
+    max_executions_per_run: int | None = None
+    """Times a run may have it done; None: no limit of its own."""
+    cache: Cache | None = None
+    """How its results are kept; None: not at all."""
+    retry: Retry | None = None
+    """When it is tried again; None: never."""
+    timeout_ms: int | None = None
+    """Time one try may take; None: the run's."""
+    tags: frozenset[str] = frozenset()
+    """Words to select it by."""
     render: Render | None = None
     """Value -> text for a model; None: JSON."""
     context_parameter: str | None = None
     """Parameter that gets the `ToolContext`; None if the function takes none."""
     spread: bool = True
-    """True: arguments are keywords of the function; False: one dict (raw schemas)."""
+    """True: arguments are keywords of the function; False: one dict or model."""
     is_async: bool = field(init=False)
     """True if the function is a coroutine function and runs in the event loop."""
     returns_records: bool = field(init=False)
@@ -138,6 +192,41 @@ class Tool:
         )
         object.__setattr__(self, "is_async", is_async)
         object.__setattr__(self, "returns_records", names_fields(self.result_schema))
+        self._check_options()
+
+    def _check_options(self) -> None:
+        for name in ("side_effect", "idempotent", "uses_key"):
+            if not isinstance(getattr(self, name), bool):
+                self._refuse(name, "True or False")
+        if not (isinstance(self.needs_approval, bool) or callable(self.needs_approval)):
+            self._refuse("needs_approval", "True, False or a function of the arguments")
+        if not (isinstance(self.approval_prompt, str) or callable(self.approval_prompt)):
+            self._refuse("approval_prompt", "text or a function of the arguments")
+        self._check_number("max_executions_per_run", 0, 1_000_000)
+        self._check_number("timeout_ms", 1, _DAY_MS)
+        if self.cache is not None and self.side_effect:
+            msg = f"tool {self.name!r}: a tool with a side effect cannot be cached; leave out cache"
+            raise UsageError(msg)
+        if self.retry is not None and self.retry.max_retries and not self.repeatable:
+            msg = (
+                f"tool {self.name!r}: a tool that must not be repeated cannot be retried; say "
+                "idempotent=True, or uses_key=True if it hands its idempotency key on"
+            )
+            raise UsageError(msg)
+
+    def _check_number(self, name: str, least: int, most: int) -> None:
+        value = getattr(self, name)
+        if value is not None and (type(value) is not int or not least <= value <= most):
+            self._refuse(name, f"an integer from {least:,} to {most:,}")
+
+    def _refuse(self, option: str, wanted: str) -> None:
+        msg = f"tool {self.name!r}: {option} must be {wanted}, not {getattr(self, option)!r:.80}"
+        raise UsageError(msg)
+
+    @property
+    def repeatable(self) -> bool:
+        """True if a call whose end is not known, or that failed, may be made again by itself."""
+        return self.idempotent or self.uses_key
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -157,27 +246,45 @@ class Tool:
 _NAME = re.compile(r"(?=.{1,64}\Z)[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 """``name`` or ``namespace.name``: what a script can write as ``ctx.name``. 64 characters is what
 OpenAI and Anthropic accept."""
+_SNAKE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")
+_MOST_NAME_CHARS = 256
 
 RESERVED = frozenset({"call", "describe", "emit", "log", "search_tools", "tools"})
 """Names that `ctx` has for itself."""
 
 
 def _checked(name: str, description: str) -> tuple[str, str]:
-    if not _NAME.fullmatch(name):
-        msg = (
-            f"tool name {name!r}: use 1-64 letters, digits and _, not starting with a digit, with "
-            "at most one dot after a namespace"
-        )
+    if (
+        not isinstance(name, str)
+        or not 1 <= len(name) <= _MOST_NAME_CHARS
+        or not name.isprintable()
+    ):
+        msg = f"tool name {name!r:.80}: use 1-64 letters, digits and _, not starting with a digit"
         raise UsageError(msg)
-    if name.partition(".")[0] in RESERVED or re.search(r"(^|\.)_", name):
+    if name.partition(".")[0] in RESERVED:
         msg = f"tool name {name!r} is taken by ctx itself; reserved: {', '.join(sorted(RESERVED))}"
         raise UsageError(msg)
-    if not description.strip():
+    if not isinstance(description, str) or not description.strip():
         msg = f"tool {name!r} needs a description: a docstring, or description=..."
         raise UsageError(msg)
-    if name != name.lower():
-        warnings.warn(f"tool name {name!r} is not snake_case", UserWarning, stacklevel=4)
+    if not _NAME.fullmatch(name) or re.search(r"(^|\.)_", name):
+        _warn(f"tool name {name!r} is odd: a script can reach it with ctx.call({name!r}) only")
+    elif not _SNAKE.fullmatch(name):
+        _warn(f"tool name {name!r} is not snake_case")
     return name, description.strip()
+
+
+def _warn(message: str) -> None:
+    """Warn at the line outside this package that defines the tool."""
+    warnings.warn(message, UserWarning, stacklevel=_frames_to_the_caller())
+
+
+def _frames_to_the_caller() -> int:
+    frame, level = inspect.currentframe(), 0
+    package = __name__.rpartition(".")[0]
+    while frame is not None and frame.f_globals.get("__package__") == package:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _own_name(function: Callable[..., Any]) -> str:
@@ -193,6 +300,46 @@ def _context_parameter(function: Callable[..., Any]) -> str | None:
     return found[0] if found else None
 
 
+def _options(name: str, options: ToolOptions) -> dict[str, Any]:
+    """The options as fields of `Tool`. Raises `UsageError` for one that there is not."""
+    for option in options:
+        if option not in ToolOptions.__annotations__:
+            known = ToolOptions.__annotations__
+            msg = f"tool {name!r}: there is no option {option!r}{nearest(option, known)}"
+            raise UsageError(msg)
+    fields: dict[str, Any] = dict(options)
+    fields.setdefault("idempotent", not options.get("side_effect", False))
+    cache = options.get("cache", False)
+    if callable(cache):
+        fields["cache"] = Cache(key=cache)
+    elif not isinstance(cache, Cache):
+        if not isinstance(cache, bool):
+            msg = f"tool {name!r}: cache is True, a function or a Cache, not {cache!r:.80}"
+            raise UsageError(msg)
+        fields["cache"] = Cache() if cache else None
+    tags = options.get("tags", ())
+    if isinstance(tags, str):
+        msg = f"tool {name!r}: tags is a list of words, not the string {tags!r}"
+        raise UsageError(msg)
+    fields["tags"] = frozenset(tags)
+    return fields
+
+
+_warned_of_no_context: set[str] = set()
+
+
+def _with_context_warning(made: Tool) -> Tool:
+    """Say once per name that a tool that must not be repeated cannot know its idempotency key."""
+    blind = made.side_effect and not made.idempotent and made.context_parameter is None
+    if blind and made.name not in _warned_of_no_context:
+        _warned_of_no_context.add(made.name)
+        _warn(
+            f"tool {made.name!r} has a side effect and is not idempotent: its function should take "
+            "a parameter of type ToolContext and hand ctx.idempotency_key on"
+        )
+    return made
+
+
 @overload
 def tool(function: ToolFunction, /) -> Tool: ...
 @overload
@@ -200,9 +347,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    side_effect: bool = False,
-    idempotent: bool | None = None,
-    render: Render | None = None,
+    **options: Unpack[ToolOptions],
 ) -> Callable[[ToolFunction], Tool]: ...
 def tool(
     function: ToolFunction | None = None,
@@ -210,9 +355,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    side_effect: bool = False,
-    idempotent: bool | None = None,
-    render: Render | None = None,
+    **options: Unpack[ToolOptions],
 ) -> Tool | Callable[[ToolFunction], Tool]:
     """Make a `Tool` of a function; used as ``@tool`` or ``@tool(...)``.
 
@@ -223,12 +366,11 @@ def tool(
         function: Async, or plain: then it runs in a thread and cannot be interrupted.
         name: Default: the function's name.
         description: Default: the docstring up to its first section.
-        side_effect: True if it changes anything outside the run.
-        idempotent: True if doing it twice is as good as once. Default: `not side_effect`.
-        render: Value -> text for a model. Default: strings as they are, others as JSON.
+        **options: How calls are treated, see `ToolOptions`.
 
     Raises:
-        UsageError: If the name is unusable, the description blank, or a parameter has no schema.
+        UsageError: If the name is unusable, the description blank, a parameter has no schema, or
+            an option is unknown or means nothing.
     """
 
     def make(target: ToolFunction) -> Tool:
@@ -238,17 +380,18 @@ def tool(
         )
         context = _context_parameter(target)
         parameters, validate = signature_validator(own_name, target, context)
-        return Tool(
-            name=own_name,
-            description=own_description,
-            parameters=parameters,
-            function=target,
-            validate=validate,
-            result_schema=result_schema(target),
-            side_effect=side_effect,
-            idempotent=not side_effect if idempotent is None else idempotent,
-            render=render,
-            context_parameter=context,
+        fields = _options(own_name, options)
+        fields.setdefault("result_schema", result_schema(target))
+        return _with_context_warning(
+            Tool(
+                name=own_name,
+                description=own_description,
+                parameters=parameters,
+                function=target,
+                validate=validate,
+                context_parameter=context,
+                **fields,
+            )
         )
 
     return make if function is None else make(function)
@@ -257,32 +400,33 @@ def tool(
 def define_tool(
     name: str,
     description: str,
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, Any] | type[BaseModel],
     function: ToolFunction,
-    *,
-    result_schema: Mapping[str, Any] | None = None,
-    side_effect: bool = False,
-    idempotent: bool | None = None,
-    render: Render | None = None,
+    **options: Unpack[ToolOptions],
 ) -> Tool:
-    """Make a `Tool` from a raw JSON Schema. The function gets the arguments as one dict.
+    """Make a `Tool` from a JSON Schema or a pydantic model of its arguments.
 
-    It may take a second parameter of type `ToolContext`.
+    The function gets the arguments as one dict, or as one instance of the model. It may take a
+    second parameter of type `ToolContext`.
 
     Raises:
         UsageError: If `parameters` is no JSON Schema of an object, or as for `tool`.
     """
     own_name, own_description = _checked(name, description)
-    return Tool(
-        name=own_name,
-        description=own_description,
-        parameters=dict(parameters),
-        function=function,
-        validate=raw_validator(own_name, parameters),
-        result_schema=result_schema,
-        side_effect=side_effect,
-        idempotent=not side_effect if idempotent is None else idempotent,
-        render=render,
-        context_parameter=_context_parameter(function),
-        spread=False,
+    if isinstance(parameters, Mapping):
+        validate = raw_validator(own_name, parameters)
+        schema = published(own_name, parameters, from_hints=False)
+    else:
+        schema, validate = model_validator(own_name, parameters)
+    return _with_context_warning(
+        Tool(
+            name=own_name,
+            description=own_description,
+            parameters=schema,
+            function=function,
+            validate=validate,
+            context_parameter=_context_parameter(function),
+            spread=False,
+            **_options(own_name, options),
+        )
     )

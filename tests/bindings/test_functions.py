@@ -132,7 +132,7 @@ def silent(a: int) -> int:
     [
         ([unhinted], (), "parameter `a` needs a type hint"),
         ([silent], (), "needs a description"),
-        ([lambda: 1], (), "tool name '<lambda>'"),
+        ([lambda: 1], (), "tool '<lambda>' needs a description"),
         ([add, add], (), "two tools are called 'add'"),
         ([Shop], (), "is no function, method or object"),
         ([3], (), "3 is no function"),
@@ -150,7 +150,7 @@ async def test_what_cannot_be_a_tool_is_refused_with_the_reason(
 # --- out ----------------------------------------------------------------------------------------
 
 
-@tool(side_effect=True)
+@tool(side_effect=True, idempotent=True)
 async def write(text: str) -> int:
     """Pretend to write."""
     return len(text)

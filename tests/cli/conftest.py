@@ -68,7 +68,7 @@ async def announce(seconds: float = 60) -> str:
     return ""
 
 
-@tool(side_effect=True)
+@tool(side_effect=True, idempotent=True)
 async def touch(name: str) -> str:
     """Make a file."""
     return name

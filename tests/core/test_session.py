@@ -44,7 +44,7 @@ async def broken() -> None:
     raise KeyError(msg)
 
 
-@tool(side_effect=True)
+@tool(side_effect=True, idempotent=True)
 async def write(text: str) -> int:
     """Pretend to write."""
     return len(text)

@@ -48,7 +48,7 @@ async def grep(
     return []
 
 
-@tool(side_effect=True)
+@tool(side_effect=True, idempotent=True)
 def write(path: str, text: str) -> None:
     """Write a file."""
 

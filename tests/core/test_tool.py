@@ -139,19 +139,31 @@ def test_what_has_no_schema_is_refused_at_definition() -> None:
             tool(function)
 
 
-def test_names_and_descriptions_are_checked() -> None:
+def test_a_blank_description_and_a_name_of_ctx_are_refused() -> None:
     def blank() -> None: ...
 
-    with pytest.raises(UsageError, match="needs a description"):
-        tool(blank)
-    for name in ("", "9a", "a-b", "a b", "x" * 65, "é"):
-        with pytest.raises(UsageError, match="tool name"):
-            tool(name=name, description="D.")(blank)
-    for name in ("call", "emit", "_private"):
+    for description in (None, "", "  \n"):
+        with pytest.raises(UsageError, match="needs a description"):
+            tool(name="blank", description=description)(blank)
+    for name in ("call", "emit", "log.this"):
         with pytest.raises(UsageError, match="taken by ctx"):
             tool(name=name, description="D.")(blank)
+    for name in ("", "a\nb", "x" * 257):
+        with pytest.raises(UsageError, match="tool name"):
+            tool(name=name, description="D.")(blank)
+
+
+@pytest.mark.parametrize("name", ["9a", "a-b", "a b", "x" * 65, "é", "_private", "a.b.c"])
+def test_an_odd_name_warns_and_works(name: str) -> None:
+    with pytest.warns(UserWarning, match=r"is odd: a script can reach it with ctx\.call") as caught:
+        made = tool(name=name, description="D.")(lambda: 7)
+    assert caught[0].filename == __file__
+    assert collect([made])[name].validate({}) == {}
+
+
+def test_a_name_that_is_not_snake_case_warns() -> None:
     with pytest.warns(UserWarning, match="not snake_case"):
-        tool(name="CamelCase", description="D.")(blank)
+        tool(name="sendEmail", description="D.")(lambda: None)
 
 
 def test_duplicates_are_refused_and_functions_are_taken() -> None:
@@ -201,7 +213,7 @@ def test_records_are_known_by_the_result_type() -> None:
 
 def test_a_tool_without_side_effects_is_idempotent_and_one_with_them_only_if_it_says_so() -> None:
     @tool(side_effect=True)
-    async def send() -> None:
+    async def send(ctx: ToolContext) -> None:
         """Send."""
 
     @tool(side_effect=True, idempotent=True)

@@ -7,7 +7,7 @@ import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -84,14 +84,17 @@ def findings(result: RunResult, token: str, isolation: str) -> list[str]:
     return wrong
 
 
+Json: TypeAlias = dict[str, object] | list[object] | str | float | bool | None
+
+
 @tool
-async def echo(x: object = None) -> object:
+async def echo(x: Json = None) -> Json:
     """Answer with what came."""
     return x
 
 
 @tool
-async def fail(x: object = None) -> None:
+async def fail(x: Json = None) -> None:
     """Fail."""
     raise ToolError("no luck", details={"x": 1})
 
@@ -103,7 +106,7 @@ async def rows(n: int = 2) -> list[dict[str, object]]:
 
 
 @tool(name="evaluate")
-async def evaluate(x: object = None) -> object:
+async def evaluate(x: Json = None) -> object:
     """A tool with a name that is a power name of the language."""
     return x
 

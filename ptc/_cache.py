@@ -1,0 +1,121 @@
+"""Results of calls, kept for the same call made again (`Cache`, `ResultCache`)."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import anyio
+
+from . import _json
+from .errors import ToolError, UsageError
+
+__all__ = ["Cache", "CacheKey", "ResultCache"]
+
+CacheKey: TypeAlias = Callable[[Mapping[str, Any]], Any]
+"""Takes the validated arguments, gives a JSON-able value: calls with the same one are the same."""
+
+_MOST_ENTRIES = 4_096
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """How results of a tool are kept. Errors never are; a tool with a side effect may have none.
+
+    Calls that are the same and under way at once are made once, and all get the result.
+    """
+
+    key: CacheKey | None = None
+    """What makes two calls the same. None: the validated arguments, defaults included."""
+    ttl_ms: int | None = None
+    """How long a result is good. None: as long as its scope. 0: it serves only the calls that were
+    waiting for it."""
+    scope: Literal["run", "session"] = "run"
+    """Who shares it: the calls of one run, or of all runs and direct calls of the session."""
+
+    def __post_init__(self) -> None:
+        if self.scope not in ("run", "session"):
+            msg = f"Cache.scope is 'run' or 'session', not {self.scope!r}"
+            raise UsageError(msg)
+        if self.key is not None and not callable(self.key):
+            msg = f"Cache.key is a function of the arguments, not {self.key!r}"
+            raise UsageError(msg)
+        ttl = self.ttl_ms
+        if ttl is not None and (type(ttl) is not int or not 0 <= ttl <= 365 * _DAY_MS):
+            msg = f"Cache.ttl_ms must be an integer from 0 to a year, not {ttl!r}"
+            raise UsageError(msg)
+
+    def digest(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """The entry's name. A digest, so that no argument, a secret even, can be read from it.
+
+        Raises:
+            ToolError: If the key function fails or gives what has no JSON form.
+        """
+        try:
+            what = arguments if self.key is None else self.key(arguments)
+            return _json.sha256_of([tool, self.key is None, what])
+        except Exception as error:  # the tool author's own function may raise anything
+            msg = f"{tool}: its cache key failed: {type(error).__name__}: {error}"
+            raise ToolError(msg, code="internal", tool=tool) from error
+
+
+class ResultCache:
+    """Results by digest. Values are copied in and out: who changes one changes only his own."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[str, tuple[float, Any]] = OrderedDict()
+        self._flights: dict[str, _Flight] = {}
+
+    async def get(
+        self, digest: str, ttl_ms: int | None, make: Callable[[], Awaitable[Any]]
+    ) -> tuple[Any, bool]:
+        """The value, and True if it was here already or made by a call under way.
+
+        Of several callers at once one makes it; if that one fails or is cancelled, the next does.
+        """
+        while True:
+            kept = self._kept.get(digest)
+            if kept is not None and self._clock() < kept[0]:
+                self._kept.move_to_end(digest)
+                return copy.deepcopy(kept[1]), True
+            flight = self._flights.get(digest)
+            if flight is None:
+                return await self._make(digest, ttl_ms, make), False
+            await flight.landed.wait()
+            if flight.safe:
+                return copy.deepcopy(flight.value), True
+
+    async def _make(
+        self, digest: str, ttl_ms: int | None, make: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        flight = self._flights[digest] = _Flight()
+        try:
+            value = await make()
+            flight.value, flight.safe = copy.deepcopy(value), True
+        finally:
+            del self._flights[digest]
+            flight.landed.set()
+        if ttl_ms != 0:
+            until = float("inf") if ttl_ms is None else self._clock() + ttl_ms / 1000
+            self._kept[digest] = (until, flight.value)
+            self._kept.move_to_end(digest)
+            while len(self._kept) > _MOST_ENTRIES:
+                self._kept.popitem(last=False)
+        return value
+
+
+class _Flight:
+    """A call under way that others wait for."""
+
+    __slots__ = ("landed", "safe", "value")
+
+    def __init__(self) -> None:
+        self.landed = anyio.Event()
+        self.safe = False
+        self.value: Any = None

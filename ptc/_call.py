@@ -1,0 +1,146 @@
+"""A tool call while it is under way: what is known of it so far, and the record made of that."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _json
+from ._result import CallRecord, CallStatus
+from ._tool import ToolCall
+from .errors import ToolError
+
+__all__ = ["Occurrences", "OpenCall", "idempotency_key", "plain_arguments"]
+
+_PREVIEW_CHARS = 200
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """A call under way. It begins as it was asked and is filled in on its way through the host."""
+
+    call: ToolCall
+    parent: OpenCall | None = None
+    """The call whose tool made this one; None if the script or the application did."""
+    siblings: Occurrences | None = None
+    """Calls among which equal ones are told apart; None: those of the run."""
+    status: CallStatus = "not_started"
+    started: float = 0.0
+    ended: float = 0.0
+    result_bytes: int = 0
+    error: ToolError | None = None
+    side_effect: bool = False
+    arguments: Any = None
+    """As validated: what is approved, cached, recorded and executed. None until then."""
+    attempt: int = 0
+    """Number of the last try; 0: none was made."""
+    cached: bool = False
+    """True if the result came from the cache or from the same call under way."""
+    cut_off: bool = False
+    """True if it was stopped after it had begun: what it does may have been done."""
+    children: int = 0
+    """Calls that its tool has made."""
+    occurrence: int = 0
+    """How many equal calls of its run came before it, from 1; 0: not counted yet."""
+    digest: str = ""
+    """Of tool and validated arguments."""
+    _preview: tuple[str, str] | None = field(default=None, repr=False)
+
+    @property
+    def place(self) -> tuple[int, ...]:
+        """``(3,)``, or ``(3, 1)`` for the first call that the tool of call 3 made."""
+        return (*(self.parent.place if self.parent else ()), self.call.seq)
+
+    @property
+    def path(self) -> str:
+        """`place` as text: ``3.1``."""
+        return ".".join(map(str, self.place))
+
+    @property
+    def id(self) -> str:
+        """Unique in the session."""
+        return f"{self.call.run_id or 'direct'}.{self.path}"
+
+    def record(self) -> CallRecord:
+        """The call as a frozen record."""
+        if self._preview is None:
+            self._preview = _preview(self.call.arguments)
+        end = self.ended or (time.perf_counter() if self.started else 0.0)
+        return CallRecord(
+            seq=self.call.seq,
+            tool=self.call.name,
+            status=self.status,
+            arguments=self._preview[0],
+            arguments_sha256=self._preview[1],
+            duration_ms=round((end - self.started) * 1000, 3) if self.started else 0.0,
+            result_bytes=self.result_bytes,
+            error_code=self.error.code if self.error else None,
+            error=self.error.message[:2_000] if self.error else None,
+            line=self.call.line,
+            parent=self.parent.path if self.parent else None,
+            attempts=self.attempt,
+            cached=self.cached,
+        )
+
+    def fingerprint(self) -> str:
+        """Digest of tool and validated arguments, 64 hex digits."""
+        if not self.digest:
+            self.digest = _json.sha256_of([self.call.name, self.arguments])
+        return self.digest
+
+
+class Occurrences:
+    """Tells equal calls of one run apart: the first, the second ...
+
+    Digests are made when the first key of a tool is asked for: most calls need none.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[str, list[OpenCall]] = {}
+        self._counted: dict[str, Counter[str]] = {}
+
+    def add(self, call: OpenCall) -> None:
+        """Note a call, in the order they were made."""
+        self._calls.setdefault(call.call.name, []).append(call)
+
+    def of(self, call: OpenCall) -> int:
+        """How many calls equal to `call` there were, itself included."""
+        if not call.occurrence:
+            waiting = self._calls.get(call.call.name, [])
+            counted = self._counted.setdefault(call.call.name, Counter())
+            for earlier in waiting:
+                counted[earlier.fingerprint()] += 1
+                earlier.occurrence = counted[earlier.fingerprint()]
+            waiting.clear()
+        return call.occurrence
+
+
+def idempotency_key(call: OpenCall) -> str | None:
+    """What names this logical call: its run, its place, its tool and arguments, which of its kind.
+
+    None for a direct call whose caller gave none.
+    """
+    if call.call.key is not None:
+        return call.call.key
+    if call.call.run_id is None or call.siblings is None:
+        return None
+    above = idempotency_key(call.parent) if call.parent is not None else None
+    parts = [call.call.run_id, above, call.fingerprint(), call.siblings.of(call)]
+    return _json.sha256_of(parts)
+
+
+def plain_arguments(arguments: Any) -> Mapping[str, Any]:
+    """Validated arguments as a mapping: they may be an instance of a model."""
+    return arguments if isinstance(arguments, Mapping) else dict(arguments)
+
+
+def _preview(arguments: Mapping[str, Any]) -> tuple[str, str]:
+    try:
+        text = _json.dumps(arguments, what="arguments").decode()
+        digest = _json.sha256_of(arguments)
+    except _json.JsonError as error:
+        return f"(not JSON: {error})"[:_PREVIEW_CHARS], ""
+    return (text if len(text) <= _PREVIEW_CHARS else text[: _PREVIEW_CHARS - 1] + "…"), digest

@@ -1,0 +1,153 @@
+"""Trying a call again (`Retry`), and leaving a tool alone that keeps failing (`Circuit`)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+
+from .errors import ToolError, UsageError
+
+__all__ = ["Circuit", "Retry"]
+
+_MOST_RETRIES = 100
+_MOST_MS = 3_600_000
+"""An hour: a call that waits longer than this between tries wants a queue, not a retry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a failed call is tried again, how long it waits, and when it is not tried at all.
+
+    A tool with a side effect that is not idempotent is never retried by itself, unless it declares
+    with ``uses_key=True`` that it hands `ToolContext.idempotency_key` on.
+    """
+
+    max_retries: int = 0
+    """Tries after the first: a call makes at most ``1 + max_retries``."""
+    backoff_ms: int = 250
+    """Wait before the first retry; each further one waits twice as long. 0: no wait."""
+    max_backoff_ms: int = 30_000
+    """Longest wait between two tries."""
+    jitter: float = 0.0
+    """Share of the wait, 0 to 1, that is left to chance, so that clients do not come in step."""
+    should_retry: Callable[[Exception, int], bool] | None = None
+    """Given the error and the number of the try that failed, from 1; asked after every failure,
+    the last included. None: yes for a `ToolError` that is `retryable` and for every exception that
+    is no `ToolError`."""
+    breaker_threshold: int | None = None
+    """Calls that fail one after the other before further ones are refused with code
+    ``circuit_open``; retries of one call count once. None: no breaker. While the breaker is closed
+    at most this many calls of the tool are under way at once, so that parallel ones cannot pass
+    it; others wait."""
+    cool_down_ms: int | None = None
+    """Time after which an open breaker lets a single call through to see whether the tool works
+    again. None: it stays open as long as the session."""
+
+    def __post_init__(self) -> None:
+        _whole("max_retries", self.max_retries, 0, _MOST_RETRIES)
+        _whole("backoff_ms", self.backoff_ms, 0, _MOST_MS)
+        _whole("max_backoff_ms", self.max_backoff_ms, 0, _MOST_MS)
+        if self.breaker_threshold is not None:
+            _whole("breaker_threshold", self.breaker_threshold, 1, 1_000_000)
+        if self.cool_down_ms is not None:
+            _whole("cool_down_ms", self.cool_down_ms, 0, 24 * _MOST_MS)
+            if self.breaker_threshold is None:
+                msg = "Retry.cool_down_ms means nothing without breaker_threshold"
+                raise UsageError(msg)
+        if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
+            msg = f"Retry.jitter must be a number from 0 to 1, not {self.jitter!r}"
+            raise UsageError(msg)
+        if self.should_retry is not None and not callable(self.should_retry):
+            msg = f"Retry.should_retry must be a function, not {self.should_retry!r}"
+            raise UsageError(msg)
+
+    def wait_ms(self, retry: int) -> float:
+        """Milliseconds to wait before retry number `retry`, from 1."""
+        # Shifted by at most 100: max_retries is bounded.
+        wait = float(min(self.backoff_ms << (retry - 1), self.max_backoff_ms))
+        return wait * (1 - self.jitter * random.random())  # noqa: S311  # spreads load, no secret
+
+    def wants(self, error: Exception, attempt: int) -> bool:
+        """True if the failure of try number `attempt` is one to retry."""
+        if self.should_retry is not None:
+            return self.should_retry(error, attempt)
+        return error.retryable if isinstance(error, ToolError) else True
+
+
+def _whole(name: str, value: object, least: int, most: int) -> None:
+    if type(value) is not int or not least <= value <= most:
+        msg = f"Retry.{name} must be an integer from {least:,} to {most:,}, not {value!r}"
+        raise UsageError(msg)
+
+
+class Circuit:
+    """The breaker of one tool in one session: closed, open, or trying with a single call.
+
+    A call takes a place before it starts; what it comes to is told with `succeeded` or `failed`,
+    and `leave` gives the place back if neither is known. So parallel calls cannot pass the
+    threshold together.
+    """
+
+    def __init__(self, retry: Retry, clock: Callable[[], float] = time.monotonic) -> None:
+        self._threshold = retry.breaker_threshold or 0
+        self._cool_down = None if retry.cool_down_ms is None else retry.cool_down_ms / 1000
+        self._clock = clock
+        self._failures = 0
+        self._under_way = 0
+        self._opened: float | None = None
+        self._changed = anyio.Event()
+
+    async def enter(self, tool: str) -> None:
+        """Take a place; waits while the outcome of calls under way decides whether there is one.
+
+        Raises:
+            ToolError: ``circuit_open``.
+        """
+        while True:
+            if self._opened is not None:
+                self._probe_or_refuse(tool)
+                break
+            if self._under_way + self._failures < self._threshold:
+                break
+            await self._changed.wait()
+        self._under_way += 1
+
+    def _probe_or_refuse(self, tool: str) -> None:
+        assert self._opened is not None  # noqa: S101  # only called while open
+        left = None
+        if self._cool_down is not None:
+            left = self._opened + self._cool_down - self._clock()
+            if left <= 0 and self._under_way == 0:
+                return
+        details: dict[str, object] = {"failures": self._failures}
+        if left is not None:
+            details["retry_after_ms"] = max(0, round(left * 1000))
+            way_out = f"it is tried again after {max(0.0, left):.1f} s"
+        else:
+            way_out = "it stays closed to this session"
+        msg = f"{tool} failed {self._failures} times in a row and is left alone; {way_out}"
+        raise ToolError(
+            msg, code="circuit_open", tool=tool, retryable=left is not None, details=details
+        )
+
+    def succeeded(self) -> None:
+        """A call came to a good end."""
+        self._failures, self._opened = 0, None
+        self.leave()
+
+    def failed(self) -> None:
+        """A call failed for good, its retries included."""
+        self._failures += 1
+        if self._failures >= self._threshold:
+            self._opened = self._clock()
+        self.leave()
+
+    def leave(self) -> None:
+        """Give the place back without a verdict: the call was cancelled."""
+        self._under_way -= 1
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()

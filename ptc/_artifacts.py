@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
+import secrets
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,17 @@ _MARK = "…cut…"
 
 
 class ArtifactStore:
-    """A folder of whole values, named by their digest. Made when it is first needed."""
+    """A folder of whole values, named by their digest. Made when it is first needed.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: Where the files go.
+        root: The session's root. Beneath it no link is followed: a tool, or a command that a tool
+            ran, may have put one there to have the host write outside.
+    """
+
+    def __init__(self, folder: Path, root: Path | None = None) -> None:
         self._folder = folder
+        self._root = root if root is not None and folder.is_relative_to(root) else None
 
     @property
     def folder(self) -> Path:
@@ -32,27 +40,59 @@ class ArtifactStore:
         """Write `data` once and tell where. Safe against a crash in the middle.
 
         Raises:
-            OSError: If the folder cannot be written.
+            OSError: If the folder cannot be written, or a link stands in its place.
         """
         digest = hashlib.sha256(data).hexdigest()
-        path = self._folder / f"{digest}{suffix}"
-        if not path.exists():
+        name = f"{digest}{suffix}"
+        folder = self._open()
+        try:
+            if not _is_file(name, folder):
+                _write(b"*\n", ".gitignore", folder)
+                _write(data, name, folder)
+        finally:
+            os.close(folder)
+        return Cut(bytes=len(data), sha256=digest, artifact=str(self._folder / name))
+
+    def _open(self) -> int:
+        if self._root is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            ignore = self._folder / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("*\n")
-            handle, name = tempfile.mkstemp(dir=self._folder)
+            return os.open(self._folder, _FOLDER)
+        fd = os.open(self._root, _FOLDER)
+        for part in self._folder.relative_to(self._root).parts:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, dir_fd=fd)
             try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(name).replace(path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    Path(name).unlink()
-                raise
-        return Cut(bytes=len(data), sha256=digest, artifact=str(path))
+                inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+            finally:
+                os.close(fd)
+            fd = inner
+        return fd
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def _is_file(name: str, folder: int) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _write(data: bytes, name: str, folder: int) -> None:
+    """Write a file whole or not at all; what has the name, a link too, is replaced."""
+    temporary = f".{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as file:
+        try:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
 
 
 def shrink(value: Any, most_bytes: int) -> Any:

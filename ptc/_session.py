@@ -117,7 +117,8 @@ class Session:
         )
         self._max_concurrent_runs = max_concurrent_runs
         self._artifacts = ArtifactStore(
-            Path(artifacts) if artifacts is not None else self._root / ".ptc" / "artifacts"
+            Path(artifacts) if artifacts is not None else self._root / ".ptc" / "artifacts",
+            self._root,
         )
         self._cache = CodeCache()
         self._state = "new"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 
 from . import _libc
 
@@ -47,22 +46,26 @@ def links() -> dict[str, str]:
     return found
 
 
-def unshare() -> dict[str, str]:
+def unshare(kept: frozenset[str] = frozenset()) -> dict[str, str]:
     """Leave every namespace the kernel lets us leave; return those it did not, and why.
 
     The PID namespace takes effect for the next child only.
+
+    Args:
+        kept: Names of namespaces to stay in.
     """
+    wanted = {name: flag for name, flag in CLONE_FLAGS.items() if name not in kept}
     try:
-        _libc.path_call("unshare", sum(CLONE_FLAGS.values()))
+        _libc.path_call("unshare", sum(wanted.values()))
     except OSError:
-        return _unshare_one_by_one()
+        return _unshare_one_by_one(wanted)
     return {}
 
 
-def _unshare_one_by_one() -> dict[str, str]:
+def _unshare_one_by_one(wanted: dict[str, int]) -> dict[str, str]:
     """A kernel or a container may refuse one kind and allow another."""
     refused: dict[str, str] = {}
-    for name, flag in CLONE_FLAGS.items():
+    for name, flag in wanted.items():
         if "user" in refused:
             refused[name] = refused["user"]
             continue
@@ -73,8 +76,13 @@ def _unshare_one_by_one() -> dict[str, str]:
     return refused
 
 
-def map_ids(uid: int, gid: int) -> None:
+def map_ids(uid: int, gid: int, inner: tuple[int, int] = (INNER_ID, INNER_ID)) -> None:
     """Make `uid` and `gid` of the parent namespace the only identities in the new one.
+
+    Args:
+        uid: The caller's own user.
+        gid: The caller's own group.
+        inner: What the two are called inside.
 
     Raises:
         OSError: If the kernel refused; the identities are then the unmapped ones, 65534 as well.
@@ -82,8 +90,8 @@ def map_ids(uid: int, gid: int) -> None:
     # setgroups first: without "deny" an unprivileged process may not write gid_map (CVE-2014-8989)
     for file, text in (
         ("setgroups", "deny"),
-        ("uid_map", f"{INNER_ID} {uid} 1"),
-        ("gid_map", f"{INNER_ID} {gid} 1"),
+        ("uid_map", f"{inner[0]} {uid} 1"),
+        ("gid_map", f"{inner[1]} {gid} 1"),
     ):
         descriptor = os.open(f"/proc/self/{file}", os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -94,7 +102,7 @@ def map_ids(uid: int, gid: int) -> None:
 
 def neutral_host_name() -> None:
     """Hide the machine's name from a script that gets as far as uname(2)."""
-    socket.sethostname(HOST_NAME)
+    _libc.path_call("sethostname", HOST_NAME.encode(), len(HOST_NAME))
     _libc.path_call("setdomainname", b"", 0)
 
 

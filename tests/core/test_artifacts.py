@@ -72,3 +72,26 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     blocker.write_text("")
     with pytest.raises(OSError, match="file"):
         ArtifactStore(blocker / "store").keep(b"1")
+
+
+@pytest.mark.parametrize("link", [".ptc", ".ptc/artifacts"])
+def test_a_link_in_the_root_does_not_lead_an_artifact_outside(tmp_path: Path, link: str) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    outside.mkdir()
+    (root / link).parent.mkdir(parents=True)
+    (root / link).symlink_to(outside)
+    with pytest.raises(OSError, match=Path(link).name):
+        ArtifactStore(root / ".ptc" / "artifacts", root).keep(b"1")
+    assert list(outside.iterdir()) == []
+
+
+def test_a_link_under_the_name_of_an_artifact_is_replaced(tmp_path: Path) -> None:
+    store = ArtifactStore(tmp_path / "root" / ".ptc", tmp_path / "root")
+    (tmp_path / "root").mkdir()
+    kept = Path(store.keep(b"1").artifact)
+    kept.unlink()
+    kept.symlink_to(tmp_path / "outside")
+    store.keep(b"1")
+    assert kept.read_bytes() == b"1"
+    assert not kept.is_symlink()
+    assert not (tmp_path / "outside").exists()

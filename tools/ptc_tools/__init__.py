@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ptc import Toolset
 
+    from ._bash import CommandResult as CommandResult
+    from ._bash import bash as bash
+    from ._bash import bash_tool as bash_tool
     from ._glob import glob as glob
     from ._grep import Match as Match
     from ._grep import grep as grep
@@ -23,18 +26,32 @@ if TYPE_CHECKING:
     from ._read import read as read
 
 _HOME = {
+    "CommandResult": "_bash",
     "Entry": "_ls",
     "Match": "_grep",
+    "bash": "_bash",
+    "bash_tool": "_bash",
     "glob": "_glob",
     "grep": "_grep",
     "ls": "_ls",
     "read": "_read",
 }
 
-_BUILTIN = ("read", "ls", "glob", "grep")
+_BUILTIN = ("read", "ls", "glob", "grep", "bash")
 """The tools of `builtin`, in the order a model is told about them."""
 
-__all__ = ["Entry", "Match", "builtin", "glob", "grep", "ls", "read"]
+__all__ = [
+    "CommandResult",
+    "Entry",
+    "Match",
+    "bash",
+    "bash_tool",
+    "builtin",
+    "glob",
+    "grep",
+    "ls",
+    "read",
+]
 
 
 def builtin() -> "Toolset":

@@ -36,13 +36,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, TypeVar
 
-import anyio
-import anyio.from_thread
-import anyio.to_thread
-from anyio.lowlevel import checkpoint_if_cancelled
-
 from ptc import ToolError
 
+from ._killable import in_killable_thread
 from ._paths import Place, Root
 
 __all__ = ["Hit", "Ripgrep", "run_killable"]
@@ -85,42 +81,14 @@ class Hit:
 async def run_killable(body: Callable[[Ripgrep], _T]) -> _T:
     """Run `body` in a thread. Cancelling kills its ripgrep and waits until the thread is done."""
     ripgrep = Ripgrep()
-    done = anyio.Event()
-    outcome: list[_T] = []
-    failure: list[BaseException] = []
-    begun = threading.Event()
 
-    def work() -> None:
-        begun.set()
+    def work() -> _T:
         try:
-            outcome.append(body(ripgrep))
-        except BaseException as error:  # noqa: BLE001 - raised below, outside the task group
-            failure.append(error)
+            return body(ripgrep)
         finally:
             ripgrep.end()
-            anyio.from_thread.run_sync(done.set)
 
-    async def kill_when_cancelled() -> None:
-        try:
-            await done.wait()
-        finally:
-            ripgrep.kill()
-
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(kill_when_cancelled)
-            await anyio.to_thread.run_sync(work)
-    finally:
-        # A cancellation that is asyncio's own goes past anyio's shield around the thread.
-        ripgrep.kill()
-        if begun.is_set():
-            with anyio.CancelScope(shield=True):
-                await done.wait()
-    # A search that was killed fails, but the caller who cancelled is owed its cancellation.
-    await checkpoint_if_cancelled()
-    if failure:
-        raise failure[0]
-    return outcome[0]
+    return await in_killable_thread(work, ripgrep.kill)
 
 
 class Ripgrep:

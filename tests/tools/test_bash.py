@@ -1,0 +1,530 @@
+"""`bash`: what it runs, what it gives back, and how it ends. Real processes, confined."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ptc import Session, ToolError, UsageError
+from ptc._command import KEPT_BYTES
+from ptc_tools import _bash as limits
+from ptc_tools import bash, bash_tool
+
+from .conftest import Call
+
+pytestmark = pytest.mark.anyio
+
+_PY = sys.executable
+
+
+async def fails(call: Call, **arguments: Any) -> ToolError:
+    with pytest.raises(ToolError) as caught:
+        await call(bash, **arguments)
+    return caught.value
+
+
+# --- what runs --------------------------------------------------------------------------------
+
+
+async def test_a_program_gets_its_arguments_and_its_output_comes_back(call: Call) -> None:
+    result = await call(bash, cmd="printf", args=["%s-", "a b", "", "$HOME", "*"])
+    assert result.stdout == "a b--$HOME-*-"
+    assert (result.stderr, result.exit_code, result.truncated) == ("", 0, False)
+
+
+async def test_no_shell_reads_the_arguments(call: Call, root: Path) -> None:
+    result = await call(bash, cmd="echo", args=["x;", "touch", "made", "&&", "$(touch made)"])
+    assert result.stdout == "x; touch made && $(touch made)\n"
+    assert list(root.iterdir()) == []
+    error = await fails(call, cmd="touch made")
+    assert error.code == "spawn_failed"
+    assert 'args=["-c", "..."]' in error.message
+    assert list(root.iterdir()) == []
+
+
+async def test_the_streams_are_kept_apart_and_joined_in_order(call: Call) -> None:
+    script = "echo err1 >&2; echo out1; echo err2 >&2; printf out2"
+    result = await call(bash, cmd="sh", args=["-c", script])
+    assert result.stdout == "out1\nout2"
+    assert result.stderr == "err1\nerr2\n"
+    assert result.output == "out1\nout2\nerr1\nerr2\n"
+    assert bash.render is not None
+    assert bash.render(result) == result.output
+
+
+async def test_it_starts_in_the_root_or_in_a_folder_of_it(call: Call, root: Path) -> None:
+    (root / "sub").mkdir()
+    (root / "link").symlink_to("sub")
+    assert (await call(bash, cmd="pwd")).stdout == f"{root}\n"
+    for cwd in ("sub", "sub/../sub", "link", str(root / "sub")):
+        assert (await call(bash, cmd="pwd", args=["-P"], cwd=cwd)).stdout == f"{root}/sub\n"
+
+
+@pytest.mark.parametrize(
+    ("cwd", "code"),
+    [
+        ("..", "outside_root"),
+        ("/", "outside_root"),
+        ("sub/../..", "outside_root"),
+        ("out", "outside_root"),
+        ("nothing", "not_found"),
+        ("file", "not_a_directory"),
+        ("a\0b", "invalid_path"),
+    ],
+)
+async def test_a_cwd_outside_the_root_is_refused(
+    call: Call, root: Path, outside: Path, cwd: str, code: str
+) -> None:
+    (root / "sub").mkdir()
+    (root / "file").touch()
+    (root / "out").symlink_to(outside)
+    assert (await fails(call, cmd="pwd", cwd=cwd)).code == code
+
+
+async def test_the_environment_is_clean_but_for_a_short_list(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "SECRET")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/nowhere")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    monkeypatch.setenv("PATH", f"relative:/sbin:{os.environ['PATH']}")
+    script = "import json, os; print(json.dumps(dict(os.environ)))"
+    result = await call(bash, cmd=_PY, args=["-c", script], env={"MINE": "1", "TERM": "vt100"})
+    seen = json.loads(result.stdout)
+    assert seen.keys() <= {"PATH", "HOME", "TMPDIR", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ",
+                           "MINE"}  # fmt: skip
+    assert (seen["MINE"], seen["TERM"], seen["LANG"]) == ("1", "vt100", "C.UTF-8")
+    assert all(entry.startswith("/") for entry in seen["PATH"].split(":"))
+
+
+async def test_temporary_files_are_private_and_gone_afterwards(call: Call) -> None:
+    first = await call(bash, cmd="sh", args=["-c", "echo x > $TMPDIR/f; echo $TMPDIR"])
+    second = await call(bash, cmd="sh", args=["-c", "ls $TMPDIR; echo $TMPDIR"])
+    assert first.stdout != second.stdout
+    assert not Path(first.stdout.strip()).exists()
+    assert len(second.stdout.splitlines()) == 1
+
+
+async def test_a_command_may_talk_to_a_server_it_started_itself(call: Call) -> None:
+    script = (
+        "import socket; s = socket.create_server(('127.0.0.1', 0));"
+        "c = socket.create_connection(s.getsockname()); c.send(b'hello');"
+        "print(s.accept()[0].recv(5).decode())"
+    )
+    if not _has_namespaces():
+        pytest.skip("the private loopback is a network namespace's")
+    assert (await call(bash, cmd=_PY, args=["-c", script])).stdout == "hello\n"
+
+
+def _has_namespaces() -> bool:
+    pid = os.fork()
+    if pid == 0:
+        import ctypes
+
+        os._exit(ctypes.CDLL(None).unshare(0x10000000 | 0x40000000) != 0)
+    return os.waitpid(pid, 0)[1] == 0
+
+
+async def test_a_command_holds_no_descriptor_but_its_streams(call: Call) -> None:
+    script = "import os; print(sorted(os.listdir('/proc/self/fd')), os.read(0, 1))"
+    # The fourth is the listing's own.
+    result = await call(bash, cmd=_PY, args=["-c", script])
+    assert result.stdout == "['0', '1', '2', '3'] b''\n"
+
+
+# --- how it ends ------------------------------------------------------------------------------
+
+
+async def test_another_exit_code_is_an_error_that_carries_the_output(call: Call) -> None:
+    error = await fails(call, cmd="sh", args=["-c", "echo out; echo why >&2; exit 7"])
+    assert error.code == "command_failed"
+    assert error.message == "Command failed with exit code 7\nwhy"
+    assert error.details["exit_code"] == 7
+    assert error.details["output"] == "out\nwhy\n"
+    assert error.details["stdout"] == "out\n"
+    assert error.details["cmd"] == "sh"
+    assert error.details["args"] == ["-c", "echo out; echo why >&2; exit 7"]
+
+
+@pytest.mark.parametrize("code", [1, 2, 124, 125, 126, 127, 128, 255])
+async def test_every_exit_code_is_told_as_it_is(call: Call, code: int) -> None:
+    assert (await fails(call, cmd="sh", args=["-c", f"exit {code}"])).details["exit_code"] == code
+
+
+@pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (11, "SIGSEGV"), (15, "SIGTERM")])
+async def test_a_signal_is_told_by_number_and_name(call: Call, number: int, name: str) -> None:
+    error = await fails(call, cmd="sh", args=["-c", f"echo x; kill -{number} $$"])
+    assert error.code == "command_failed"
+    assert f"signal {number} ({name})" in error.message
+    assert error.details["signal"] == name
+    assert "exit_code" not in error.details
+    assert error.details["stdout"] == "x\n"
+
+
+async def test_a_time_out_says_so_and_keeps_what_was_written(call: Call, root: Path) -> None:
+    script = "echo before; (sleep 1; touch late) & sleep 100"
+    error = await fails(call, cmd="sh", args=["-c", script], timeout_ms=300)
+    assert error.code == "timeout"
+    assert error.message.startswith("Command timed out after 300ms")
+    assert error.details["stdout"] == "before\n"
+    assert error.details["timeout_ms"] == 300
+    assert error.details["cwd"] == "."
+    assert list(root.iterdir()) == []
+
+
+async def test_a_command_that_never_stops_writing_is_ended_in_time(call: Call) -> None:
+    error = await fails(call, cmd="yes", timeout_ms=300)
+    assert error.code == "timeout"
+    assert error.details["truncated"] is True
+
+
+async def test_a_background_child_does_not_delay_the_return(call: Call, root: Path) -> None:
+    began = time.monotonic()
+    await call(bash, cmd="sh", args=["-c", "(sleep 60; touch late) & echo x"])
+    assert time.monotonic() - began < 30
+    assert list(root.iterdir()) == []
+
+
+async def test_a_cancelled_command_leaves_no_process(call: Call, root: Path) -> None:
+    script = f"echo $$ > {root}/pid; exec sleep 1000.{os.getpid()}"
+
+    async def begin() -> None:
+        await call(bash, cmd="sh", args=["-c", script])
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(begin)
+        with anyio.fail_after(20):
+            while not (root / "pid").exists():
+                await anyio.sleep(0.01)
+        group.cancel_scope.cancel()
+    assert _running(f"1000.{os.getpid()}") == []
+
+
+async def test_a_command_dies_with_its_host(root: Path) -> None:
+    needle = f"2000.{os.getpid()}"
+    code = (
+        "import sys; from pathlib import Path; from ptc._command import Command\n"
+        f"Command(['sh', '-c', 'touch started; sleep {needle}'], "
+        f"root=Path({str(root)!r})).run(600_000)"
+    )
+    async with await anyio.open_process([_PY, "-c", code], stdin=None) as host:
+        with anyio.fail_after(20):
+            while not (root / "started").exists():
+                await anyio.sleep(0.01)
+        host.kill()
+        await host.wait()
+    with anyio.fail_after(20):
+        while _running(needle):
+            await anyio.sleep(0.01)
+
+
+def _running(needle: str) -> list[bytes]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes()
+        except OSError:
+            continue
+        if needle.encode() in line:
+            found.append(line)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cmd", "why"),
+    [
+        ("no-such-program-anywhere", "No such file"),
+        ("./no-such-file", "No such file"),
+        ("./plain", "Permission denied"),
+        ("./folder", "Permission denied"),
+        ("/outside/program", "No such file"),
+    ],
+)
+async def test_a_program_that_cannot_be_started_is_told(
+    call: Call, root: Path, cmd: str, why: str
+) -> None:
+    (root / "plain").write_text("x")
+    (root / "folder").mkdir()
+    error = await fails(call, cmd=cmd)
+    assert error.code == "spawn_failed"
+    assert error.message.startswith(f"Failed to spawn {cmd}: {why}")
+
+
+async def test_a_missing_layer_refuses_the_command(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ptc._artifacts import ArtifactStore
+    from ptc._command import Ended, Output
+    from ptc_tools._bash import _collect, _failure
+
+    nothing = Output(b"", b"", 0)
+    ended = Ended("refused", 0, "landlock: not there", nothing, nothing, 1.0)
+    store = ArtifactStore(Path("/nonexistent"))
+    error = _failure(ended, _collect(ended, 10, store, Path("/")), "ls", [], ".", 1)
+    assert error.code == "confinement_unavailable"
+    assert "landlock: not there" in error.message
+    assert 'bash_tool(confinement="available")' in error.message
+
+
+# --- limits -----------------------------------------------------------------------------------
+
+
+def test_the_limits_are_those_of_the_seeds() -> None:
+    assert (limits.MAX_COMMAND_LENGTH, limits.MAX_ARGS, limits.MAX_ARG_LENGTH) == (8192, 128, 8192)
+    assert (limits.MAX_CWD_LENGTH, limits.MAX_OUTPUT_BYTES) == (1024, 10_485_760)
+    assert (limits.MAX_TIMEOUT_MS, limits.DEFAULT_TIMEOUT_MS) == (3_600_000, 60_000)
+    assert limits.DEFAULT_OUTPUT_BYTES == 200_000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"cmd": ""},
+        {"cmd": " \t"},
+        {"cmd": 5},
+        {"cmd": None},
+        {"cmd": "x" * 8193},
+        {"cmd": "a\0b"},
+        {"cmd": "true", "args": "x"},
+        {"cmd": "true", "args": ["x"] * 129},
+        {"cmd": "true", "args": [1]},
+        {"cmd": "true", "args": ["x" * 8193]},
+        {"cmd": "true", "args": ["x" * 5000, "x" * 5000]},
+        {"cmd": "true", "args": ["x" * (8192 - 4)]},
+        {"cmd": "true", "args": ["a\0b"]},
+        {"cmd": "true", "args": ["\ud800"]},
+        {"cmd": "true", "cwd": ""},
+        {"cmd": "true", "cwd": "x" * 1025},
+        {"cmd": "true", "timeout_ms": 0},
+        {"cmd": "true", "timeout_ms": -1},
+        {"cmd": "true", "timeout_ms": 3_600_001},
+        {"cmd": "true", "timeout_ms": "soon"},
+        {"cmd": "true", "timeout_ms": float("inf")},
+        {"cmd": "true", "env": {"A=B": "x"}},
+        {"cmd": "true", "env": {"": "x"}},
+        {"cmd": "true", "env": {"A": "a\0b"}},
+        {"cmd": "true", "env": {"A": 1}},
+        {"cmd": "true", "env": {f"A{n}": "x" for n in range(65)}},
+        {"cmd": "true", "network": True},
+    ],
+)
+async def test_arguments_over_a_limit_are_refused(call: Call, arguments: dict[str, Any]) -> None:
+    assert (await fails(call, **arguments)).code == "invalid_arguments"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"args": ["x"] * 128},
+        {"args": ["x" * (8192 - 5)]},
+        {"timeout_ms": 3_600_000},
+        {"env": {f"A{n}": "x" for n in range(64)}},
+    ],
+)
+async def test_arguments_at_a_limit_are_taken(call: Call, arguments: dict[str, Any]) -> None:
+    await call(bash, cmd="true", **arguments)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_output_bytes": 0},
+        {"max_output_bytes": 10_485_761},
+        {"max_output_bytes": 1.5},
+        {"timeout_ms": 0},
+        {"timeout_ms": 3_600_001},
+        {"timeout_ms": True},
+        {"confinement": "none"},
+        {"readable": ["relative"]},
+    ],
+)
+def test_an_option_that_means_nothing_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        bash_tool(**options)
+
+
+async def test_a_noisy_stream_takes_nothing_from_the_other(call: Call) -> None:
+    tool = bash_tool(max_output_bytes=1_000)
+    script = "head -c 500000 /dev/zero | tr '\\0' e >&2; echo small"
+    result = await call(tool, cmd="sh", args=["-c", script])
+    assert result.stdout == "small\n"
+    assert (result.stdout_bytes, result.stderr_bytes) == (6, 500_000)
+    assert len(result.stderr) < 1_300
+    assert result.output.startswith("small\nee")
+
+
+async def test_output_over_the_budget_is_marked_and_kept_whole(call: Call, root: Path) -> None:
+    tool = bash_tool(max_output_bytes=1_000)
+    script = "for i in $(seq 1000); do echo line $i; done"
+    result = await call(tool, cmd="sh", args=["-c", script])
+    whole = "".join(f"line {i}\n" for i in range(1, 1001))
+    assert result.truncated
+    assert result.stdout.startswith("line 1\n")
+    assert result.stdout.endswith("line 1000\n")
+    (artifact,) = result.artifacts
+    assert artifact.startswith(".ptc/artifacts/")
+    assert (root / artifact).read_text() == whole
+    assert f"of {len(whole):,} bytes left out; whole output: {artifact} ...]" in result.stdout
+
+
+@pytest.mark.parametrize("budget", range(20, 32))
+async def test_a_character_is_never_cut(call: Call, budget: int) -> None:
+    tool = bash_tool(max_output_bytes=budget)
+    result = await call(tool, cmd="printf", args=["%s", "a" + "é€😀" * 20])
+    assert "\ufffd" not in result.stdout
+    shown = result.stdout.partition("\n[...")[0] + result.stdout.rpartition("...]\n")[2]
+    assert len(shown.encode()) <= budget + 3
+    assert "é€😀".startswith(shown[-1]) or shown[-1] in "é€😀"
+
+
+async def test_output_at_the_budget_is_not_cut(call: Call) -> None:
+    tool = bash_tool(max_output_bytes=10)
+    assert not (await call(tool, cmd="printf", args=["0123456789"])).truncated
+    assert (await call(tool, cmd="printf", args=["0123456789a"])).truncated
+
+
+async def test_more_than_can_be_kept_is_counted_and_said(call: Call, root: Path) -> None:
+    tool = bash_tool(max_output_bytes=1_000)
+    size = KEPT_BYTES + 1_000_000
+    script = f"head -c {size} /dev/zero | tr '\\0' x; echo THE END"
+    result = await call(tool, cmd="sh", args=["-c", script])
+    assert result.stdout_bytes == size + 8
+    assert result.stdout.endswith("THE END\n")
+    assert "were not kept" in result.stdout
+    assert (root / result.artifacts[0]).stat().st_size == KEPT_BYTES + 65_536
+
+
+async def test_an_artifact_never_goes_where_a_command_put_a_link(
+    call: Call, root: Path, outside: Path
+) -> None:
+    tool = bash_tool(max_output_bytes=10)
+    script = f"mkdir .ptc; ln -s {outside} .ptc/artifacts; seq 1000"
+    result = await call(tool, cmd="sh", args=["-c", script])
+    assert result.truncated
+    assert result.artifacts == []
+    assert "not kept" in result.stdout
+    assert [path.name for path in outside.iterdir()] == ["secret.txt"]
+
+
+async def test_output_that_is_not_text_is_shown_all_the_same(call: Call) -> None:
+    result = await call(bash, cmd="printf", args=[r"\377\376x"])
+    assert result.stdout == "\ufffd\ufffdx"
+
+
+# --- early refusals ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cmd", "args"),
+    [
+        ("curl", ["example.org"]),
+        ("/usr/bin/wget", ["-q", "example.org"]),
+        ("npm", ["install"]),
+        ("bun", ["add", "x"]),
+        ("pip", ["install", "x"]),
+        ("curl", []),
+        ("python", ["fetch.py", "https://example.org/x"]),
+        ("tool", ["--from=http://example.org"]),
+        ("curl", ["http://localhost.evil.com/"]),
+        ("curl", ["http://localhost/", "http://example.org/"]),
+        ("curl http://example.org/", []),
+        ("sh", ["-c", "cd x && curl example.org"]),
+        ("bash", ["-lc", "A=b pip install x"]),
+        ("sh", ["-c", "echo $(wget example.org)"]),
+    ],
+)
+async def test_a_command_for_the_network_is_refused_early(
+    call: Call, cmd: str, args: list[str]
+) -> None:
+    error = await fails(call, cmd=cmd, args=args)
+    assert error.code == "network_disabled"
+    assert "network=True" in error.message
+    assert error.details["executable"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["push"],
+        ["pull", "origin"],
+        ["fetch"],
+        ["clone", "x"],
+        ["remote", "-v"],
+        ["-C", "sub", "push"],
+        ["-c", "a=b", "--no-pager", "fetch"],
+    ],
+)
+async def test_a_remote_command_of_git_is_refused_early(call: Call, args: list[str]) -> None:
+    assert (await fails(call, cmd="git", args=args)).code == "git_remote_disabled"
+    script = "git " + " ".join(args)
+    assert (await fails(call, cmd="sh", args=["-c", script])).code == "git_remote_disabled"
+
+
+@pytest.mark.parametrize(
+    ("cmd", "args"),
+    [
+        ("echo", ["bundle.js", "pipeline.txt", "curly", "npm"]),
+        (
+            "echo",
+            ["http://localhost:1/", "http://127.0.0.1/x", "http://[::1]/", "http://a.localhost"],
+        ),
+        ("git", ["--version"]),
+        ("echo", ["git", "push"]),
+        ("sh", ["-c", "echo curl example.org"]),
+        ("sh", ["-c", "echo pull request"]),
+    ],
+)
+async def test_words_that_only_look_alike_are_let_through(
+    call: Call, cmd: str, args: list[str]
+) -> None:
+    await call(bash, cmd=cmd, args=args)
+
+
+async def test_with_the_network_on_nothing_is_refused_early(call: Call) -> None:
+    tool = bash_tool(network=True)
+    with pytest.raises(ToolError) as caught:
+        await call(tool, cmd="curl", args=["-s", "http://127.0.0.1:9/"])
+    assert caught.value.code in {"command_failed", "spawn_failed"}
+
+
+# --- in a session -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def script() -> str:
+    return (
+        "async def run(ctx, inputs):\n"
+        "    ok = await ctx.bash(cmd='echo', args=['hello'])\n"
+        "    try:\n"
+        "        await ctx.bash(cmd='sh', args=['-c', 'echo no >&2; exit 3'])\n"
+        "    except ToolError as error:\n"
+        "        return [ok.stdout, error.code, error.details['exit_code']]\n"
+    )
+
+
+async def test_a_script_gets_data_and_an_error_it_can_act_on(root: Path, script: str) -> None:
+    async with Session(root=root) as session:
+        result = await session.program(source=script, allowed_tools=["bash"])
+        assert result.unwrap() == ["hello\n", "command_failed", 3]
+        refused = await session.program(source=script)
+        assert refused.status == "failed"
+        assert refused.error is not None
+        assert "bash" in refused.error.message
+
+
+async def test_an_application_gets_a_result_or_an_exception(root: Path) -> None:
+    async with Session(root=root) as session:
+        assert (await session.bash("echo", ["hello"])).stdout == "hello\n"
+        with pytest.raises(ToolError, match="exit code 3"):
+            await session.bash("sh", ["-c", "exit 3"])
+
+
+def test_its_flags_are_those_of_the_table() -> None:
+    assert (bash.side_effect, bash.idempotent) == (True, False)

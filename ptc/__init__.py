@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._allow import Allow as Allow
     from ._approval import ApprovalRequest as ApprovalRequest
     from ._approval import Decision as Decision
     from ._blocking import BlockingSession as BlockingSession
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from .errors import UsageError as UsageError
 
 _HOME = {
+    "Allow": "_allow",
     "ApprovalRequest": "_approval",
     "BlockingSession": "_blocking",
     "Cache": "_cache",
@@ -74,6 +76,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Allow",
     "ApprovalRequest",
     "BlockingSession",
     "Cache",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from ._allow import AllowList
 from ._limits import Limits
 from ._result import RunEvent, RunResult
 from ._session import Session
@@ -59,7 +60,7 @@ class BlockingSession:
         source: str | None = None,
         path: str | Path | None = None,
         inputs: Mapping[str, Any] | None = None,
-        allowed_tools: Iterable[str] | None = None,
+        allowed_tools: AllowList | None = None,
         limits: Limits | None = None,
         output_schema: Any = None,
         filename: str | None = None,
@@ -92,7 +93,7 @@ class BlockingSession:
         """As `Session.tool_names`."""
         return self._session.tool_names()
 
-    def tool_definitions(self, names: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    def tool_definitions(self, names: AllowList | None = None) -> list[dict[str, Any]]:
         """As `Session.tool_definitions`."""
         return self._session.tool_definitions(names)
 

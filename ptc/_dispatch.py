@@ -129,6 +129,7 @@ class Dispatch:
         self._executions: Counter[str] = Counter()
         self._occurrences = Occurrences()
         self.nested: list[OpenCall] = []
+        """Calls of a run that its tools made, in the order they were made."""
 
     async def run(self, open_call: OpenCall) -> ToolResult:
         """Run a call to its end. Its failure is in the result.
@@ -140,9 +141,11 @@ class Dispatch:
             tool = self._look_up(call.name)
             open_call.side_effect = tool.side_effect
             open_call.arguments = tool.validate(call.arguments)
-            if open_call.siblings is None:
-                open_call.siblings = self._occurrences
-            open_call.siblings.add(open_call)
+            if call.run_id is not None:
+                # Direct calls have no key of their own making, and there is no end to them.
+                if open_call.siblings is None:
+                    open_call.siblings = self._occurrences
+                open_call.siblings.add(open_call)
             if self.budget is not None:
                 self.budget.reserve(call.name)
             value = await self._approved(tool, open_call)
@@ -411,7 +414,8 @@ class _Services:
         parent.children += 1
         call = ToolCall(name, arguments, seq=parent.children, run_id=parent.call.run_id)
         open_call = OpenCall(call, parent=parent, siblings=self._made)
-        self._dispatch.nested.append(open_call)
+        if call.run_id is not None:
+            self._dispatch.nested.append(open_call)
         self._dispatch.tell("tool_started", open_call)
         try:
             return (await self._dispatch.run(open_call)).unwrap()

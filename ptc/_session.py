@@ -15,6 +15,7 @@ from typing import Any, Self, TypedDict, Unpack
 import anyio
 
 from . import _json
+from ._allow import AllowList, select
 from ._approval import Approver
 from ._artifacts import ArtifactStore
 from ._call import OpenCall
@@ -29,7 +30,7 @@ from ._schema import nearest, value_check
 from ._stream import streamed
 from ._stubs import describe_program
 from ._tool import Tool, ToolCall, ToolResult
-from ._toolset import ToolSource, collect, installed_toolset
+from ._toolset import Toolset, ToolSource, collect, installed_toolset
 from ._zygote import ISOLATION_LEVELS, Layer
 from .errors import SessionClosedError, UsageError
 
@@ -42,7 +43,7 @@ class ProgramOptions(TypedDict, total=False):
     source: str | None
     path: str | Path | None
     inputs: Mapping[str, Any] | None
-    allowed_tools: Iterable[str] | None
+    allowed_tools: AllowList | None
     limits: Limits | None
     output_schema: Any
     filename: str | None
@@ -97,7 +98,13 @@ class Session:
             UsageError: If an argument is wrong, two tools share a name, or a toolset is unknown.
         """
         self._root = _folder(root)
-        self._tools = collect([*(installed_toolset(name) for name in toolsets), *tools])
+        sources = [*(installed_toolset(name) for name in toolsets), *tools]
+        self._tools = collect(sources)
+        self._toolsets = {
+            source.name: tuple(item.name for item in source)
+            for source in sources
+            if isinstance(source, Toolset)
+        }
         self._limits = limits or Limits()
         self._ceiling = ceiling if ceiling is not None else CEILING.raised(self._limits)
         if over := self._limits.over(self._ceiling):
@@ -187,7 +194,7 @@ class Session:
         """Names of the tools, in the order they were given."""
         return list(self._tools)
 
-    def tool_definitions(self, names: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    def tool_definitions(self, names: AllowList | None = None) -> list[dict[str, Any]]:
         """What a model is given of each tool: ``{"name", "description", "parameters"}``.
 
         Raises:
@@ -195,9 +202,7 @@ class Session:
         """
         return [tool.definition for tool in self.select_tools(names).values()]
 
-    def describe_tools(
-        self, names: Iterable[str] | None = None, limits: Limits | None = None
-    ) -> str:
+    def describe_tools(self, names: AllowList | None = None, limits: Limits | None = None) -> str:
         """What a model is told before it writes a script: the rules, and stubs of the tools.
 
         Args:
@@ -212,7 +217,7 @@ class Session:
         return describe_program(tools, effective, sorted(MODULES))
 
     def search_tools(
-        self, query: str, names: Iterable[str] | None = None, limit: int = 10
+        self, query: str, names: AllowList | None = None, limit: int = 10
     ) -> list[Found]:
         """The tools of an allow-list that fit some words, best first; ``ctx`` has the same.
 
@@ -221,7 +226,7 @@ class Session:
         """
         return search(query, self.select_tools(names).values(), limit)
 
-    def select_tools(self, names: Iterable[str] | None) -> dict[str, Tool]:
+    def select_tools(self, names: AllowList | None) -> dict[str, Tool]:
         """The tools of an allow-list; None: all that have no side effect.
 
         Raises:
@@ -229,17 +234,7 @@ class Session:
         """
         if names is None:
             return {n: tool for n, tool in self._tools.items() if not tool.side_effect}
-        if isinstance(names, str):
-            msg = f"allowed_tools is a list of names, not the string {names!r}"
-            raise UsageError(msg)
-        chosen = list(names)
-        for name in chosen:
-            if name not in self._tools:
-                known = ", ".join(self._tools) or "none"
-                near = nearest(str(name), self._tools)
-                msg = f"allowed_tools: there is no tool {name!r}{near}; tools: {known}"
-                raise UsageError(msg)
-        return {name: self._tools[name] for name in dict.fromkeys(chosen)}
+        return select(names, self._tools, self._toolsets)
 
     async def tool(
         self,
@@ -309,7 +304,7 @@ class Session:
         source: str | None = None,
         path: str | Path | None = None,
         inputs: Mapping[str, Any] | None = None,
-        allowed_tools: Iterable[str] | None = None,
+        allowed_tools: AllowList | None = None,
         limits: Limits | None = None,
         output_schema: Any = None,
         filename: str | None = None,
@@ -321,7 +316,8 @@ class Session:
             source: The script. Give this or `path`.
             path: File of the script, inside the session's root.
             inputs: JSON-able data for the script.
-            allowed_tools: Names of the tools it may call. None: all without a side effect.
+            allowed_tools: What it may call: names of tools, patterns as ``git_*``, names of
+                toolsets, and rules (`Allow`). None: all tools without a side effect.
             limits: Its limits; those above the session's ceiling are clamped, with a warning.
             output_schema: What the value must conform to: a JSON Schema, a pydantic model or a
                 type. A value that does not is the status ``failed``, and is still in the result.
@@ -402,7 +398,7 @@ class Session:
         *,
         source: str | None = None,
         path: str | Path | None = None,
-        allowed_tools: Iterable[str] | None = None,
+        allowed_tools: AllowList | None = None,
         filename: str | None = None,
     ) -> tuple[Finding, ...]:
         """Look at a script without running it; it may still fail, but not for what is found here.
@@ -442,7 +438,7 @@ class Session:
         *,
         source: str | None,
         path: str | Path | None,
-        allowed_tools: Iterable[str] | None,
+        allowed_tools: AllowList | None,
         filename: str | None,
         inputs: Mapping[str, Any] | None = None,
         limits: Limits | None = None,

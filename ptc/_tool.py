@@ -34,7 +34,15 @@ from ._schema import (
 from ._shape import published
 from .errors import ToolError, UsageError
 
-__all__ = ["Tool", "ToolCall", "ToolOptions", "ToolResult", "define_tool", "tool"]
+__all__ = [
+    "Tool",
+    "ToolCall",
+    "ToolOptions",
+    "ToolResult",
+    "checked_name",
+    "define_tool",
+    "tool",
+]
 
 ToolFunction: TypeAlias = Callable[..., Any] | Callable[..., Awaitable[Any]]
 Render: TypeAlias = Callable[[Any], str]
@@ -113,7 +121,7 @@ class ToolOptions(TypedDict, total=False):
     """What the tool's author proposes for the decision's form; JSON-able."""
     max_executions_per_run: int
     """Times that a run may have it done; calls that fail and results from the cache do not count.
-    0: never. Default: as often as the run's limits allow."""
+    The direct calls of a session count as one run. 0: never. Default: as the run's limits allow."""
     cache: bool | CacheKey | Cache
     """True: a result serves the same call for the rest of the run. A function: of the validated
     arguments, gives what makes two calls the same. Not with a side effect."""
@@ -253,25 +261,31 @@ RESERVED = frozenset({"call", "describe", "emit", "log", "search_tools", "tools"
 """Names that `ctx` has for itself."""
 
 
-def _checked(name: str, description: str) -> tuple[str, str]:
-    if (
-        not isinstance(name, str)
-        or not 1 <= len(name) <= _MOST_NAME_CHARS
-        or not name.isprintable()
-    ):
+def checked_name(name: str) -> str:
+    """`name`, if callers can call a tool by it; an odd one warns.
+
+    Raises:
+        UsageError: If it is no text, or `ctx` has it for itself.
+    """
+    usable = isinstance(name, str) and name.isprintable()
+    if not usable or not 1 <= len(name) <= _MOST_NAME_CHARS:
         msg = f"tool name {name!r:.80}: use 1-64 letters, digits and _, not starting with a digit"
         raise UsageError(msg)
     if name.partition(".")[0] in RESERVED:
         msg = f"tool name {name!r} is taken by ctx itself; reserved: {', '.join(sorted(RESERVED))}"
         raise UsageError(msg)
-    if not isinstance(description, str) or not description.strip():
-        msg = f"tool {name!r} needs a description: a docstring, or description=..."
-        raise UsageError(msg)
     if not _NAME.fullmatch(name) or re.search(r"(^|\.)_", name):
         _warn(f"tool name {name!r} is odd: a script can reach it with ctx.call({name!r}) only")
     elif not _SNAKE.fullmatch(name):
         _warn(f"tool name {name!r} is not snake_case")
-    return name, description.strip()
+    return name
+
+
+def _checked(name: str, description: str) -> tuple[str, str]:
+    if not isinstance(description, str) or not description.strip():
+        msg = f"tool {name!r} needs a description: a docstring, or description=..."
+        raise UsageError(msg)
+    return checked_name(name), description.strip()
 
 
 def _warn(message: str) -> None:

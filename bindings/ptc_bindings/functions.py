@@ -55,7 +55,7 @@ def toolset(
 
 
 def as_functions(
-    session: ptc.Session, names: Iterable[str] | None = None
+    session: ptc.Session, names: Iterable[str | ptc.Allow] | None = None
 ) -> dict[str, AsyncFunction]:
     """The tools of an open session as async functions, for a framework that takes functions.
 
@@ -75,7 +75,7 @@ def as_functions(
 def program_function(
     session: ptc.Session,
     *,
-    allowed_tools: Iterable[str] | None = None,
+    allowed_tools: Iterable[str | ptc.Allow] | None = None,
     limits: ptc.Limits | None = None,
 ) -> Callable[..., Awaitable[dict[str, Any]]]:
     """One async function ``program(source, inputs=None)`` that runs scripts in `session`.

@@ -74,7 +74,7 @@ _CLOSE_SECONDS = 5.0
 def serve(
     session: ptc.Session,
     *,
-    allowed_tools: Iterable[str] | None = None,
+    allowed_tools: Iterable[str | ptc.Allow] | None = None,
     limits: ptc.Limits | None = None,
     direct_tools: bool = False,
 ) -> Server[Any]:
@@ -124,7 +124,7 @@ class _Door:
     def __init__(
         self,
         session: ptc.Session,
-        allowed_tools: Iterable[str] | None,
+        allowed_tools: Iterable[str | ptc.Allow] | None,
         limits: ptc.Limits,
         *,
         direct_tools: bool,

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from ._process import Exit, Worker
-from ._protocol import Kind, ProtocolError
+from ._protocol import Kind, ProtocolError, State
 from ._reactor import Reactor, current_reactor
 from ._zygote import Hello, Zygote
 from .errors import SetupError
@@ -52,6 +52,7 @@ class Pool:
         self._last = 0
         self._workers: dict[int, Worker] = {}
         self._ready: deque[Worker] = deque()
+        self._cold: list[Worker] = []
         self._coming = 0
         self._waiting: deque[_Waiter] = deque()
         self._failed = 0
@@ -192,8 +193,22 @@ class Pool:
                 return
         if worker.memory_bytes == self._memory_bytes:
             self._ready.append(worker)
+            self._cold.append(worker)
+            if not self._coming:
+                self._rehearse()
         else:
             worker.hang_up()
+
+    def _rehearse(self) -> None:
+        """Have the new workers take their copy-on-write faults while nobody waits for one.
+
+        Not before the pool is full: while runs come faster than forks, what one worker does ahead
+        of its run is time that another run waits.
+        """
+        for worker in self._cold:
+            if worker.state is State.IDLE and not worker.eof:
+                worker.send((Kind.REHEARSE, b"[]"))
+        self._cold.clear()
 
     def _first_fault(self, worker: Worker, error: ProtocolError) -> None:
         self._fork_failed(worker.memory_bytes, f"a fresh worker broke the protocol: {error}")

@@ -20,6 +20,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import chain
 from typing import Any, Final
 
 import orjson
@@ -51,6 +52,7 @@ class Kind(IntEnum):
     CODE = 3  # raw: compiled code, as a worker sent it for the same source
     RESULT = 4  # [id, elapsed, ok, records, value | error]
     TICK = 5  # [elapsed]
+    REHEARSE = 6  # []: run the dummies now; nothing is answered
     # worker -> host
     READY = 16  # []
     COMPILED = 17  # raw: compiled code
@@ -95,7 +97,7 @@ _STAY = dict.fromkeys(
 )
 LEGAL: Final[dict[State, dict[Kind, State]]] = {
     _S.FORKED: {_K.READY: _S.IDLE},
-    _S.IDLE: {_K.START: _S.STARTED},
+    _S.IDLE: {_K.REHEARSE: _S.IDLE, _K.START: _S.STARTED},
     _S.STARTED: {_K.SOURCE: _S.COMPILING, _K.CODE: _S.RUNNING},
     _S.COMPILING: {_K.COMPILED: _S.RUNNING, _K.REJECTED: _S.ENDED, _K.CHECKED: _S.ENDED},
     _S.RUNNING: {**_STAY, _K.DONE: _S.ENDED, _K.FAILED: _S.ENDED},
@@ -120,6 +122,7 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.CODE: 32 * _MIB,
     _K.RESULT: 72 * _MIB,
     _K.TICK: 64,
+    _K.REHEARSE: 64,
     _K.READY: 64,
     _K.COMPILED: 32 * _MIB,
     _K.REJECTED: _MIB,
@@ -164,12 +167,18 @@ class Decoder:
         Raises:
             ProtocolError: On an unknown kind or a length over the limit of its kind.
         """
-        if not self._buffer and len(data) >= HEADER_BYTES:
-            length, number = _HEADER.unpack_from(data)
-            # One whole frame, which is what nearly always comes.
-            if len(data) == length + 4 and 1 <= length <= MAX_BODY.get(number, -1) + 1:
-                return ((_KINDS[number], data[HEADER_BYTES:]),)
-        return self._frames(data)
+        if self._buffer:
+            return self._frames(data)
+        # Whole frames, which is what nearly always comes, need no buffer.
+        frames, start, end = [], 0, len(data)
+        while end - start >= HEADER_BYTES:
+            length, number = _HEADER.unpack_from(data, start)
+            stop = start + 4 + length
+            if stop > end or not 1 <= length <= MAX_BODY.get(number, -1) + 1:
+                break
+            frames.append((_KINDS[number], data[start + HEADER_BYTES : stop]))
+            start = stop
+        return chain(frames, self._frames(data[start:])) if start < end else frames
 
     def _frames(self, data: bytes) -> Iterator[tuple[Kind, bytes]]:
         buffer = self._buffer

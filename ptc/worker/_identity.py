@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from ._freeze import FreezeError, all_types, replace_attribute
 
-__all__ = ["ScriptObject", "hide_addresses", "known_id", "stable_id"]
+__all__ = ["ScriptObject", "hide_addresses", "known_id", "restart_numbers", "stable_id"]
 
 # Looks like an address, so that what people print looks as ever.
 _FIRST: Final = 0x7F00_0000_0000
@@ -32,6 +32,9 @@ _STEP: Final = 16
 # Offsets in PyTypeObject on 64-bit builds, see `_freeze._OFFSET`; `_prove` proves them.
 _TP_REPR: Final = 24 + 8 * 8
 _TP_HASH: Final = 24 + 12 * 8
+
+# Numbers below are for what the zygote and a rehearsal ask; some tens.
+_BEFORE_RUNS: Final = 1 << 16
 
 _last = 0
 _asked: dict[int, tuple[int, object]] = {}
@@ -41,6 +44,12 @@ def _next() -> int:
     global _last
     _last += 1
     return _last
+
+
+def restart_numbers() -> None:
+    """Begin the numbers of a run, above all that were given before it."""
+    global _last
+    _last = _BEFORE_RUNS
 
 
 def _number(obj: Any) -> int:

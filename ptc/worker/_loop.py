@@ -10,6 +10,7 @@ Rule 2: time moves only when a frame says so.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +35,7 @@ class ScriptLoop(asyncio.BaseEventLoop):
         self._timer_asked = -1.0
         # BaseEventLoop._run_once asks its selector for events.
         self._selector = self
+        self._task_names = (f"Task-{number}" for number in itertools.count(1))
 
     def attach(self, wire: Wire, deliver: Callable[[], None], owed: Callable[[], bool]) -> None:
         """Connect the loop.
@@ -44,6 +46,12 @@ class ScriptLoop(asyncio.BaseEventLoop):
             owed: True while the host owes the script a frame.
         """
         self._wire, self._deliver, self._owed = wire, deliver, owed
+
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        """As asyncio's; the names of tasks are counted by loop, so that each run begins at 1."""
+        if options.get("name") is None:
+            options["name"] = next(self._task_names)
+        return super().create_task(coro, **options)
 
     def time(self) -> float:
         """Logical seconds since the run began."""

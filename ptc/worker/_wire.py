@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from .._protocol import Decoder, Kind, encode
 
@@ -23,12 +23,22 @@ _BATCH_BYTES = 32_768
 computes for long does not hold back the calls it has made."""
 
 
+class Stream(Protocol):
+    """What a wire needs of a socket."""
+
+    def recv(self, size: int, flags: int = 0, /) -> bytes:
+        """As a socket's."""
+
+    def sendall(self, data: bytes, /) -> object:
+        """As a socket's."""
+
+
 class Wire:
     """Frames over a connected stream socket. Frames queued are sent before anything is awaited."""
 
     __slots__ = ("_decoder", "_inbox", "_outbox", "_outbox_bytes", "_socket")
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: Stream) -> None:
         self._socket = sock
         self._decoder = Decoder()
         self._inbox: deque[tuple[Kind, bytes]] = deque()

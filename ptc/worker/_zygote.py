@@ -40,6 +40,9 @@ from ._wire import Wire
 __all__ = ["main"]
 
 _MESSAGE_BYTES = 65_536
+_COLLECT_AFTER = 10_000
+"""Objects that make a worker look for cycles. The 700 of CPython are for a process that lives on:
+what a run leaves behind is gone with its worker, and the limit on memory holds."""
 
 
 def main(control_fd: int, isolation: str) -> None:
@@ -54,8 +57,10 @@ def main(control_fd: int, isolation: str) -> None:
         freeze_types()
         runtime.prepare()
         _close_the_importer()
+        gc.unfreeze()
         gc.collect()
         gc.freeze()
+        gc.set_threshold(_COLLECT_AFTER, 10, 10)
         jail = enter_zygote_jail(isolation, control.fileno())
         layers = probe_layers(jail)
         require_layers(layers)
@@ -139,7 +144,6 @@ class _Server:
     def _be_worker(self, message: dict[str, Any], wire_fd: int) -> None:
         try:
             self._control.detach()
-            self._runtime.warm()
             wire = Wire(enter_worker_jail(self._jail, wire_fd, message["memory"], message["cpu"]))
             wire.send(Kind.READY, b"[]")
             self._runtime.serve(wire)

@@ -37,14 +37,14 @@ def anyio_backend() -> str:
 
 
 @tool
-async def after(ms: int, value: object = None) -> object:
+async def after(ms: int) -> int:
     """Answer after some milliseconds."""
     await anyio.sleep(ms / 1000)
-    return ms if value is None else value
+    return ms
 
 
 @tool
-async def echo(x: object = None) -> object:
+async def echo(x: int | str | dict[str, object] | None = None) -> object:
     """Answer at once."""
     return x
 
@@ -599,3 +599,40 @@ async def test_another_seed_is_seen_as_a_difference(
         assert await replay(changed, pool) != bytes(tape.said)
     finally:
         await pool.close()
+
+
+TRACES = """
+import asyncio
+
+made, gone = [], []
+
+def watch(box):
+    try:
+        yield
+    finally:
+        gone.append(len(made))
+
+async def run(ctx, inputs):
+    for n in range(30_000):
+        box = []
+        inside = watch(box)
+        next(inside)
+        box.append(inside)  # a cycle: only the collector finds it
+        made.append(n)
+    task = asyncio.create_task(asyncio.sleep(0))
+    return [id(made), repr(object()), repr(task), len(gone), sorted(set(gone))]
+"""
+
+
+async def test_a_script_cannot_tell_whether_its_worker_rehearsed(tmp_path: Path) -> None:
+    async with Session(tmp_path, toolsets=(), workers=2) as session:
+        await session.warm_up()
+        with anyio.fail_after(PATIENCE_S):
+            while session._pool.ready < 2:
+                await anyio.sleep(0.001)
+        rehearsed = (await session.program(source=TRACES)).unwrap()
+        # A worker with a limit of its own is forked for its run and begins it at once.
+        limits = Limits(max_memory_bytes=200 << 20)
+        fresh = (await session.program(source=TRACES, limits=limits)).unwrap()
+    assert rehearsed == fresh
+    assert rehearsed[3] > 0, "the collector has not come"

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ._approval import Decision as Decision
     from ._blocking import BlockingSession as BlockingSession
     from ._cache import Cache as Cache
+    from ._content import Attachment as Attachment
+    from ._content import AttachmentRef as AttachmentRef
+    from ._content import ImageContent as ImageContent
+    from ._content import TextContent as TextContent
     from ._context import ToolContext as ToolContext
     from ._context import current_tool_context as current_tool_context
     from ._limits import Limits as Limits
@@ -30,9 +34,9 @@ if TYPE_CHECKING:
     from ._session import Session as Session
     from ._tool import Tool as Tool
     from ._tool import ToolCall as ToolCall
-    from ._tool import ToolResult as ToolResult
     from ._tool import define_tool as define_tool
     from ._tool import tool as tool
+    from ._tool_result import ToolResult as ToolResult
     from ._toolset import Toolset as Toolset
     from ._zygote import Layer as Layer
     from .errors import PtcError as PtcError
@@ -45,6 +49,8 @@ if TYPE_CHECKING:
 _HOME = {
     "Allow": "_allow",
     "ApprovalRequest": "_approval",
+    "Attachment": "_content",
+    "AttachmentRef": "_content",
     "BlockingSession": "_blocking",
     "Cache": "_cache",
     "CallRecord": "_result",
@@ -52,6 +58,7 @@ _HOME = {
     "Decision": "_approval",
     "Failure": "_result",
     "Finding": "_result",
+    "ImageContent": "_content",
     "Layer": "_zygote",
     "Limits": "_limits",
     "PtcError": "errors",
@@ -62,11 +69,12 @@ _HOME = {
     "Session": "_session",
     "SessionClosedError": "errors",
     "SetupError": "errors",
+    "TextContent": "_content",
     "Tool": "_tool",
     "ToolCall": "_tool",
     "ToolContext": "_context",
     "ToolError": "errors",
-    "ToolResult": "_tool",
+    "ToolResult": "_tool_result",
     "Toolset": "_toolset",
     "Usage": "_limits",
     "UsageError": "errors",
@@ -78,6 +86,8 @@ _HOME = {
 __all__ = [
     "Allow",
     "ApprovalRequest",
+    "Attachment",
+    "AttachmentRef",
     "BlockingSession",
     "Cache",
     "CallRecord",
@@ -85,6 +95,7 @@ __all__ = [
     "Decision",
     "Failure",
     "Finding",
+    "ImageContent",
     "Layer",
     "Limits",
     "PtcError",
@@ -95,6 +106,7 @@ __all__ = [
     "Session",
     "SessionClosedError",
     "SetupError",
+    "TextContent",
     "Tool",
     "ToolCall",
     "ToolContext",

@@ -15,7 +15,7 @@ from ._allow import AllowList
 from ._limits import Limits
 from ._result import RunEvent, RunResult
 from ._session import Session
-from ._tool import ToolResult
+from ._tool_result import ToolResult
 from ._zygote import Layer
 from .errors import SessionClosedError
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _json
+from ._content import AttachmentRef
 from ._result import CallRecord, CallStatus
 from ._tool import ToolCall
+from ._tool_result import ToolResult
 from .errors import ToolError
 
 __all__ = ["Occurrences", "OpenCall", "idempotency_key", "plain_arguments"]
@@ -43,6 +45,10 @@ class OpenCall:
     """True if it was stopped after it had begun: what it does may have been done."""
     children: int = 0
     """Calls that its tool has made."""
+    attached: list[AttachmentRef] = field(default_factory=list)
+    """Files that its tool has kept so far."""
+    said: ToolResult | None = None
+    """What the function returned, if it was more than a value."""
     occurrence: int = 0
     """How many equal calls of its run came before it, from 1; 0: not counted yet."""
     digest: str = ""
@@ -83,7 +89,13 @@ class OpenCall:
             parent=self.parent.path if self.parent else None,
             attempts=self.attempt,
             cached=self.cached,
+            attachments=self._kept(),
+            exit_code=self.said.exit_code if self.said else None,
         )
+
+    def _kept(self) -> tuple[AttachmentRef, ...]:
+        found = self.said.attachments if self.said else tuple(self.attached)
+        return tuple(ref for ref in found if isinstance(ref, AttachmentRef))
 
     def fingerprint(self) -> str:
         """Digest of tool and validated arguments, 64 hex digits."""

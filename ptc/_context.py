@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from ._content import Attachment, AttachmentRef
 from .errors import UsageError
 
 __all__ = ["CallServices", "ToolContext", "ambient_call", "current_tool_context"]
@@ -25,6 +26,8 @@ class CallServices(Protocol):
     def calls_left(self) -> int | None: ...  # as ToolContext.calls_left
 
     def key(self) -> str | None: ...  # as ToolContext.idempotency_key
+
+    def attach(self, attachment: Attachment) -> AttachmentRef: ...
 
     def progress(self, done: float, total: float | None, message: str) -> None: ...
 
@@ -100,6 +103,18 @@ class ToolContext:
         """
         if self._services is not None:
             self._services.log(message, data)
+
+    def attach(self, attachment: Attachment) -> AttachmentRef:
+        """Keep a file; it is named in the call's record and result.
+
+        Raises:
+            ToolError: ``attachment_failed`` if it cannot be written.
+            UsageError: If this context was made by hand.
+        """
+        if self._services is None:
+            msg = "attach needs a context that a session made"
+            raise UsageError(msg)
+        return self._services.attach(attachment)
 
     async def call_tool(self, name: str, /, **arguments: Any) -> Any:
         """Call another tool as the caller of this one may: its allow-list, its limits.

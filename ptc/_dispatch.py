@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Event as ThreadEvent
@@ -28,13 +28,16 @@ import anyio.to_thread
 
 from . import _json
 from ._approval import ApprovalRequest, Approver, Decision, is_gated, prompt_text
+from ._attachments import AttachmentStore
 from ._cache import ResultCache
 from ._call import Occurrences, OpenCall, idempotency_key, plain_arguments
+from ._content import Attachment, AttachmentRef
 from ._context import ToolContext, ambient_call
 from ._result import EventKind
 from ._retry import Circuit
 from ._schema import Arguments, nearest
-from ._tool import Tool, ToolCall, ToolResult
+from ._tool import Tool, ToolCall
+from ._tool_result import ToolResult, result_of
 from .errors import ToolError
 
 __all__ = ["Budget", "Dispatch", "OnEvent", "Shared"]
@@ -80,6 +83,8 @@ class Shared:
     """Folder the tools are confined to."""
     known: Mapping[str, Tool]
     """All tools of the session, for a message that tells refused from unknown."""
+    attachments: AttachmentStore
+    """Where files that tools make are kept."""
     approver: Approver | None = None
     """Decides of calls that need approval; None: they are refused."""
     results: ResultCache = field(default_factory=ResultCache)
@@ -148,12 +153,15 @@ class Dispatch:
                 open_call.siblings.add(open_call)
             if self.budget is not None:
                 self.budget.reserve(call.name)
-            value = await self._approved(tool, open_call)
-            result = ToolResult(call.name, value=value, _render=tool.render)
+            result = await self._approved(tool, open_call)
             open_call.status = "succeeded"
         except ToolError as error:
             error.tool = call.name
-            result = ToolResult(call.name, error=error)
+            said = open_call.said
+            if said is not None and said.error is error:
+                result = said
+            else:
+                result = ToolResult(call.name, error=error)
             self._failed(open_call, error)
         except Exception as error:  # noqa: BLE001  # a tool's own: it becomes a result
             wrapped = ToolError(
@@ -211,7 +219,7 @@ class Dispatch:
         msg = f"there is no tool {name!r}{nearest(name, self._tools)}; allowed: {allowed}"
         raise ToolError(msg, code="unknown_tool", tool=name)
 
-    async def _approved(self, tool: Tool, call: OpenCall) -> Any:
+    async def _approved(self, tool: Tool, call: OpenCall) -> ToolResult:
         if tool.cache is None:
             # Nobody is asked about a call that could not be made.
             self._refuse_spent(tool)
@@ -258,17 +266,17 @@ class Dispatch:
         self.tell("approval_decided", call, decision)
         return decision
 
-    async def _cached(self, tool: Tool, call: OpenCall) -> Any:
+    async def _cached(self, tool: Tool, call: OpenCall) -> ToolResult:
         cache = tool.cache
         if cache is None:
             return await self._limited(tool, call)
         results = self.shared.results if cache.scope == "session" else self._results
         digest = cache.digest(tool.name, plain_arguments(call.arguments))
         make = partial(self._limited, tool, call)
-        value, call.cached = await results.get(digest, cache.ttl_ms, make)
-        return value
+        result, call.cached = await results.get(digest, cache.ttl_ms, make)
+        return cast("ToolResult", result)
 
-    async def _limited(self, tool: Tool, call: OpenCall) -> Any:
+    async def _limited(self, tool: Tool, call: OpenCall) -> ToolResult:
         """The rest of the way, inside the tool's own limit of executions."""
         if tool.max_executions_per_run is None:
             return await self._guarded(tool, call)
@@ -290,23 +298,23 @@ class Dispatch:
             details: dict[str, object] = {"limit": "max_executions_per_run", "most": most}
             raise ToolError(msg, code="limit_exceeded", details=details)
 
-    async def _guarded(self, tool: Tool, call: OpenCall) -> Any:
+    async def _guarded(self, tool: Tool, call: OpenCall) -> ToolResult:
         circuit = self.shared.circuit(tool)
         if circuit is None:
             return await self._tried(tool, call)
         await circuit.enter(tool.name)
         settle = circuit.leave
         try:
-            value = await self._tried(tool, call)
+            result = await self._tried(tool, call)
             settle = circuit.succeeded
         except Exception:
             settle = circuit.failed
             raise
         finally:
             settle()
-        return value
+        return result
 
-    async def _tried(self, tool: Tool, call: OpenCall) -> Any:
+    async def _tried(self, tool: Tool, call: OpenCall) -> ToolResult:
         retry = tool.retry
         call.status, call.started = "unknown", time.perf_counter()
         while True:
@@ -319,15 +327,34 @@ class Dispatch:
                     raise
                 await anyio.sleep(retry.wait_ms(call.attempt) / 1000)
 
-    async def _once(self, tool: Tool, call: OpenCall) -> Any:
+    async def _once(self, tool: Tool, call: OpenCall) -> ToolResult:
         if tool.timeout_ms is None:
-            return await self._execute(tool, call.arguments, call)
+            return self._converted(tool, call, await self._execute(tool, call.arguments, call))
         with anyio.move_on_after(tool.timeout_ms / 1000) as scope:
-            return await self._execute(tool, call.arguments, call)
+            return self._converted(tool, call, await self._execute(tool, call.arguments, call))
         assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
         call.cut_off = tool.side_effect
         msg = f"{tool.name} took longer than {tool.timeout_ms:,} ms"
         raise ToolError(msg, code="timeout", retryable=tool.repeatable)
+
+    def _converted(self, tool: Tool, call: OpenCall, value: Any) -> ToolResult:
+        """What the function returned, as a result; a failure it returned is raised."""
+        said = result_of(value)
+        if said is None:
+            if not call.attached:
+                return ToolResult(tool.name, value=value, _render=tool.render)
+            said = ToolResult(value=value)
+        store = self.shared.attachments
+        kept = tuple(
+            store.keep(item) if isinstance(item, Attachment) else store.checked(item)
+            for item in said.attachments
+        )
+        call.said = replace(
+            said, tool=tool.name, attachments=(*call.attached, *kept), _render=tool.render
+        )
+        if said.error is not None:
+            raise said.error
+        return call.said
 
     async def _execute(self, tool: Tool, arguments: Arguments, call: OpenCall) -> Any:
         services = _Services(self, tool, call)
@@ -402,6 +429,11 @@ class _Services:
             self._dispatch.tell(kind, self._call, data)
         else:
             anyio.from_thread.run_sync(self._dispatch.tell, kind, self._call, data)
+
+    def attach(self, attachment: Attachment) -> AttachmentRef:
+        ref = self._dispatch.shared.attachments.keep(attachment)
+        self._call.attached.append(ref)
+        return ref
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         parent = self._call

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from . import _json
+from ._content import AttachmentRef
 from ._limits import Limits, Usage
 from .errors import RunError
 
@@ -73,6 +74,10 @@ class CallRecord:
     """Times the tool was tried; 0 if it never was."""
     cached: bool = False
     """True if the result was kept from an equal call, or made by one that was under way."""
+    attachments: tuple[AttachmentRef, ...] = ()
+    """Files that the tool kept."""
+    exit_code: int | None = None
+    """Of a command, if that is what ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +164,11 @@ class RunResult:
     def ok(self) -> bool:
         """True if the run completed."""
         return self.status == "completed"
+
+    @property
+    def attachments(self) -> tuple[AttachmentRef, ...]:
+        """Files that its calls kept, in the order of the calls."""
+        return tuple(ref for call in self.calls for ref in call.attachments)
 
     def unwrap(self) -> Any:
         """The value. Raises `RunError`, which holds this result, if the run did not complete."""

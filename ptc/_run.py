@@ -34,7 +34,8 @@ from ._reactor import Reactor, Stop
 from ._report import failure_of, finding_of
 from ._result import CallRecord, Cut, EventKind, Failure, RunEvent, RunResult, Status
 from ._schema import ValueCheck
-from ._tool import Tool, ToolCall, ToolResult
+from ._tool import Tool, ToolCall
+from ._tool_result import ToolResult
 
 __all__ = ["CodeCache", "Program", "Run"]
 

@@ -18,6 +18,7 @@ from . import _json
 from ._allow import AllowList, select
 from ._approval import Approver
 from ._artifacts import ArtifactStore
+from ._attachments import AttachmentStore
 from ._call import OpenCall
 from ._discovery import Found, discovery_tools, search
 from ._dispatch import Budget, Dispatch, OnEvent, Shared
@@ -29,7 +30,8 @@ from ._run import CodeCache, Program, Run
 from ._schema import nearest, value_check
 from ._stream import streamed
 from ._stubs import describe_program
-from ._tool import Tool, ToolCall, ToolResult
+from ._tool import Tool, ToolCall
+from ._tool_result import ToolResult
 from ._toolset import Toolset, ToolSource, collect, installed_toolset
 from ._zygote import ISOLATION_LEVELS, Layer
 from .errors import SessionClosedError, UsageError
@@ -134,7 +136,14 @@ class Session:
         self._idle: anyio.Event | None = None
         self._slots: anyio.Semaphore | None = None
         self._direct_calls = 0
-        self._shared = Shared(root=self._root, known=self._tools, approver=approver)
+        self._shared = Shared(
+            root=self._root,
+            known=self._tools,
+            attachments=AttachmentStore(
+                ArtifactStore(self._artifacts.folder / "attachments", self._root)
+            ),
+            approver=approver,
+        )
         self._direct = self._direct_dispatch()
 
     # --- life -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a tool is: its definition, its call and its result.
+"""What a tool is: its definition, and a call of it.
 
 A tool is a frozen description of one function. It knows nothing of sessions, limits or scripts;
 behaviour around calls lives in `_dispatch`.
@@ -15,7 +15,6 @@ from typing import Any, TypeAlias, TypedDict, Unpack, overload
 
 from pydantic import BaseModel
 
-from . import _json
 from ._approval import ApprovalGate, ApprovalPrompt
 from ._cache import Cache, CacheKey
 from ._context import ToolContext
@@ -32,20 +31,19 @@ from ._schema import (
     signature_validator,
 )
 from ._shape import published
-from .errors import ToolError, UsageError
+from ._tool_result import Render
+from .errors import UsageError
 
 __all__ = [
     "Tool",
     "ToolCall",
     "ToolOptions",
-    "ToolResult",
     "checked_name",
     "define_tool",
     "tool",
 ]
 
 ToolFunction: TypeAlias = Callable[..., Any] | Callable[..., Awaitable[Any]]
-Render: TypeAlias = Callable[[Any], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,42 +62,6 @@ class ToolCall:
     """Line of the script that made the call, as the worker says. A claim, used for display only."""
     key: str | None = None
     """Idempotency key that the caller of a direct call gave; None: the host makes one."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """Outcome of a call: a value or an error, never both."""
-
-    tool: str
-    """Tool's name."""
-    value: Any = None
-    """What the function returned. None if it failed."""
-    error: ToolError | None = None
-    """Why it failed; None if it did not."""
-    _render: Render | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def ok(self) -> bool:
-        """True if the tool succeeded."""
-        return self.error is None
-
-    @property
-    def text(self) -> str:
-        """What a model reads: the tool's own rendering, a string as it is, or JSON."""
-        if self.error is not None:
-            retry = " (retryable)" if self.error.retryable else ""
-            return f"Error [{self.error.code}]{retry}: {self.error.message}"
-        if self._render is not None:
-            return self._render(self.value)
-        if isinstance(self.value, str):
-            return self.value
-        return _json.dumps(self.value, what="result").decode()
-
-    def unwrap(self) -> Any:
-        """The value. Raises the `ToolError` if the call failed."""
-        if self.error is not None:
-            raise self.error
-        return self.value
 
 
 class ToolOptions(TypedDict, total=False):

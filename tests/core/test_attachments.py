@@ -1,0 +1,206 @@
+"""What a tool returns beside a plain value: content, attachments, exit codes, MCP's shape."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ptc import (
+    Attachment,
+    AttachmentRef,
+    ImageContent,
+    Retry,
+    Session,
+    TextContent,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    define_tool,
+)
+
+pytestmark = pytest.mark.anyio
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
+
+
+def giving(value: Any, **options: Any) -> Tool:
+    async def give(arguments: dict[str, Any]) -> Any:
+        return value() if callable(value) else value
+
+    return define_tool("give", "Give.", {"type": "object"}, give, **options)
+
+
+async def call(root: Path, value: Any, **options: Any) -> ToolResult:
+    async with Session(root, tools=[giving(value, **options)], toolsets=()) as session:
+        return await session.tool("give")
+
+
+async def test_a_result_has_data_for_a_script_and_words_for_a_model(tmp_path: Path) -> None:
+    said = ToolResult.success({"rows": 3}, text="3 rows", metadata={"took": 1}, exit_code=0)
+    result = await call(tmp_path, said)
+    assert (result.tool, result.status, result.value) == ("give", "success", {"rows": 3})
+    assert (result.text, result.metadata, result.exit_code) == ("3 rows", {"took": 1}, 0)
+    async with Session(tmp_path, tools=[giving(said)], toolsets=()) as session:
+        run = await session.program(source="def run(ctx, inputs):\n    return ctx.give()\n")
+        assert run.unwrap() == {"rows": 3}
+        assert run.calls[0].exit_code == 0
+
+
+async def test_a_failure_that_is_returned_is_a_failure_like_one_that_is_raised(
+    tmp_path: Path,
+) -> None:
+    said = ToolResult.failure("no such table", code="not_found", exit_code=3)
+    result = await call(tmp_path, lambda: said)
+    assert result.error is not None
+    assert (result.error.code, result.error.tool, result.exit_code) == ("not_found", "give", 3)
+    assert result.text == "Error [not_found]: no such table"
+    with pytest.raises(ToolError, match="no such table"):
+        result.unwrap()
+
+
+async def test_a_failure_that_is_returned_is_retried(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    def value() -> Any:
+        made.append(1)
+        return (
+            ToolResult.success(len(made))
+            if len(made) > 2
+            else ToolResult.failure("busy", retryable=True)
+        )
+
+    result = await call(tmp_path, value, retry=Retry(max_retries=5, backoff_ms=0))
+    assert result.unwrap() == 3
+
+
+async def test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text(
+    tmp_path: Path,
+) -> None:
+    chart = Attachment("chart.png", "image/png", PNG, width=4, height=2)
+
+    async def draw(arguments: dict[str, Any], ctx: ToolContext) -> ToolResult:
+        early = ctx.attach(Attachment("log.txt", "text/plain", b"begun"))
+        assert Path(early.path).read_bytes() == b"begun"
+        return ToolResult.success("drawn", attachments=[chart, early])
+
+    made = define_tool("draw", "Draw.", {"type": "object"}, draw)
+    async with Session(tmp_path, tools=[made], toolsets=()) as session:
+        run = await session.program(source="def run(ctx, inputs):\n    return ctx.draw()\n")
+        result = await session.tool("draw")
+    log, kept, _ = run.attachments
+    assert (kept.name, kept.size_bytes, kept.width) == ("chart.png", len(PNG), 4)
+    assert kept.id == hashlib.sha256(PNG).hexdigest()
+    assert Path(kept.path).read_bytes() == PNG
+    assert Path(kept.path).suffix == ".png"
+    assert Path(log.path).suffix == ".txt"
+    assert f"Attachment 'chart.png': {kept.path}" in result.text
+    files = [p for p in Path(kept.path).parent.iterdir() if p.name != ".gitignore"]
+    assert len(files) == 2, "the same bytes are kept once"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a./../../etc/passwd", "..", "/etc/passwd", "a/b.png", "CON", "x" * 255, ".hidden", "a.b/c"],
+)
+async def test_a_hostile_name_never_leaves_the_folder(tmp_path: Path, name: str) -> None:
+    result = await call(
+        tmp_path, ToolResult.success(attachments=[Attachment(name, "application/x-own", b"1")])
+    )
+    (ref,) = result.attachments
+    assert isinstance(ref, AttachmentRef)
+    assert ref.name == name
+    assert Path(ref.path).parent == tmp_path.resolve() / ".ptc/artifacts/attachments"
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: Attachment("", "image/png", b""), "printable characters"),
+        (lambda: Attachment("a\0b", "image/png", b""), "printable characters"),
+        (lambda: Attachment("x" * 256, "image/png", b""), "printable characters"),
+        (lambda: Attachment("a", "png", b""), "like 'image/png'"),
+        (lambda: Attachment("a", "image/png", "no base64!"), "not base64"),
+        (lambda: ImageContent("no base64!", "image/png"), "not base64"),
+        (lambda: ToolResult.success(content=[{"type": "audio"}]), "not 'audio'"),
+    ],
+)
+async def test_an_unusable_attachment_or_part_is_an_error_of_the_call(
+    tmp_path: Path, make: Any, why: str
+) -> None:
+    result = await call(tmp_path, make)
+    assert result.error is not None
+    assert result.error.code in ("bad_attachment", "bad_content")
+    assert why in result.error.message
+
+
+async def test_a_reference_is_passed_on_without_a_second_copy(tmp_path: Path) -> None:
+    first = await call(tmp_path, ToolResult.success(attachments=[Attachment("a", "a/b", b"1")]))
+    (ref,) = first.attachments
+    second = await call(tmp_path, ToolResult.success(attachments=[ref]))
+    assert second.attachments == (ref,)
+
+
+async def test_a_reference_to_anything_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"s")
+    first = await call(tmp_path, ToolResult.success(attachments=[Attachment("a", "a/b", b"1")]))
+    (ref,) = first.attachments
+    assert isinstance(ref, AttachmentRef)
+    folder = Path(ref.path).parent
+    digest = hashlib.sha256(b"s").hexdigest()
+    (folder / f"{digest}.bin").symlink_to(tmp_path / "secret")
+    (folder / f"{'0' * 64}.bin").write_bytes(b"other")
+    for bad in (
+        replace(ref, path=str(tmp_path / "secret")),
+        replace(ref, path=str(folder / "../attachments" / Path(ref.path).name)),
+        replace(ref, id=digest, path=str(folder / f"{digest}.bin")),
+        replace(ref, id="0" * 64, path=str(folder / f"{'0' * 64}.bin")),
+        replace(ref, id="1" * 64, path=str(folder / f"{'1' * 64}.bin")),
+    ):
+        result = await call(tmp_path, ToolResult.success(attachments=[bad]))
+        assert result.error is not None
+        assert result.error.code == "bad_attachment"
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+async def test_the_shape_of_mcp_results_is_understood(tmp_path: Path, as_object: bool) -> None:
+    image = base64.b64encode(PNG).decode()
+    row: dict[str, Any] = {
+        "content": [
+            {"type": "text", "text": "one"},
+            {"type": "image", "data": image, "mimeType": "image/png"},
+            {"type": "text", "text": "two"},
+        ],
+        "isError": False,
+    }
+
+    def shaped(**more: Any) -> Any:
+        return SimpleNamespace(**{**row, **more}) if as_object else {**row, **more}
+
+    result = await call(tmp_path, shaped())
+    assert (result.value, result.text) == ("one\ntwo", "one\ntwo")
+    assert result.content[1] == ImageContent(image, "image/png")
+    with_data = await call(tmp_path, shaped(structuredContent={"n": 0}))
+    assert with_data.value == {"n": 0}
+    failed = await call(tmp_path, shaped(isError=True))
+    assert failed.error is not None
+    assert failed.error.message == "one\ntwo"
+
+
+@pytest.mark.parametrize(
+    "value", [{"content": [1]}, {"content": [], "more": 1}, {"content": "text"}, 0, "", False, []]
+)
+async def test_data_that_only_looks_alike_stays_data(tmp_path: Path, value: Any) -> None:
+    result = await call(tmp_path, [value])
+    assert result.value == [value]
+    assert (await call(tmp_path, lambda: value)).value == value
+
+
+def test_text_content_is_text() -> None:
+    assert ToolResult.success(1, content=[TextContent("a")], text="b").text == "a\nb"

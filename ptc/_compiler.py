@@ -106,34 +106,40 @@ def compile_script(
 def _compile(source: str, filename: str, *, require_run: bool) -> CompiledScript:
     # Under the interpreter's own recursion limit: it bounds recursion in C, on a small stack.
     tree = ast.parse(source, filename, "exec", type_comments=False)
-    if _depth(tree) > MAX_DEPTH:
+    transformer = ScriptTransformer(tree)
+    if transformer.survey.depth > MAX_DEPTH:
         hint = "split the expression, or build it in a loop"
         raise ScriptRejected([_whole("too_complex", "the script nests too deeply", hint)])
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
     try:
-        return _transform(tree, source, filename, require_run=require_run)
+        return _transform(transformer, tree, source, filename, require_run=require_run)
     finally:
         sys.setrecursionlimit(limit)
 
 
 def _transform(
-    tree: ast.Module, source: str, filename: str, *, require_run: bool
+    transformer: ScriptTransformer,
+    tree: ast.Module,
+    source: str,
+    filename: str,
+    *,
+    require_run: bool,
 ) -> CompiledScript:
-    entry, findings = _entry(tree, require_run=require_run)
-    lines = source.encode().splitlines() or [b""]
-    transformer = ScriptTransformer(tree)
+    survey = transformer.survey
+    entry, findings = _entry(tree, require_run=require_run, yields=survey.yields)
     tree = transformer.visit(tree)
-    findings += [_finding(issue, lines) for issue in transformer.issues]
+    if transformer.issues:
+        lines = source.encode().splitlines() or [b""]
+        findings += [_finding(issue, lines) for issue in transformer.issues]
     if findings:
         order = {finding: (finding.line, finding.column) for finding in findings}
         raise ScriptRejected(sorted(order, key=order.__getitem__))
-    ast.fix_missing_locations(tree)
     flags = 0
     if entry == "bare":
         _keep_value(tree)
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    else:
+    elif "__name__" in survey.read:
         _be_imported(tree)
     # dont_inherit: else this module's own __future__ imports would apply to the script.
     code = compile(tree, filename, "exec", flags, dont_inherit=True, optimize=0)
@@ -194,6 +200,8 @@ def _check_brackets(source: str) -> None:
     Counts brackets in strings and comments too, but only a nesting that never closes can pass
     the limit there, and a false alarm needs 150 of them: measured on no real script.
     """
+    if sum(map(source.count, "([{")) <= MAX_BRACKETS:
+        return
     depth = line = 0
     for line, text in enumerate(source.split("\n"), 1):
         for character in text:
@@ -222,18 +230,8 @@ def _really_nested(source: str) -> bool:
     return False
 
 
-def _depth(tree: ast.AST) -> int:
-    deepest = 0
-    todo = [(tree, 1)]
-    while todo:
-        node, depth = todo.pop()
-        deepest = max(deepest, depth)
-        todo += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
-    return deepest
-
-
 def _entry(
-    tree: ast.Module, *, require_run: bool
+    tree: ast.Module, *, require_run: bool, yields: bool
 ) -> tuple[Literal["async", "sync", "bare"] | None, list[Finding]]:
     """Find the top-level `run`, the last one if there are several."""
     defined = [n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -264,7 +262,7 @@ def _entry(
         column = found.col_offset + 1
         way_out = f"write `{name} run(ctx, inputs)`"
         findings.append(Finding("bad_run", message, line, column, end, column, way_out))
-    elif isinstance(found, ast.AsyncFunctionDef) or kind == "sync":
+    elif yields:
         findings += _generator_finding(found)
     return kind, findings
 

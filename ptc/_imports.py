@@ -9,36 +9,23 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
-from RestrictedPython.transformer import RestrictingNodeTransformer, copy_locations
+from RestrictedPython.transformer import copy_locations
 
 from . import _policy as policy
+from ._visitor import ScriptVisitor, guard_call
 
-__all__ = ["ImportRules", "guard_call"]
+__all__ = ["ImportRules"]
 
 
-class ImportRules(RestrictingNodeTransformer):
-    """The part of the transformer that decides about modules."""
-
-    _aliases: dict[str, str]
-    _import_may_fail: int
-    _may_not_run: int  # depth of code that a run need not reach, or whose errors are caught
-
-    def refuse(self, node: ast.AST, code: str, message: str, hint: str = "") -> None:
-        """Record a refusal."""
-        raise NotImplementedError
-
-    def _name(self, node: ast.AST, name: str, *, store: bool) -> str:
-        raise NotImplementedError
-
-    def _visit_all(self, nodes: Iterable[ast.AST | None]) -> list[Any]:
-        raise NotImplementedError
+class ImportRules(ScriptVisitor):
+    """What a script may import, and of it use."""
 
     def check_module_attribute(self, node: ast.Attribute) -> None:
         """Refuse a name that the facade of an imported module does not have."""
-        module = _dotted(node.value, self._aliases)
+        module = _dotted(node.value, self.survey.aliases)
         if module is None or module not in policy.MODULES:
             return
         if node.attr in policy.MODULES[module] or f"{module}.{node.attr}" in policy.MODULES:
@@ -122,7 +109,7 @@ class ImportRules(RestrictingNodeTransformer):
         guarded = any(_catches_import_error(handler) for handler in node.handlers)
         self._import_may_fail += guarded
         self._may_not_run += bool(node.handlers)
-        node.body = self._visit_all(node.body) or [ast.Pass()]
+        node.body = self._visit_all(node.body)
         self._import_may_fail -= guarded
         self._may_not_run += not node.handlers
         node.handlers = self._visit_all(node.handlers)
@@ -139,7 +126,7 @@ class ImportRules(RestrictingNodeTransformer):
         node.test = self.visit(node.test)
         self._import_may_fail += never
         self._may_not_run += not main
-        node.body = self._visit_all(node.body) or [ast.Pass()]
+        node.body = self._visit_all(node.body)
         self._import_may_fail -= never
         node.orelse = self._visit_all(node.orelse)
         self._may_not_run -= not main
@@ -162,15 +149,6 @@ _FUTURES: Final = frozenset(
 _IMPORT_ERRORS: Final = frozenset({"ImportError", "ModuleNotFoundError", "Exception"})
 
 
-def guard_call(guard: str, node: ast.AST, args: list[ast.expr]) -> ast.Call:
-    """A call of a guard, placed where `node` is."""
-    call = ast.Call(func=ast.Name(guard, ast.Load()), args=args, keywords=[])
-    for child in (call, call.func, *args):
-        if not hasattr(child, "lineno"):
-            ast.copy_location(child, node)
-    return call
-
-
 def _catches_import_error(handler: ast.ExceptHandler) -> bool:
     kind = handler.type
     if kind is None:
@@ -179,7 +157,7 @@ def _catches_import_error(handler: ast.ExceptHandler) -> bool:
     return any(isinstance(each, ast.Name) and each.id in _IMPORT_ERRORS for each in kinds)
 
 
-def _dotted(node: ast.expr, aliases: dict[str, str]) -> str | None:
+def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
     """The module that an expression like `os.path` names, if it surely is one."""
     if isinstance(node, ast.Name):
         return aliases.get(node.id)

@@ -1,12 +1,13 @@
-"""What a script binds, and where: the four questions the transformer asks about a whole tree."""
+"""What a script binds and reads, and where: what the transformer asks about a whole tree."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["ClassScope", "bound_names", "class_bound", "module_aliases", "outer_loads"]
+__all__ = ["ClassScope", "Survey", "class_bound", "outer_loads", "survey"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,15 @@ class ClassScope:
     bound: frozenset[str]
     #: Those with a leading underscore: they become attributes, so they are renamed.
     private: frozenset[str]
+
+
+_BINDERS = {
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.arg, ast.alias, ast.ExceptHandler,
+    ast.MatchAs, ast.MatchStar, ast.MatchMapping, ast.Global, ast.Nonlocal,
+    # PEP 695 type parameters (3.12)
+    *(kind for name, kind in vars(ast).items() if name in {"TypeVar", "TypeVarTuple", "ParamSpec"}),
+}  # fmt: skip
+"""Nodes that bind a name, beside `ast.Name`."""
 
 
 def _bindings(node: ast.AST) -> Iterator[str]:
@@ -44,9 +54,59 @@ def _bindings(node: ast.AST) -> Iterator[str]:
                 yield node.name  # type: ignore[attr-defined]  # the nodes are newer than 3.11
 
 
-def bound_names(tree: ast.AST) -> frozenset[str]:
-    """Every name that is bound anywhere in `tree`."""
-    return frozenset(name for node in ast.walk(tree) for name in _bindings(node))
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What one look at all nodes of a module tells."""
+
+    #: Every name that is bound anywhere.
+    bound: frozenset[str]
+    #: Every name that is read as a variable anywhere.
+    read: frozenset[str]
+    #: Names that mean one imported module wherever they occur, with the module.
+    aliases: Mapping[str, str]
+    #: How deep the tree is.
+    depth: int
+    #: True if there is a `yield` anywhere.
+    yields: bool
+
+
+def survey(tree: ast.Module) -> Survey:
+    """Look at every node once, level by level."""
+    read: set[str] = set()
+    bound: set[str] = set()
+    modules: dict[str, set[str]] = {}
+    yields = False
+    depth = 0
+    level: list[Any] = [tree]
+    while level:
+        depth += 1
+        below: list[Any] = []
+        for node in level:
+            kind = type(node)
+            if kind is ast.Name:
+                (read if type(node.ctx) is ast.Load else bound).add(node.id)
+                continue
+            if kind is ast.Import:
+                for alias in node.names:
+                    name = alias.asname or alias.name.partition(".")[0]
+                    modules.setdefault(name, set()).add(alias.name if alias.asname else name)
+                continue
+            if kind in _BINDERS:
+                bound.update(_bindings(node))
+            elif kind is ast.Yield or kind is ast.YieldFrom:
+                yields = True
+            for value in vars(node).values():
+                if type(value) is list:
+                    below += [item for item in value if isinstance(item, ast.AST)]
+                elif isinstance(value, ast.AST):
+                    below.append(value)
+        level = below
+    aliases = {
+        name: next(iter(meant))
+        for name, meant in modules.items()
+        if len(meant) == 1 and name not in bound
+    }
+    return Survey(frozenset(bound | modules.keys()), frozenset(read), aliases, depth, yields)
 
 
 _OWN_SCOPE = (
@@ -105,25 +165,3 @@ def outer_loads(body: list[ast.stmt]) -> set[ast.AST]:
 def _walrus(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.NamedExpr):
         yield node.target.id
-
-
-def module_aliases(tree: ast.Module, bound: frozenset[str]) -> dict[str, str]:
-    """Names that mean one imported module wherever they occur in the script."""
-    meanings: dict[str, set[str]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                name = alias.asname or alias.name.partition(".")[0]
-                module = alias.name if alias.asname else name
-                meanings.setdefault(name, set()).add(module)
-        elif not isinstance(node, ast.alias):
-            for name in _bindings(node):
-                meanings.setdefault(name, set()).add("")
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                meanings.setdefault(alias.asname or alias.name, set()).add("")
-    return {
-        name: next(iter(modules))
-        for name, modules in meanings.items()
-        if name in bound and len(modules) == 1 and "" not in modules
-    }

@@ -20,7 +20,7 @@ from ptc._compiler import ScriptRejected, compile_script
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "limitations.md").read_text(encoding="utf-8")
-SOURCES = ("_compiler.py", "_transformer.py", "_imports.py")
+SOURCES = ("_compiler.py", "_visitor.py", "_transformer.py", "_definitions.py", "_imports.py")
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,8 @@ class Command:
         network: bool = False,
         required: bool = True,
         readable: Sequence[Path] = (),
+        programs: Sequence[Path] = (),
+        writable: bool = True,
     ) -> None:
         """Describe it; nothing is started.
 
@@ -112,6 +114,8 @@ class Command:
             network: True: it may use the host's network. Unix sockets are refused all the same.
             required: False: where the kernel lacks a layer, go without it.
             readable: Further files and folders it may read and execute.
+            programs: If there are any: all that may be executed, scripts' interpreters included.
+            writable: False: nothing in the root may be changed.
         """
         self._argv = list(argv)
         self._root = root
@@ -120,6 +124,8 @@ class Command:
         self._network = network
         self._required = required
         self._readable = [*_interpreter_folders(), *readable]
+        self._programs = [*programs, *(_loaders() if programs else ())]
+        self._writable = writable
         self._lock = threading.Lock()
         self._killed = False
         self._wake = -1
@@ -189,12 +195,14 @@ class Command:
     def _spec(self, tmp: Path) -> bytes:
         lists = (
             list(map(str, self._readable)),
+            list(map(str, self._programs)),
             [f"{name}={value}" for name, value in self._environment(tmp).items()],
             self._argv,
         )
         fields = [
             "network" if self._network else "off",
             "required" if self._required else "available",
+            "writable" if self._writable else "fixed",
             *(str(self._root), self._cwd, str(tmp)),
         ]
         for items in lists:
@@ -322,6 +330,11 @@ def _interpreter_folders() -> list[Path]:
         if folder != home and folder not in home.parents:
             found.append(folder)
     return found
+
+
+def _loaders() -> list[Path]:
+    """What the kernel itself starts for a program that is linked dynamically."""
+    return [path for pattern in ("lib/ld-*", "lib64/ld-*") for path in Path("/").glob(pattern)]
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -45,14 +45,16 @@ class _Spec:
         fields = iter(data.split(b"\0"))
         self.network = next(fields) == b"network"
         self.required = next(fields) == b"required"
+        self.writable = next(fields) == b"writable"
         self.root = next(fields)
         self.cwd = next(fields)
         """Beneath the root, without links; empty for the root."""
         self.tmp = next(fields)
         lists = []
-        for _ in range(3):
+        for _ in range(4):
             lists.append([next(fields) for _ in range(int(next(fields)))])
-        self.readable, environment, self.argv = lists
+        self.readable, self.programs, environment, self.argv = lists
+        """`programs`: all that may be executed; empty for what can be read."""
         pairs = [item.partition(b"=") for item in environment]
         self.environment = {name: value for name, _, value in pairs}
 
@@ -97,7 +99,7 @@ def _run(spec: _Spec, lifeline: int, report: int) -> None:
         os.close(report)
         _wait(child, lifeline)
         return
-    settled = _command_jail.settle(entered, spec.root, spec.tmp)
+    settled = _command_jail.settle(entered, spec.root, spec.tmp, writable=spec.writable)
     _command_jail.isolate_process_tree()
     child = os.fork()
     if child == 0:
@@ -134,7 +136,7 @@ def _first_process(spec: _Spec, entered: frozenset[str], lifeline: int, report: 
     """Be process 1 of the namespace: start the command, collect orphans, end with it."""
     try:
         _libc.prctl(_libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-        settled = _command_jail.settle(entered, spec.root, spec.tmp)
+        settled = _command_jail.settle(entered, spec.root, spec.tmp, writable=spec.writable)
         child = os.fork()
         if child == 0:
             _become_command(spec, entered, settled, lifeline, report)
@@ -177,6 +179,8 @@ def _become_command(
             root=spec.root,
             tmp=spec.tmp,
             readable=spec.readable,
+            programs=spec.programs,
+            writable=spec.writable,
             network=spec.network,
             required=spec.required,
         )

@@ -111,14 +111,14 @@ def enter_namespaces(*, network: bool) -> frozenset[str]:
     return frozenset(_namespaces.CLONE_FLAGS) - refused.keys() - kept
 
 
-def settle(entered: frozenset[str], root: bytes, tmp: bytes) -> frozenset[str]:
+def settle(entered: frozenset[str], root: bytes, tmp: bytes, *, writable: bool) -> frozenset[str]:
     """Arrange mounts and the private loopback, as first process of the PID namespace.
 
     Returns what was arranged: ``read_only``, ``shm``, ``proc``, ``loopback``.
     """
     done = set()
     if "mount" in entered:
-        if _read_only_but(root, tmp):
+        if _read_only_but(root, tmp, writable=writable):
             done.add("read_only")
         with contextlib.suppress(OSError):
             _mount(b"tmpfs", b"/dev/shm", _MS_NOSUID | _MS_NODEV, _SHM_OPTIONS, (root, tmp))
@@ -135,8 +135,8 @@ def settle(entered: frozenset[str], root: bytes, tmp: bytes) -> frozenset[str]:
     return frozenset(done)
 
 
-def _read_only_but(root: bytes, tmp: bytes) -> bool:
-    """Make every mount read-only but the root's own, and hang memory at `tmp`.
+def _read_only_but(root: bytes, tmp: bytes, *, writable: bool) -> bool:
+    """Make every mount read-only, but the root's own if `writable`; hang memory at `tmp`.
 
     Returns False, with nothing changed, if the kernel cannot (before 5.12) or may not.
     """
@@ -146,11 +146,12 @@ def _read_only_but(root: bytes, tmp: bytes) -> bool:
     except OSError:
         return False
     try:
-        if root != b"/":
+        if root != b"/" or not writable:
             try:
                 _make_all_read_only()
             except OSError:
                 return False
+        if root != b"/" and writable:
             empty, there = ctypes.create_string_buffer(b""), ctypes.create_string_buffer(root)
             _libc.syscall(
                 *(_MOVE_MOUNT, tree, ctypes.addressof(empty), _AT_FDCWD, ctypes.addressof(there)),
@@ -215,6 +216,8 @@ def confine(
     root: bytes,
     tmp: bytes,
     readable: list[bytes],
+    programs: list[bytes],
+    writable: bool,
     network: bool,
     required: bool,
 ) -> None:
@@ -226,6 +229,8 @@ def confine(
         root: Folder whose content may change.
         tmp: Folder for temporary files.
         readable: Further folders and files that may be read and executed.
+        programs: All that may be executed, if there are any; files in the root then may not.
+        writable: Whether the root's content may change.
         network: Whether the host's network may be used.
         required: False: go without what this kernel does not have.
 
@@ -251,7 +256,11 @@ def confine(
     _libc.prctl(_libc.PR_SET_NO_NEW_PRIVS, 1)
     _libc.drop_capabilities()
     if abi >= 1:
-        grants = _grants(root, tmp, readable, own_proc="proc" in settled, shm="shm" in settled)
+        grants = _grants(
+            *(root if writable else None, tmp, [*readable, root], programs),
+            own_proc="proc" in settled,
+            shm="shm" in settled,
+        )
         _landlock.restrict_but(abi, grants, network=network or "net" in entered)
     if not _command_filter.available():
         internet = network or "net" in entered
@@ -259,16 +268,28 @@ def confine(
 
 
 def _grants(
-    root: bytes, tmp: bytes, readable: list[bytes], *, own_proc: bool, shm: bool
+    root: bytes | None,
+    tmp: bytes,
+    readable: list[bytes],
+    programs: list[bytes],
+    *,
+    own_proc: bool,
+    shm: bool,
 ) -> list[tuple[bytes, int]]:
-    programs = [*map(os.fsencode, _PROGRAMS), *readable]
+    """Paths and rights. `root`: None if it may not be written."""
     data = [*map(os.fsencode, _DATA), *([b"/proc"] if own_proc else map(os.fsencode, _PROC_FILES))]
     change = _landlock.READ | _landlock.WRITE_FILE
-    return [
-        (root, 0),
-        (tmp, 0),
+    use = _landlock.READ if programs else _landlock.READ | _landlock.EXECUTE
+    everything = ~_landlock.EXECUTE if programs else ~0
+    grants = [
+        (tmp, everything),
+        *((path, use) for path in (*map(os.fsencode, _PROGRAMS), *readable)),
         *((path, _landlock.READ | _landlock.EXECUTE) for path in programs),
         *((path, _landlock.READ) for path in data),
         *((os.fsencode(path), change) for path in _DEVICES),
-        *([(b"/dev/shm", 0)] if shm else []),
     ]
+    if root is not None:
+        grants.append((root, everything))
+    if shm:
+        grants.append((b"/dev/shm", everything))
+    return grants

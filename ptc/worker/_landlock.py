@@ -69,8 +69,8 @@ def restrict_but(version: int, grants: list[tuple[bytes, int]], *, network: bool
 
     Args:
         version: As `abi` says.
-        grants: Path and rights in it and beneath it; 0 for all there are. A path that does not
-            exist is left out.
+        grants: Path and rights in it and beneath it; those the version does not know are left
+            out, as is a path that does not exist.
         network: True: leave TCP alone.
 
     Raises:
@@ -80,7 +80,7 @@ def restrict_but(version: int, grants: list[tuple[bytes, int]], *, network: bool
     ruleset = _create((files, 0 if network else net, scope), _fields(version))
     try:
         for path, rights in grants:
-            _grant(ruleset, path, rights & files or files)
+            _grant(ruleset, path, rights & files)
         _libc.syscall(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ._bash import CommandResult as CommandResult
     from ._bash import bash as bash
     from ._bash import bash_tool as bash_tool
+    from ._git import git as git
+    from ._git import git_tool as git_tool
     from ._glob import glob as glob
     from ._grep import Match as Match
     from ._grep import grep as grep
@@ -31,13 +33,15 @@ _HOME = {
     "Match": "_grep",
     "bash": "_bash",
     "bash_tool": "_bash",
+    "git": "_git",
+    "git_tool": "_git",
     "glob": "_glob",
     "grep": "_grep",
     "ls": "_ls",
     "read": "_read",
 }
 
-_BUILTIN = ("read", "ls", "glob", "grep", "bash")
+_BUILTIN = ("read", "ls", "glob", "grep", "bash", "git")
 """The tools of `builtin`, in the order a model is told about them."""
 
 __all__ = [
@@ -47,6 +51,8 @@ __all__ = [
     "bash",
     "bash_tool",
     "builtin",
+    "git",
+    "git_tool",
     "glob",
     "grep",
     "ls",

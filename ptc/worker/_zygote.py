@@ -40,6 +40,9 @@ from ._wire import Wire
 __all__ = ["main"]
 
 _MESSAGE_BYTES = 65_536
+_PREPARATIONS = 8
+"""CPython specialises code in place when it has run some eight times. A page of it that is
+specialised in a worker is a page copied."""
 _COLLECT_AFTER = 10_000
 """Objects that make a worker look for cycles. The 700 of CPython are for a process that lives on:
 what a run leaves behind is gone with its worker, and the limit on memory holds."""
@@ -55,7 +58,7 @@ def main(control_fd: int, isolation: str) -> None:
         runtime.prepare()
         hide_addresses()
         freeze_types()
-        runtime.prepare()
+        runtime.prepare(_PREPARATIONS)
         _close_the_importer()
         gc.unfreeze()
         gc.collect()

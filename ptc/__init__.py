@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._content import TextContent as TextContent
     from ._context import ToolContext as ToolContext
     from ._context import current_tool_context as current_tool_context
+    from ._environment import Public as Public
     from ._limits import Limits as Limits
     from ._limits import Usage as Usage
     from ._result import CallRecord as CallRecord
@@ -62,6 +63,7 @@ _HOME = {
     "Layer": "_zygote",
     "Limits": "_limits",
     "PtcError": "errors",
+    "Public": "_environment",
     "Retry": "_retry",
     "RunError": "errors",
     "RunEvent": "_result",
@@ -99,6 +101,7 @@ __all__ = [
     "Layer",
     "Limits",
     "PtcError",
+    "Public",
     "Retry",
     "RunError",
     "RunEvent",

@@ -7,14 +7,13 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ._allow import AllowList
-from ._limits import Limits
 from ._result import RunEvent, RunResult
-from ._session import Session
+from ._session import ProgramOptions, Session
 from ._tool_result import ToolResult
 from ._zygote import Layer
 from .errors import SessionClosedError
@@ -57,33 +56,22 @@ class BlockingSession:
     def program(
         self,
         *,
-        source: str | None = None,
-        path: str | Path | None = None,
-        inputs: Mapping[str, Any] | None = None,
-        allowed_tools: AllowList | None = None,
-        limits: Limits | None = None,
-        output_schema: Any = None,
-        filename: str | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
+        **options: Unpack[ProgramOptions],
     ) -> RunResult:
         """As `Session.program`. `on_event` is called in the session's thread."""
-        return self._open().call(
-            partial(
-                self._session.program,
-                source=source,
-                path=path,
-                inputs=inputs,
-                allowed_tools=allowed_tools,
-                limits=limits,
-                output_schema=output_schema,
-                filename=filename,
-                on_event=on_event,
-            )
-        )
+        return self._open().call(partial(self._session.program, **options, on_event=on_event))
 
-    def tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
+    def tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> ToolResult:
         """As `Session.tool`."""
-        return self._open().call(partial(self._session.tool, name, arguments))
+        call = partial(self._session.tool, name, arguments, idempotency_key=idempotency_key)
+        return self._open().call(call)
 
     def warm_up(self) -> tuple[Layer, ...]:
         """As `Session.warm_up`."""

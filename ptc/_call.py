@@ -10,6 +10,7 @@ from typing import Any
 
 from . import _json
 from ._content import AttachmentRef
+from ._redact import Redactor
 from ._result import CallRecord, CallStatus
 from ._tool import ToolCall
 from ._tool_result import ToolResult
@@ -53,6 +54,8 @@ class OpenCall:
     """How many equal calls of its run came before it, from 1; 0: not counted yet."""
     digest: str = ""
     """Of tool and validated arguments."""
+    redactor: Redactor | None = None
+    """What keeps secrets out of its record."""
     _preview: tuple[str, str] | None = field(default=None, repr=False)
 
     @property
@@ -73,7 +76,8 @@ class OpenCall:
     def record(self) -> CallRecord:
         """The call as a frozen record."""
         if self._preview is None:
-            self._preview = _preview(self.call.arguments)
+            shown = self.call.arguments
+            self._preview = _preview(self.redactor.data(shown) if self.redactor else shown)
         end = self.ended or (time.perf_counter() if self.started else 0.0)
         return CallRecord(
             seq=self.call.seq,

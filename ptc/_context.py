@@ -62,6 +62,8 @@ class ToolContext:
     """As the tool was defined."""
     idempotent: bool = True
     """As the tool was defined."""
+    env: Any = field(default=None, repr=False)
+    """The values the tool asked for with ``env=``: an instance of that model. Never in a repr."""
     _services: CallServices | None = field(default=None, repr=False, compare=False)
 
     @property

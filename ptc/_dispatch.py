@@ -33,11 +33,12 @@ from ._cache import ResultCache
 from ._call import Occurrences, OpenCall, idempotency_key, plain_arguments
 from ._content import Attachment, AttachmentRef
 from ._context import ToolContext, ambient_call
+from ._environment import Environment
 from ._result import EventKind
 from ._retry import Circuit
 from ._schema import Arguments, nearest
 from ._tool import Tool, ToolCall
-from ._tool_result import ToolResult, result_of
+from ._tool_result import ToolResult, result_of, without_secrets
 from .errors import ToolError
 
 __all__ = ["Budget", "Dispatch", "OnEvent", "Shared"]
@@ -85,6 +86,8 @@ class Shared:
     """All tools of the session, for a message that tells refused from unknown."""
     attachments: AttachmentStore
     """Where files that tools make are kept."""
+    environment: Environment = field(default_factory=Environment)
+    """Values the tools asked for, and what keeps them in."""
     approver: Approver | None = None
     """Decides of calls that need approval; None: they are refused."""
     results: ResultCache = field(default_factory=ResultCache)
@@ -109,6 +112,7 @@ class Dispatch:
         *,
         max_result_bytes: int,
         budget: Budget | None = None,
+        environment: Environment | None = None,
         discovery: Callable[[], Mapping[str, Tool]] | None = None,
         on_event: OnEvent | None = None,
     ) -> None:
@@ -119,6 +123,7 @@ class Dispatch:
             shared: What all calls of the session share.
             max_result_bytes: JSON bytes of one result.
             budget: Calls the caller may make; None: an application's direct calls are not counted.
+            environment: Values the tools asked for. Default: the session's.
             discovery: Makes the tools that `ctx` has for itself, whatever the allow-list. Called
                 when one is first wanted: most runs want none.
             on_event: Told what happens on the way: the kind of a `RunEvent`, the call, and data.
@@ -128,6 +133,7 @@ class Dispatch:
         self.shared = shared
         self._max_result_bytes = max_result_bytes
         self.budget = budget
+        self.environment = environment or shared.environment
         self._discovery = discovery
         self.on_event = on_event
         self._results = ResultCache()
@@ -142,6 +148,7 @@ class Dispatch:
         If the task is cancelled, the call's status is ``unknown`` and the cancellation goes on.
         """
         call = open_call.call
+        open_call.redactor = self.environment.redactor
         try:
             tool = self._look_up(call.name)
             open_call.side_effect = tool.side_effect
@@ -158,11 +165,12 @@ class Dispatch:
         except ToolError as error:
             error.tool = call.name
             said = open_call.said
-            if said is not None and said.error is error:
-                result = said
-            else:
-                result = ToolResult(call.name, error=error)
-            self._failed(open_call, error)
+            known = said is not None and said.error is error
+            safe = self._without_secrets(error)
+            result = ToolResult(call.name, error=safe)
+            if known and said is not None:
+                result = replace(said, error=safe)
+            self._failed(open_call, safe)
         except Exception as error:  # noqa: BLE001  # a tool's own: it becomes a result
             wrapped = ToolError(
                 f"{call.name} failed: {type(error).__name__}: {error}",
@@ -170,8 +178,9 @@ class Dispatch:
                 tool=call.name,
             )
             wrapped.__cause__ = error
-            result = ToolResult(call.name, error=wrapped)
-            self._failed(open_call, wrapped)
+            safe = self._without_secrets(wrapped)
+            result = ToolResult(call.name, error=safe)
+            self._failed(open_call, safe)
         finally:
             if open_call.started:
                 open_call.ended = time.perf_counter()
@@ -184,7 +193,8 @@ class Dispatch:
         try:
             data = _json.dumps(result.value, what=result.tool)
         except _json.JsonError as refused:
-            msg = f"the result of {result.tool} cannot be handed over: {refused}"
+            why = self.environment.redactor.text(str(refused))
+            msg = f"the result of {result.tool} cannot be handed over: {why}"
             error = ToolError(msg, code="result_not_json", tool=result.tool)
             open_call.error = error
             return ToolResult(result.tool, error=error), b"null"
@@ -340,21 +350,42 @@ class Dispatch:
     def _converted(self, tool: Tool, call: OpenCall, value: Any) -> ToolResult:
         """What the function returned, as a result; a failure it returned is raised."""
         said = result_of(value)
-        if said is None:
-            if not call.attached:
-                return ToolResult(tool.name, value=value, _render=tool.render)
-            said = ToolResult(value=value)
-        store = self.shared.attachments
-        kept = tuple(
-            store.keep(item) if isinstance(item, Attachment) else store.checked(item)
-            for item in said.attachments
-        )
+        if said is None and not call.attached and not self.environment.redactor:
+            return ToolResult(tool.name, value=value, _render=tool.render)
+        try:
+            said = without_secrets(said or ToolResult(value=value), self.environment.redactor)
+        except _json.JsonError as refused:
+            msg = f"the result of {tool.name} has no JSON form: {refused}"
+            raise ToolError(msg, code="result_not_json") from None
+        kept = tuple(self.kept(item) for item in said.attachments)
         call.said = replace(
             said, tool=tool.name, attachments=(*call.attached, *kept), _render=tool.render
         )
         if said.error is not None:
             raise said.error
         return call.said
+
+    def kept(self, item: Attachment | AttachmentRef) -> AttachmentRef:
+        """Keep an attachment, or check a reference to one."""
+        store = self.shared.attachments
+        if isinstance(item, AttachmentRef):
+            return store.checked(item)
+        text = self.environment.redactor.text
+        safe = replace(item, name=text(item.name)[:255], description=text(item.description))
+        return store.keep(safe)
+
+    def _without_secrets(self, error: ToolError) -> ToolError:
+        """`error`, or one like it that says no secret and leads to none that does."""
+        redactor = self.environment.redactor
+        if not redactor:
+            return error
+        return ToolError(
+            redactor.text(error.message),
+            code=error.code,
+            tool=error.tool,
+            retryable=error.retryable,
+            details=redactor.data(error.details),
+        )
 
     async def _execute(self, tool: Tool, arguments: Arguments, call: OpenCall) -> Any:
         services = _Services(self, tool, call)
@@ -406,6 +437,7 @@ class _Services:
                 attempt=call.attempt,
                 side_effect=tool.side_effect,
                 idempotent=tool.idempotent,
+                env=self._dispatch.environment.values.get(tool.name),
                 _services=self,
             )
         return self._context
@@ -425,13 +457,14 @@ class _Services:
         self._tell("log", {"message": message, "data": dict(data)})
 
     def _tell(self, kind: EventKind, data: Mapping[str, Any]) -> None:
+        data = self._dispatch.environment.redactor.data(data)
         if get_ident() == self._thread:
             self._dispatch.tell(kind, self._call, data)
         else:
             anyio.from_thread.run_sync(self._dispatch.tell, kind, self._call, data)
 
     def attach(self, attachment: Attachment) -> AttachmentRef:
-        ref = self._dispatch.shared.attachments.keep(attachment)
+        ref = self._dispatch.kept(attachment)
         self._call.attached.append(ref)
         return ref
 

@@ -22,6 +22,7 @@ from ._attachments import AttachmentStore
 from ._call import OpenCall
 from ._discovery import Found, discovery_tools, search
 from ._dispatch import Budget, Dispatch, OnEvent, Shared
+from ._environment import Environment, environment_of
 from ._limits import CEILING, Limits
 from ._policy_modules import MODULES
 from ._pool import Pool
@@ -49,6 +50,7 @@ class ProgramOptions(TypedDict, total=False):
     limits: Limits | None
     output_schema: Any
     filename: str | None
+    env: Mapping[str, Any] | None
 
 
 class Session:
@@ -77,6 +79,7 @@ class Session:
         max_concurrent_runs: int = 16,
         artifacts: str | Path | None = None,
         approver: Approver | None = None,
+        env: Mapping[str, Any] | None = None,
     ) -> None:
         """Describe a session; nothing is started.
 
@@ -95,9 +98,11 @@ class Session:
                 ``.ptc/artifacts`` under `root`, made when it is first needed.
             approver: Decides of calls that need approval, in this process; the call waits. None:
                 such calls are refused with code ``approval_required``.
+            env: Values that tools asked for with ``env=``: no caller sees them.
 
         Raises:
-            UsageError: If an argument is wrong, two tools share a name, or a toolset is unknown.
+            UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or a
+                value that a tool needs is missing; then the message has the names of all.
         """
         self._root = _folder(root)
         sources = [*(installed_toolset(name) for name in toolsets), *tools]
@@ -142,8 +147,10 @@ class Session:
             attachments=AttachmentStore(
                 ArtifactStore(self._artifacts.folder / "attachments", self._root)
             ),
+            environment=environment_of(self._tools.values(), env),
             approver=approver,
         )
+        self._env = dict(env or {})
         self._direct = self._direct_dispatch()
 
     # --- life -------------------------------------------------------------------------------
@@ -317,6 +324,7 @@ class Session:
         limits: Limits | None = None,
         output_schema: Any = None,
         filename: str | None = None,
+        env: Mapping[str, Any] | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
     ) -> RunResult:
         """Run a script, ``async def run(ctx, inputs)`` or ``def run(ctx, inputs)``.
@@ -331,6 +339,7 @@ class Session:
             output_schema: What the value must conform to: a JSON Schema, a pydantic model or a
                 type. A value that does not is the status ``failed``, and is still in the result.
             filename: What tracebacks call the script. Default: its file's name, ``script.py``.
+            env: Values for the tools of this run, in place of the session's.
             on_event: Called as things happen; must return at once and not raise.
 
         Returns:
@@ -352,10 +361,13 @@ class Session:
             output_schema=output_schema,
             filename=filename,
         )
+        environment = None
+        if env is not None:
+            environment = environment_of(self._tools.values(), self._env, env)
         refused = _refuse_source(program)
         if refused is not None:
             return refused
-        return await self._execute(program, on_event)
+        return await self._execute(program, on_event, environment)
 
     def stream(
         self,
@@ -433,7 +445,7 @@ class Session:
             source=source, path=path, allowed_tools=allowed_tools, filename=filename
         )
         program = replace(program, only_check=True)
-        result = _refuse_source(program) or await self._execute(program, None)
+        result = _refuse_source(program) or await self._execute(program)
         if result.status == "completed":
             findings: tuple[Finding, ...] = result.value
             return findings
@@ -481,7 +493,10 @@ class Session:
         )
 
     async def _execute(
-        self, program: Program, on_event: Callable[[RunEvent], None] | None
+        self,
+        program: Program,
+        on_event: Callable[[RunEvent], None] | None = None,
+        environment: Environment | None = None,
     ) -> RunResult:
         assert self._slots is not None  # noqa: S101  # set when the session was opened
         asked = time.perf_counter()
@@ -496,6 +511,7 @@ class Session:
                     self._shared,
                     max_result_bytes=program.limits.max_tool_result_bytes,
                     budget=budget,
+                    environment=environment,
                     discovery=cache(partial(discovery_tools, program.tools)),
                 )
                 run = Run(

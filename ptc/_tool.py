@@ -91,6 +91,9 @@ class ToolOptions(TypedDict, total=False):
     """When a failed call is tried again, and when the tool is left alone."""
     timeout_ms: int
     """Time one try may take. More is a `ToolError` with code ``timeout``."""
+    env: type[BaseModel]
+    """Values the tool needs and no caller may see, as the fields of a model. They come from the
+    session, and the function finds them in `ToolContext.env`."""
     tags: Iterable[str]
     """Words to select tools by."""
     result_schema: Mapping[str, Any] | None
@@ -142,6 +145,10 @@ class Tool:
     """When it is tried again; None: never."""
     timeout_ms: int | None = None
     """Time one try may take; None: the run's."""
+    env: type[BaseModel] | None = None
+    """Values it needs; None: none."""
+    env_values: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Values that its toolset gives; the session's come after them."""
     tags: frozenset[str] = frozenset()
     """Words to select it by."""
     render: Render | None = None
@@ -177,6 +184,10 @@ class Tool:
         if self.cache is not None and self.side_effect:
             msg = f"tool {self.name!r}: a tool with a side effect cannot be cached; leave out cache"
             raise UsageError(msg)
+        if self.env is not None and not (
+            isinstance(self.env, type) and issubclass(self.env, BaseModel)
+        ):
+            self._refuse("env", "a pydantic model class")
         if self.retry is not None and self.retry.max_retries and not self.repeatable:
             msg = (
                 f"tool {self.name!r}: a tool that must not be repeated cannot be retried; say "

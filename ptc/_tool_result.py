@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias
 
 from . import _json
 from ._content import Attachment, AttachmentRef, Content, TextContent, content_of
+from ._redact import Redactor
 from .errors import ToolError
 
-__all__ = ["Render", "ToolResult", "result_of"]
+__all__ = ["Render", "ToolResult", "result_of", "without_secrets"]
 
 Render: TypeAlias = Callable[[Any], str]
 
@@ -135,6 +136,21 @@ class ToolResult:
         if self.error is not None:
             raise self.error
         return self.value
+
+
+def without_secrets(result: ToolResult, redactor: Redactor) -> ToolResult:
+    """`result`, with no secret in what a script or a model gets; its error is treated elsewhere."""
+    if not redactor:
+        return result
+    return replace(
+        result,
+        value=redactor.value(result.value),
+        content=tuple(
+            TextContent(redactor.text(part.text)) if isinstance(part, TextContent) else part
+            for part in result.content
+        ),
+        metadata=redactor.data(result.metadata),
+    )
 
 
 def result_of(value: Any) -> ToolResult | None:

@@ -118,6 +118,20 @@ class Toolset:
             wanted = {t.name for t in self.tools if t.side_effect}
         return self._with(wanted, lambda t: replace(t, needs_approval=_either(t, gate)))
 
+    def with_env(self, **values: Any) -> Self:
+        """The tools, with values for those that ask for them; a session's own come after these.
+
+        Raises:
+            UsageError: If no tool of the set asks for a name.
+        """
+        asked = {key for t in self.tools if t.env is not None for key in t.env.model_fields}
+        for key in values:
+            if key not in asked:
+                msg = f"toolset {self.name!r}: no tool asks for {key!r}{nearest(key, asked)}"
+                raise UsageError(msg)
+        wanting = [t.name for t in self.tools if t.env is not None]
+        return self._with(wanting, lambda t: replace(t, env_values={**t.env_values, **values}))
+
     def _with(self, names: Iterable[str], change: Callable[[Tool], Tool]) -> Self:
         chosen = frozenset(names)
         return replace(self, tools=tuple(change(t) if t.name in chosen else t for t in self.tools))

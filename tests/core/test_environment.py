@@ -1,0 +1,216 @@
+"""Values that tools need: where they come from, what is missing, and that they do not get out."""
+
+from __future__ import annotations
+
+import base64
+import json
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, SecretStr, field_validator
+
+from ptc import (
+    Attachment,
+    Public,
+    RunEvent,
+    Session,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    Toolset,
+    UsageError,
+    define_tool,
+    tool,
+)
+from ptc._redact import Redactor
+
+pytestmark = pytest.mark.anyio
+
+SECRET = 's3cr3t/+ "key" é&value'
+
+
+class Keys(BaseModel):
+    api_key: str
+    region: Annotated[str, Public] = "eu-central"
+    retries: int = 3
+
+
+class More(BaseModel):
+    api_key: str
+    password: SecretStr
+
+
+@tool(env=Keys)
+async def where(ctx: ToolContext) -> dict[str, Any]:
+    """Say where."""
+    return {"region": ctx.env.region, "retries": ctx.env.retries, "key": len(ctx.env.api_key)}
+
+
+@tool(env=More)
+async def enter(ctx: ToolContext) -> int:
+    """Enter."""
+    return len(ctx.env.password.get_secret_value())
+
+
+# --- layers ---------------------------------------------------------------------------------
+
+
+async def test_a_later_layer_wins_and_none_is_none(tmp_path: Path) -> None:
+    tools = Toolset("t", (where,)).with_env(api_key="from set", region="set", retries=1)
+    async with Session(
+        tmp_path, tools=[tools], toolsets=(), env={"region": "session", "retries": None}
+    ) as s:
+        assert await s.where() == {"region": "session", "retries": 1, "key": 8}
+        result = await s.program(
+            source="def run(ctx, inputs):\n    return ctx.where()\n", env={"retries": 9}
+        )
+        assert result.unwrap() == {"region": "session", "retries": 9, "key": 8}
+        assert (await s.where())["retries"] == 1
+
+
+def test_what_is_missing_is_told_all_at_once_and_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        Session(tmp_path, tools=[where, enter], toolsets=())
+    assert str(refused.value) == (
+        "env: api_key is missing (where, enter); password is missing (enter)"
+    )
+
+
+def test_a_wrong_type_is_told_without_the_value(tmp_path: Path) -> None:
+    class Checked(BaseModel):
+        count: int
+        word: str
+
+        @field_validator("word")
+        @classmethod
+        def refuse(cls, value: str) -> str:
+            raise ValueError(f"bad {value}")
+
+    made = define_tool("t", "T.", {"type": "object"}, lambda a: 1, env=Checked)
+    with pytest.raises(UsageError, match="count: Input should be a valid integer") as refused:
+        Session(tmp_path, tools=[made], toolsets=(), env={"count": SECRET, "word": SECRET})
+    shown = "".join(traceback.format_exception(refused.value))
+    assert "word: is refused by its model" in shown
+    assert SECRET not in shown
+
+
+def test_a_name_that_no_tool_asks_for_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no tool asks for 'api_kye' \(did you mean `api_key`"):
+        Session(tmp_path, tools=[where], toolsets=(), env={"api_kye": "x"})
+    with pytest.raises(UsageError, match="toolset 't': no tool asks for 'nothing'"):
+        Toolset("t", (where,)).with_env(nothing=1)
+    with pytest.raises(UsageError, match="env must be a pydantic model class"):
+        tool(name="t", description="T.", env={"KEY": str})(lambda: 1)  # type: ignore[call-overload]  # the point
+
+
+# --- secrets --------------------------------------------------------------------------------
+
+
+def leaking(how: str) -> Tool:
+    """A tool that lets its key out in one of many ways."""
+
+    async def leak(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+        key: str = ctx.env.api_key
+        if how == "result":
+            return {"text": f"it is {key}", "list": [key], key: 1}
+        if how == "raise":
+            raise RuntimeError(key)
+        if how == "tool_error":
+            raise ToolError(f"no {key}", details={"key": key, "list": [{"a": key}]})
+        if how == "returned":
+            return ToolResult.failure(f"no {key}")
+        if how == "content":
+            return ToolResult.success(
+                {"k": key},
+                text=key,
+                metadata={"k": key},
+                attachments=[Attachment(f"{key}.txt", "text/plain", b"1")],
+            )
+        if how == "unserialisable":
+            return {key: object()}
+        ctx.log(f"key {key}", key=key)
+        ctx.progress(1, message=key)
+        return None
+
+    return define_tool("leak", "Leak.", {"type": "object"}, leak, env=Keys)
+
+
+@pytest.mark.parametrize(
+    "how", ["result", "raise", "tool_error", "returned", "content", "unserialisable", "log"]
+)
+async def test_a_secret_does_not_leave_a_tool(tmp_path: Path, how: str) -> None:
+    events: list[RunEvent] = []
+    async with Session(tmp_path, tools=[leaking(how)], toolsets=(), env={"api_key": SECRET}) as s:
+        result = await s.program(
+            source="def run(ctx, inputs):\n    try:\n        return ctx.leak()\n"
+            "    except ToolError as e:\n        return [str(e), e.details]\n",
+            on_event=events.append,
+        )
+        direct = await s.tool("leak")
+        async with s.stream("leak") as stream:
+            events += [event async for event in stream]
+    cause = "".join(traceback.format_exception(direct.error)) if direct.error else ""
+    shown = [result.to_json().decode(), repr(result), direct.text, repr(events), cause]
+    shown.append(repr(direct))
+    for text in shown:
+        assert not any(form in text for form in (SECRET, quote(SECRET), "s3cr3t")), text
+    if how != "unserialisable":
+        assert any("[secret api_key]" in text for text in shown)
+
+
+async def test_what_is_public_or_very_short_is_left_alone(tmp_path: Path) -> None:
+    async with Session(tmp_path, tools=[where], toolsets=(), env={"api_key": "eu"}) as s:
+        assert (await s.where())["region"] == "eu-central"
+
+
+secrets = st.text(st.characters(min_codepoint=33, exclude_categories=["Cs"]), min_size=8)
+
+
+@given(secrets, st.binary(max_size=7), st.binary(max_size=7))
+def test_a_secret_is_found_in_every_form(secret: str, before: bytes, after: bytes) -> None:
+    redactor = Redactor({"KEY": secret})
+    forms = [
+        secret,
+        quote(secret),
+        quote(secret, safe="").lower(),
+        quote_plus(secret),
+        json.dumps(secret),
+        base64.b64encode(secret.encode()).decode(),
+        base64.urlsafe_b64encode(secret.encode()).decode(),
+    ]
+    for form in forms:
+        clean = redactor.text(f"<{form}>")
+        assert secret not in clean
+        assert "[secret KEY]" in clean
+    inside = base64.b64encode(before + secret.encode() + after).decode()
+    assert "[secret KEY]" in redactor.text(inside)
+
+
+def test_the_longer_secret_comes_first_and_keys_of_data_are_looked_at() -> None:
+    redactor = Redactor({"SHORT": "abcdef", "LONG": "abcdef-123", "TINY": "abc"})
+    assert redactor.text("abcdef-123 abcdef abc") == "[secret LONG] [secret SHORT] abc"
+    assert redactor.data({"abcdef": ["abcdef", 1, None]}) == {
+        "[secret SHORT]": ["[secret SHORT]", 1, None]
+    }
+
+
+class Row(BaseModel):
+    name: str = Field(description="N.")
+
+
+async def test_a_value_without_a_secret_stays_the_object_it_was(tmp_path: Path) -> None:
+    row = Row(name="x")
+
+    async def give(arguments: Mapping[str, Any]) -> Row:
+        return row
+
+    made = define_tool("give", "Give.", {"type": "object"}, give)
+    async with Session(tmp_path, tools=[made, where], toolsets=(), env={"api_key": SECRET}) as s:
+        assert await s.give() is row

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._context import ToolContext as ToolContext
     from ._context import current_tool_context as current_tool_context
     from ._environment import Public as Public
+    from ._foreign import tool_from as tool_from
     from ._limits import Limits as Limits
     from ._limits import Usage as Usage
     from ._result import CallRecord as CallRecord
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from ._session import Session as Session
     from ._tool import Tool as Tool
     from ._tool import ToolCall as ToolCall
+    from ._tool import ToolMetadata as ToolMetadata
     from ._tool import define_tool as define_tool
+    from ._tool import get_tool_metadata as get_tool_metadata
     from ._tool import tool as tool
     from ._tool_result import ToolResult as ToolResult
     from ._toolset import Toolset as Toolset
@@ -76,13 +79,16 @@ _HOME = {
     "ToolCall": "_tool",
     "ToolContext": "_context",
     "ToolError": "errors",
+    "ToolMetadata": "_tool",
     "ToolResult": "_tool_result",
     "Toolset": "_toolset",
     "Usage": "_limits",
     "UsageError": "errors",
     "current_tool_context": "_context",
     "define_tool": "_tool",
+    "get_tool_metadata": "_tool",
     "tool": "_tool",
+    "tool_from": "_foreign",
 }
 
 __all__ = [
@@ -114,13 +120,16 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolError",
+    "ToolMetadata",
     "ToolResult",
     "Toolset",
     "Usage",
     "UsageError",
     "current_tool_context",
     "define_tool",
+    "get_tool_metadata",
     "tool",
+    "tool_from",
 ]
 __version__ = "0.1.0"
 

@@ -12,6 +12,7 @@ reserved before a call starts, so that parallel calls cannot pass it together.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
@@ -34,15 +35,19 @@ from ._call import Occurrences, OpenCall, idempotency_key, plain_arguments
 from ._content import Attachment, AttachmentRef
 from ._context import ToolContext, ambient_call
 from ._environment import Environment
-from ._result import EventKind
+from ._result import CallRecord, EventKind
 from ._retry import Circuit
 from ._schema import Arguments, nearest
 from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult, result_of, without_secrets
 from .errors import ToolError
 
-__all__ = ["Budget", "Dispatch", "OnEvent", "Shared"]
+__all__ = ["AfterSideEffect", "Budget", "Dispatch", "OnEvent", "Shared"]
 
+_log = logging.getLogger("ptc")
+
+AfterSideEffect: TypeAlias = Callable[[CallRecord], Awaitable[None]]
+"""Called with the record of a call."""
 OnEvent: TypeAlias = Callable[[EventKind, OpenCall, Any], None]
 """Told the kind of a `RunEvent`, the call, and data."""
 
@@ -88,6 +93,8 @@ class Shared:
     """Where files that tools make are kept."""
     environment: Environment = field(default_factory=Environment)
     """Values the tools asked for, and what keeps them in."""
+    after_side_effect: AfterSideEffect | None = None
+    """Called, and awaited, when a call with a side effect has succeeded."""
     approver: Approver | None = None
     """Decides of calls that need approval; None: they are refused."""
     results: ResultCache = field(default_factory=ResultCache)
@@ -162,6 +169,9 @@ class Dispatch:
                 self.budget.reserve(call.name)
             result = await self._approved(tool, open_call)
             open_call.status = "succeeded"
+            if tool.side_effect and self.shared.after_side_effect is not None:
+                open_call.ended = time.perf_counter()
+                await self._told(self.shared.after_side_effect, open_call)
         except ToolError as error:
             error.tool = call.name
             said = open_call.said
@@ -182,7 +192,7 @@ class Dispatch:
             result = ToolResult(call.name, error=safe)
             self._failed(open_call, safe)
         finally:
-            if open_call.started:
+            if open_call.started and not open_call.ended:
                 open_call.ended = time.perf_counter()
         return result
 
@@ -208,6 +218,12 @@ class Dispatch:
             return ToolResult(result.tool, error=error), b"null"
         open_call.result_bytes = len(data)
         return result, data
+
+    async def _told(self, hook: AfterSideEffect, call: OpenCall) -> None:
+        try:
+            await hook(call.record())
+        except Exception:  # noqa: BLE001  # the effect has happened: a hook cannot undo that
+            _log.exception("after_side_effect failed for %s", call.id)
 
     def tell(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
         """Tell whoever watches."""

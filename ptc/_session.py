@@ -21,7 +21,7 @@ from ._artifacts import ArtifactStore
 from ._attachments import AttachmentStore
 from ._call import OpenCall
 from ._discovery import Found, discovery_tools, search
-from ._dispatch import Budget, Dispatch, OnEvent, Shared
+from ._dispatch import AfterSideEffect, Budget, Dispatch, OnEvent, Shared
 from ._environment import Environment, environment_of
 from ._limits import CEILING, Limits
 from ._policy_modules import MODULES
@@ -80,6 +80,7 @@ class Session:
         artifacts: str | Path | None = None,
         approver: Approver | None = None,
         env: Mapping[str, Any] | None = None,
+        after_side_effect: AfterSideEffect | None = None,
     ) -> None:
         """Describe a session; nothing is started.
 
@@ -99,6 +100,9 @@ class Session:
             approver: Decides of calls that need approval, in this process; the call waits. None:
                 such calls are refused with code ``approval_required``.
             env: Values that tools asked for with ``env=``: no caller sees them.
+            after_side_effect: Called with the record of each call that had a side effect, and
+                awaited before its caller goes on: to take a snapshot. Its failure is logged and
+                never fails the call.
 
         Raises:
             UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or a
@@ -148,6 +152,7 @@ class Session:
                 ArtifactStore(self._artifacts.folder / "attachments", self._root)
             ),
             environment=environment_of(self._tools.values(), env),
+            after_side_effect=after_side_effect,
             approver=approver,
         )
         self._env = dict(env or {})

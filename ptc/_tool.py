@@ -37,9 +37,11 @@ from .errors import UsageError
 __all__ = [
     "Tool",
     "ToolCall",
+    "ToolMetadata",
     "ToolOptions",
     "checked_name",
     "define_tool",
+    "get_tool_metadata",
     "tool",
 ]
 
@@ -222,6 +224,36 @@ class Tool:
             "description": self.description,
             "parameters": dict(self.parameters),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class ToolMetadata:
+    """What is to be known of a tool before it is called."""
+
+    name: str
+    side_effect: bool
+    idempotent: bool
+    uses_key: bool
+    takes_context: bool
+    """True if its function can read the idempotency key."""
+    gated: bool
+    """True if a call may wait for an approval."""
+    tags: frozenset[str]
+
+
+def get_tool_metadata(thing: object) -> ToolMetadata | None:
+    """What is to be known of `thing`; None if it is no `Tool`."""
+    if not isinstance(thing, Tool):
+        return None
+    return ToolMetadata(
+        name=thing.name,
+        side_effect=thing.side_effect,
+        idempotent=thing.idempotent,
+        uses_key=thing.uses_key,
+        takes_context=thing.context_parameter is not None,
+        gated=thing.needs_approval is not False,
+        tags=thing.tags,
+    )
 
 
 _NAME = re.compile(r"(?=.{1,64}\Z)[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")

@@ -10,8 +10,9 @@ from typing import Any, Self, TypeAlias
 
 from . import _json
 from ._approval import ApprovalGate, is_gated
+from ._foreign import tool_from
 from ._schema import nearest, value_check
-from ._tool import Tool, checked_name, tool
+from ._tool import Tool, checked_name
 from .errors import SetupError, ToolError, UsageError
 
 __all__ = ["ToolSource", "Toolset", "collect", "installed_toolset"]
@@ -223,8 +224,8 @@ def _renamed(item: Tool, name: str) -> Tool:
     return replace(item, name=name, validate=renamed)
 
 
-ToolSource: TypeAlias = Tool | Toolset | Callable[..., Any]
-"""What a session takes: a tool, a toolset, or a plain function that `tool` can read."""
+ToolSource: TypeAlias = Tool | Toolset | Callable[..., Any] | Any
+"""What a session takes: a tool, a toolset, or what `tool_from` makes a tool of."""
 
 
 def collect(sources: Iterable[ToolSource]) -> dict[str, Tool]:
@@ -235,11 +236,8 @@ def collect(sources: Iterable[ToolSource]) -> dict[str, Tool]:
             tools.append(source)
         elif isinstance(source, Toolset):
             tools.extend(source)
-        elif callable(source):
-            tools.append(tool(source))
         else:
-            msg = f"{source!r} is not a tool: give a Tool, a Toolset or a function"
-            raise UsageError(msg)
+            tools.append(tool_from(source))
     _refuse_duplicates(tools)
     return {item.name: item for item in tools}
 

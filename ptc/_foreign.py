@@ -35,7 +35,7 @@ def tool_from(
 ) -> Tool:
     """Make a `Tool` of another library's tool.
 
-    That is an object with ``invoke``, ``call``, ``run`` or ``func``, or anything that can be called.
+    That is an object with ``invoke``, ``call``, ``run`` or ``func``, or any callable.
 
     Args:
         thing: The tool. One that is ours is given back.

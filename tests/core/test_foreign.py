@@ -59,7 +59,7 @@ async def test_a_schema_is_found_under_its_usual_names_and_held_to(
     thing = SimpleNamespace(name="thing", description="D.", invoke=way("invoke"), **{field: schema})
     assert await outcome(tmp_path, thing, a=1) == ["invoke", {"a": 1}]
     async with Session(tmp_path, tools=[thing], toolsets=()) as session:
-        with pytest.raises(ToolError, match="invalid_arguments|`a`"):
+        with pytest.raises(ToolError, match="`a`: "):
             await session.thing(a="x")
 
 

@@ -12,7 +12,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
@@ -21,16 +21,21 @@ from . import _json
 from ._shape import published, untitled
 from .errors import ToolError, UsageError
 
+if TYPE_CHECKING:
+    import jsonschema_rs
+
 __all__ = [
     "Arguments",
     "Validator",
     "ValueCheck",
+    "compiled",
     "describe_function",
     "hints_of",
     "model_validator",
     "names_fields",
     "nearest",
     "raw_validator",
+    "registry",
     "result_schema",
     "signature_validator",
     "value_check",
@@ -209,16 +214,10 @@ def raw_validator(name: str, schema: Mapping[str, Any]) -> Validator:
     Raises:
         UsageError: If `schema` is no JSON Schema of an object.
     """
-    import jsonschema_rs
-
     if schema.get("type") != "object":
         msg = f'tool {name!r}: parameters must be a JSON Schema with "type": "object"'
         raise UsageError(msg)
-    try:
-        validator = jsonschema_rs.validator_for(dict(schema), validate_formats=True)
-    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
-        msg = f"tool {name!r}: parameters is not a valid JSON Schema: {error.args[0]}"
-        raise UsageError(msg) from None
+    validator = compiled(schema, f"tool {name!r}: parameters")
     names = tuple(schema.get("properties", {}))
     defaults = {
         key: sub["default"]
@@ -240,6 +239,53 @@ def raw_validator(name: str, schema: Mapping[str, Any]) -> Validator:
         return plain
 
     return check
+
+
+def registry(schema: Any, resources: Mapping[str, Any]) -> jsonschema_rs.Registry | None:
+    """The documents that references in `schema` may name; None if there are none.
+
+    A document that names no draft of its own is read by the draft of `schema`.
+    """
+    import jsonschema_rs
+
+    if not resources:
+        return None
+    draft = "2020-12"
+    if isinstance(schema, Mapping) and isinstance(schema.get("$schema"), str):
+        named = re.search(r"draft[-/]?(0[467]|2019-09|2020-12)", schema["$schema"])
+        draft = named[1] if named else draft
+    number = getattr(jsonschema_rs, f"Draft{draft.lstrip('0').replace('-', '')}")
+    return jsonschema_rs.Registry(list(resources.items()), draft=number)
+
+
+def compiled(
+    schema: Any, what: str, *, formats: bool = True, resources: Mapping[str, Any] | None = None
+) -> jsonschema_rs.Validator:
+    """The validator of a JSON Schema: the draft its ``$schema`` names, no network.
+
+    Args:
+        schema: A dict or bool.
+        what: The word errors call the schema by.
+        formats: Whether ``format`` is asserted.
+        resources: Documents that references may name, by address.
+
+    Raises:
+        UsageError: If it is no JSON Schema, or refers to what is not in it or in `resources`.
+    """
+    import jsonschema_rs
+
+    try:
+        # Without `offline` a reference in a schema would be fetched: a request of ours to
+        # wherever the author of the schema, perhaps a model, wants one.
+        return jsonschema_rs.validator_for(
+            schema if isinstance(schema, bool) else dict(schema),
+            validate_formats=formats,
+            registry=registry(schema, resources or {}),
+            offline=True,
+        )
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        msg = f"{what} is not a valid JSON Schema: {error.args[0]}"
+        raise UsageError(msg) from None
 
 
 def result_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
@@ -294,13 +340,7 @@ def value_check(schema: Any, what: str = "result") -> ValueCheck:
 
 
 def _schema_check(schema: Mapping[str, Any], what: str) -> ValueCheck:
-    import jsonschema_rs
-
-    try:
-        validator = jsonschema_rs.validator_for(dict(schema), validate_formats=True)
-    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
-        msg = f"output_schema is not a valid JSON Schema: {error.args[0]}"
-        raise UsageError(msg) from None
+    validator = compiled(schema, "output_schema")
 
     def check(value: Any) -> list[str]:
         errors = validator.iter_errors(value)

@@ -1,0 +1,221 @@
+"""Where in a text the values are: what is prose, thinking or markup, and what was meant as data.
+
+It reads from left to right, every character once. What began as data and cannot be read is not
+skipped: its parts would pass for the whole. It knows no schema, only the names of its properties.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
+
+from ._edits import Repair, Repairs
+from ._names import normal
+from ._reader import Reader, Reading, Unreadable
+
+__all__ = ["Candidate", "Unclear", "candidates", "rows", "whole_reading"]
+
+MAX_STARTS = 1_000
+"""Openers in prose that are tried; a text with more is refused."""
+MAX_READINGS = 27
+"""Readings of one text with wrong closers: three choices at three places."""
+MAX_CHOICE_CHARS = 100_000
+"""Longest text that is read more than once."""
+
+_THINKING = r"think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue"
+_MARK = re.compile(
+    rf"<\s*(?P<close>/?)\s*(?:{_THINKING})\b[^<>]{{0,100}}>"
+    r"|\u25c1(?P<close2>/?)think\u25b7|\[(?P<close3>/?)THINK\]|[{\[]",
+    re.IGNORECASE,
+)
+_CHANNEL = re.compile(r"<\|channel\|>\s*(?:final|commentary)\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>")
+_ESCAPED_START = re.compile(r"[{\[][{\[\s]{0,100}\\")
+_ESCAPES = re.compile(r"\\(.)")
+_CITATION = re.compile(r"\[\d{1,4}(?:\s*,\s*\d{1,4})*\]")
+_MEMBER_START = re.compile(
+    r"\s*(?:```\w*\s+)?(?=(?:\"[^\"\\\n{\[]+\"|'[^'\\\n{\[]+'|\u201c[^\u201d\n{\[]+\u201d)\s*:)"
+)
+_NOTHING = re.compile(r"[\s,]*")
+_TAIL = re.compile(r"[\s}\]`;]*(?:</?[\w|][^<>]{0,40}>\s*)*")
+
+
+class Unclear(Exception):  # noqa: N818  # a verdict on a text, not an error of a caller
+    """Something in the text was meant as data and has no single reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One value in the text; more than one reading if it has closers of the wrong kind."""
+
+    start: int
+    end: int
+    readings: tuple[Reading, ...]
+    bare_list: bool
+    """True for a list that prose may contain: ``[1]``, ``[1, 2]``."""
+
+
+def candidates(text: str, names: Collection[str]) -> list[Candidate]:
+    """The values in `text` outside thinking, in order.
+
+    Args:
+        text: What a model wrote.
+        names: Normal forms of the property names that data would have.
+
+    Raises:
+        Unclear: If something was meant as data and has no single reading.
+    """
+    member = _MEMBER_START.match(text)
+    if member is not None:
+        return [_members(text, member.end())]
+    channels = list(_CHANNEL.finditer(text))
+    position = channels[-1].end() if channels else 0
+    found: list[Candidate] = []
+    starts = 0
+    while (mark := _MARK.search(text, position)) is not None:
+        if mark.group() not in ("{", "["):
+            closing = any(mark.groupdict().values())
+            if closing:
+                # The opening tag was in the prompt: all before it was thinking.
+                found.clear()
+                position = mark.end()
+            else:
+                position = _after_thinking(text, mark)
+            continue
+        starts += 1
+        if starts > MAX_STARTS:
+            raise Unclear
+        candidate, position = _at(text, mark.start(), names)
+        if candidate is not None:
+            found.append(candidate)
+    return found
+
+
+def _after_thinking(text: str, mark: re.Match[str]) -> int:
+    tag = re.sub(r"[^\w]", "", mark.group().split(None, 1)[0])
+    close = re.compile(rf"<\s*/\s*{tag}\s*>|\u25c1/think\u25b7|\[/THINK\]", re.IGNORECASE)
+    end = close.search(text, mark.end())
+    if end is None:
+        # The thinking never ended: there is no answer.
+        raise Unclear
+    return end.end()
+
+
+def _at(text: str, start: int, names: Collection[str]) -> tuple[Candidate | None, int]:
+    """The value that begins at `start`, or None for prose; and where to go on."""
+    if _ESCAPED_START.match(text, start):
+        return _escaped(text, start)
+    reader = Reader(text)
+    try:
+        reading = reader.read(start)
+        chosen = reading.choices
+    except Unreadable as failure:
+        chosen = reader.chosen
+        if not chosen:
+            return None, _prose(failure, reader, start, names)
+    if not chosen:
+        bare = _CITATION.fullmatch(text, start, reading.end) is not None
+        return Candidate(start, reading.end, (reading,), bare), reading.end
+    if len(text) > MAX_CHOICE_CHARS:
+        raise Unclear
+    readings = tuple(_choices(text, start))
+    if not readings:
+        raise Unclear
+    return Candidate(start, max(r.end for r in readings), readings, False), max(
+        r.end for r in readings
+    )
+
+
+def _prose(failure: Unreadable, reader: Reader, start: int, names: Collection[str]) -> int:
+    """Where prose goes on after an opener that begins no value."""
+    if failure.cut or failure.deep:
+        raise Unclear
+    if reader.committed:
+        known = any(normal(key) in names for key in reader.keys)
+        if failure.ambiguous or reader.quoted or known:
+            raise Unclear
+    return max(failure.position, start + 1)
+
+
+def _choices(text: str, start: int) -> Iterator[Reading]:
+    """Every reading of a value with closers of the wrong kind."""
+    waiting: list[tuple[int, ...]] = [()]
+    runs = 0
+    while waiting:
+        runs += 1
+        if runs > MAX_READINGS * 2:
+            raise Unclear
+        choices = waiting.pop()
+        reader = Reader(text, choices)
+        reading = None
+        try:
+            reading = reader.read(start)
+        except Unreadable:
+            pass
+        if reader.chosen > len(choices):
+            waiting += [(*choices, option) for option in (0, 1, 2)]
+        elif reading is not None:
+            yield reading
+
+
+def _escaped(text: str, start: int) -> tuple[Candidate, int]:
+    """A value whose quotes are all escaped, with the quotation marks around it or without."""
+    if text[start - 1 : start] == '"':
+        try:
+            inner, end = scanstring(text, start, False)
+        except ValueError:
+            raise Unclear from None
+        if not inner[:1] in ("{", "["):
+            raise Unclear
+    else:
+        inner, end = _ESCAPES.sub(_unescaped, text[start:]), len(text)
+    try:
+        reading = Reader(inner).read(0)
+    except Unreadable:
+        raise Unclear from None
+    if _TAIL.fullmatch(inner, reading.end) is None or reading.choices:
+        raise Unclear
+    repairs = Repairs((Repair("", "escaped_text", text[start : start + 40], inner[:40]),))
+    repairs.made += reading.repairs.made
+    reading.repairs = repairs
+    return Candidate(start, end, (reading,), False), end
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    plain = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "r": "\r", "t": "\t"}.get(found.group(1))
+    if plain is None:
+        raise Unclear
+    return plain
+
+
+def _members(text: str, start: int) -> Candidate:
+    """``"key": value`` pairs without the opener; nothing may follow them."""
+    try:
+        reading = Reader(text).read_members(start)
+    except Unreadable:
+        raise Unclear from None
+    if reading.choices or _TAIL.fullmatch(text, reading.end) is None:
+        raise Unclear
+    return Candidate(start, len(text), (reading,), False)
+
+
+def whole_reading(text: str) -> Reading | None:
+    """`text` as one value and nothing else; for a string that holds JSON."""
+    start = len(text) - len(text.lstrip())
+    try:
+        reading = Reader(text).read(start)
+    except Unreadable:
+        return None
+    clean = not reading.choices and not reading.open_ends and not text[reading.end :].strip()
+    return reading if clean else None
+
+
+def rows(text: str, found: list[Candidate]) -> bool:
+    """True if the values stand in a row, with nothing but space and commas around them."""
+    edges = [0, *(c.end for c in found)]
+    starts = [*(c.start for c in found), len(text)]
+    return all(
+        _NOTHING.fullmatch(text, edge, start) is not None
+        for edge, start in zip(edges, starts, strict=True)
+    )

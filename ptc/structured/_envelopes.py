@@ -1,0 +1,124 @@
+"""Wrappers that models put around an answer: what they are, and what is inside.
+
+An envelope holds the answer and nothing that could be part of it. One that carries more, like a
+status or a reasoning beside the answer, is no envelope: taking it off would drop something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ._candidates import whole_reading
+from ._names import normal
+
+__all__ = ["Shape", "shapes"]
+
+MAX_LEVELS = 5
+"""Envelopes in envelopes."""
+
+_GENERIC = frozenset(
+    normal(name)
+    for name in (
+        "result", "results", "data", "output", "response", "answer", "final_answer", "final",
+        "object", "json", "value", "values", "payload", "return", "input", "arguments", "args",
+        "parameters", "params", "kwargs", "elements", "items", "list", "records", "rows", "content",
+        "structured_output", "item", "record", "entity", "root", "body", "return_value",
+    )
+)  # fmt: skip
+_CALL_PAYLOAD = ("arguments", "parameters", "input", "args", "tool_input", "action_input", "params")
+_CALL_NAME = ("name", "tool", "tool_name", "function", "function_name", "action", "recipient_name")
+_CALL_REST = frozenset({"id", "type", "index", "call_id", "status", "caller"})
+_SCHEMA_WORDS = frozenset(
+    {"$schema", "$id", "type", "properties", "required", "title", "description",
+     "additionalProperties"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One thing that a value may be the wrapper of."""
+
+    value: Any
+    path: tuple[str | int, ...] | None
+    """Where it stands in the outermost value; None if it was inside a string."""
+    steps: tuple[tuple[str, str], ...]
+    """Each wrapper that was taken off: its kind in `EDITS`, and what it was."""
+    sources: dict[Any, str]
+    """How numbers in it were written, if it was inside a string."""
+
+
+def shapes(value: Any, names: frozenset[str]) -> Iterator[Shape]:
+    """`value`, then what is inside its wrappers, from the outside in.
+
+    Args:
+        value: What was read.
+        names: What the answer is called: also a wrapper's key.
+    """
+    shape = Shape(value, (), (), {})
+    yield shape
+    for _ in range(MAX_LEVELS):
+        inner = _inside(shape, names)
+        if inner is None:
+            return
+        yield inner
+        shape = inner
+
+
+def _inside(shape: Shape, names: frozenset[str]) -> Shape | None:
+    value = shape.value
+    if isinstance(value, str):
+        reading = whole_reading(value) if value.lstrip()[:1] in ("{", "[") else None
+        if reading is None:
+            return None
+        steps = (*shape.steps, ("json_in_string", value))
+        return Shape(reading.value, None, steps, reading.sources)
+    if isinstance(value, list):
+        if len(value) != 1 or not isinstance(value[0], dict | list | str):
+            return None
+        return _deeper(shape, (0,), "single_item_unwrapped", "[...]")
+    if isinstance(value, dict):
+        key = _payload(value, names)
+        return None if key is None else _deeper(shape, (key,), "envelope", f'{{"{key}": ...}}')
+    return None
+
+
+def _deeper(shape: Shape, part: tuple[str | int, ...], kind: str, told: str) -> Shape:
+    path = None if shape.path is None else shape.path + part
+    return Shape(shape.value[part[0]], path, (*shape.steps, (kind, told)), shape.sources)
+
+
+def _payload(value: dict[str, Any], names: frozenset[str]) -> str | None:
+    """The key whose value is what the wrapper holds; None if it is no wrapper."""
+    if len(value) == 1:
+        (key,) = value
+        if normal(key) in _GENERIC or normal(key) in names:
+            return key
+    payloads = [key for key in _CALL_PAYLOAD if key in value]
+    titles = [key for key in _CALL_NAME if isinstance(value.get(key), str)]
+    if len(payloads) == 1 and len(titles) == 1:
+        rest = value.keys() - {*payloads, *titles}
+        return payloads[0] if rest <= _CALL_REST else None
+    inner = value.get("function")
+    if isinstance(inner, dict) and value.keys() - {"function"} <= _CALL_REST:
+        return "function"
+    calls = value.get("tool_calls")
+    if isinstance(calls, list) and not any(
+        value[key] for key in value.keys() - {"tool_calls", "role"}
+    ):
+        return "tool_calls"
+    return _echoed(value)
+
+
+def _echoed(value: dict[str, Any]) -> str | None:
+    """``properties`` of an answer that was written into a copy of its schema."""
+    inner = value.get("properties")
+    if not isinstance(inner, dict) or value.get("type") != "object" or not inner:
+        return None
+    if not value.keys() <= _SCHEMA_WORDS:
+        return None
+    if all(isinstance(v, dict) and ("type" in v or "$ref" in v) for v in inner.values()):
+        # The schema itself, not an answer in it.
+        return None
+    return "properties"

@@ -1,0 +1,48 @@
+"""Names apart from their style: ``firstName``, ``first_name`` and ``First Name`` are one.
+
+A style differs in case and in separators between words, never in letters, digits or signs.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+from ._wrapping import each_subschema
+
+__all__ = ["declared_names", "normal"]
+
+
+
+def normal(name: str) -> str:
+    """The form that all styles of a name share.
+
+    Separators go only from between words: ``A-`` and ``A`` stay two, and so do ``1-5`` and ``15``.
+    """
+    text = unicodedata.normalize("NFC", name).strip().casefold()
+    parts: list[str] = []
+    for part in re.split(r"[\s_-]+", text):
+        if parts and part and parts[-1] and parts[-1][-1].isdigit() and part[0].isdigit():
+            parts.append("_")
+        parts.append(part)
+    if not parts[0] or not parts[-1]:
+        # A separator at an edge is a sign.
+        return text
+    return "".join(parts)
+
+
+def declared_names(schema: Any) -> frozenset[str]:
+    """Every property name that `schema` declares anywhere."""
+    names: set[str] = set()
+
+    def look(node: dict[str, Any]) -> dict[str, Any]:
+        for word in ("properties", "required"):
+            part = node.get(word)
+            if isinstance(part, Mapping | list):
+                names.update(name for name in part if isinstance(name, str))
+        return node
+
+    each_subschema(schema, look)
+    return frozenset(names)

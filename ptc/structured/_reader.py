@@ -1,0 +1,634 @@
+"""A tolerant reader of one JSON-like value, in one pass, that records every liberty it takes.
+
+It knows notations (JSON, JavaScript, Python), no schema. What could be read in two ways it refuses,
+or leaves to its caller as a numbered choice. A text that ends inside a word, number or string, or
+after a comma or colon, was cut: nothing of it is read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
+from typing import Any
+
+from ._edits import Repairs
+from ._violations import pointer
+
+__all__ = ["MAX_DEPTH", "KeyEqual", "OpenEnd", "Reader", "Reading", "Unreadable", "same"]
+
+MAX_DEPTH = 100
+"""Deepest nesting that is repaired. Real answers stay below 20."""
+MAX_INNER_QUOTES = 1_000
+"""Unescaped quotes inside strings of one text; each costs a look ahead."""
+
+_SPACE = re.compile(r"[ \t\r\n\f\v\u00a0\ufeff\u200b\u2028\u2029\u3000]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_OTHER_NUMBER = re.compile(
+    r"[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+(?:_[0-9]+)+|(?:[0-9]+\.(?![0-9])|\.[0-9]+)"
+    r"(?:[eE][+-]?[0-9]+)?|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
+)
+_LEADING_ZERO = re.compile(r"[+-]?0[0-9_]")
+_DELIMITER = re.compile(r"[\s,}\])\ufeff;]|//|/\*|#|```|<|$")
+_BARE = re.compile(r"[^\W]\w*(?:[.+%-]\w+|%)*(?: [\w%][\w.+%-]*)*")
+_IDENTIFIER = re.compile(r"[^\W\d][\w$.-]*|\$[\w$.-]*")
+_SEPARATOR = re.compile(r":|=>|=|\uff1a")
+_KEY_AHEAD = re.compile(
+    r"[ \t\r\n]*(?:\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|[\u201c\u201d][^\u201c\u201d\n]*+"
+    r"[\u201c\u201d]|[\u2018\u2019][^\u2018\u2019\n]*+[\u2018\u2019]|`[^`\n]*+`|[\w$][\w$.-]*+)"
+    r"[ \t]*(?::|=|\uff1a)"
+)
+_ITEM_AHEAD = re.compile(r"[ \t\r\n]*(?:[\"'\u201c\u2018`{\[(\d.+-]|[^\W\d])")
+_OMISSION = re.compile(
+    r"\.\.\.|\u2026|\b(?:more|omit\w*|remain\w*|etc|rest|similar\w*|so on|truncat\w*|continu\w*|"
+    r"others?|same|repeat\w*|todo|placeholder|abbreviat\w*|shorten\w*|skip\w*|elid\w*|fill|"
+    r"and so forth|additional|further|until)\b",
+    re.IGNORECASE,
+)
+_INNER_JSON = re.compile(r"[\"'\u201c\u201d]\s*(?::|,\s*[\"'\u201c\u201d{\[])")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\r\n|.)", re.DOTALL)
+_ESCAPED = {
+    '"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r",
+    "t": "\t", "`": "`", "\n": "", "\r\n": "",
+}  # fmt: skip
+_CLOSER = {"{": "}", "[": "]", "(": ")"}
+_PAIRS = {
+    '"': '"', "'": "'", "\u201c": "\u201d\u201c", "\u201d": "\u201d", "\u2018": "\u2019\u2018",
+    "\u2019": "\u2019", "`": "`", "\u00ab": "\u00bb", "\u300c": "\u300d", "\u201e": "\u201c\u201d",
+}  # fmt: skip
+_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
+_OTHER_WORDS = {"True": True, "False": False, "None": None, "TRUE": True, "FALSE": False,
+                "NULL": None, "Null": None}  # fmt: skip
+_NO_WORDS = frozenset({"undefined", "nan", "inf", "infinity", "nil", "n/a", "na", "new"})
+
+KeyEqual = tuple[int, str | int]
+"""A container (by identity) and the key in it of a scalar whose source is kept."""
+
+
+class Unreadable(Exception):  # noqa: N818  # a verdict on a text, not an error of a caller
+    """No single reading.
+
+    Attributes:
+        position: Where reading stopped.
+        cut: True if the text ended there.
+        ambiguous: True if there is more than one reading.
+        deep: True if it nests too deep.
+    """
+
+    def __init__(
+        self, position: int, *, cut: bool = False, ambiguous: bool = False, deep: bool = False
+    ) -> None:
+        super().__init__(position)
+        self.position = position
+        self.cut = cut
+        self.ambiguous = ambiguous
+        self.deep = deep
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEnd:
+    """A container that the text did not close."""
+
+    path: tuple[str | int, ...]
+    opener: str
+    keys: frozenset[str]
+    """The keys that an object has."""
+    certain: bool
+    """True if the layout shows that its last part was read: it is spread over lines, and a line
+    ended after the last part without a comma."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """One value read, and how."""
+
+    value: Any
+    end: int
+    repairs: Repairs
+    sources: dict[KeyEqual, str]
+    """How numbers and words were written, where their value does not show it."""
+    open_ends: list[OpenEnd] = field(default_factory=list)
+    choices: int = 0
+    """How many times a closer of the wrong kind left a choice."""
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal as JSON: 1 is not true, and 1 is not 1.0."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
+
+
+class Reader:
+    """Reads values out of one text."""
+
+    def __init__(self, text: str, choices: tuple[int, ...] = ()) -> None:
+        """Read `text`; at the n-th closer of the wrong kind take ``choices[n]`` (0, 1 or 2)."""
+        self.text = text
+        self._size = len(text)
+        self._choices = choices
+        self._inner_quotes = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._repairs = Repairs()
+        self._sources: dict[KeyEqual, str] = {}
+        self._path: list[str | int] = []
+        self._open: list[str] = []
+        self._ends: list[OpenEnd] = []
+        self.chosen = 0
+        self._token_end = -1
+        self._number_end = -1
+        self.committed = False
+        self.quoted = False
+        self.keys: list[str] = []
+
+    def read(self, position: int) -> Reading:
+        """The value that begins at `position`.
+
+        Raises:
+            Unreadable: If there is none, or not one; `committed` then tells whether what was read
+                until there was clearly meant as data.
+        """
+        self._begin()
+        holder: list[Any] = []
+        end = self._value(position, holder, 0, "root")
+        end = self._reopened(end, holder[0])
+        return Reading(holder[0], end, self._repairs, self._sources, self._ends, self.chosen)
+
+    def read_members(self, position: int) -> Reading:
+        """The members that begin at `position`, of an object whose opener is missing."""
+        self._begin()
+        value: dict[str, Any] = {}
+        self._note("missing_opener", "", "{")
+        self._open.append("{")
+        end = self._members(position, value, 1, position)
+        self._open.pop()
+        return Reading(value, end, self._repairs, self._sources, self._ends, self.chosen)
+
+    # -- where we are ------------------------------------------------------------------------
+
+    def _note(self, kind: str, before: Any, after: Any) -> None:
+        self._repairs.add(pointer(self._path), kind, before, after)
+
+    def _skip(self, position: int) -> int:
+        """The next position that is neither space nor comment."""
+        text = self.text
+        while True:
+            position = _SPACE.match(text, position).end()  # type: ignore[union-attr]  # matches always
+            two = text[position : position + 2]
+            if two == "/*":
+                end = text.find("*/", position + 2)
+                if end < 0:
+                    raise Unreadable(position, cut=True)
+                end += 2
+            elif two == "//" or two[:1] == "#":
+                end = text.find("\n", position)
+                end = self._size if end < 0 else end
+            else:
+                return position
+            comment = text[position:end]
+            if _OMISSION.search(comment):
+                raise Unreadable(position, ambiguous=True)
+            self._note("comment", comment, "")
+            position = end
+
+    def _ended(self, position: int) -> bool:
+        """True at the end of the text, or of the part of it that holds the value."""
+        if position >= self._size:
+            return True
+        text = self.text
+        return text.startswith("```", position) or (
+            text[position] == "<" and position + 1 < self._size and text[position + 1] in "/|"
+        )
+
+    def _complete(self, position: int) -> None:
+        """Refuse an end right after a number: its next digit may be what was cut."""
+        if position >= self._size and self._number_end >= self._size:
+            raise Unreadable(position, cut=True)
+
+    def _end_open(self, opener: str, value: Any, start: int, position: int) -> None:
+        self._complete(position)
+        first = _SPACE.match(self.text, start).group()  # type: ignore[union-attr]  # matches always
+        tail = self.text[self._token_end : position]
+        certain = "\n" in first and "\n" in tail
+        keys = frozenset(value) if opener == "{" else frozenset()
+        self._ends.append(OpenEnd(tuple(self._path), opener, keys, certain))
+        self._note("missing_closer", "", _CLOSER[opener])
+
+    # -- values ------------------------------------------------------------------------------
+
+    def _value(self, position: int, holder: Any, key: str | int, role: str) -> int:
+        """Read a value into ``holder[key]`` (appended to a list); returns where it ended."""
+        text = self.text
+        if position >= self._size:
+            raise Unreadable(position, cut=True)
+        sign = text[position]
+        if sign == "{":
+            value: Any = {}
+            end = self._container(position, value, sign)
+        elif sign == "[" or (sign == "(" and role != "root"):
+            value = []
+            end = self._container(position, value, sign)
+        elif sign in _PAIRS:
+            value, end = self._joined(position, role)
+        else:
+            value, end, source = self._scalar(position)
+            if source is not None:
+                self._sources[id(holder), key] = source
+        if sign not in "{[(":
+            self._token_end = end
+        if isinstance(holder, list):
+            holder.append(value)
+        else:
+            holder[key] = value
+        return end
+
+    def _container(self, position: int, value: Any, opener: str) -> int:
+        if len(self._open) >= MAX_DEPTH:
+            raise Unreadable(position, deep=True)
+        self._open.append(opener)
+        if opener == "{":
+            end = self._members(position + 1, value, len(self._open), position + 1)
+        else:
+            end = self._items(position + 1, value, opener)
+        self._open.pop()
+        if not self._ends:
+            self._token_end = end
+        return end
+
+    def _members(self, position: int, value: dict[str, Any], depth: int, start: int) -> int:
+        text = self.text
+        while True:
+            position = self._skip(position)
+            if self._ended(position):
+                self._end_open("{", value, start, position)
+                return position
+            sign = text[position]
+            if sign in "}])":
+                end = self._closed(position, "{")
+                if end is not None:
+                    return end
+                position = self._next(position + 1, "{")
+                continue
+            position = self._member(position, value, depth)
+            position = self._next(position, "{")
+
+    def _member(self, position: int, value: dict[str, Any], depth: int) -> int:
+        text = self.text
+        key, position = self._key(position)
+        position = self._skip(position)
+        match = _SEPARATOR.match(text, position)
+        if match is None:
+            raise Unreadable(position, cut=position >= self._size)
+        self.committed = True
+        if depth == 1:
+            self.keys.append(key)
+        self._path.append(key)
+        if match.group() != ":":
+            self._note("separator", match.group(), ":")
+        position = self._skip(match.end())
+        before = value.get(key, _ABSENT)
+        end = self._value(position, value, key, "member")
+        self._path.pop()
+        if before is not _ABSENT:
+            if not same(before, value[key]):
+                raise Unreadable(position, ambiguous=True)
+            self._note("repeated_key", key, key)
+        return end
+
+    def _key(self, position: int) -> tuple[str, int]:
+        text = self.text
+        if text[position] in _PAIRS:
+            key, end = self._string(position, "key")
+            self.quoted = True
+            return key, end
+        match = _IDENTIFIER.match(text, position)
+        if match is None:
+            raise Unreadable(position, cut=position >= self._size)
+        self._note("unquoted_key", match.group(), json.dumps(match.group()))
+        return match.group(), match.end()
+
+    def _items(self, position: int, value: list[Any], opener: str) -> int:
+        start = position
+        text = self.text
+        commas = 0
+        while True:
+            position = self._skip(position)
+            if self._ended(position):
+                self._end_open("[", value, start, position)
+                return position
+            if text[position] in "}])":
+                end = self._closed(position, opener)
+                if end is None:
+                    position = self._next(position + 1, opener)
+                    continue
+                if opener == "(":
+                    if len(value) == 1 and not commas:
+                        raise Unreadable(position, ambiguous=True)
+                    self._note("tuple", "(", "[")
+                return end
+            self._path.append(len(value))
+            position = self._value(position, value, len(value), "item")
+            self._path.pop()
+            before = position
+            position = self._next(position, opener)
+            if text.startswith(",", self._skip_blank(before)):
+                commas += 1
+                self.committed = True
+
+    def _skip_blank(self, position: int) -> int:
+        return _SPACE.match(self.text, position).end()  # type: ignore[union-attr]  # matches always
+
+    def _next(self, position: int, opener: str) -> int:
+        """Past the comma after a part, or where the container ends."""
+        text = self.text
+        ended = position
+        position = self._skip(position)
+        if self._ended(position):
+            return position
+        sign = text[position]
+        if sign in "}])":
+            return position
+        if sign == ",":
+            after = self._skip(position + 1)
+            if after >= self._size:
+                raise Unreadable(after, cut=True)
+            if text[after] in "}])" or self._ended(after):
+                if self._ended(after):
+                    raise Unreadable(after, cut=True)
+                self._note("trailing_comma", ",", "")
+            elif text[after] == ",":
+                raise Unreadable(after, ambiguous=True)
+            return after
+        ahead = _KEY_AHEAD if opener == "{" else _ITEM_AHEAD
+        apart = position > ended or text[position - 1] in "\"'}]\u201d"
+        if not apart or ahead.match(text, position) is None:
+            raise Unreadable(position)
+        if opener != "{" and sign not in "\"'\u201c{[" and "\n" not in text[ended:position]:
+            # `[1 2]` is two numbers or a slip in one.
+            raise Unreadable(position, ambiguous=True)
+        self._note("missing_comma", "", ",")
+        return position
+
+    def _closed(self, position: int, opener: str) -> int | None:
+        """Past the closer at `position`; None if it is to be skipped."""
+        sign = self.text[position]
+        if sign == _CLOSER[opener]:
+            return position + 1
+        options = [1, 2]
+        if any(_CLOSER[outer] == sign for outer in self._open[:-1]):
+            options.insert(0, 0)
+        number, self.chosen = self.chosen, self.chosen + 1
+        choice = self._choices[number] if number < len(self._choices) else options[0]
+        if choice not in options:
+            raise Unreadable(position, ambiguous=True)
+        if choice == 0:
+            self._note("missing_closer", "", _CLOSER[opener])
+            return position
+        if choice == 1:
+            self._note("wrong_closer", sign, _CLOSER[opener])
+            return position + 1
+        self._note("extra_closer", sign, "")
+        return None
+
+    def _reopened(self, end: int, value: Any) -> int:
+        """Read on where an object was closed too early: ``}, "key": ...`` follows."""
+        while isinstance(value, dict) and not self._ends:
+            after = self._skip_blank(end)
+            if not self.text.startswith(",", after):
+                return end
+            after = self._skip_blank(after + 1)
+            quoted = self.text[after : after + 1] in ('"', "'", "\u201c")
+            if not quoted or _KEY_AHEAD.match(self.text, after) is None:
+                return end
+            self._note("extra_closer", "}", "")
+            self._open.append("{")
+            end = self._members(after, value, 1, after)
+            self._open.pop()
+        return end
+
+    # -- scalars -----------------------------------------------------------------------------
+
+    def _scalar(self, position: int) -> tuple[Any, int, str | None]:
+        """A number, word or bare text, where it ends, and how it was written if that is lost."""
+        text = self.text
+        match = _NUMBER.match(text, position)
+        if match is not None and _DELIMITER.match(text, match.end()):
+            self._number_end = match.end()
+            return _number(match.group(), position), match.end(), match.group()
+        match = _OTHER_NUMBER.match(text, position)
+        if match is not None and _DELIMITER.match(text, match.end()):
+            source = match.group()
+            if not _LEADING_ZERO.match(source):
+                self._number_end = match.end()
+                value = _other_number(source, position)
+                self._note("number_form", source, repr(value))
+                return value, match.end(), source
+        match = _BARE.match(text, position)
+        if match is None or not _DELIMITER.match(text, match.end()):
+            raise Unreadable(position, cut=position >= self._size)
+        return self._word(match.group().rstrip(), position)
+
+    def _word(self, word: str, position: int) -> tuple[Any, int, str | None]:
+        end = position + len(word)
+        if word in _WORDS:
+            return _WORDS[word], end, None
+        if word in _OTHER_WORDS:
+            value = _OTHER_WORDS[word]
+            self._note("literal", word, json.dumps(value))
+            return value, end, word
+        if end >= self._size:
+            raise Unreadable(end, cut=True)
+        if word.casefold() in _NO_WORDS or _OMISSION.search(word):
+            raise Unreadable(position, ambiguous=True)
+        if re.search(r"[^\W\d]\.[^\W\d]", word) or word.split(" ", 1)[0] == "new":
+            # `user.name` and `new Date` are code: what they stand for is not in the text.
+            raise Unreadable(position, ambiguous=True)
+        self._note("unquoted_text", word, json.dumps(word, ensure_ascii=False))
+        return word, end, None
+
+    def _joined(self, position: int, role: str) -> tuple[str, int]:
+        """A string, or several with ``+`` between them."""
+        value, end = self._string(position, role)
+        while True:
+            after = self._skip_blank(end)
+            if not self.text.startswith("+", after):
+                return value, end
+            after = self._skip_blank(after + 1)
+            if after >= self._size or self.text[after] not in _PAIRS:
+                raise Unreadable(after, cut=after >= self._size)
+            more, end = self._string(after, role)
+            self._note("joined_strings", "+", "")
+            value += more
+
+    def _string(self, position: int, role: str) -> tuple[str, int]:
+        text = self.text
+        mark = text[position]
+        if mark == '"' and text.startswith('"""', position):
+            if not text.startswith('""""', position) and self._closes(position + 2, role):
+                return "", position + 2
+            return self._long_string(position)
+        parts: list[str] = []
+        odd = 0
+        end = position + 1
+        while True:
+            part, end = self._part(end, mark)
+            parts.append(part)
+            if self._closes(end, role):
+                break
+            self._inner_quotes += 1
+            if self._inner_quotes > MAX_INNER_QUOTES:
+                raise Unreadable(end, ambiguous=True)
+            before, after = text[end - 2 : end - 1], text[end : end + 1]
+            apostrophe = text[end - 1] in "'\u2019" and before.isalnum() and after.isalpha()
+            inch = text[end - 1] == '"' and before.isdigit()
+            odd += not (apostrophe or inch)
+            parts.append(text[end - 1])
+        value = "".join(parts)
+        if len(parts) > 1:
+            if odd % 2 or (odd and "\n" in value) or _INNER_JSON.search(value):
+                # A quotation mark is missing somewhere: where the string ends is a guess.
+                raise Unreadable(position, ambiguous=True)
+            self._note("inner_quote", text[position:end], json.dumps(value, ensure_ascii=False))
+        if mark != '"':
+            self._note("quotes", text[position:end], json.dumps(value, ensure_ascii=False))
+        self._whole(value, position)
+        return value, end
+
+    def _part(self, position: int, mark: str) -> tuple[str, int]:
+        """Text up to the next closing mark, decoded, and the position after that mark."""
+        text = self.text
+        if mark == '"':
+            for strict in (True, False):
+                try:
+                    value, end = scanstring(text, position, strict)
+                except ValueError:
+                    continue
+                if not strict:
+                    self._note("raw_control", text[position:end], json.dumps(value))
+                return value, end
+        return self._decoded(position, mark)
+
+    def _decoded(self, position: int, mark: str) -> tuple[str, int]:
+        """As `_part`, for other marks and for escapes that JSON does not have."""
+        closers = _PAIRS[mark]
+        match = _until(closers).match(self.text, position)
+        if match is None:
+            raise Unreadable(self._size, cut=True)
+        raw = match.group(1)
+        if mark == "`" and ("${" in raw or "\\" in raw):
+            raise Unreadable(position, ambiguous=True)
+        if "\\" not in raw:
+            return raw, match.end()
+
+        def one(found: re.Match[str]) -> str:
+            code = found.group(1)
+            if code[0] in "ux" and len(code) > 1:
+                if code[0] == "x":
+                    self._note("escape", found.group(), chr(int(code[1:], 16)))
+                return chr(int(code[1:], 16))
+            if code not in _ESCAPED:
+                # `\d`: a backslash and a d in Python, a d in JavaScript.
+                raise Unreadable(position, ambiguous=True)
+            if code in "'\n`":
+                self._note("escape", found.group(), _ESCAPED[code])
+            return _ESCAPED[code]
+
+        value = _ESCAPE.sub(one, raw)
+        if "\\u" in raw:
+            # Surrogates in pairs become one character, as in JSON.
+            value = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            if "\ufffd" in value and "\ufffd" not in raw:
+                raise Unreadable(position, ambiguous=True)
+        return value, match.end()
+
+    def _long_string(self, position: int) -> tuple[str, int]:
+        end = self.text.find('"""', position + 3)
+        if end < 0:
+            raise Unreadable(self._size, cut=True)
+        value = self.text[position + 3 : end]
+        if "\\" in value:
+            raise Unreadable(position, ambiguous=True)
+        self._note("quotes", '"""', json.dumps(value, ensure_ascii=False))
+        self._whole(value, position)
+        return value, end + 3
+
+    def _whole(self, value: str, position: int) -> None:
+        """Refuse half of a character: no JSON reader could take it."""
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise Unreadable(position, ambiguous=True) from None
+
+    def _closes(self, end: int, role: str) -> bool:
+        """True if the mark before `end` can end a string in this place."""
+        text = self.text
+        after = self._skip_blank(end)
+        if self._ended(after):
+            return True
+        sign = text[after]
+        if role == "key":
+            return _SEPARATOR.match(text, after) is not None
+        if role == "root":
+            return True
+        if sign in "}])":
+            return True
+        if sign == "/" and text[after + 1 : after + 2] in ("/", "*"):
+            return True
+        if sign == "#":
+            return "\n" in text[end:after] or after > end
+        if sign == "+":
+            after = self._skip_blank(after + 1)
+            return after < self._size and text[after] in _PAIRS
+        if sign == ",":
+            return role == "item" or self._member_follows(after + 1)
+        if role == "item":
+            return sign in "\"'\u201c{[" and (after > end or sign in "{[")
+        return after > end and _KEY_AHEAD.match(text, after) is not None
+
+    def _member_follows(self, position: int) -> bool:
+        """True if a key, a closer, a comment or nothing stands after a comma."""
+        text = self.text
+        after = self._skip_blank(position)
+        if self._ended(after) or text[after] in "}])#,":
+            return True
+        if text[after] == "/" or text.startswith("...", after):
+            return True
+        return _KEY_AHEAD.match(text, after) is not None
+
+
+_ABSENT = object()
+_UNTIL: dict[str, re.Pattern[str]] = {}
+
+
+def _until(closers: str) -> re.Pattern[str]:
+    found = _UNTIL.get(closers)
+    if found is None:
+        found = re.compile(rf"((?:[^\\{closers}]|\\.)*+)[{closers}]", re.DOTALL)
+        _UNTIL[closers] = found
+    return found
+
+
+def _number(source: str, position: int) -> int | float:
+    if any(c in source for c in ".eE"):
+        value = float(source)
+        if not math.isfinite(value):
+            raise Unreadable(position, ambiguous=True)
+        return value
+    if len(source) > 1_000:
+        raise Unreadable(position, ambiguous=True)
+    return int(source)
+
+
+def _other_number(source: str, position: int) -> int | float:
+    plain = source.replace("_", "").lstrip("+")
+    if "x" in plain.lower():
+        return int(plain, 16)
+    return _number(plain, position)

@@ -1,0 +1,278 @@
+"""`recover`: the one value that a damaged text says and that its contract takes, or nothing.
+
+Rule 1: nothing is invented, dropped, rounded or chosen; every edit is in `EDITS`.
+Rule 2: two values in a text that both conform, or one that contradicts the other: nothing.
+Rule 3: a text that was cut is not completed: closers are added only after a complete value.
+Rule 4: time is linear in the text and bounded for any text; so is depth.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ._candidates import Candidate, Unclear, candidates, rows
+from ._contract import Contract
+from ._edits import Repair, Repairs
+from ._envelopes import shapes
+from ._fit import Fitter
+from ._names import declared_names, normal
+from ._places import declared_at
+from ._reader import OpenEnd, Reading, same
+from ._strict import Malformed, loads
+
+__all__ = ["MAX_TEXT_CHARS", "Recovered", "recover"]
+
+MAX_TEXT_CHARS = 8_000_000
+"""Longest text that is looked at; the longest answers of models today are near 500,000."""
+MAX_MOVES = 64
+"""Places that are tried for one closer in the wrong place."""
+
+_OUTER = re.compile(r"\s*(?:```\w*[ \t]*\n)?(.*?)(?:\n?```)?\s*(?:<\|\w+\|>|</s>|\s)*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A value that conforms, and how it was read."""
+
+    value: Any
+    """Plain JSON data."""
+    repairs: tuple[Repair, ...]
+    """Every edit, in order; empty if the text was right as it stood."""
+
+
+def recover(text: str, schema: Any) -> Recovered | None:
+    """The one value in `text` that conforms to `schema`, or None.
+
+    It is pure and calls no model. None means: ask again. It comes for a text that was cut, that
+    says two things, or whose repair would be a guess.
+
+    Args:
+        text: What a model wrote.
+        schema: A `Contract`, a JSON Schema, a pydantic model or any type.
+
+    Raises:
+        UsageError: If `schema` is none of these.
+    """
+    contract = schema if isinstance(schema, Contract) else Contract(schema)
+    if len(text) > MAX_TEXT_CHARS:
+        return None
+    try:
+        value = loads(text)
+    except Malformed:
+        pass
+    else:
+        if contract.conforms(value):
+            return Recovered(value, ())
+    return _Recovery(text, contract).recovered()
+
+
+class _Recovery:
+    """One text against one contract."""
+
+    def __init__(self, text: str, contract: Contract) -> None:
+        self._text = text
+        self._contract = contract
+        names = declared_names(contract.schema)
+        self._names = frozenset(map(normal, names))
+        title = contract.schema.get("title") if isinstance(contract.schema, dict) else None
+        called = [contract.name, title if isinstance(title, str) else ""]
+        self._called = frozenset(normal(name) for name in called if name)
+
+    def recovered(self) -> Recovered | None:
+        try:
+            found = candidates(self._text, self._names)
+        except (Unclear, RecursionError):
+            return None
+        if not found:
+            return self._scalar()
+        if len(found) > 1:
+            if (listed := self._listed(found)) is not None:
+                return listed
+            found = [c for c in found if not c.bare_list] or found
+        values: list[tuple[Candidate, Recovered]] = []
+        silent: list[Candidate] = []
+        for candidate in found:
+            mine = [r for reading in candidate.readings for r in self._values(reading)]
+            values += [(candidate, one) for one in mine]
+            if not mine:
+                silent.append(candidate)
+        if not values:
+            return None
+        candidate, first = values[0]
+        if not all(same(first.value, other.value) for _, other in values):
+            return None
+        if any(self._contradicts(c, first.value) for c in silent):
+            return None
+        return Recovered(first.value, (*self._around(candidate), *first.repairs))
+
+    # -- one reading -------------------------------------------------------------------------
+
+    def _values(self, reading: Reading) -> list[Recovered]:
+        """The values that conform among what `reading` may mean; more than one is too many."""
+        if self._contract.conforms(reading.value) and self._ends_well(reading.open_ends, ()):
+            if any(better for _, better in self._moved(reading)):
+                return [Recovered(reading.value, ()), Recovered(None, ())]
+            return [Recovered(reading.value, tuple(reading.repairs.made))]
+        found: list[Recovered] = []
+        for shape in shapes(reading.value, self._called):
+            if not self._ends_well(reading.open_ends, shape.path):
+                continue
+            repairs = Repairs(tuple(reading.repairs.made))
+            for kind, before in shape.steps:
+                repairs.add("", kind, before, shape.value if kind == "json_in_string" else "...")
+            fitter = Fitter(self._contract, {**reading.sources, **shape.sources})
+            fitted = fitter.fit(shape.value, repairs)
+            if fitted is not None and not any(same(fitted[0], one.value) for one in found):
+                found.append(Recovered(fitted[0], tuple(repairs.made)))
+        if not found:
+            for value, _ in self._moved(reading):
+                if not any(same(value, one.value) for one in found):
+                    moved = Repair("", "moved_closer", "}", "}")
+                    found.append(Recovered(value, (*reading.repairs.made, moved)))
+        return found
+
+    def _ends_well(self, ends: list[OpenEnd], path: tuple[str | int, ...] | None) -> bool:
+        """True if nothing can be missing where the text left containers open.
+
+        Either its layout shows the last part was read, or it is an object that has all the
+        properties it can be expected to have.
+        """
+        for end in ends:
+            if end.certain:
+                continue
+            if end.opener != "{" or path is None:
+                return False
+            if len(end.path) < len(path):
+                # The wrapper itself: it has but one part.
+                continue
+            declared = declared_at(self._contract.schema, end.path[len(path) :])
+            if not declared or not declared <= end.keys:
+                return False
+        return True
+
+    def _moved(self, reading: Reading) -> Iterator[tuple[Any, bool]]:
+        """Conforming values with the one missing closer elsewhere than at the end.
+
+        With each, whether its place is better: the parts that move are declared there only.
+        """
+        if len(reading.open_ends) != 1 or reading.open_ends[0].opener != "{":
+            return
+        path = reading.open_ends[0].path
+        outer = reading.value
+        for part in path:
+            outer = outer[part]
+        tried = 0
+        while isinstance(outer, dict) and outer:
+            name = next(reversed(outer))
+            inner = outer[name]
+            if not isinstance(inner, dict):
+                return
+            keys = list(inner)
+            here = declared_at(self._contract.schema, path)
+            there = declared_at(self._contract.schema, (*path, name))
+            for index in range(1, len(keys)):
+                moving = keys[index:]
+                tried += 1
+                if tried > MAX_MOVES:
+                    return
+                if any(key in outer for key in moving):
+                    continue
+                better = all(key in here and key not in there for key in moving)
+                if (value := self._with_moved(reading.value, outer, inner, moving)) is not None:
+                    yield value[0], better
+            path, outer = (*path, name), inner
+
+    def _with_moved(
+        self, root: Any, outer: dict[str, Any], inner: dict[str, Any], moving: list[str]
+    ) -> tuple[Any] | None:
+        """A copy of `root` with the parts `moving` one level up, if it conforms."""
+        for key in moving:
+            outer[key] = inner.pop(key)
+        try:
+            if not self._contract.conforms(root):
+                return None
+            return (json.loads(json.dumps(root)),)
+        finally:
+            for key in moving:
+                inner[key] = outer.pop(key)
+
+    # -- the text around ---------------------------------------------------------------------
+
+    def _listed(self, found: list[Candidate]) -> Recovered | None:
+        """Objects in a row, where a list of such is asked for."""
+        readings = [c.readings[0] for c in found if len(c.readings) == 1]
+        ends = any(r.open_ends for r in readings)
+        whole = len(readings) == len(found) and all(isinstance(r.value, dict) for r in readings)
+        if not whole or ends or not rows(self._text, found):
+            return None
+        repairs = Repairs(tuple(repair for r in readings for repair in r.repairs.made))
+        repairs.add("", "items_listed", self._text, f"a list of {len(found)}")
+        sources = {key: source for r in readings for key, source in r.sources.items()}
+        fitted = Fitter(self._contract, sources).fit([r.value for r in readings], repairs)
+        return None if fitted is None else Recovered(fitted[0], tuple(repairs.made))
+
+    def _contradicts(self, candidate: Candidate, chosen: Any) -> bool:
+        """True if a value that does not conform speaks of the same thing and says otherwise."""
+        return any(
+            self._is_about(reading.value) and not _within(reading.value, chosen)
+            for reading in candidate.readings
+        )
+
+    def _is_about(self, value: Any) -> bool:
+        if isinstance(value, list):
+            return any(self._is_about(item) for item in value)
+        if not isinstance(value, dict):
+            return False
+        if same(value, self._contract.schema):
+            return False
+        if value.get("type") == "object" and isinstance(value.get("properties"), dict):
+            # A schema, shown before the answer.
+            return False
+        inner = any(self._is_about(item) for item in value.values())
+        return inner or any(normal(key) in self._names for key in value)
+
+    def _around(self, candidate: Candidate) -> Iterator[Repair]:
+        before, after = self._text[: candidate.start], self._text[candidate.end :]
+        for part in (before, after):
+            text = part.strip()
+            if not text:
+                continue
+            kind = "surrounding_text"
+            if part is after and not text.strip("}] \t\r\n;"):
+                kind = "extra_closer"
+            elif part is before and re.search(r"<\s*/?\s*think|THINK\]", text, re.IGNORECASE):
+                kind = "thinking"
+            yield Repair("", kind, text[:200], "")
+
+    def _scalar(self) -> Recovered | None:
+        """A text that is a number, word or allowed value, bare or in a fence."""
+        match = _OUTER.fullmatch(self._text)
+        body = match.group(1).strip() if match is not None else ""
+        if not body or len(body) > 200 or "\n" in body:
+            return None
+        around = (Repair("", "surrounding_text", self._text, body),) if body != self._text else ()
+        try:
+            value = loads(body)
+            bare: tuple[Repair, ...] = ()
+        except Malformed:
+            value = body
+            bare = (Repair("", "unquoted_text", body, json.dumps(body)),)
+            if self._contract.conforms(f"{body} and more"):
+                # It takes any text: this one may as well be an excuse.
+                return None
+        repairs = Repairs((*around, *bare))
+        fitted = Fitter(self._contract, {}).fit(value, repairs)
+        return None if fitted is None else Recovered(fitted[0], tuple(repairs.made))
+
+
+def _within(part: Any, whole: Any) -> bool:
+    """True if all that `part` says, `whole` says too."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return all(key in whole and _within(value, whole[key]) for key, value in part.items())
+    if isinstance(part, list) and isinstance(whole, list):
+        return all(any(_within(item, other) for other in whole) for item in part)
+    return same(part, whole)

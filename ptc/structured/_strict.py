@@ -1,0 +1,70 @@
+"""JSON as it is written, and nothing else: no NaN, no number past all numbers, no doubled key."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+from .. import _json
+from ._reader import same
+
+__all__ = ["Malformed", "loads"]
+
+
+class Malformed(ValueError):  # noqa: N818  # a verdict on a text, not an error of a caller
+    """The text is not one JSON value."""
+
+
+def loads(text: str) -> Any:
+    """Read one JSON value.
+
+    Raises:
+        Malformed: If `text` is none, gives a key two values, or nests deeper than `_json` takes.
+    """
+    try:
+        value = json.loads(
+            text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_members
+        )
+        if text.count("[") + text.count("{") > _json.MAX_DEPTH:
+            _measure(value)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise Malformed(str(error)) from None
+    return value
+
+
+def _refuse(word: str) -> NoReturn:
+    raise Malformed(word)
+
+
+def _finite(source: str) -> float:
+    value = float(source)
+    if not math.isfinite(value):
+        raise Malformed(source)
+    return value
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs) and not all(same(members[key], item) for key, item in pairs):
+        msg = "a key has two values"
+        raise Malformed(msg)
+    return members
+
+
+def _measure(value: Any) -> None:
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        if depth > _json.MAX_DEPTH:
+            msg = "nests too deep"
+            raise Malformed(msg)
+        level = [
+            child
+            for node in level
+            if isinstance(node, dict | list)
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, dict | list)
+        ]

@@ -1,0 +1,104 @@
+"""An object around a schema whose root is none, for providers that take nothing else.
+
+It knows where references point: what stood at the root stands one level deeper afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["each_subschema", "needs_wrapping", "wrapped"]
+
+_NAMED = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
+)
+_DATA = frozenset({"enum", "const", "default", "examples"})
+_HOISTED = ("$defs", "definitions")
+
+
+def needs_wrapping(schema: Any) -> str | None:
+    """The key that wraps answers of `schema`: ``elements``, ``value``, or None for an object."""
+    if not isinstance(schema, Mapping):
+        return "value"
+    if schema.get("type") == "object":
+        return None
+    return "elements" if schema.get("type") == "array" else "value"
+
+
+def wrapped(schema: Any, key: str) -> dict[str, Any]:
+    """`schema` as the one required property `key` of an object.
+
+    ``$defs`` move to the new root, where providers look for them, and references into the old
+    root are led to its new place. A schema with an ``$id`` is a root of its own wherever it
+    stands, so nothing of it moves.
+    """
+    inner = dict(schema) if isinstance(schema, Mapping) else schema
+    outer: dict[str, Any] = {
+        "type": "object",
+        "properties": {key: inner},
+        "required": [key],
+        "additionalProperties": False,
+    }
+    if not isinstance(inner, dict):
+        return outer
+    if "$schema" in inner:
+        outer = {"$schema": inner.pop("$schema"), **outer}
+    if "$id" in inner or "id" in inner:
+        return outer
+    if _mentions(inner, "$recursiveRef") or _mentions(inner, "$dynamicRef"):
+        # "#" here means the root that is reached last: only a root of its own keeps it.
+        outer["properties"][key] = {"$id": "urn:ptc:answer", **inner}
+        return outer
+    hoisted = {name: inner.pop(name) for name in _HOISTED if name in inner}
+    outer["properties"][key] = _led(inner, key)
+    for name, part in hoisted.items():
+        outer[name] = {n: _led(sub, key) for n, sub in part.items()}
+    return outer
+
+
+def _led(node: Any, key: str) -> Any:
+    """`node` with its references to the old root led to ``#/properties/<key>``."""
+
+    def lead(schema: dict[str, Any]) -> dict[str, Any]:
+        target = schema.get("$ref")
+        if isinstance(target, str) and (target == "#" or target.startswith("#/")):
+            first = target[2:].split("/", 1)[0]
+            if first not in _HOISTED:
+                return {**schema, "$ref": f"#/properties/{key}{target[1:]}"}
+        return schema
+
+    return each_subschema(node, lead)
+
+
+def each_subschema(node: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """A copy of the schema `node` in which `change` saw every schema, from the inside out.
+
+    Data (``enum``, ``const``, ``default``, ``examples``) is no schema, and the keys below
+    ``properties`` are names: a property may be called ``$ref``.
+    """
+    if isinstance(node, list):
+        return [each_subschema(item, change) for item in node]
+    if not isinstance(node, Mapping):
+        return node
+    copied: dict[str, Any] = {}
+    for word, value in node.items():
+        if word in _DATA:
+            copied[word] = value
+        elif word in _NAMED and isinstance(value, Mapping):
+            copied[word] = {name: each_subschema(sub, change) for name, sub in value.items()}
+        else:
+            copied[word] = each_subschema(value, change)
+    return change(copied)
+
+
+def _mentions(schema: Any, word: str) -> bool:
+    found = False
+
+    def look(node: dict[str, Any]) -> dict[str, Any]:
+        nonlocal found
+        found = found or word in node
+        return node
+
+    each_subschema(schema, look)
+    return found

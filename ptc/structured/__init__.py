@@ -1,7 +1,43 @@
 """Structured answers: a contract, its check, and the repair of damaged text without a model.
 
     contract = Contract(Invoice)
-    recovered = recover(text, contract)      # None: ask again, do not guess
+    recovered = recover(text, contract)      # None: ask again, never guess
 
-The face is lazy: a name is imported when it is first used.
+All of it is pure: no model, no file, no network. The face is lazy: a name is imported when it is
+first used.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._contract import Contract as Contract
+    from ._edits import EDITS as EDITS
+    from ._edits import Repair as Repair
+    from ._recover import Recovered as Recovered
+    from ._recover import recover as recover
+    from ._violations import Violation as Violation
+
+_HOME = {
+    "Contract": "_contract",
+    "EDITS": "_edits",
+    "Recovered": "_recover",
+    "Repair": "_edits",
+    "Violation": "_violations",
+    "recover": "_recover",
+}
+
+__all__ = ["EDITS", "Contract", "Recovered", "Repair", "Violation", "recover"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

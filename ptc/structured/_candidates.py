@@ -6,16 +6,18 @@ skipped: its parts would pass for the whole. It knows no schema, only the names 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
 
 from ._edits import Repair, Repairs
 from ._names import normal
 from ._reader import Reader, Reading, Unreadable
 
-__all__ = ["Candidate", "Unclear", "candidates", "rows", "whole_reading"]
+__all__ = ["Candidate", "Unclear", "candidates", "rows", "spaced", "whole_reading"]
 
 MAX_STARTS = 1_000
 """Openers in prose that are tried; a text with more is refused."""
@@ -30,18 +32,27 @@ _MARK = re.compile(
     r"|\u25c1(?P<close2>/?)think\u25b7|\[(?P<close3>/?)THINK\]|[{\[]",
     re.IGNORECASE,
 )
-_CHANNEL = re.compile(r"<\|channel\|>\s*(?:final|commentary)\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>")
+_CHANNEL = re.compile(
+    r"<\|channel\|>\s*(?:final|commentary)\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>"
+)
 _ESCAPED_START = re.compile(r"[{\[][{\[\s]{0,100}\\")
 _ESCAPES = re.compile(r"\\(.)")
 _CITATION = re.compile(r"\[\d{1,4}(?:\s*,\s*\d{1,4})*\]")
 _MEMBER_START = re.compile(
     r"\s*(?:```\w*\s+)?(?=(?:\"[^\"\\\n{\[]+\"|'[^'\\\n{\[]+'|\u201c[^\u201d\n{\[]+\u201d)\s*:)"
 )
+_QUOTED_KEY = re.compile(
+    r"[\w\"'\u201d][\"'\u201d]\s*:(?!//)|[\"'\u201c]\w+\s*:\s*[\"'\u201c\d{\[]"
+)
+_BEFORE_PART = re.compile(r"[\"'\u201d\d}\]]\s*,\s*$|[\"\u201c][^\"\u201d\n]{1,100}[\"\u201d]\s*$")
+_SPACES = " \t\r\n"
+_BRACKETS = re.compile(r"[{}\[\]]")
+_ROW_END = re.compile(r"[\s,]*\]?\s*")
 _NOTHING = re.compile(r"[\s,]*")
 _TAIL = re.compile(r"[\s}\]`;]*(?:</?[\w|][^<>]{0,40}>\s*)*")
 
 
-class Unclear(Exception):  # noqa: N818  # a verdict on a text, not an error of a caller
+class Unclear(Exception):
     """Something in the text was meant as data and has no single reading."""
 
 
@@ -70,8 +81,10 @@ def candidates(text: str, names: Collection[str]) -> list[Candidate]:
     if member is not None:
         return [_members(text, member.end())]
     channels = list(_CHANNEL.finditer(text))
-    position = channels[-1].end() if channels else 0
+    begin = position = channels[-1].end() if channels else 0
     found: list[Candidate] = []
+    # What is no prose: the values, and the thinking.
+    taken: list[tuple[int, int]] = []
     starts = 0
     while (mark := _MARK.search(text, position)) is not None:
         if mark.group() not in ("{", "["):
@@ -79,9 +92,11 @@ def candidates(text: str, names: Collection[str]) -> list[Candidate]:
             if closing:
                 # The opening tag was in the prompt: all before it was thinking.
                 found.clear()
-                position = mark.end()
+                taken.clear()
+                begin = position = mark.end()
             else:
                 position = _after_thinking(text, mark)
+                taken.append((mark.start(), position))
             continue
         starts += 1
         if starts > MAX_STARTS:
@@ -89,7 +104,58 @@ def candidates(text: str, names: Collection[str]) -> list[Candidate]:
         candidate, position = _at(text, mark.start(), names)
         if candidate is not None:
             found.append(candidate)
+            taken.append((candidate.start, candidate.end))
+    if found and not rows(text, found):
+        _check_prose(text, begin, taken)
     return found
+
+
+def _check_prose(text: str, begin: int, taken: list[tuple[int, int]]) -> None:
+    """Refuse a text in which what stands around the values is no prose but more of the data.
+
+    A value behind ``"key":``, inside of brackets that nobody closed, or before a stray closer is
+    a part that can be read of a whole that cannot.
+    """
+    gaps = []
+    position = begin
+    for start, end in taken:
+        gaps.append(text[position:start])
+        position = end
+    gaps.append(text[position:])
+    for index, gap in enumerate(gaps):
+        inner = 0 < index < len(gaps) - 1
+        if (inner and not gap) or ("," in gap and not gap.strip(" \t\r\n,{}[]")):
+            # Parts of a list that cannot be read as one.
+            raise Unclear
+        _check_gap(gap, last=index == len(gaps) - 1)
+    closers = any(gap.lstrip(_SPACES)[:1] in ("}", "]") for gap in gaps if gap.strip())
+    if closers and (len(gaps) > 2 or re.search("[\"\u201c]|'\\s", gaps[0])):
+        # A closer too many is a slip after one value; after several it may close any of them.
+        raise Unclear
+
+
+def _check_gap(gap: str, *, last: bool) -> None:
+    """Refuse text that is no prose."""
+    if last and gap[:1].isalnum():
+        raise Unclear
+    if last or gap[:1] in ("}", "]"):
+        closed = gap.lstrip(_SPACES + "}];")
+        stripped = gap[: len(gap) - len(closed)]
+        if last and stripped.strip() and closed[:1].isalnum() and "\n" not in stripped:
+            raise Unclear
+        gap = closed.lstrip(_SPACES + "\"'")
+    if not gap or gap.isspace():
+        return
+    if _QUOTED_KEY.search(gap) or (not last and _BEFORE_PART.search(gap)):
+        raise Unclear
+    opened: list[str] = []
+    for bracket in _BRACKETS.findall(gap):
+        if bracket in "{[":
+            opened.append("}" if bracket == "{" else "]")
+        elif not opened or opened.pop() != bracket:
+            raise Unclear
+    if opened:
+        raise Unclear
 
 
 def _after_thinking(text: str, mark: re.Match[str]) -> int:
@@ -122,9 +188,10 @@ def _at(text: str, start: int, names: Collection[str]) -> tuple[Candidate | None
     readings = tuple(_choices(text, start))
     if not readings:
         raise Unclear
-    return Candidate(start, max(r.end for r in readings), readings, False), max(
-        r.end for r in readings
-    )
+    # A reading that ends before another leaves data unread.
+    end = max(reading.end for reading in readings)
+    longest = tuple(reading for reading in readings if reading.end == end)
+    return Candidate(start, end, longest, False), end
 
 
 def _prose(failure: Unreadable, reader: Reader, start: int, names: Collection[str]) -> int:
@@ -149,10 +216,8 @@ def _choices(text: str, start: int) -> Iterator[Reading]:
         choices = waiting.pop()
         reader = Reader(text, choices)
         reading = None
-        try:
+        with contextlib.suppress(Unreadable):
             reading = reader.read(start)
-        except Unreadable:
-            pass
         if reader.chosen > len(choices):
             waiting += [(*choices, option) for option in (0, 1, 2)]
         elif reading is not None:
@@ -166,7 +231,7 @@ def _escaped(text: str, start: int) -> tuple[Candidate, int]:
             inner, end = scanstring(text, start, False)
         except ValueError:
             raise Unclear from None
-        if not inner[:1] in ("{", "["):
+        if inner[:1] not in ("{", "["):
             raise Unclear
     else:
         inner, end = _ESCAPES.sub(_unescaped, text[start:]), len(text)
@@ -212,10 +277,19 @@ def whole_reading(text: str) -> Reading | None:
 
 
 def rows(text: str, found: list[Candidate]) -> bool:
-    """True if the values stand in a row, with nothing but space and commas around them."""
+    """True if the values stand in a row, with nothing but space and commas around them.
+
+    A closer may end the row: the opener of the list is what is missing then.
+    """
     edges = [0, *(c.end for c in found)]
     starts = [*(c.start for c in found), len(text)]
     return all(
-        _NOTHING.fullmatch(text, edge, start) is not None
+        (_NOTHING if start < len(text) else _ROW_END).fullmatch(text, edge, start) is not None
         for edge, start in zip(edges, starts, strict=True)
     )
+
+
+def spaced(text: str, found: list[Candidate]) -> bool:
+    """True if between the values there is space, and nothing else."""
+    gaps = [text[one.end : other.start] for one, other in pairwise(found)]
+    return all(gap.isspace() for gap in gaps) and not text[found[-1].end :].strip()

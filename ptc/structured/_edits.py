@@ -18,7 +18,7 @@ EDITS: dict[str, str] = {
     "surrounding_text": "prose, fences, tags and tokens around the one value are not part of it",
     "thinking": "what stands in a thinking block is by its tag not the answer",
     "escaped_text": "every quote is escaped: the text was encoded once too often, which is undone",
-    "missing_opener": "`\"key\": value` pairs are the members of one object, in no other reading",
+    "missing_opener": '`"key": value` pairs are the members of one object, in no other reading',
     "items_listed": "values in a row where a list is asked for are the items of that list",
     # Syntax: another notation of the same value.
     "comment": "a comment is not data; one that speaks of omitted data stops the repair instead",

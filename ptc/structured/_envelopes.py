@@ -12,13 +12,14 @@ from typing import Any
 
 from ._candidates import whole_reading
 from ._names import normal
+from ._strict import Malformed, loads
 
-__all__ = ["Shape", "shapes"]
+__all__ = ["GENERIC", "Shape", "shapes"]
 
 MAX_LEVELS = 5
 """Envelopes in envelopes."""
 
-_GENERIC = frozenset(
+GENERIC = frozenset(
     normal(name)
     for name in (
         "result", "results", "data", "output", "response", "answer", "final_answer", "final",
@@ -27,6 +28,7 @@ _GENERIC = frozenset(
         "structured_output", "item", "record", "entity", "root", "body", "return_value",
     )
 )  # fmt: skip
+"""Keys that say nothing but "here it is", in normal form."""
 _CALL_PAYLOAD = ("arguments", "parameters", "input", "args", "tool_input", "action_input", "params")
 _CALL_NAME = ("name", "tool", "tool_name", "function", "function_name", "action", "recipient_name")
 _CALL_REST = frozenset({"id", "type", "index", "call_id", "status", "caller"})
@@ -69,6 +71,8 @@ def shapes(value: Any, names: frozenset[str]) -> Iterator[Shape]:
 def _inside(shape: Shape, names: frozenset[str]) -> Shape | None:
     value = shape.value
     if isinstance(value, str):
+        if value.lstrip()[:1] == '"':
+            return _decoded(shape, value)
         reading = whole_reading(value) if value.lstrip()[:1] in ("{", "[") else None
         if reading is None:
             return None
@@ -84,6 +88,15 @@ def _inside(shape: Shape, names: frozenset[str]) -> Shape | None:
     return None
 
 
+def _decoded(shape: Shape, text: str) -> Shape | None:
+    """A string inside a string."""
+    try:
+        value = loads(text)
+    except Malformed:
+        return None
+    return Shape(value, None, (*shape.steps, ("json_in_string", text)), {})
+
+
 def _deeper(shape: Shape, part: tuple[str | int, ...], kind: str, told: str) -> Shape:
     path = None if shape.path is None else shape.path + part
     return Shape(shape.value[part[0]], path, (*shape.steps, (kind, told)), shape.sources)
@@ -93,7 +106,7 @@ def _payload(value: dict[str, Any], names: frozenset[str]) -> str | None:
     """The key whose value is what the wrapper holds; None if it is no wrapper."""
     if len(value) == 1:
         (key,) = value
-        if normal(key) in _GENERIC or normal(key) in names:
+        if normal(key) in GENERIC or normal(key) in names:
             return key
     payloads = [key for key in _CALL_PAYLOAD if key in value]
     titles = [key for key in _CALL_NAME if isinstance(value.get(key), str)]

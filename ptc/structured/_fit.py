@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._candidates import whole_reading
 from ._edits import Repairs
+from ._envelopes import GENERIC
 from ._names import declared_names, normal
 from ._reader import KeyEqual, same
 from ._violations import pointer
@@ -86,8 +87,8 @@ class Fitter:
             if edits is None:
                 return None
             for edit in edits:
-                before = _get(root, edit.path) if edit.key is None else edit.path[-1]
-                repairs.add(pointer(edit.path), edit.kind, _written(before), _told(edit))
+                before = str(edit.path[-1]) if edit.key else _written(_get(root, edit.path))
+                repairs.add(pointer(edit.path), edit.kind, before, _told(edit))
                 self._apply(root, edit)
         return None
 
@@ -190,7 +191,7 @@ class Fitter:
             if len(value) == 1 and "array" not in types:
                 self._trace(value, 0, *self._place(root, path))
                 edits.append(Edit(path, "single_item_unwrapped", value[0]))
-        elif "array" in types and _wrappable(value):
+        elif "array" in types and _wrappable(value, self._names):
             wrapped = [value]
             self._kept.append(wrapped)
             self._trace(*self._place(root, path), wrapped, 0)
@@ -281,7 +282,7 @@ class Fitter:
 
     def _apply(self, root: list[Any], edit: Edit) -> Callable[[], None]:
         """Make the edit; returns what takes it back."""
-        holder = _get(root, edit.path[:-1]) if edit.path else root
+        holder: Any = _get(root, edit.path[:-1]) if edit.path else root
         key: Any = edit.path[-1] if edit.path else 0
         if edit.key is None:
             before = holder[key]
@@ -303,14 +304,18 @@ def _exact(text: str, number: float) -> bool:
     return math.isfinite(number) and Decimal(repr(number)) == Decimal(text)
 
 
-def _wrappable(value: Any) -> bool:
+def _wrappable(value: Any, names: frozenset[str]) -> bool:
     """True if `value` is one item, not a list in another notation."""
     if value is None:
         return False
     if isinstance(value, str):
         return bool(value.strip()) and value.lstrip()[0] not in "[{" and not _LISTLIKE.search(value)
     if isinstance(value, dict):
-        return bool(value) and not all(key.isdigit() for key in value)
+        listing = any(
+            isinstance(item, list) and key not in names and normal(key) in GENERIC
+            for key, item in value.items()
+        )
+        return bool(value) and not listing and not all(key.isdigit() for key in value)
     return True
 
 
@@ -340,4 +345,3 @@ def _written(value: Any) -> str:
 
 def _told(edit: Edit) -> str:
     return edit.key if edit.key is not None else _written(edit.after)
-

@@ -15,7 +15,6 @@ from ._wrapping import each_subschema
 __all__ = ["declared_names", "normal"]
 
 
-
 def normal(name: str) -> str:
     """The form that all styles of a name share.
 

@@ -47,6 +47,10 @@ _OMISSION = re.compile(
     r"and so forth|additional|further|until)\b",
     re.IGNORECASE,
 )
+_COMMENTED_OUT = re.compile(
+    r"[\"'\u201c\u201d]\s*(?::|=>)|^[/#*\s]*(?:[\"'\u201c][^\n]*[\"'\u201d]|-?[\d.]+)?\s*,?[/*\s]*$"
+    r"|^[/#*\s]*[{\[]"
+)
 _INNER_JSON = re.compile(r"[\"'\u201c\u201d]\s*(?::|,\s*[\"'\u201c\u201d{\[])")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\r\n|.)", re.DOTALL)
 _ESCAPED = {
@@ -67,7 +71,7 @@ KeyEqual = tuple[int, str | int]
 """A container (by identity) and the key in it of a scalar whose source is kept."""
 
 
-class Unreadable(Exception):  # noqa: N818  # a verdict on a text, not an error of a caller
+class Unreadable(Exception):
     """No single reading.
 
     Attributes:
@@ -96,8 +100,8 @@ class OpenEnd:
     keys: frozenset[str]
     """The keys that an object has."""
     certain: bool
-    """True if the layout shows that its last part was read: it is spread over lines, and a line
-    ended after the last part without a comma."""
+    """True if the text shows that its last part was read: a fence or tag closes after it, or it is
+    the innermost, spread over lines, and a line ended after the last part without a comma."""
 
 
 @dataclass(slots=True)
@@ -194,7 +198,7 @@ class Reader:
             else:
                 return position
             comment = text[position:end]
-            if _OMISSION.search(comment):
+            if _OMISSION.search(comment) or _COMMENTED_OUT.search(comment):
                 raise Unreadable(position, ambiguous=True)
             self._note("comment", comment, "")
             position = end
@@ -217,7 +221,13 @@ class Reader:
         self._complete(position)
         first = _SPACE.match(self.text, start).group()  # type: ignore[union-attr]  # matches always
         tail = self.text[self._token_end : position]
-        certain = "\n" in first and "\n" in tail
+        if not value:
+            # It was opened and then the text was cut: nothing says that it is empty.
+            raise Unreadable(position, cut=True)
+        # A closing fence or tag after the value: whoever wrote it had come to the end. A line that
+        # ends without a comma ends the innermost container only.
+        spread = "\n" in first and "\n" in tail and not self._ends
+        certain = position < self._size or spread
         keys = frozenset(value) if opener == "{" else frozenset()
         self._ends.append(OpenEnd(tuple(self._path), opener, keys, certain))
         self._note("missing_closer", "", _CLOSER[opener])
@@ -307,6 +317,9 @@ class Reader:
         text = self.text
         if text[position] in _PAIRS:
             key, end = self._string(position, "key")
+            if "\n" in text[position:end]:
+                # No key has two lines: a quotation mark is missing.
+                raise Unreadable(position, ambiguous=True)
             self.quoted = True
             return key, end
         match = _IDENTIFIER.match(text, position)
@@ -477,6 +490,7 @@ class Reader:
             return self._long_string(position)
         parts: list[str] = []
         odd = 0
+        apostrophes = True
         end = position + 1
         while True:
             part, end = self._part(end, mark)
@@ -490,10 +504,11 @@ class Reader:
             apostrophe = text[end - 1] in "'\u2019" and before.isalnum() and after.isalpha()
             inch = text[end - 1] == '"' and before.isdigit()
             odd += not (apostrophe or inch)
+            apostrophes = apostrophes and apostrophe
             parts.append(text[end - 1])
         value = "".join(parts)
         if len(parts) > 1:
-            if odd % 2 or (odd and "\n" in value) or _INNER_JSON.search(value):
+            if odd % 2 or (not apostrophes and "\n" in value) or _INNER_JSON.search(value):
                 # A quotation mark is missing somewhere: where the string ends is a guess.
                 raise Unreadable(position, ambiguous=True)
             self._note("inner_quote", text[position:end], json.dumps(value, ensure_ascii=False))

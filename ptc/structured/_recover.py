@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ._candidates import Candidate, Unclear, candidates, rows
+from ._candidates import Candidate, Unclear, candidates, rows, spaced
 from ._contract import Contract
 from ._edits import Repair, Repairs
 from ._envelopes import shapes
@@ -32,6 +32,13 @@ MAX_MOVES = 64
 """Places that are tried for one closer in the wrong place."""
 
 _OUTER = re.compile(r"\s*(?:```\w*[ \t]*\n)?(.*?)(?:\n?```)?\s*(?:<\|\w+\|>|</s>|\s)*", re.DOTALL)
+
+_CODE_AFTER = re.compile(
+    r"^[ \t]*\w+(?:\[[^\]\n]{1,80}\]|\.\w{1,80})[ \t]*[+|]?=[^=]"
+    r"|\.(?:append|extend|update|push|insert|assign|pop|remove)\(",
+    re.MULTILINE,
+)
+"""Code that changes the value after it was written: what it comes to is not in the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,9 @@ def recover(text: str, schema: Any) -> Recovered | None:
     else:
         if contract.conforms(value):
             return Recovered(value, ())
+        if isinstance(value, str):
+            # Only what the string says is left: it is the whole text.
+            return _Recovery(text, contract).decoded(value)
     return _Recovery(text, contract).recovered()
 
 
@@ -82,6 +92,11 @@ class _Recovery:
         called = [contract.name, title if isinstance(title, str) else ""]
         self._called = frozenset(normal(name) for name in called if name)
 
+    def decoded(self, value: str) -> Recovered | None:
+        """The text was one JSON string, `value`."""
+        values = self._values(Reading(value, len(self._text), Repairs(), {}))
+        return values[0] if len(values) == 1 else None
+
     def recovered(self) -> Recovered | None:
         try:
             found = candidates(self._text, self._names)
@@ -89,9 +104,14 @@ class _Recovery:
             return None
         if not found:
             return self._scalar()
+        if _CODE_AFTER.search(self._text, found[0].end):
+            return None
         if len(found) > 1:
             if (listed := self._listed(found)) is not None:
                 return listed
+            if rows(self._text, found) and not spaced(self._text, found):
+                # Items of a list that is not asked for.
+                return None
             found = [c for c in found if not c.bare_list] or found
         values: list[tuple[Candidate, Recovered]] = []
         silent: list[Candidate] = []
@@ -107,6 +127,11 @@ class _Recovery:
             return None
         if any(self._contradicts(c, first.value) for c in silent):
             return None
+        if len(values) > 1 and any(
+            r.kind == "single_item_wrapped" and not r.path for r in first.repairs
+        ):
+            # One item, or as many as were written?
+            return None
         return Recovered(first.value, (*self._around(candidate), *first.repairs))
 
     # -- one reading -------------------------------------------------------------------------
@@ -114,7 +139,7 @@ class _Recovery:
     def _values(self, reading: Reading) -> list[Recovered]:
         """The values that conform among what `reading` may mean; more than one is too many."""
         if self._contract.conforms(reading.value) and self._ends_well(reading.open_ends, ()):
-            if any(better for _, better in self._moved(reading)):
+            if any(True for _ in self._moved(reading)):
                 return [Recovered(reading.value, ()), Recovered(None, ())]
             return [Recovered(reading.value, tuple(reading.repairs.made))]
         found: list[Recovered] = []
@@ -129,7 +154,7 @@ class _Recovery:
             if fitted is not None and not any(same(fitted[0], one.value) for one in found):
                 found.append(Recovered(fitted[0], tuple(repairs.made)))
         if not found:
-            for value, _ in self._moved(reading):
+            for value in self._moved(reading):
                 if not any(same(value, one.value) for one in found):
                     moved = Repair("", "moved_closer", "}", "}")
                     found.append(Recovered(value, (*reading.repairs.made, moved)))
@@ -147,44 +172,43 @@ class _Recovery:
             if end.opener != "{" or path is None:
                 return False
             if len(end.path) < len(path):
-                # The wrapper itself: it has but one part.
+                # The wrapper itself: it has but one part, unless it is the answer and was cut.
+                if normal(str(path[len(end.path)])) in self._names:
+                    return False
                 continue
             declared = declared_at(self._contract.schema, end.path[len(path) :])
             if not declared or not declared <= end.keys:
                 return False
         return True
 
-    def _moved(self, reading: Reading) -> Iterator[tuple[Any, bool]]:
+    def _moved(self, reading: Reading) -> Iterator[Any]:
         """Conforming values with the one missing closer elsewhere than at the end.
 
-        With each, whether its place is better: the parts that move are declared there only.
+        Only parts move that are declared where they come to stand and not where they stood, and
+        what they come to stand in must then be complete.
         """
         if len(reading.open_ends) != 1 or reading.open_ends[0].opener != "{":
             return
-        path = reading.open_ends[0].path
+        end = reading.open_ends[0]
         outer = reading.value
-        for part in path:
+        for part in end.path:
             outer = outer[part]
-        tried = 0
-        while isinstance(outer, dict) and outer:
-            name = next(reversed(outer))
-            inner = outer[name]
-            if not isinstance(inner, dict):
+        name = next(reversed(outer))
+        inner = outer[name]
+        if not isinstance(inner, dict):
+            return
+        here = declared_at(self._contract.schema, end.path)
+        there = declared_at(self._contract.schema, (*end.path, name))
+        keys = list(inner)
+        for index in range(len(keys) - 1, max(0, len(keys) - MAX_MOVES), -1):
+            key = keys[index]
+            if key not in here or key in there or key in outer:
                 return
-            keys = list(inner)
-            here = declared_at(self._contract.schema, path)
-            there = declared_at(self._contract.schema, (*path, name))
-            for index in range(1, len(keys)):
-                moving = keys[index:]
-                tried += 1
-                if tried > MAX_MOVES:
-                    return
-                if any(key in outer for key in moving):
-                    continue
-                better = all(key in here and key not in there for key in moving)
-                if (value := self._with_moved(reading.value, outer, inner, moving)) is not None:
-                    yield value[0], better
-            path, outer = (*path, name), inner
+            moving = keys[index:]
+            if end.certain or here <= {*outer, *moving}:
+                value = self._with_moved(reading.value, outer, inner, moving)
+                if value is not None:
+                    yield value[0]
 
     def _with_moved(
         self, root: Any, outer: dict[str, Any], inner: dict[str, Any], moving: list[str]

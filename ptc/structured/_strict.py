@@ -12,7 +12,7 @@ from ._reader import same
 __all__ = ["Malformed", "loads"]
 
 
-class Malformed(ValueError):  # noqa: N818  # a verdict on a text, not an error of a caller
+class Malformed(ValueError):
     """The text is not one JSON value."""
 
 

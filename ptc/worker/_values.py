@@ -20,6 +20,7 @@ from uuid import UUID
 import orjson
 
 from .._compiler import demangle
+from .._protocol import load_json
 from ._classes import open_type
 
 __all__ = ["Record", "ValueRefused", "dumps", "loads", "records"]
@@ -48,17 +49,27 @@ class Record(dict[str, Any]):
 
 
 def records(value: Any) -> Any:
-    """`value` with every object in it made a `Record`."""
-    if type(value) is dict:
-        return Record((key, records(item)) for key, item in value.items())
-    if type(value) is list:
-        return [records(item) for item in value]
+    """Fresh JSON with every object in it made a `Record`; its lists are changed in place."""
+    kind = type(value)
+    if kind is dict:
+        made = Record(value)
+        for key, item in value.items():
+            if type(item) in _NESTED:
+                made[key] = records(item)
+        return made
+    if kind is list:
+        for index, item in enumerate(value):
+            if type(item) in _NESTED:
+                value[index] = records(item)
     return value
+
+
+_NESTED = frozenset({dict, list})
 
 
 def loads(data: bytes) -> Any:
     """Read JSON that the host wrote."""
-    return orjson.loads(data)
+    return load_json(data)
 
 
 def _special(value: object) -> object:

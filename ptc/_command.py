@@ -103,6 +103,8 @@ class Command:
         readable: Sequence[Path] = (),
         programs: Sequence[Path] = (),
         writable: bool = True,
+        stdin: bytes = b"",
+        max_memory_bytes: int = 0,
     ) -> None:
         """Describe it; nothing is started.
 
@@ -116,6 +118,8 @@ class Command:
             readable: Further files and folders it may read and execute.
             programs: If there are any: all that may be executed, scripts' interpreters included.
             writable: False: nothing in the root may be changed.
+            stdin: What it reads from its standard input.
+            max_memory_bytes: Address space of each of its processes (RLIMIT_AS); 0: no limit.
         """
         self._argv = list(argv)
         self._root = root
@@ -126,6 +130,8 @@ class Command:
         self._readable = [*_interpreter_folders(), *readable]
         self._programs = [*programs, *(_loaders() if programs else ())]
         self._writable = writable
+        self._stdin = stdin
+        self._max_memory_bytes = max_memory_bytes
         self._lock = threading.Lock()
         self._killed = False
         self._wake = -1
@@ -159,11 +165,14 @@ class Command:
 
     def _run(self, tmp: Path, timeout_ms: int) -> Ended:
         spec = os.memfd_create("ptc-command")
+        stdin = os.memfd_create("ptc-stdin")
         lifeline, ours = os.pipe()
         report, theirs = os.pipe()
         began = time.monotonic()
         try:
             _write_all(spec, self._spec(tmp))
+            _write_all(stdin, self._stdin)
+            os.lseek(stdin, 0, os.SEEK_SET)
             process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own code
                 [
                     *(sys.executable, "-I", "-S", "-c", _ENTRY, str(Path(__file__).parent)),
@@ -171,7 +180,7 @@ class Command:
                 ],
                 env={},
                 cwd="/",
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 pass_fds=(spec, lifeline, theirs),
@@ -183,7 +192,7 @@ class Command:
             os.close(report)
             raise
         finally:
-            for fd in (spec, lifeline, theirs):
+            for fd in (spec, stdin, lifeline, theirs):
                 os.close(fd)
         watch = _Watch(process, ours, report, self._wake)
         try:
@@ -203,6 +212,7 @@ class Command:
             "network" if self._network else "off",
             "required" if self._required else "available",
             "writable" if self._writable else "fixed",
+            str(self._max_memory_bytes),
             *(str(self._root), self._cwd, str(tmp)),
         ]
         for items in lists:

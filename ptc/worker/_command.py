@@ -46,6 +46,7 @@ class _Spec:
         self.network = next(fields) == b"network"
         self.required = next(fields) == b"required"
         self.writable = next(fields) == b"writable"
+        self.max_memory_bytes = int(next(fields))
         self.root = next(fields)
         self.cwd = next(fields)
         """Beneath the root, without links; empty for the root."""
@@ -171,7 +172,7 @@ def _become_command(
         # Python ignores these two; programs expect the default.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-        _limit()
+        _limit(spec.max_memory_bytes)
         os.chdir(os.path.join(spec.root, spec.cwd))
         _command_jail.confine(
             entered,
@@ -198,8 +199,11 @@ def _become_command(
     os._exit(125)
 
 
-def _limit() -> None:
-    for name, value in (("RLIMIT_CORE", 0), ("RLIMIT_FSIZE", _MAX_FILE_BYTES)):
+def _limit(max_memory_bytes: int) -> None:
+    limits = {"RLIMIT_CORE": 0, "RLIMIT_FSIZE": _MAX_FILE_BYTES}
+    if max_memory_bytes:
+        limits["RLIMIT_AS"] = max_memory_bytes
+    for name, value in limits.items():
         which = getattr(resource, name)
         hard = resource.getrlimit(which)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)

@@ -10,7 +10,7 @@ and the tool would otherwise want the same name.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from ptc import Toolset
@@ -26,11 +26,26 @@ if TYPE_CHECKING:
     from ._ls import Entry as Entry
     from ._ls import ls as ls
     from ._read import read as read
+    from ._web_fetch import Page as Page
+    from ._web_fetch import web_fetch_tool as web_fetch_tool
+    from ._web_search import Brave as Brave
+    from ._web_search import SearchHit as SearchHit
+    from ._web_search import SearchProvider as SearchProvider
+    from ._web_search import SearXNG as SearXNG
+    from ._web_search import Tavily as Tavily
+    from ._web_search import search_provider_from_environment as search_provider_from_environment
+    from ._web_search import web_search_tool as web_search_tool
 
 _HOME = {
+    "Brave": "_web_search",
     "CommandResult": "_bash",
     "Entry": "_ls",
     "Match": "_grep",
+    "Page": "_web_fetch",
+    "SearXNG": "_web_search",
+    "SearchHit": "_web_search",
+    "SearchProvider": "_web_search",
+    "Tavily": "_web_search",
     "bash": "_bash",
     "bash_tool": "_bash",
     "git": "_git",
@@ -39,15 +54,24 @@ _HOME = {
     "grep": "_grep",
     "ls": "_ls",
     "read": "_read",
+    "search_provider_from_environment": "_web_search",
+    "web_fetch_tool": "_web_fetch",
+    "web_search_tool": "_web_search",
 }
 
 _BUILTIN = ("read", "ls", "glob", "grep", "bash", "git")
 """The tools of `builtin`, in the order a model is told about them."""
 
 __all__ = [
+    "Brave",
     "CommandResult",
     "Entry",
     "Match",
+    "Page",
+    "SearXNG",
+    "SearchHit",
+    "SearchProvider",
+    "Tavily",
     "bash",
     "bash_tool",
     "builtin",
@@ -57,14 +81,45 @@ __all__ = [
     "grep",
     "ls",
     "read",
+    "search_provider_from_environment",
+    "web_fetch_tool",
+    "web_search_tool",
 ]
 
 
-def builtin() -> "Toolset":
-    """The toolset ``builtin``: every tool of this package, confined to the session's root."""
+def builtin(
+    *,
+    network: bool = False,
+    git_writes: bool = False,
+    confinement: 'Literal["required", "available"]' = "required",
+) -> "Toolset":
+    """The toolset ``builtin``: the tools of this package, confined to the session's root.
+
+    Args:
+        network: True: commands have the host's network, and there are `web_fetch` and, where the
+            environment names a search engine (`search_provider_from_environment`), `web_search`.
+        git_writes: True: `git` also adds, commits and checks out.
+        confinement: Of `bash`, `git` and `web_fetch`: see `bash_tool`.
+
+    Raises:
+        SetupError: If ``network=True`` and httpx is not installed.
+    """
     from ptc import Tool, Toolset
 
-    found = (__getattr__(name) for name in _BUILTIN)
+    from . import _bash, _git
+
+    made = {
+        "bash": _bash.bash_tool(network=network, confinement=confinement),
+        "git": _git.git_tool(writes=git_writes, confinement=confinement),
+    }
+    found = [made.get(name) or __getattr__(name) for name in _BUILTIN]
+    if network:
+        from . import _web_fetch, _web_search
+
+        found.append(_web_fetch.web_fetch_tool(confinement=confinement))
+        provider = _web_search.search_provider_from_environment()
+        if provider is not None:
+            found.append(_web_search.web_search_tool(provider))
     return Toolset("builtin", tuple(item for item in found if isinstance(item, Tool)))
 
 

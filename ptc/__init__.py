@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .errors import SessionClosedError as SessionClosedError
     from .errors import SetupError as SetupError
     from .errors import ToolError as ToolError
+    from .errors import TruncatedError as TruncatedError
     from .errors import UsageError as UsageError
 
 _HOME = {
@@ -83,6 +84,7 @@ _HOME = {
     "ToolResult": "_tool_result",
     "Toolset": "_toolset",
     "Usage": "_limits",
+    "TruncatedError": "errors",
     "UsageError": "errors",
     "current_tool_context": "_context",
     "define_tool": "_tool",
@@ -123,6 +125,7 @@ __all__ = [
     "ToolMetadata",
     "ToolResult",
     "Toolset",
+    "TruncatedError",
     "Usage",
     "UsageError",
     "current_tool_context",

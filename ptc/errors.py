@@ -7,6 +7,7 @@
     ├── SetupError        this machine cannot give what the session needs: fix the machine
     ├── ToolError         a tool refused or failed: decide, correct, or retry if `retryable`
     ├── RunError          `RunResult.unwrap()` on a run that did not complete
+    ├── TruncatedError    a model's answer was cut: ask again with more room
     └── SessionClosedError  the session is gone: open another
 
 What a *script* did wrong is never an exception of the host: it is the outcome of the run,
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
     from ._result import RunResult
     from ._zygote import Layer
 
-__all__ = ["PtcError", "RunError", "SessionClosedError", "SetupError", "ToolError", "UsageError"]
+__all__ = [
+    "PtcError",
+    "RunError",
+    "SessionClosedError",
+    "SetupError",
+    "ToolError",
+    "TruncatedError",
+    "UsageError",
+]
 
 
 class PtcError(Exception):
@@ -92,3 +101,17 @@ class RunError(PtcError):
         error = result.error
         super().__init__(f"{result.status}: {error.message}" if error else result.status)
         self.result = result
+
+
+class TruncatedError(PtcError):
+    """Raised when a model's answer ended inside of its value: cut by a limit or a lost connection.
+
+    The model made no mistake that it could be told of. Ask again, with more room for the answer.
+
+    Attributes:
+        text: All that came.
+    """
+
+    def __init__(self, message: str, *, text: str = "") -> None:
+        super().__init__(message)
+        self.text = text

@@ -16,18 +16,34 @@ if TYPE_CHECKING:
     from ._edits import Repair as Repair
     from ._recover import Recovered as Recovered
     from ._recover import recover as recover
+    from ._recover import was_cut as was_cut
+    from ._stream import Partial as Partial
+    from ._stream import StreamParser as StreamParser
     from ._violations import Violation as Violation
 
 _HOME = {
     "Contract": "_contract",
     "EDITS": "_edits",
+    "Partial": "_stream",
     "Recovered": "_recover",
     "Repair": "_edits",
+    "StreamParser": "_stream",
     "Violation": "_violations",
     "recover": "_recover",
+    "was_cut": "_recover",
 }
 
-__all__ = ["EDITS", "Contract", "Recovered", "Repair", "Violation", "recover"]
+__all__ = [
+    "EDITS",
+    "Contract",
+    "Partial",
+    "Recovered",
+    "Repair",
+    "StreamParser",
+    "Violation",
+    "recover",
+    "was_cut",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -53,7 +53,15 @@ _TAIL = re.compile(r"[\s}\]`;]*(?:</?[\w|][^<>]{0,40}>\s*)*")
 
 
 class Unclear(Exception):
-    """Something in the text was meant as data and has no single reading."""
+    """Something in the text was meant as data and has no single reading.
+
+    Attributes:
+        cut: True if the text ended inside of it.
+    """
+
+    def __init__(self, *, cut: bool = False) -> None:
+        super().__init__()
+        self.cut = cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +92,7 @@ def candidates(text: str, names: Collection[str]) -> list[Candidate]:
     begin = position = channels[-1].end() if channels else 0
     found: list[Candidate] = []
     # What is no prose: the values, and the thinking.
-    taken: list[tuple[int, int]] = []
+    taken: list[tuple[int, int, bool]] = []
     starts = 0
     while (mark := _MARK.search(text, position)) is not None:
         if mark.group() not in ("{", "["):
@@ -96,7 +104,7 @@ def candidates(text: str, names: Collection[str]) -> list[Candidate]:
                 begin = position = mark.end()
             else:
                 position = _after_thinking(text, mark)
-                taken.append((mark.start(), position))
+                taken.append((mark.start(), position, True))
             continue
         starts += 1
         if starts > MAX_STARTS:
@@ -104,24 +112,28 @@ def candidates(text: str, names: Collection[str]) -> list[Candidate]:
         candidate, position = _at(text, mark.start(), names)
         if candidate is not None:
             found.append(candidate)
-            taken.append((candidate.start, candidate.end))
+            taken.append((candidate.start, candidate.end, False))
     if found and not rows(text, found):
         _check_prose(text, begin, taken)
     return found
 
 
-def _check_prose(text: str, begin: int, taken: list[tuple[int, int]]) -> None:
+def _check_prose(text: str, begin: int, taken: list[tuple[int, int, bool]]) -> None:
     """Refuse a text in which what stands around the values is no prose but more of the data.
 
     A value behind ``"key":``, inside of brackets that nobody closed, or before a stray closer is
     a part that can be read of a whole that cannot.
     """
-    gaps = []
+    gaps = [""]
     position = begin
-    for start, end in taken:
-        gaps.append(text[position:start])
+    for start, end, thinking in taken:
+        gaps[-1] += text[position:start]
         position = end
-    gaps.append(text[position:])
+        if thinking:
+            gaps[-1] += "\n"
+        else:
+            gaps.append("")
+    gaps[-1] += text[position:]
     for index, gap in enumerate(gaps):
         inner = 0 < index < len(gaps) - 1
         if (inner and not gap) or ("," in gap and not gap.strip(" \t\r\n,{}[]")):
@@ -164,7 +176,7 @@ def _after_thinking(text: str, mark: re.Match[str]) -> int:
     end = close.search(text, mark.end())
     if end is None:
         # The thinking never ended: there is no answer.
-        raise Unclear
+        raise Unclear(cut=True)
     return end.end()
 
 
@@ -197,7 +209,7 @@ def _at(text: str, start: int, names: Collection[str]) -> tuple[Candidate | None
 def _prose(failure: Unreadable, reader: Reader, start: int, names: Collection[str]) -> int:
     """Where prose goes on after an opener that begins no value."""
     if failure.cut or failure.deep:
-        raise Unclear
+        raise Unclear(cut=failure.cut)
     if reader.committed:
         known = any(normal(key) in names for key in reader.keys)
         if failure.ambiguous or reader.quoted or known:
@@ -258,8 +270,8 @@ def _members(text: str, start: int) -> Candidate:
     """``"key": value`` pairs without the opener; nothing may follow them."""
     try:
         reading = Reader(text).read_members(start)
-    except Unreadable:
-        raise Unclear from None
+    except Unreadable as failure:
+        raise Unclear(cut=failure.cut) from None
     if reading.choices or _TAIL.fullmatch(text, reading.end) is None:
         raise Unclear
     return Candidate(start, len(text), (reading,), False)

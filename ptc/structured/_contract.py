@@ -150,6 +150,13 @@ class Contract:
         key = self.wrapper
         return dict(self.schema) if key is None else wrapped(self.schema, key)
 
+    def outer(self) -> Contract:
+        """The contract of `object_schema`; this one if it wraps nothing."""
+        if self.wrapper is None:
+            return self
+        schema = self.object_schema()
+        return Contract(schema, name=self.name, formats=self._formats, resources=self._resources)
+
     def unwrap(self, value: Any) -> Any:
         """The answer inside the object that `object_schema` asked for; `value` if there is none."""
         key = self.wrapper

@@ -24,7 +24,7 @@ from ._places import declared_at
 from ._reader import OpenEnd, Reading, same
 from ._strict import Malformed, loads
 
-__all__ = ["MAX_TEXT_CHARS", "Recovered", "recover"]
+__all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "was_cut"]
 
 MAX_TEXT_CHARS = 8_000_000
 """Longest text that is looked at; the longest answers of models today are near 500,000."""
@@ -78,6 +78,18 @@ def recover(text: str, schema: Any) -> Recovered | None:
             # Only what the string says is left: it is the whole text.
             return _Recovery(text, contract).decoded(value)
     return _Recovery(text, contract).recovered()
+
+
+def was_cut(text: str) -> bool:
+    """True if `text` ends inside of a value or of its thinking.
+
+    Such a text is no mistake of the model that it could be told of: it wants more room.
+    """
+    try:
+        found = candidates(text[:MAX_TEXT_CHARS], ())
+    except Unclear as verdict:
+        return verdict.cut
+    return any(reading.open_ends for one in found for reading in one.readings)
 
 
 class _Recovery:

@@ -361,7 +361,7 @@ def corrupted(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
     return schema, text
 
 
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(corrupted())
 def test_whatever_is_recovered_says_all_that_the_text_says_and_no_more(
     case: tuple[dict[str, Any], str],

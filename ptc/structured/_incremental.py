@@ -1,0 +1,273 @@
+"""A strict JSON parser that is fed in pieces and keeps what it has as a live value.
+
+It reads every character once. Numbers and words enter the value when they are complete, strings
+when they are shown, keys with their values.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from ._reader import MAX_DEPTH
+
+__all__ = ["Incremental"]
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_TEXT = re.compile(r"[^\"\\\x00-\x1f]*")
+_WORD = re.compile(r"[^\s,:\"{}\[\]]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_WORDS = {"true": True, "false": False, "null": None}
+_ESCAPED = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_HEX = re.compile(r"[0-9a-fA-F]{4}")
+_ABSENT = object()
+
+
+class Incremental:
+    """One value that begins with ``{`` or ``[``.
+
+    Attributes:
+        value: What there is of it; changed in place as more comes.
+        closed: True once it is whole.
+        failed: True once it is not JSON, or gives a key twice.
+        begun: True once it has a key with its colon, or an item: it was meant as data.
+    """
+
+    def __init__(self) -> None:
+        self.value: Any = _ABSENT
+        self.closed = False
+        self.failed = False
+        self.begun = False
+        self._stack: list[Any] = []
+        self._keys: list[str | int] = []
+        # What may come: value, first (value or closer), key, first_key, colon, next, text.
+        self._state = "value"
+        self._kept = ""
+        self._waiting = False
+        self._word = ""
+        self._text: list[str] = []
+        self._is_key = False
+        self._surrogate = ""
+        self._shown = False
+
+    def path(self) -> tuple[str | int, ...]:
+        """The part that is being written."""
+        depth = len(self._stack)
+        in_text = self._state == "text" and not self._is_key
+        return tuple(self._keys[: depth if in_text else max(0, depth - 1)])
+
+    def feed(self, text: str) -> str:
+        """Read on; returns what is left over once the value is closed or has failed."""
+        text = self._kept + text
+        self._kept = ""
+        position = 0
+        while position < len(text) and not (self.closed or self.failed):
+            position = self._step(text, position)
+            if self._waiting:
+                self._kept = text[position:]
+                self._waiting = False
+                return ""
+        return text[position:]
+
+    def show_text(self) -> bool:
+        """Put the string that is being written into the value; False if there is none."""
+        if self._state != "text" or self._is_key:
+            return False
+        self._text = ["".join(self._text)]
+        holder, key = self._stack[-1], self._keys[-1]
+        if isinstance(holder, list) and key == len(holder):
+            holder.append(self._text[0])
+        else:
+            holder[key] = self._text[0]
+        self._shown = True
+        return True
+
+    def hide_text(self) -> None:
+        """Take the string that is being written out of the value again."""
+        if self._shown:
+            del self._stack[-1][self._keys[-1]]
+            self._shown = False
+
+    # -- steps -------------------------------------------------------------------------------
+
+    def _step(self, text: str, position: int) -> int:
+        if self._state == "text":
+            return self._in_text(text, position)
+        if self._word:
+            return self._in_word(text, position)
+        position = _SPACE.match(text, position).end()  # type: ignore[union-attr]  # matches always
+        if position >= len(text):
+            return position
+        sign = text[position]
+        state = self._state
+        if state in ("value", "first"):
+            if sign == "]" and state == "first":
+                return self._close(position, sign)
+            return self._begin(text, position, sign)
+        if state in ("key", "first_key"):
+            if sign == "}" and state == "first_key":
+                return self._close(position, sign)
+            self._open_text(key=True)
+            return self._expect(sign, '"', "text", position)
+        if state == "colon":
+            self.begun = True
+            return self._expect(sign, ":", "value", position)
+        if sign in "}]":
+            return self._close(position, sign)
+        holder = self._stack[-1]
+        if isinstance(holder, list):
+            self._keys[-1] = len(holder)
+            return self._expect(sign, ",", "value", position)
+        return self._expect(sign, ",", "key", position)
+
+    def _expect(self, sign: str, wanted: str, state: str, position: int) -> int:
+        if sign != wanted:
+            self.failed = True
+            return position
+        self._state = state
+        return position + 1
+
+    def _begin(self, text: str, position: int, sign: str) -> int:
+        if sign in "{[":
+            if len(self._stack) >= MAX_DEPTH:
+                self.failed = True
+                return position
+            value: Any = {} if sign == "{" else []
+            if self._stack:
+                self._put(value)
+            else:
+                self.value = value
+            self._stack.append(value)
+            self._keys.append("" if sign == "{" else 0)
+            self._state = "first_key" if sign == "{" else "first"
+            return position + 1
+        if sign == '"':
+            self._open_text(key=False)
+            self._state = "text"
+            return position + 1
+        return self._in_word(text, position)
+
+    def _put(self, value: Any) -> None:
+        holder: Any = self._stack[-1]
+        key: Any = self._keys[-1]
+        if isinstance(holder, list):
+            if key == len(holder):
+                holder.append(value)
+            else:
+                holder[key] = value
+            self.begun = True
+        else:
+            holder[key] = value
+
+    def _close(self, position: int, sign: str) -> int:
+        holder = self._stack[-1]
+        if sign != ("]" if isinstance(holder, list) else "}"):
+            self.failed = True
+            return position
+        self._stack.pop()
+        self._keys.pop()
+        self._state = "next"
+        self.closed = not self._stack
+        return position + 1
+
+    def _in_word(self, text: str, position: int) -> int:
+        """A number or a word: it is complete when something else follows."""
+        end = _WORD.match(text, position).end()  # type: ignore[union-attr]  # matches always
+        self._word += text[position:end]
+        if len(self._word) > 1_000 or not self._word:
+            self.failed = True
+            return position
+        if end >= len(text):
+            return end
+        word, self._word = self._word, ""
+        if word in _WORDS:
+            value: Any = _WORDS[word]
+        elif _NUMBER.fullmatch(word):
+            value = json.loads(word)
+            if isinstance(value, float) and not math.isfinite(value):
+                self.failed = True
+        else:
+            self.failed = True
+        if self.failed:
+            return position
+        self._put(value)
+        self._state = "next"
+        return end
+
+    # -- strings -----------------------------------------------------------------------------
+
+    def _open_text(self, *, key: bool) -> None:
+        self._text = []
+        self._is_key = key
+        self._surrogate = ""
+        self._shown = False
+
+    def _in_text(self, text: str, position: int) -> int:
+        end = _TEXT.match(text, position).end()  # type: ignore[union-attr]  # matches always
+        if end > position:
+            if self._surrogate:
+                self.failed = True
+                return position
+            self._text.append(text[position:end])
+            return end
+        sign = text[position]
+        if sign == '"':
+            return self._close_text(position)
+        if sign != "\\":
+            self.failed = True
+            return position
+        return self._escape(text, position)
+
+    def _escape(self, text: str, position: int) -> int:
+        """One escape; the same position if more of it must come first."""
+        code = text[position + 1 : position + 2]
+        if not code:
+            self._waiting = True
+            return position
+        if code != "u":
+            if code not in _ESCAPED or self._surrogate:
+                self.failed = True
+                return position
+            self._text.append(_ESCAPED[code])
+            return position + 2
+        digits = text[position + 2 : position + 6]
+        if len(digits) < 4:
+            self._waiting = True
+            return position
+        if not _HEX.fullmatch(digits):
+            self.failed = True
+            return position
+        number = int(digits, 16)
+        high = 0xD800 <= number < 0xDC00
+        low = 0xDC00 <= number < 0xE000
+        if low != bool(self._surrogate):
+            # Half of a character, which is no text.
+            self.failed = True
+            return position
+        if high:
+            self._surrogate = chr(number)
+        elif low:
+            pair = (self._surrogate + chr(number)).encode("utf-16", "surrogatepass")
+            self._text.append(pair.decode("utf-16"))
+            self._surrogate = ""
+        else:
+            self._text.append(chr(number))
+        return position + 6
+
+    def _close_text(self, position: int) -> int:
+        value = "".join(self._text)
+        if self._surrogate:
+            self.failed = True
+            return position
+        if self._is_key:
+            if value in self._stack[-1]:
+                self.failed = True
+                return position
+            self._keys[-1] = value
+            self._state = "colon"
+        else:
+            self._put(value)
+            self._state = "next"
+        return position + 1

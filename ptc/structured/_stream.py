@@ -1,0 +1,292 @@
+"""Partial answers out of a stream, none of which a later one takes back.
+
+It parses strictly and once: every character is read as it comes, and nothing is read again. What
+is damaged is mended at the end only, by `recover`, and never shown half mended.
+
+Rule 1: within an attempt keys stay, lists grow, strings extend, other scalars come whole.
+Rule 2: nothing is shown that the contract forbids, as far as it is closed.
+Rule 3: what contradicts what was shown is announced by `Partial.reset`.
+Rule 4: a stream that ended inside a value is an error, not a value.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import TruncatedError
+from ._contract import Contract
+from ._incremental import Incremental
+from ._reader import same
+from ._recover import Recovered, recover, was_cut
+from ._violations import pointer
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError
+
+    from ._edits import Repair
+
+__all__ = ["Partial", "StreamParser"]
+
+SHARE = 32
+"""A new partial waits for 1/32 of what was shown: a long answer is checked and copied about 33
+times its size in all, however small its chunks."""
+
+_UNTIL_CLOSED = frozenset(
+    {"required", "minItems", "minProperties", "contains", "dependentRequired", "not", "oneOf"}
+)
+"""Rules that an object or list may yet come to meet while it is written."""
+_UNTIL_TEXT_CLOSED = frozenset({"minLength", "pattern", "format"})
+"""The same for a string: of an `enum` it is shown whole or not at all."""
+_TAGS = r"think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue"
+_START = re.compile(
+    rf"<\s*(?P<tag>{_TAGS})\b[^<>]{{0,100}}>|(?P<kimi>\u25c1think\u25b7)|(?P<magistral>\[THINK\])"
+    r"|(?P<harmony><\|channel\|>\s*analysis)|[{\[]",
+    re.IGNORECASE,
+)
+_ENDS = {
+    "kimi": re.compile(r"\u25c1/think\u25b7"),
+    "magistral": re.compile(r"\[/THINK\]"),
+    "harmony": re.compile(r"<\|channel\|>\s*(?:final|commentary)"),
+}
+"""Where thinking begins, and for marks that are no tags, where it ends."""
+_TAG_CHARS = 128
+"""How much prose is kept, for a tag that two chunks share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """The answer so far."""
+
+    value: Any
+    """Plain JSON data of its own: later partials do not change it."""
+    attempt: int
+    """1, and one more with every `StreamParser.restart`."""
+    reset: bool
+    """True if it does not continue the partial before: forget what that one said."""
+    final: bool
+    """True for the last, which is whole and conforms."""
+    pending: str | None
+    """JSON Pointer to the part that is being written; it and what it is in may grow, all else is
+    complete. None if nothing is open."""
+    repairs: tuple[Repair, ...] = ()
+    """Edits that the final value took; partials have none."""
+
+
+class StreamParser:
+    """Turns the chunks of a stream into partial answers, and its end into the answer."""
+
+    def __init__(self, schema: Any, *, wrapped: bool = False, step_chars: int = 64) -> None:
+        """Parse one answer.
+
+        Args:
+            schema: A `Contract`, a JSON Schema, a pydantic model or any type.
+            wrapped: True if the model was given `Contract.object_schema`; partials are unwrapped.
+            step_chars: How much must have come since the last partial; 0 for one a chunk.
+
+        Raises:
+            UsageError: If `schema` is none of these.
+        """
+        self._contract = schema if isinstance(schema, Contract) else Contract(schema)
+        self._wrapper = self._contract.wrapper if wrapped else None
+        self._outer = self._contract.outer() if wrapped else self._contract
+        self._step = step_chars
+        self._attempt = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin another attempt: what comes now continues nothing."""
+        self._attempt += 1
+        self._chunks: list[str] = []
+        self._prose = ""
+        self._closing: re.Pattern[str] | None = None
+        self._tree: Incremental | None = None
+        self._settled = False
+        self._shown: Partial | None = None
+        self._fresh = 0
+        self._size = 0
+
+    def feed(self, chunk: str) -> Partial | None:
+        """Take the next characters; a partial if there is more to show."""
+        self._chunks.append(chunk)
+        if self._settled:
+            return None
+        self._fresh += len(chunk)
+        self._size += len(chunk)
+        rest = chunk
+        while rest and not self._settled:
+            rest = self._in_prose(rest) if self._tree is None else self._in_value(rest)
+        tree = self._tree
+        if tree is None or tree.failed:
+            return None
+        if not tree.closed and self._fresh < max(self._step, self._size // SHARE):
+            return None
+        return self._partial(tree)
+
+    def finish(self, *, ended: bool = True) -> Partial | None:
+        """The whole answer; None if the text has none that conforms: ask the model again.
+
+        Args:
+            ended: Whether the model said that it had finished. If not, closers that are missing
+                are not added: the rest may have been lost.
+
+        Raises:
+            TruncatedError: If the text ended inside its value. Send the same request again, with
+                more room: telling the model of errors in its answer would not help.
+        """
+        text = "".join(self._chunks)
+        found = self._recovered(text)
+        added = found is not None and any(r.kind == "missing_closer" for r in found.repairs)
+        if (found is None and was_cut(text)) or (not ended and (found is None or added)):
+            place = pointer(self._tree.path()) if self._tree is not None else ""
+            msg = (
+                f"the answer ended after {len(text)} characters, inside of "
+                f"{place or 'its outermost value'}; ask again with more room for the answer"
+            )
+            raise TruncatedError(msg, text=text)
+        if found is None:
+            return None
+        before = self._shown
+        reset = before is not None and not _continues(before.value, found.value)
+        reset = reset or (before is None and self._attempt > 1)
+        self._settled = True
+        return Partial(found.value, self._attempt, reset, True, None, found.repairs)
+
+    def _recovered(self, text: str) -> Recovered | None:
+        if self._wrapper is None:
+            return recover(text, self._contract)
+        found = recover(text, self._outer)
+        if found is None:
+            # A model that was asked for the wrapper may still answer without it.
+            return None if was_cut(text) else recover(text, self._contract)
+        value = found.value[self._wrapper]
+        return Recovered(value, found.repairs) if self._contract.conforms(value) else None
+
+    # -- the text ----------------------------------------------------------------------------
+
+    def _in_prose(self, text: str) -> str:
+        """Skip prose and thinking; returns what is left from an opener on."""
+        text = self._prose + text
+        self._prose = ""
+        while True:
+            if self._closing is not None:
+                end = self._closing.search(text)
+                if end is None:
+                    self._prose = text[-_TAG_CHARS:]
+                    return ""
+                text = text[end.end() :]
+                self._closing = None
+            mark = _START.search(text)
+            if mark is None:
+                last = max(text.rfind("<"), text.rfind("\u25c1"))
+                self._prose = text[last:] if last >= 0 and len(text) - last <= _TAG_CHARS else ""
+                return ""
+            kind = mark.lastgroup
+            if kind is None:
+                if "[think]".startswith(text[mark.start() :].casefold()):
+                    # It may become the tag.
+                    self._prose = text[mark.start() :]
+                    return ""
+                self._tree = Incremental()
+                return text[mark.start() :]
+            tag = re.compile(rf"<\s*/\s*{mark['tag']}\s*>", re.IGNORECASE)
+            self._closing = _ENDS.get(kind, tag)
+            text = text[mark.end() :]
+
+    def _in_value(self, text: str) -> str:
+        tree = self._tree
+        assert tree is not None  # noqa: S101  # only called inside a value
+        rest = tree.feed(text)
+        if tree.failed:
+            # Prose with a bracket in it, or damage. What was shown stays; `finish` decides.
+            self._settled = self._shown is not None or tree.begun
+            self._tree = None if not self._settled else tree
+            return rest
+        if tree.closed:
+            if self._contract.conforms(self._plain(tree)) or self._shown is not None:
+                self._settled = True
+                return ""
+            self._tree = None
+        return rest
+
+    # -- what is shown -----------------------------------------------------------------------
+
+    def _plain(self, tree: Incremental) -> Any:
+        value = tree.value
+        if self._wrapper is not None and isinstance(value, dict) and list(value) == [self._wrapper]:
+            return value[self._wrapper]
+        return value
+
+    def _partial(self, tree: Incremental) -> Partial | None:
+        self._fresh = 0
+        path = tree.path()
+        open_text = tree.show_text()
+        shown = self._admitted(tree, path, open_text)
+        if not shown and open_text:
+            tree.hide_text()
+            path = path[:-1]
+            shown = self._admitted(tree, path, False)
+        if not shown:
+            return None
+        if self._wrapper is not None:
+            if not isinstance(tree.value, dict) or self._wrapper not in tree.value:
+                return None
+            path = path[1:]
+        value = _copied(self._plain(tree))
+        before = self._shown
+        if before is not None and same(before.value, value) and not tree.closed:
+            return None
+        reset = before is None and self._attempt > 1
+        pending = None if tree.closed else pointer(path)
+        self._shown = Partial(value, self._attempt, reset, False, pending)
+        return self._shown
+
+    def _admitted(self, tree: Incremental, path: tuple[str | int, ...], text: bool) -> bool:
+        """True if what is there so far can become what the contract asks for."""
+        value = self._plain(tree)
+        if self._wrapper is not None:
+            if not isinstance(tree.value, dict) or list(tree.value) != [self._wrapper]:
+                return False
+            path = path[1:]
+        opened = None if tree.closed else path
+        return all(_may_come(e, opened, text=text) for e in self._contract.errors(value))
+
+
+def _may_come(error: ValidationError, opened: tuple[str | int, ...] | None, *, text: bool) -> bool:
+    """True if the error may go as more of the value comes.
+
+    Args:
+        error: What is wrong so far.
+        opened: Path to the part that is being written; None if all is closed.
+        text: True if that part is a string.
+    """
+    if opened is None:
+        return False
+    path = tuple(error.instance_path)
+    if path != opened[: len(path)]:
+        return False
+    branches = getattr(error.kind, "context", None)
+    if branches:
+        # One branch must be left that can still be met.
+        return any(all(_may_come(e, opened, text=text) for e in branch) for branch in branches)
+    rules = _UNTIL_TEXT_CLOSED if text and path == opened else _UNTIL_CLOSED
+    return error.kind.name in rules
+
+
+def _continues(before: Any, after: Any) -> bool:
+    """True if `after` has all that `before` has, and more of it at most."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return all(key in after and _continues(part, after[key]) for key, part in before.items())
+    if isinstance(before, list) and isinstance(after, list):
+        pairs = zip(before, after, strict=False)
+        return len(before) <= len(after) and all(_continues(one, other) for one, other in pairs)
+    if isinstance(before, str) and isinstance(after, str):
+        return after.startswith(before)
+    return same(before, after)
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value

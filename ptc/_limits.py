@@ -29,7 +29,8 @@ class Limits:
     max_memory_bytes: int = 268_435_456
     """Memory the script may add to its worker's own, in bytes (256 MiB)."""
     max_stdout_bytes: int = 1_048_576
-    """UTF-8 bytes a script may print. More ends the run."""
+    """UTF-8 bytes a script may print, to standard output and standard error together. More ends the
+    run."""
     max_emit_bytes: int = 1_048_576
     """JSON bytes of all partial values a script may emit with `ctx.emit`. More ends the run."""
     max_in_flight: int = 128
@@ -108,5 +109,7 @@ class Usage:
     """JSON bytes of the value before it was cut."""
     stdout_bytes: int = 0
     """UTF-8 bytes printed."""
+    stderr_bytes: int = 0
+    """UTF-8 bytes written to standard error."""
     emit_bytes: int = 0
     """JSON bytes emitted."""

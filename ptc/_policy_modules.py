@@ -46,7 +46,7 @@ MODULES: Final = _table(
         "Reversible Sequence Set Sized ValuesView",
         "contextlib": "AbstractAsyncContextManager AbstractContextManager AsyncContextDecorator "
         "AsyncExitStack ContextDecorator ExitStack aclosing asynccontextmanager closing "
-        "contextmanager nullcontext redirect_stdout suppress",
+        "contextmanager nullcontext redirect_stderr redirect_stdout suppress",
         "copy": "Error copy deepcopy",
         "csv": "DictReader DictWriter Error QUOTE_ALL QUOTE_MINIMAL QUOTE_NONE "
         "QUOTE_NONNUMERIC Sniffer excel excel_tab reader unix_dialect writer",
@@ -87,9 +87,10 @@ MODULES: Final = _table(
         "repeat starmap takewhile tee zip_longest",
         "json": "JSONDecodeError JSONDecoder JSONEncoder dump dumps load loads",
         "keyword": "iskeyword issoftkeyword kwlist softkwlist",
-        "logging": "CRITICAL DEBUG ERROR FATAL INFO Logger NOTSET NullHandler StreamHandler "
-        "WARN WARNING basicConfig critical debug disable error exception getLevelName "
-        "getLogger info log warn warning",
+        "logging": "BASIC_FORMAT CRITICAL DEBUG ERROR FATAL Filter Formatter Handler INFO "
+        "LogRecord Logger LoggerAdapter NOTSET NullHandler StreamHandler WARN WARNING addLevelName "
+        "basicConfig critical debug disable error exception fatal getLevelName "
+        "getLevelNamesMapping getLogger info log root shutdown warn warning",
         "math": "acos acosh asin asinh atan atan2 atanh cbrt ceil comb copysign cos cosh "
         "degrees dist e erf erfc exp exp2 expm1 fabs factorial floor fmod frexp fsum gamma "
         "gcd hypot inf isclose isfinite isinf isnan isqrt lcm ldexp lgamma log log10 log1p "
@@ -328,6 +329,10 @@ MISSING_HINTS: Final = {
     "asyncio.open_connection": _NETWORK,
     "collections.UserString": "subclass str",
     "datetime.datetime_CAPI": _INSIDE,
+    **dict.fromkeys(
+        ["logging.FileHandler", "logging.handlers"],
+        "a log cannot go to a file; logging.StreamHandler() writes to the run's standard error",
+    ),
     "random.SystemRandom": "use random.Random(); randomness here is seeded for replay",
     "string.Formatter": "use str.format() or an f-string",
     "typing.get_type_hints": "annotations that are text are never evaluated",

@@ -32,6 +32,7 @@ __all__ = [
     "Decoder",
     "Failure",
     "Kind",
+    "Output",
     "ProtocolError",
     "State",
     "encode",
@@ -61,7 +62,7 @@ class Kind(IntEnum):
     REJECTED = 18  # [finding, ...]
     CALL = 19  # [id, tool, arguments, line | null]
     CANCEL = 20  # [id]
-    PRINT = 21  # [text]
+    PRINT = 21  # [text, output]
     EMIT = 22  # the value itself
     TIMER = 23  # [elapsed at which to send TICK]
     WARN = 24  # [text]
@@ -69,6 +70,15 @@ class Kind(IntEnum):
     DONE = 26  # the value itself
     FAILED = 27  # {"type", "message", "frames", ...}, see Failure
     CHECKED = 28  # [finding, ...]: what a look at the script found, in place of running it
+
+
+class Output(IntEnum):
+    """What a PRINT is for."""
+
+    STDOUT = 0
+    STDERR = 1
+    LOG = 2
+    """Standard error, too, from `logging` or `ctx.log`."""
 
 
 class State(IntEnum):
@@ -332,6 +342,14 @@ def _parse_text(body: bytes) -> str:
     return str(text)
 
 
+def _parse_print(body: bytes) -> tuple[str, Output]:
+    text, output = _row(body, str, int)
+    if not 0 <= output < len(Output):
+        msg = f"there is no output {output}"
+        raise ProtocolError(msg)
+    return text, Output(output)
+
+
 def _parse_nothing(body: bytes) -> None:
     _row(body)
 
@@ -439,7 +457,7 @@ _PARSERS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.CHECKED: _parse_findings,
     Kind.CALL: _parse_call,
     Kind.CANCEL: _parse_number,
-    Kind.PRINT: _parse_text,
+    Kind.PRINT: _parse_print,
     Kind.EMIT: _json,
     Kind.TIMER: _parse_elapsed,
     Kind.WARN: _parse_text,

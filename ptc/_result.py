@@ -149,7 +149,10 @@ class RunResult:
     partial: tuple[Any, ...] = ()
     """What the script emitted with ``ctx.emit``, in order."""
     stdout: str = ""
-    """The last 64 KiB of what it printed."""
+    """The last 65,536 characters of what it printed."""
+    stderr: str = ""
+    """The same of what it wrote to standard error: with ``print(file=sys.stderr)``, `logging`,
+    `warnings`, `traceback.print_exc` and ``ctx.log``."""
     calls: tuple[CallRecord, ...] = ()
     """Every tool call, in the order they were made."""
     usage: Usage = dataclasses.field(default_factory=Usage)
@@ -194,12 +197,14 @@ EventKind: TypeAlias = Literal[
     "log",
     "tool_finished",
     "stdout",
+    "stderr",
     "emitted",
     "warning",
     "finished",
 ]
-"""``progress`` and ``log`` are a tool's words while it works; ``finished`` is the last of a
-stream."""
+"""``progress`` and ``log`` are a tool's words while it works; a ``log`` without a call is what the
+script logged with `logging` or ``ctx.log``, and is in `RunResult.stderr`, too. ``finished`` is the
+last of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +217,8 @@ class RunEvent:
     call: CallRecord | None = None
     """The call, of the events about one."""
     text: str = ""
-    """What was printed or warned of."""
+    """What was printed, logged or warned of."""
     value: Any = None
-    """What was emitted; of ``progress`` ``{"done", "total", "message"}``, of ``log``
-    ``{"message", "data"}``; the `ApprovalRequest` or the `Decision`; the `RunResult` or
+    """What was emitted; of ``progress`` ``{"done", "total", "message"}``, of a tool's
+    ``log`` ``{"message", "data"}``; the `ApprovalRequest` or the `Decision`; the `RunResult` or
     `ToolResult` of ``finished``."""

@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
@@ -27,17 +27,22 @@ from ._call import OpenCall
 from ._dispatch import Dispatch
 from ._limits import Limits, Usage
 from ._process import Worker
-from ._protocol import Kind, ProtocolError
+from ._protocol import Kind, Output, ProtocolError
 from ._reactor import Reactor, Stop
 from ._report import failure_of, finding_of
 from ._result import CallRecord, Cut, EventKind, Failure, RunEvent, RunResult, Status
 from ._schema import ValueCheck
+from ._tail import Tail
 from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult
 
 __all__ = ["CodeCache", "Program", "Run"]
 
-_TAIL_CHARS = 65_536
+_OUTPUT_EVENTS: Final[dict[Output, EventKind]] = {
+    Output.STDOUT: "stdout",
+    Output.STDERR: "stderr",
+    Output.LOG: "log",
+}
 _REFUSED_CALLS = 1_000
 """Calls beyond ten times the budget that a script may make before it is stopped: room for one
 gather that is over the limit as a whole, none for a loop that swallows the error."""
@@ -130,8 +135,8 @@ class Run:
         self._last_id = 0
         self._as_records = {name: tool.returns_records for name, tool in program.tools.items()}
         self._partial: list[Any] = []
-        self._stdout: deque[str] = deque()
-        self._stdout_chars = self._stdout_bytes = self._emit_bytes = 0
+        self._stdout, self._stderr = Tail(), Tail()
+        self._emit_bytes = 0
         self._warnings: list[str] = list(program.warnings)
         self._stalled = False
         self._status: Status | None = None
@@ -322,7 +327,7 @@ class Run:
         elif kind is Kind.DONE:
             self._done(message, size)
         elif kind is Kind.PRINT:
-            self._printed(message)
+            self._printed(*message)
         elif kind is Kind.TIMER:
             self._timer(message)
         elif kind is Kind.EMIT:
@@ -374,15 +379,11 @@ class Run:
             ),
         )
 
-    def _printed(self, text: str) -> None:
-        self._stdout_bytes += len(text.encode(errors="replace"))
-        self._stdout.append(text)
-        self._stdout_chars += len(text)
-        while self._stdout and self._stdout_chars - len(self._stdout[0]) >= _TAIL_CHARS:
-            self._stdout_chars -= len(self._stdout.popleft())
-        self._tell(RunEvent("stdout", self._program.run_id, text=text))
+    def _printed(self, text: str, output: Output) -> None:
+        (self._stdout if output is Output.STDOUT else self._stderr).add(text)
+        self._tell(RunEvent(_OUTPUT_EVENTS[output], self._program.run_id, text=text))
         most = self._limits.max_stdout_bytes
-        if self._stdout_bytes > most:
+        if self._stdout.bytes + self._stderr.bytes > most:
             message = f"the script printed more than {most:,} bytes"
             self._limit("max_stdout_bytes", message, "print less, or return the data")
 
@@ -486,7 +487,6 @@ class Run:
         size = self._output_bytes
         if size > self._limits.max_output_bytes:
             value, cut = self._cut(value)
-        stdout = "".join(self._stdout)
         status = self._status or "cancelled"
         return RunResult(
             run_id=self._program.run_id,
@@ -494,14 +494,16 @@ class Run:
             value=value,
             error=self._failure,
             partial=tuple(self._partial),
-            stdout=stdout[-_TAIL_CHARS:],
+            stdout=str(self._stdout),
+            stderr=str(self._stderr),
             calls=self._records(),
             usage=Usage(
                 duration_ms=round((self._ended - self._started) * 1000, 3),
                 queued_ms=round(self._queued_ms, 3),
                 tool_calls=len(self._calls),
                 output_bytes=size,
-                stdout_bytes=self._stdout_bytes,
+                stdout_bytes=self._stdout.bytes,
+                stderr_bytes=self._stderr.bytes,
                 emit_bytes=self._emit_bytes,
             ),
             limits=self._limits,

@@ -65,6 +65,7 @@ OUTCOME_SCHEMA: dict[str, Any] = _object(
         "partial": {"type": "array", "description": "Values of ctx.emit, the last ones."},
         "partial_omitted": _COUNT,
         "stdout": {**_TEXT, "description": "Tail of what was printed."},
+        "stderr": {**_TEXT, "description": "Tail of what was logged or printed to sys.stderr."},
         "calls": _list(
             _object(
                 ["seq", "tool", "status"],
@@ -89,6 +90,7 @@ OUTCOME_SCHEMA: dict[str, Any] = _object(
                 "tool_calls": _COUNT,
                 "output_bytes": _COUNT,
                 "stdout_bytes": _COUNT,
+                "stderr_bytes": _COUNT,
                 "emit_bytes": _COUNT,
             },
         ),
@@ -116,12 +118,14 @@ def outcome(result: RunResult) -> dict[str, Any]:
         partial=shown,
         partial_omitted=omitted,
         stdout=_tail(result.stdout),
+        stderr=_tail(result.stderr),
         calls=[_call(call) for call in result.calls[-_MOST_CALLS:]],
         calls_omitted=max(0, len(result.calls) - _MOST_CALLS),
     )
     row["usage"] = {"duration_ms": usage.duration_ms, "tool_calls": usage.tool_calls} | _present(
         output_bytes=usage.output_bytes,
         stdout_bytes=usage.stdout_bytes,
+        stderr_bytes=usage.stderr_bytes,
         emit_bytes=usage.emit_bytes,
     )
     row |= _present(warnings=[_short(text) for text in result.warnings[:_MOST_WARNINGS]])
@@ -268,9 +272,9 @@ def _notes(result: RunResult) -> list[str]:
     notes = []
     if result.ok and result.partial:
         notes.append(f"The script also emitted {len(result.partial)} partial values.")
-    if result.stdout:
-        tail = _tail(result.stdout)
-        notes.append(f"Printed:\n{tail.rstrip()}")
+    for head, text in (("Printed", result.stdout), ("Printed to stderr", result.stderr)):
+        if text:
+            notes.append(f"{head}:\n{_tail(text).rstrip()}")
     if result.cut is not None:
         notes.append(
             f"The value has {result.cut.bytes:,} bytes of JSON and was cut to fit "

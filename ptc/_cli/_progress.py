@@ -50,7 +50,7 @@ class Progress:
         if event.kind == "started":
             self.began = time.perf_counter()
             self._begun.set()
-        elif event.kind == "stdout":
+        elif event.kind in {"stdout", "stderr"} or (event.kind == "log" and event.call is None):
             self._print(event.text)
         elif event.kind == "emitted":
             self._emitted += 1

@@ -28,6 +28,7 @@ __all__ = [
     "RefusedError",
     "attribute",
     "cause",
+    "format_map",
     "has_named",
     "method",
     "read_named",
@@ -77,7 +78,7 @@ def _of_super(obj: Any, name: str) -> Any:
     order = obj.__self_class__.__mro__
     for base in order[order.index(obj.__thisclass__) + 1 :]:
         if name in base.__dict__:
-            if is_script_class(base):
+            if is_script_class(base) or is_open(base):
                 return getattr(obj, name)
             if base is str and name in {"format", "format_map"} and isinstance(obj.__self__, str):
                 return _Formatter(str.__str__(obj.__self__), name)
@@ -92,11 +93,11 @@ def _is_own(obj: Any, kind: type, name: str) -> bool:
     if issubclass(kind, type):
         for base in obj.__mro__:
             if name in base.__dict__:
-                return is_script_class(base)
+                return is_script_class(base) or is_open(base)
         return False  # what a metaclass has: `mro`
     for base in kind.__mro__:
         if name in base.__dict__:
-            return is_script_class(base)
+            return is_script_class(base) or is_open(base)
     # An attribute of the instance itself, or an answer of the script's own __getattr__.
     return is_script_class(kind) or kind is types.FunctionType
 
@@ -298,7 +299,8 @@ def _format(template: str, args: tuple[Any, ...], values: Mapping[str, Any]) -> 
     return _Walker().vformat(template, args, values)
 
 
-def _format_map(template: str, values: Mapping[str, Any]) -> str:
+def format_map(template: str, values: Mapping[str, Any]) -> str:
+    """`str.format_map`, under the rules of source."""
     return (
         template.format_map(values) if _plain(template) else _Walker().vformat(template, (), values)
     )
@@ -316,7 +318,7 @@ class _Formatter:
     def __call__(self, *args: Any, **values: Any) -> str:
         if self._map:
             (mapping,) = args
-            return _format_map(self._template, mapping)
+            return format_map(self._template, mapping)
         return _format(self._template, args, values)
 
 
@@ -325,4 +327,4 @@ def _format_unbound(template: str, /, *args: Any, **values: Any) -> str:
 
 
 def _format_map_unbound(template: str, values: Mapping[str, Any], /) -> str:
-    return _format_map(exact_text(template), values)
+    return format_map(exact_text(template), values)

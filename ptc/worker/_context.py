@@ -18,6 +18,7 @@ from ..errors import ToolError
 from . import _values
 from ._classes import open_type
 from ._clock import Clock
+from ._modules._console import LOG
 from ._wire import Wire
 
 __all__ = ["Calls", "Context", "PendingCall"]
@@ -264,9 +265,8 @@ class Context:
         self._wire.send(Kind.EMIT, _values.dumps(value, "emit"))
 
     def log(self, *parts: Any) -> None:
-        """Write a line to the run's output."""
-        text = " ".join(str(part) for part in parts) + "\n"
-        self._wire.send(Kind.PRINT, _values.dumps([text], "log"))
+        """Write a line to the run's log: to `RunResult.stderr`, and at once to who follows it."""
+        LOG.write(" ".join(str(part) for part in parts) + "\n")
 
     def __repr__(self) -> str:
         return f"<ctx: {', '.join(self._methods)}>"

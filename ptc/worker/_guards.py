@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 from .. import _policy as policy
+from .._protocol import Output
 from . import _views
 from ._attributes import (
     MISSING,
@@ -179,17 +180,18 @@ def _c_import(name: str, *_: object) -> types.ModuleType:
 
 
 def script_builtins(
-    *, print_function: Callable[..., None], extra: Mapping[str, object]
+    *, extra: Mapping[str, object], write: Callable[[str, Output], None] | None = None
 ) -> dict[str, object]:
     """The builtins of a script.
 
     Args:
-        print_function: What `print` is: takes what the builtin takes.
         extra: Further names, such as `ToolError`.
+        write: Takes what is printed, and what it is for; None: the streams of the process.
     """
     from ._modules._console import CONSOLE
 
-    CONSOLE.print = print_function
+    if write is not None:
+        CONSOLE.write = write
     table: dict[str, object] = {name: getattr(builtins, name) for name in _PLAIN_BUILTINS}
     table.update(
         (name, value)

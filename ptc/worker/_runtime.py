@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
-import io
 import marshal  # noqa: TID251  # reads code that a worker made of the same source; see `_program`
 import mmap
 import random
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .._compiler import BARE_VALUE, ScriptRejected, compile_script, demangle
-from .._protocol import MAX_BODY, Finding, Kind, encode
+from .._protocol import MAX_BODY, Finding, Kind, Output, encode
 from ..errors import ToolError
 from . import _values
 from ._clock import Clock
@@ -65,7 +64,7 @@ class Runtime:
         self._random = random.Random(0)  # noqa: S311  # a script's, seeded for every run
         self._modules = build_modules(self._clock, self._random)
         self._wire: Wire | None = None
-        self._builtins = script_builtins(print_function=self._print, extra={"ToolError": ToolError})
+        self._builtins = script_builtins(extra={"ToolError": ToolError}, write=self._print)
         # Untouched, so it takes no memory. It is part of the zygote's own address space, which a
         # script's limit comes on top of.
         self._ballast = mmap.mmap(-1, _BALLAST_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -134,25 +133,12 @@ class Runtime:
         self._clock.drive = drive
         self._random.seed(seed)
 
-    def _print(
-        self,
-        *values: object,
-        sep: str | None = " ",
-        end: str | None = "\n",
-        file: object = None,
-        flush: bool = False,
-    ) -> None:
-        """`print` of scripts: a message to the host, or text for a `StringIO`."""
-        buffer = io.StringIO()
-        print(*values, sep=sep, end=end, file=buffer)
-        text = buffer.getvalue()
-        if file is not None:
-            file.write(text)  # type: ignore[attr-defined]  # as print: whatever has a write()
-            return
+    def _print(self, text: str, output: Output) -> None:
+        """What scripts print, in messages to the host."""
         assert self._wire is not None  # noqa: S101  # a script runs only inside `serve`
         for start in range(0, len(text), _PRINT_CHARS):
-            body = _values.dumps([text[start : start + _PRINT_CHARS]], "print")
-            self._wire.send(Kind.PRINT, body)
+            row = [text[start : start + _PRINT_CHARS], int(output)]
+            self._wire.send(Kind.PRINT, _values.dumps(row, "print"))
 
 
 _PRINT_CHARS = 131_072

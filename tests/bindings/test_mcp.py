@@ -39,6 +39,7 @@ async def run(ctx, inputs):
     hits = await ctx.grep(inputs["query"], glob="*.py")
     texts = await asyncio.gather(*(ctx.read(path=hit.path) for hit in hits))
     print("looked at", len(texts), "files")
+    ctx.log("done")
     return {"files": [hit.path for hit in hits], "chars": sum(map(len, texts)), "none": None}
 """
 
@@ -186,7 +187,8 @@ async def test_a_client_runs_a_script_over_real_files(
     assert result.structured_content["value"] == value
     assert [call["tool"] for call in result.structured_content["calls"]] == ["grep", "read", "read"]
     assert json.loads(texts(result)[0]) == value
-    assert texts(result)[1] == "Printed:\nlooked at 2 files"
+    assert texts(result)[1] == "Printed:\nlooked at 2 files\n\nPrinted to stderr:\ndone"
+    assert result.structured_content["stderr"] == "done\n"
 
 
 @over_pipes

@@ -53,6 +53,7 @@ def test_json_prints_the_whole_result_and_leaves_standard_error_alone(
     source = (
         "async def run(ctx, inputs):\n"
         "    print('seen')\n"
+        "    ctx.log('noted')\n"
         "    ctx.emit({'part': 1})\n"
         "    await ctx.add(1)\n"
         "    raise ValueError('it broke')\n"
@@ -62,11 +63,21 @@ def test_json_prints_the_whole_result_and_leaves_standard_error_alone(
     assert done.err == ""
     result = json.loads(done.out)
     assert result["status"] == "failed"
-    assert result["stdout"] == "seen\n"
+    assert (result["stdout"], result["stderr"]) == ("seen\n", "noted\n")
     assert result["partial"] == [{"part": 1}]
     assert [call["tool"] for call in result["calls"]] == ["add"]
-    assert result["error"]["line"] == 5
+    assert result["error"]["line"] == 6
     assert set(result) >= {"run_id", "usage", "limits", "warnings", "value", "cut"}
+
+
+def test_both_streams_of_a_script_go_to_standard_error(command: Any, script: Any) -> None:
+    source = (
+        "import logging, sys\nprint('out')\nprint('err', file=sys.stderr)\n"
+        "logging.warning('log')\nctx.log('said')\n7\n"
+    )
+    done = command("run", script(source))
+    assert (done.status, done.out) == (0, "7\n")
+    assert done.err.startswith("out\nerr\nWARNING:root:log\nsaid\n")
 
 
 def test_a_failure_shows_the_place_and_loses_nothing_that_was_emitted(

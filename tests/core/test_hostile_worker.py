@@ -168,7 +168,7 @@ async def test_silence_ends_at_the_time_out(tmp_path: Path) -> None:
 async def test_a_trickle_of_bytes_ends_at_the_time_out(tmp_path: Path) -> None:
     async def play(script: Script) -> None:
         with anyio.move_on_after(5):
-            for byte in encode(Kind.PRINT, orjson.dumps(["x" * 10_000])):
+            for byte in encode(Kind.PRINT, orjson.dumps(["x" * 10_000, 0])):
                 await script.send(bytes([byte]))
                 await anyio.sleep(0.01)
 
@@ -178,7 +178,7 @@ async def test_a_trickle_of_bytes_ends_at_the_time_out(tmp_path: Path) -> None:
 
 async def test_hanging_up_before_the_end_is_no_success(tmp_path: Path) -> None:
     async def play(script: Script) -> None:
-        await script.frame(Kind.PRINT, ["a word"])
+        await script.frame(Kind.PRINT, ["a word", 0])
         script.sock.shutdown(socket.SHUT_RDWR)
 
     result = await played(tmp_path, play, timeout_ms=300)
@@ -192,7 +192,7 @@ async def test_descriptors_sent_by_a_worker_do_not_arrive(tmp_path: Path) -> Non
     async def play(script: Script) -> None:
         with Path("/dev/null").open() as file:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file.fileno()]))]
-            script.sock.sendmsg([encode(Kind.PRINT, b'["x"]')], rights)
+            script.sock.sendmsg([encode(Kind.PRINT, b'["x",0]')], rights)
         await script.frame(Kind.DONE, 1)
 
     assert (await played(tmp_path, play)).value == 1

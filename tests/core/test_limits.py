@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ptc import Limits, RunResult, Session, tool
+from ptc import Limits, RunEvent, RunResult, Session, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -123,6 +123,43 @@ async def test_one_enormous_print_is_a_limit_too(tmp_path: Path) -> None:
     result = await run(tmp_path, "print('x' * 50_000_000)", max_stdout_bytes=1_000)
     assert result.status == "limit_exceeded"
     assert len(result.stdout) <= 65_536
+
+
+async def test_standard_error_is_kept_apart_and_counts_for_the_same_limit(tmp_path: Path) -> None:
+    body = (
+        "import sys, logging\nprint('out')\nprint('err', file=sys.stderr)\n"
+        "logging.getLogger('a').error('logged')\nctx.log('n', 1)\n"
+    )
+    result = await run(tmp_path, body)
+    assert result.ok
+    assert (result.stdout, result.stderr) == ("out\n", "err\nlogged\nn 1\n")
+    assert (result.usage.stdout_bytes, result.usage.stderr_bytes) == (4, 15)
+    for line in ("print('line', n, file=sys.stderr)", "logging.error('line %d', n)", "ctx.log(n)"):
+        over = await run(
+            tmp_path,
+            f"import sys, logging\nprint('x' * 500)\nfor n in itertools.count(): {line}",
+            max_stdout_bytes=1_000,
+        )
+        assert over.status == "limit_exceeded", line
+        assert over.error is not None
+        assert over.error.code == "limit_max_stdout_bytes"
+        assert (over.usage.stdout_bytes, over.usage.stderr_bytes > 499) == (501, True)
+    whole = await run(tmp_path, "import sys\nsys.stderr.write('a' * 70_000 + 'end')\nprint('o')")
+    assert (len(whole.stderr), whole.stderr[-4:], whole.stdout) == (65_536, "aend", "o\n")
+
+
+async def test_what_is_logged_is_told_as_it_happens(tmp_path: Path) -> None:
+    events: list[RunEvent] = []
+    body = "import logging, sys\nlogging.error('l')\nprint('e', file=sys.stderr)\nprint('o')"
+    source = "".join(f"{line}\n" for line in body.split("\n"))
+    async with Session(tmp_path, toolsets=(), workers=1) as session:
+        await session.program(source=source, on_event=events.append)
+    told = [(e.kind, e.text, e.call) for e in events if e.text]
+    assert told == [
+        ("log", "ERROR:root:l\n", None),
+        ("stderr", "e\n", None),
+        ("stdout", "o\n", None),
+    ]
 
 
 async def test_emitting_without_end_is_a_limit(tmp_path: Path) -> None:

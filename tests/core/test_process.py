@@ -68,7 +68,7 @@ async def test_a_worker_that_was_slow_to_read_is_still_heard() -> None:
             left -= len(far.recv(1 << 20))
         while worker._stop_writing is not None:
             await anyio.lowlevel.checkpoint()
-        far.sendall(encode(Kind.PRINT, b'["x"]'))
+        far.sendall(encode(Kind.PRINT, b'["x",0]'))
         await heard.wait()
         worker.hang_up()
 

@@ -100,7 +100,7 @@ WRONG = {
         b'[1,"%s",{},1]' % (b"t" * 300),
     ],
     Kind.CANCEL: [b"[]", b'["1"]', b"[1.5]", b"[true]"],
-    Kind.PRINT: [b"[1]", b'["a","b"]', b'"a"'],
+    Kind.PRINT: [b'["a"]', b"[1,0]", b'["a","b"]', b'"a"', b'["a",3]', b'["a",-1]', b'["a",true]'],
     Kind.TIMER: [b'["1"]', b"[-1]", b"[1e12]", b"[null]"],
     Kind.REJECTED: [b"[]", b"[1]", b'[{"code":"a"}]', b"{}"],
     Kind.FAILED: [b"[]", b"{}", b'{"type":"X"}'],

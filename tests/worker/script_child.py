@@ -225,7 +225,7 @@ def main() -> None:
         cases = json.load(file)
     modules = build_modules(clock, random.Random(7))
     freeze_types()
-    builtins = _guards.script_builtins(print_function=print, extra={"ToolError": ToolError})
+    builtins = _guards.script_builtins(extra={"ToolError": ToolError})
     with open(sys.argv[2], "w") as file:
         for case in cases:
             file.write(json.dumps(in_fork(case, token, (builtins, modules))) + "\n")

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from ptc._compiler import ScriptRejected, compile_script, demangle
+from ptc._protocol import Output
 from ptc.errors import ToolError
 from ptc.worker._classes import register
 from ptc.worker._guards import RefusedError, script_builtins, script_globals
+from ptc.worker._modules._console import CONSOLE
 
 
 def execute(source: str, **extra: object) -> dict[str, Any]:
     """Run `source` as a script and return its globals."""
-    builtins = script_builtins(print_function=print, extra={"ToolError": ToolError, **extra})
+    builtins = script_builtins(extra={"ToolError": ToolError, **extra})
     namespace = script_globals(builtins, {})
     code = compile_script(source, require_run=False).code
     exec(code, namespace)  # noqa: S102  # what these tests are about
@@ -560,7 +562,7 @@ def test_a_class_body_reads_no_dunder_from_outside(name: str) -> None:
 
 
 def test_builtins_are_a_table_of_their_own() -> None:
-    table = script_builtins(print_function=print, extra={})
+    table = script_builtins(extra={})
     hidden = "eval exec compile breakpoint help memoryview __loader__ __spec__"
     assert not table.keys() & set(hidden.split())
     for name in ("open", "input", "exit", "quit"):
@@ -576,18 +578,19 @@ def test_a_script_may_replace_input_and_put_it_back() -> None:
         execute(source + "input('?')")
 
 
-def test_print_goes_to_the_function_that_was_given() -> None:
-    lines: list[tuple[Any, ...]] = []
-    builtins = script_builtins(
-        print_function=lambda *values, **options: lines.append(values), extra={}
-    )
+def test_what_is_printed_goes_to_the_function_that_was_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(CONSOLE, "write", CONSOLE.write)
+    said: list[tuple[str, Output]] = []
+    builtins = script_builtins(extra={}, write=lambda text, output: said.append((text, output)))
     code = compile_script("print(1, 2, sep='')", require_run=False).code
     exec(code, script_globals(builtins, {}))  # noqa: S102  # what these tests are about
-    assert lines == [(1, 2)]
+    assert said == [("12\n", Output.STDOUT)]
 
 
 def test_two_scripts_share_no_globals() -> None:
-    builtins = script_builtins(print_function=print, extra={})
+    builtins = script_builtins(extra={})
     first, second = script_globals(builtins, {}), script_globals(builtins, {})
     exec(compile_script("x = 1", require_run=False).code, first)  # noqa: S102  # as above
     assert "x" not in second

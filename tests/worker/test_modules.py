@@ -51,7 +51,7 @@ from ptc import _policy as policy
 clock, rng = Clock(), random.Random(3)
 modules = build_modules(clock, rng)
 freeze_types()
-builtins = script_builtins(print_function=print, extra={})
+builtins = script_builtins(extra={})
 def run(source):
     namespace = script_globals(dict(builtins), modules)
     exec(compile_script(source, require_run=False).code, namespace)
@@ -411,28 +411,6 @@ def run(ctx, inputs):
         '  File "script.py", line 11, in run\n'
         "_Bad: outer\n"
     )
-
-
-def test_what_modules_print_goes_where_print_goes(tmp_path: Path) -> None:
-    script = """
-import contextlib, io, logging, pprint, sys, traceback, warnings
-def run(ctx, inputs):
-    sys.stdout.write("written\\n")
-    print("error", file=sys.stderr)
-    pprint.pprint({"a": 1})
-    logging.basicConfig(level=logging.INFO)
-    logging.getLogger("app").info("n=%d", 3)
-    logging.getLogger("app").debug("hidden")
-    warnings.warn("careful")
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        print("inside")
-        pprint.pprint([1])
-    return text.getvalue()
-"""
-    answer = run_scripts([{"id": "1", "script": script}], tmp_path)["1"]
-    assert answer["output"] == ("written\nerror\n{'a': 1}\nINFO:app:n=3\nUserWarning: careful\n")
-    assert json.loads(answer["result"]) == "inside\n[1]\n"
 
 
 @pytest.mark.parametrize(

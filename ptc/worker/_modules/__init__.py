@@ -19,9 +19,12 @@ from .._classes import Token, allow_bases
 from .._clock import Clock
 from .._types import Future, Task
 from . import _copy, _own, _text
-from ._console import redirect_stdout
+from ._console import redirect_stderr, redirect_stdout
 from ._facade import facade
+from ._logging import BASES as LOGGING_BASES
+from ._logging import logging_members
 from ._time import time_modules
+from ._warnings import warnings_members
 
 __all__ = ["build_modules"]
 
@@ -120,6 +123,7 @@ _BASES: Final = {
     "enum": "Enum Flag IntEnum IntFlag ReprEnum StrEnum auto",
     "fractions": "Fraction",
     "json": "JSONDecoder JSONEncoder",
+    "logging": LOGGING_BASES,
     "numbers": "*",
     "pathlib": "Path PurePath PurePosixPath",
     "random": "Random",
@@ -149,6 +153,7 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
         "contextlib": {
             "contextmanager": _own.contextmanager,
             "asynccontextmanager": _own.asynccontextmanager,
+            "redirect_stderr": redirect_stderr,
             "redirect_stdout": redirect_stdout,
         },
         "copy": {"deepcopy": _copy.deepcopy},
@@ -202,12 +207,12 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
     own = _own_members(clock)
     members: dict[str, dict[str, Any]] = time_modules(clock, rng)
     members |= {
-        "logging": _text.logging_members(),
+        "logging": logging_members(clock),
         "pathlib": dict(_text.PATHS),
         "pprint": _text.pprint_members(),
         "sys": _text.sys_members(),
         "traceback": _text.traceback_members(),
-        "warnings": _text.warnings_members(),
+        "warnings": warnings_members(),
     }
     for name in MODULES.keys() - _WRITTEN_HERE - {"os.path"}:
         real = importlib.import_module(name)

@@ -1,50 +1,34 @@
-"""Where text for people goes: one place that the runtime points at the wire."""
+"""Where text for people goes: `print`, `sys.stdout`, `sys.stderr`, and what replaces them."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+import io
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
 
-__all__ = ["CONSOLE", "Stream"]
+from ..._protocol import Output
 
-
-class Console:
-    """Holds the `print` of the running script."""
-
-    __slots__ = ("print", "targets")
-
-    def __init__(self) -> None:
-        self.print: Callable[..., None] = builtins.print
-        #: Where `contextlib.redirect_stdout` sends text, innermost last.
-        self.targets: list[object] = []
-
-    def show(
-        self,
-        *values: object,
-        sep: str | None = " ",
-        end: str | None = "\n",
-        file: object = None,
-        flush: bool = False,
-    ) -> None:
-        """`print` of a script."""
-        if file is None or file is STDOUT:
-            file = self.targets[-1] if self.targets else None
-        if file is None or type(file) is Stream:
-            self.print(*values, sep=sep, end=end, flush=flush)
-        else:
-            self.print(*values, sep=sep, end=end, file=file, flush=flush)
+__all__ = ["CONSOLE", "Stream", "redirect_stderr", "redirect_stdout"]
 
 
-CONSOLE = Console()
+def _to_the_process(text: str, output: Output) -> None:
+    (sys.stdout if output is Output.STDOUT else sys.stderr).write(text)
 
 
 class Stream:
-    """`sys.stdout` and `sys.stderr` of a script."""
+    """`sys.stdout` or `sys.stderr` of a script."""
 
-    __slots__ = ("name",)
+    __slots__ = ("_output", "name")
+    encoding = "utf-8"
+    errors = "strict"
+    closed = False
+    _output: Output
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, output: Output) -> None:
         object.__setattr__(self, "name", name)
+        object.__setattr__(self, "_output", Output(output))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("the streams of a script cannot be changed")
@@ -53,10 +37,10 @@ class Stream:
         """Print `text` as it is; return its length."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
-        CONSOLE.show(text, end="", file=self)
+        CONSOLE.write(str.__str__(text), self._output)
         return len(text)
 
-    def writelines(self, lines: list[str]) -> None:
+    def writelines(self, lines: Iterable[str]) -> None:
         """Print each of `lines` as it is."""
         for line in lines:
             self.write(line)
@@ -68,20 +52,87 @@ class Stream:
         """Tell that nobody types here."""
         return False
 
+    def readable(self) -> bool:
+        """Tell that nothing can be read."""
+        return False
 
-STDOUT = Stream("<stdout>")
-STDERR = Stream("<stderr>")
+    def writable(self) -> bool:
+        """Tell that it can be written to."""
+        return True
+
+    def reconfigure(self, **_: object) -> None:
+        """Do nothing: text leaves as UTF-8, at once."""
 
 
-class redirect_stdout:  # the library's name
-    """`contextlib.redirect_stdout`: what the script prints goes to `target`."""
+STDOUT = Stream("<stdout>", Output.STDOUT)
+STDERR = Stream("<stderr>", Output.STDERR)
+#: The standard error of `logging` and `ctx.log`: the same text, told to whoever follows as a log.
+LOG = Stream("<stderr>", Output.LOG)
+
+
+class Console:
+    """The streams of the running script, and the function behind them."""
+
+    __slots__ = ("stderr", "stdout", "write")
+
+    def __init__(self) -> None:
+        #: Takes text, and which output it is for; the runtime sends it to the host.
+        self.write: Callable[[str, Output], None] = _to_the_process
+        #: What `sys.stdout` and `sys.stderr` are now: the script may put an object of its own here.
+        self.stdout: Any = STDOUT
+        self.stderr: Any = STDERR
+
+    def log(self) -> Any:
+        """The standard error for a log, unless the script has replaced standard error."""
+        return LOG if self.stderr is STDERR else self.stderr
+
+    def show(
+        self,
+        *values: object,
+        sep: str | None = " ",
+        end: str | None = "\n",
+        file: object = None,
+        flush: bool = False,
+    ) -> None:
+        """`print` of a script."""
+        target: Any = self.stdout if file is None else file
+        if target is None:  # `sys.stdout = None`
+            return
+        if type(target) is not Stream:
+            builtins.print(*values, sep=sep, end=end, file=target, flush=flush)
+            return
+        # One message for the parts of a line.
+        buffer = io.StringIO()
+        builtins.print(*values, sep=sep, end=end, file=buffer)
+        self.write(buffer.getvalue(), target._output)
+
+
+CONSOLE = Console()
+
+
+class _Redirect:
+    _name: str
 
     def __init__(self, new_target: object) -> None:
-        self.new_target = new_target
+        self._target = new_target
+        self._before: list[object] = []
 
     def __enter__(self) -> object:
-        CONSOLE.targets.append(self.new_target)
-        return self.new_target
+        self._before.append(getattr(CONSOLE, self._name))
+        setattr(CONSOLE, self._name, self._target)
+        return self._target
 
     def __exit__(self, *_: object) -> None:
-        CONSOLE.targets.pop()
+        setattr(CONSOLE, self._name, self._before.pop())
+
+
+class redirect_stdout(_Redirect):  # the library's name
+    """`contextlib.redirect_stdout`: what the script prints goes to `new_target`."""
+
+    _name = "stdout"
+
+
+class redirect_stderr(_Redirect):  # the library's name
+    """`contextlib.redirect_stderr`."""
+
+    _name = "stderr"

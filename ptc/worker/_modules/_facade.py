@@ -15,7 +15,14 @@ from .._classes import open_type
 __all__ = ["facade"]
 
 
-def _refuse(self: Any, name: str, value: object = None) -> NoReturn:
+def _set(self: Any, name: str, value: object) -> None:
+    member = getattr(type(self), name, None)
+    if not isinstance(member, property):
+        _refuse(self, name)
+    member.__set__(self, value)
+
+
+def _refuse(self: Any, name: str) -> NoReturn:
     raise AttributeError(f"{self!r} cannot be changed; keep {name!r} in a variable of your own")
 
 
@@ -27,7 +34,8 @@ def facade(name: str, members: Mapping[str, object]) -> object:
 
     Args:
         name: A module of the table.
-        members: Values by name. What the running Python does not have may be absent.
+        members: Values by name. What the running Python does not have may be absent. A property
+            is a member that can change, such as `sys.stdout`.
 
     Raises:
         ValueError: If a member is not in the table.
@@ -35,13 +43,16 @@ def facade(name: str, members: Mapping[str, object]) -> object:
     surplus = members.keys() - MODULES[name]
     if surplus:
         raise ValueError(f"{name}: {', '.join(sorted(surplus))} not in the table of modules")
+    live = {each: value for each, value in members.items() if isinstance(value, property)}
+    fixed = {each: value for each, value in members.items() if each not in live}
     kind = open_type(
         type(
             "module",
             (),
             {
-                "__slots__": tuple(members),
-                "__setattr__": _refuse,
+                **live,
+                "__slots__": tuple(fixed),
+                "__setattr__": _set,
                 "__delattr__": _refuse,
                 "__repr__": lambda self: f"<module {name!r}>",
                 "__module__": "builtins",
@@ -49,6 +60,6 @@ def facade(name: str, members: Mapping[str, object]) -> object:
         )
     )
     made = kind()
-    for member, value in members.items():
+    for member, value in fixed.items():
         object.__setattr__(made, member, value)
     return made

@@ -1,4 +1,4 @@
-"""logging, traceback, pprint, sys, warnings and paths: modules that would reach outside.
+"""traceback, pprint, sys and paths: modules that would reach outside.
 
 Each is written anew over text: the originals read source files, walk frames or write to the
 process's own streams.
@@ -14,173 +14,16 @@ from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
 from ... import _policy as policy
-from ._console import CONSOLE, STDERR, STDOUT
+from ._console import CONSOLE
 
-__all__ = ["PATHS", "logging_members", "pprint_members", "sys_members", "traceback_members"]
-
-# ---------------------------------------------------------------------------------------------
-# logging
-
-_LEVELS: Final = {
-    "CRITICAL": 50, "FATAL": 50, "ERROR": 40, "WARNING": 30, "WARN": 30, "INFO": 20, "DEBUG": 10,
-    "NOTSET": 0,
-}  # fmt: skip
-_LEVEL_NAMES: Final = {50: "CRITICAL", 40: "ERROR", 30: "WARNING", 20: "INFO", 10: "DEBUG"}
-
-
-class Logger:
-    """A logger that prints. Levels and names work as in the library; handlers do nothing."""
-
-    __slots__ = ("_level", "disabled", "handlers", "name", "propagate")
-    registry: dict[str, Logger] = {}  # noqa: RUF012  # a worker serves one run
-
-    def __init__(self, name: str, level: Any = 0) -> None:
-        self.name = name
-        self.handlers: list[Any] = []
-        self.propagate = True
-        self.disabled = False
-        self._level = _level(level)
-
-    @property
-    def level(self) -> int:
-        """The level that was set; 0 if none was."""
-        return self._level
-
-    def setLevel(self, level: Any) -> None:  # the library's name
-        """Print messages of `level` and above."""
-        self._level = _level(level)
-
-    def getEffectiveLevel(self) -> int:  # the library's name
-        """The level that decides."""
-        return self._level or _root()._level or 30
-
-    def isEnabledFor(self, level: int) -> bool:  # the library's name
-        """True if a message of `level` would be printed."""
-        return not self.disabled and level >= max(self.getEffectiveLevel(), 0)
-
-    def log(self, level: Any, message: Any, *args: Any, **options: Any) -> None:
-        """Print `message % args`."""
-        number = _level(level)
-        if not self.isEnabledFor(number):
-            return
-        text = str(message)
-        if args:
-            only = args[0] if len(args) == 1 and isinstance(args[0], dict) and args[0] else args
-            text = text % only
-        if options.get("exc_info"):
-            text = f"{text}\n{format_exc()}".rstrip("\n")
-        CONSOLE.show(f"{_LEVEL_NAMES.get(number, f'Level {number}')}:{self.name}:{text}")
-
-    def debug(self, message: Any, *args: Any, **options: Any) -> None:
-        """Log at DEBUG."""
-        self.log(10, message, *args, **options)
-
-    def info(self, message: Any, *args: Any, **options: Any) -> None:
-        """Log at INFO."""
-        self.log(20, message, *args, **options)
-
-    def warning(self, message: Any, *args: Any, **options: Any) -> None:
-        """Log at WARNING."""
-        self.log(30, message, *args, **options)
-
-    warn = warning
-
-    def error(self, message: Any, *args: Any, **options: Any) -> None:
-        """Log at ERROR."""
-        self.log(40, message, *args, **options)
-
-    def exception(self, message: Any, *args: Any, **options: Any) -> None:
-        """Log at ERROR with the traceback."""
-        self.log(40, message, *args, **{"exc_info": True, **options})
-
-    def critical(self, message: Any, *args: Any, **options: Any) -> None:
-        """Log at CRITICAL."""
-        self.log(50, message, *args, **options)
-
-    fatal = critical
-
-    def addHandler(self, handler: Any) -> None:  # the library's name
-        """Remember `handler`; messages are printed in any case."""
-        self.handlers.append(handler)
-
-    def removeHandler(self, handler: Any) -> None:  # the library's name
-        """Forget `handler`."""
-        if handler in self.handlers:
-            self.handlers.remove(handler)
-
-    def hasHandlers(self) -> bool:  # the library's name
-        """True if a handler was added."""
-        return bool(self.handlers)
-
-    def getChild(self, suffix: str) -> Logger:  # the library's name
-        """The logger ``name.suffix``."""
-        return get_logger(f"{self.name}.{suffix}")
-
-    def __repr__(self) -> str:
-        level = _LEVEL_NAMES.get(self.getEffectiveLevel(), "NOTSET")
-        return f"<Logger {self.name} ({level})>"
-
-
-class Handler:
-    """A handler that is accepted and does nothing."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        self.level = 0
-
-    def setLevel(self, level: Any) -> None:  # the library's name
-        """Remember `level`."""
-        self.level = _level(level)
-
-    def setFormatter(self, formatter: Any) -> None:  # the library's name
-        """Accept a formatter; messages have one form here."""
-
-
-def _level(level: Any) -> int:
-    if isinstance(level, int):
-        return int(level)
-    if level in _LEVELS:
-        return _LEVELS[level]
-    raise ValueError(f"Unknown level: {level!r}")
-
-
-def get_logger(name: str | None = None) -> Logger:
-    """`logging.getLogger`."""
-    key = name or "root"
-    if key not in Logger.registry:
-        Logger.registry[key] = Logger(key)
-    return Logger.registry[key]
-
-
-def _root() -> Logger:
-    return get_logger()
-
-
-def logging_members() -> dict[str, Any]:
-    """Members of `logging`."""
-
-    def basic_config(*, level: Any = None, force: bool = False, **_: Any) -> None:
-        if level is not None:
-            _root().setLevel(level)
-
-    def disable(level: Any = 50) -> None:
-        _root().setLevel(_level(level) + 1)
-
-    def at(name: str) -> Any:
-        return lambda *args, **options: getattr(_root(), name)(*args, **options)
-
-    names = ["critical", "debug", "error", "exception", "info", "log", "warn", "warning"]
-    return {
-        **_LEVELS,
-        **{name: at(name) for name in names},
-        "Logger": Logger,
-        "NullHandler": Handler,
-        "StreamHandler": Handler,
-        "basicConfig": basic_config,
-        "disable": disable,
-        "getLevelName": lambda level: _LEVEL_NAMES.get(level, _LEVELS.get(level, f"Level {level}")),
-        "getLogger": get_logger,
-    }
-
+__all__ = [
+    "PATHS",
+    "format_error",
+    "format_exc",
+    "pprint_members",
+    "sys_members",
+    "traceback_members",
+]
 
 # ---------------------------------------------------------------------------------------------
 # traceback
@@ -227,20 +70,30 @@ def _format(*args: Any, **options: Any) -> list[str]:
     return list(_lines(errors[0], set())) if errors else ["NoneType: None\n"]
 
 
+def format_error(error: BaseException) -> str:
+    """The traceback of `error` as text: the frames of the script only, without source lines."""
+    return "".join(_lines(error, set()))
+
+
 def format_exc(*_: Any, **__: Any) -> str:
     """`traceback.format_exc`: the frames of the script only, without source lines."""
     error = sys.exc_info()[1]
     return "".join(_lines(error, set())) if error is not None else "NoneType: None\n"
 
 
+def _to_stderr(text: str, file: Any = None) -> None:
+    CONSOLE.show(text, end="", file=CONSOLE.stderr if file is None else file)
+
+
 def traceback_members() -> dict[str, Any]:
     """Members of `traceback`."""
 
-    def print_exc(*args: Any, **options: Any) -> None:
-        CONSOLE.show(format_exc(), end="")
+    def print_exc(limit: Any = None, file: Any = None, chain: bool = True) -> None:
+        _to_stderr(format_exc(), file)
 
-    def print_exception(*args: Any, **options: Any) -> None:
-        CONSOLE.show("".join(_format(*args, **options)), end="")
+    def print_exception(*args: Any, file: Any = None, **options: Any) -> None:
+        files = [arg for arg in args[3:] if hasattr(arg, "write")]  # (type, value, tb, limit, file)
+        _to_stderr("".join(_format(*args, **options)), file or (files[0] if files else None))
 
     def format_exception_only(*args: Any) -> list[str]:
         errors = [arg for arg in args if isinstance(arg, BaseException)]
@@ -256,7 +109,7 @@ def traceback_members() -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------------------------------
-# pprint, sys, warnings
+# pprint, sys
 
 
 def pprint_members() -> dict[str, Any]:
@@ -271,12 +124,12 @@ def pprint_members() -> dict[str, Any]:
             stream: Any = None,
             **more: Any,
         ) -> None:
-            target: Any = stream or STDOUT
+            target: Any = CONSOLE.stdout if stream is None else stream
             super().__init__(indent, width, depth, target, **more)
 
     def print_pretty(obj: Any, stream: Any = None, *args: Any, **options: Any) -> None:
         text = policy.demangle(pprint.pformat(obj, *args, **options))
-        (stream or STDOUT).write(text + "\n")
+        (CONSOLE.stdout if stream is None else stream).write(text + "\n")
 
     def pp(obj: Any, *args: Any, sort_dicts: bool = False, **options: Any) -> None:
         print_pretty(obj, *args, sort_dicts=sort_dicts, **options)
@@ -297,6 +150,13 @@ def pprint_members() -> dict[str, Any]:
 
 # Calls from Python through C and back take up to 2 KB each of a stack of 8 MB (3.11).
 _RECURSION: Final = 3_000
+
+
+def _live(name: str) -> property:
+    """`sys.stdout` or `sys.stderr`, which a script may set to an object of its own."""
+    return property(
+        lambda _: getattr(CONSOLE, name), lambda _, value: setattr(CONSOLE, name, value)
+    )
 
 
 def sys_members() -> dict[str, Any]:
@@ -330,66 +190,8 @@ def sys_members() -> dict[str, Any]:
         },
         "exit": exit_,
         "setrecursionlimit": setrecursionlimit,
-        "stdout": STDOUT,
-        "stderr": STDERR,
-    }
-
-
-class catch_warnings:  # the library's name
-    """`warnings.catch_warnings`: puts the filter back, and can keep what was warned of."""
-
-    __slots__ = ("_before", "_record")
-
-    def __init__(self, *, record: bool = False, **_: Any) -> None:
-        self._record = record
-
-    def __enter__(self) -> list[Any] | None:
-        self._before = (_filter.muted, _filter.kept)
-        _filter.kept = [] if self._record else _filter.kept
-        return _filter.kept if self._record else None
-
-    def __exit__(self, *_: object) -> None:
-        _filter.muted, _filter.kept = self._before
-
-
-class _Filter:
-    __slots__ = ("kept", "muted")
-
-    def __init__(self) -> None:
-        self.muted = False
-        self.kept: list[Any] | None = None
-
-
-_filter = _Filter()
-
-
-def _simplefilter(action: str, *_: Any, **__: Any) -> None:
-    if action == "error":
-        raise ValueError("warnings are not raised here; raise an exception")
-    _filter.muted = action == "ignore"
-
-
-def _filterwarnings(action: str, message: str = "", category: Any = Warning, *_: Any) -> None:
-    if not message and category is Warning:
-        _simplefilter(action)
-
-
-def _warn(message: Any, category: Any = None, *_: Any, **__: Any) -> None:
-    kind = type(message) if isinstance(message, Warning) else category or UserWarning
-    if _filter.kept is not None:
-        _filter.kept.append(types.SimpleNamespace(message=message, category=kind))
-    elif not _filter.muted:
-        CONSOLE.show(f"{policy.demangle(kind.__name__)}: {message}", file=STDERR)
-
-
-def warnings_members() -> dict[str, Any]:
-    """Members of `warnings`: a warning is printed, kept or dropped."""
-    return {
-        "catch_warnings": catch_warnings,
-        "filterwarnings": _filterwarnings,
-        "resetwarnings": lambda: _simplefilter("default"),
-        "simplefilter": _simplefilter,
-        "warn": _warn,
+        "stdout": _live("stdout"),
+        "stderr": _live("stderr"),
     }
 
 

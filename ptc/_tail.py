@@ -1,0 +1,34 @@
+"""Text of which the end is kept."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+__all__ = ["TAIL_CHARS", "Tail"]
+
+TAIL_CHARS: Final = 65_536
+"""Characters that are kept."""
+
+
+class Tail:
+    """Counts all text that is added and keeps the last 64 Ki characters."""
+
+    __slots__ = ("_chars", "_parts", "bytes")
+
+    def __init__(self) -> None:
+        self._parts: deque[str] = deque()
+        self._chars = 0
+        #: UTF-8 bytes of all that was added.
+        self.bytes = 0
+
+    def add(self, text: str) -> None:
+        """Put `text` at the end."""
+        self.bytes += len(text.encode(errors="replace"))
+        self._parts.append(text)
+        self._chars += len(text)
+        while self._parts and self._chars - len(self._parts[0]) >= TAIL_CHARS:
+            self._chars -= len(self._parts.popleft())
+
+    def __str__(self) -> str:
+        return "".join(self._parts)[-TAIL_CHARS:]

@@ -1,0 +1,637 @@
+"""`logging` for a script: loggers, handlers and formatters as in the library, and no file.
+
+The library's formatters walk attributes (`{}` style), its records carry tracebacks and its handlers
+open files. Here a record is plain data, and what no handler of the script's own takes goes to
+standard error as a log (`RunEvent` of kind ``log``).
+
+Rule 1: a format reads the fields of the record and follows the rules of source
+    (test_a_log_format_reaches_no_attribute_that_source_does_not).
+"""
+
+from __future__ import annotations
+
+import string
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NoReturn
+
+from ... import _policy as policy
+from .._attributes import format_map
+from .._classes import open_type
+from .._clock import Clock
+from .._views import exact_text
+from ._console import CONSOLE
+from ._text import format_error, format_exc
+from ._warnings import script_place
+
+__all__ = ["BASES", "logging_members"]
+
+_LEVELS: Final = {
+    "CRITICAL": 50, "FATAL": 50, "ERROR": 40, "WARNING": 30, "WARN": 30, "INFO": 20, "DEBUG": 10,
+    "NOTSET": 0,
+}  # fmt: skip
+BASES: Final = "Filter Formatter Handler Logger LoggerAdapter NullHandler StreamHandler"
+"""Classes that a script may extend."""
+
+
+class _State:
+    """What `logging` keeps for the one run of a worker."""
+
+    __slots__ = ("clock", "disabled", "level_names", "levels", "loggers")
+
+    def __init__(self) -> None:
+        self.disabled = 0
+        self.levels = dict(_LEVELS)
+        self.level_names = {50: "CRITICAL", 40: "ERROR", 30: "WARNING", 20: "INFO", 10: "DEBUG"}
+        self.level_names[0] = "NOTSET"
+        self.loggers: dict[str, Logger] = {}
+        self.clock = Clock()
+
+
+_state = _State()
+
+
+def _level(level: Any) -> int:
+    if isinstance(level, int):
+        return int(level)
+    if isinstance(level, str):
+        if level in _state.levels:
+            return _state.levels[level]
+        raise ValueError(f"Unknown level: {level!r}")
+    raise TypeError(f"Level not an integer or a valid string: {level!r}")
+
+
+def _level_name(level: Any) -> Any:
+    if isinstance(level, str):
+        return _state.levels.get(level, f"Level {level}")
+    return _state.level_names.get(level, f"Level {level}")
+
+
+# ---------------------------------------------------------------------------------------------
+# Records and formatters
+
+
+@open_type
+class LogRecord:
+    """One thing logged: plain data, no frame and no traceback."""
+
+    def __init__(
+        self, name: str, level: int, msg: Any, args: Any, error: BaseException | None, place: Any
+    ) -> None:
+        line, function = place
+        now = _state.clock.now()
+        if len(args) == 1 and isinstance(args[0], Mapping) and args[0]:
+            args = args[0]
+        self.name, self.msg, self.args = name, msg, args
+        self.levelname, self.levelno = _level_name(level), level
+        self.pathname = self.filename = "script.py"
+        self.module, self.lineno, self.funcName = "script", line, function
+        self.exc_info = None if error is None else (type(error), error, None)
+        self.exc_text = None if error is None else format_error(error).rstrip("\n")
+        self.stack_info = None
+        self.created, self.msecs = now, float(int(now % 1 * 1000))
+        self.relativeCreated = _state.clock.elapsed * 1000
+        self.thread, self.threadName = 0, "MainThread"
+        self.process, self.processName, self.taskName = 0, "MainProcess", None
+
+    def getMessage(self) -> str:  # the library's name
+        """The message with its arguments."""
+        text = str(self.msg)
+        return text % self.args if self.args else text
+
+    def __repr__(self) -> str:
+        return f'<LogRecord: {self.name}, {self.levelno}, script.py, {self.lineno}, "{self.msg}">'
+
+
+_DEFAULT_FORMATS: Final = {"%": "%(message)s", "{": "{message}", "$": "${message}"}
+_BASIC_FORMATS: Final = {
+    "%": "%(levelname)s:%(name)s:%(message)s",
+    "{": "{levelname}:{name}:{message}",
+    "$": "${levelname}:${name}:${message}",
+}
+
+
+@open_type
+class Formatter:
+    """A record as text."""
+
+    default_time_format = "%Y-%m-%d %H:%M:%S"
+    default_msec_format = "%s,%03d"
+
+    def __init__(
+        self,
+        fmt: str | None = None,
+        datefmt: str | None = None,
+        style: str = "%",
+        validate: bool = True,
+        *,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> None:
+        if style not in _DEFAULT_FORMATS:
+            raise ValueError("Style must be one of: %, {, $")
+        self.template = exact_text(_DEFAULT_FORMATS[style] if fmt is None else fmt)
+        self.datefmt = datefmt
+        self.style = style
+        self.defaults = dict(defaults or {})
+
+    def usesTime(self) -> bool:  # the library's name
+        """True if the format shows the time."""
+        return "asctime" in self.template
+
+    def formatTime(self, record: Any, datefmt: str | None = None) -> str:  # the library's name
+        """The time of `record`."""
+        moment = time.gmtime(record.created)
+        if datefmt:
+            return time.strftime(datefmt, moment)
+        text = time.strftime(self.default_time_format, moment)
+        return self.default_msec_format % (text, record.msecs) if self.default_msec_format else text
+
+    def formatException(self, ei: Any) -> str:  # the library's name
+        """The traceback of an exception."""
+        error = _error_in(ei)
+        return "NoneType: None" if error is None else format_error(error).rstrip("\n")
+
+    def formatMessage(self, record: Any) -> str:  # the library's name
+        """The line of `record`."""
+        if not isinstance(record, LogRecord):  # of anything else, `vars` shows what is private
+            raise TypeError(f"expected a LogRecord, not {type(record).__name__}")
+        template = exact_text(self.template)  # another's `__mod__` would be handed all fields
+        fields = {policy.demangle(name): value for name, value in vars(record).items()}
+        values = {**self.defaults, **fields}
+        if self.style == "{":
+            return format_map(template, values)
+        if self.style == "$":
+            return string.Template(template).substitute(values)
+        return template % values
+
+    def format(self, record: Any) -> str:
+        """All of `record`."""
+        record.message = record.getMessage()
+        if self.usesTime():
+            record.asctime = self.formatTime(record, self.datefmt)
+        text = self.formatMessage(record)
+        return f"{text}\n{record.exc_text}" if record.exc_text else text
+
+
+class Filter:
+    """Lets the records of one logger and those below it pass."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+
+    def filter(self, record: Any) -> Any:
+        """True if `record` passes."""
+        return not self.name or f"{record.name}.".startswith(f"{self.name}.")
+
+
+class _Filterer:
+    def __init__(self) -> None:
+        self.filters: list[Any] = []
+
+    def addFilter(self, filter: Any) -> None:  # the library's names
+        """Ask `filter` about every record."""
+        if filter not in self.filters:
+            self.filters.append(filter)
+
+    def removeFilter(self, filter: Any) -> None:  # the library's names
+        """Ask `filter` no more."""
+        if filter in self.filters:
+            self.filters.remove(filter)
+
+    def filter(self, record: Any) -> Any:
+        """`record`, or what a filter made of it, if all of them let it pass; False otherwise."""
+        for each in self.filters:
+            passed = each.filter(record) if hasattr(each, "filter") else each(record)
+            if not passed:
+                return False
+            if isinstance(passed, LogRecord):
+                record = passed
+        return record
+
+
+# ---------------------------------------------------------------------------------------------
+# Handlers
+
+
+@open_type
+class Handler(_Filterer):
+    """Takes records; a script may extend it."""
+
+    def __init__(self, level: Any = 0) -> None:
+        super().__init__()
+        self.level = _level(level)
+        self.formatter: Any = None
+        self.name: str | None = None
+
+    def get_name(self) -> str | None:
+        """Its name."""
+        return self.name
+
+    def set_name(self, name: str | None) -> None:
+        """Give it a name."""
+        self.name = name
+
+    def setLevel(self, level: Any) -> None:  # the library's name
+        """Take records of `level` and above."""
+        self.level = _level(level)
+
+    def setFormatter(self, fmt: Any) -> None:  # the library's name
+        """Make text of records with `fmt`."""
+        self.formatter = fmt
+
+    def format(self, record: Any) -> str:
+        """`record` as text."""
+        return str((self.formatter or _plain).format(record))
+
+    def emit(self, record: Any) -> None:
+        """Do what the handler is for."""
+        raise NotImplementedError("emit must be implemented by Handler subclasses")
+
+    def handle(self, record: Any) -> Any:
+        """Emit `record` if the filters let it pass."""
+        passed = self.filter(record)
+        if passed:
+            self.emit(passed if isinstance(passed, LogRecord) else record)
+        return passed
+
+    def handleError(self, record: Any) -> None:  # the library's name
+        """A record could not be emitted: say so, and let the script go on, as the library."""
+        text = f"--- Logging error ---\n{format_exc()}Message: {record.msg!r}\n"
+        CONSOLE.show(f"{text}Arguments: {record.args!r}", file=CONSOLE.log())
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+    close = acquire = release = flush
+
+
+class NullHandler(Handler):
+    """Drops every record."""
+
+    def emit(self, record: Any) -> None:
+        """Do nothing."""
+
+    handle = emit
+
+
+class StreamHandler(Handler):
+    """Writes records to a stream; standard error by default."""
+
+    terminator = "\n"
+
+    def __init__(self, stream: Any = None) -> None:
+        super().__init__()
+        self.stream = CONSOLE.log() if stream is None else stream
+
+    def setStream(self, stream: Any) -> Any:  # the library's name
+        """Write to `stream` from now on; gives the old one."""
+        before, self.stream = self.stream, stream
+        return before
+
+    def emit(self, record: Any) -> None:
+        """Write one record."""
+        try:
+            self.stream.write(self.format(record) + self.terminator)
+        except RecursionError:
+            raise
+        except Exception:  # noqa: BLE001  # the library's promise: logging does not fail
+            self.handleError(record)
+
+
+class _LastResort(StreamHandler):
+    """Where no handler is: the bare message, from WARNING up."""
+
+    def emit(self, record: Any) -> None:
+        self.stream = CONSOLE.log()
+        super().emit(record)
+
+
+_plain = Formatter()
+_last_resort = _LastResort()
+_last_resort.level = 30
+
+
+# ---------------------------------------------------------------------------------------------
+# Loggers
+
+
+class Logger(_Filterer):
+    """A logger; those with dots in their names hand records on to the ones above."""
+
+    def __init__(self, name: str, level: Any = 0) -> None:
+        super().__init__()
+        self.name = name
+        self.level = _level(level)
+        self.handlers: list[Any] = []
+        self.propagate = True
+        self.disabled = False
+
+    @property
+    def parent(self) -> Any:
+        """The logger that records are handed on to; None for the root."""
+        name = self.name
+        while "." in name:
+            name = name.rpartition(".")[0]
+            if name in _state.loggers:
+                return _state.loggers[name]
+        return None if self is _root() else _root()
+
+    @property
+    def root(self) -> Any:
+        """The logger above all."""
+        return _root()
+
+    def setLevel(self, level: Any) -> None:  # the library's name
+        """Log messages of `level` and above."""
+        self.level = _level(level)
+
+    def getEffectiveLevel(self) -> int:  # the library's name
+        """The level that decides: its own, or that of the next above that has one."""
+        logger: Any = self
+        while logger is not None:
+            if logger.level:
+                return int(logger.level)
+            logger = logger.parent
+        return 0
+
+    def isEnabledFor(self, level: int) -> bool:  # the library's name
+        """True if a message of `level` would be logged."""
+        return not self.disabled and level > _state.disabled and level >= self.getEffectiveLevel()
+
+    def log(self, level: Any, msg: Any, *args: Any, **options: Any) -> None:
+        """Log `msg % args`."""
+        if not isinstance(level, int):
+            raise TypeError("level must be an integer")
+        if self.isEnabledFor(level):
+            self.handle(_record(self.name, level, msg, args, **options))
+
+    def debug(self, msg: Any, *args: Any, **options: Any) -> None:
+        """Log at DEBUG."""
+        self.log(10, msg, *args, **options)
+
+    def info(self, msg: Any, *args: Any, **options: Any) -> None:
+        """Log at INFO."""
+        self.log(20, msg, *args, **options)
+
+    def warning(self, msg: Any, *args: Any, **options: Any) -> None:
+        """Log at WARNING."""
+        self.log(30, msg, *args, **options)
+
+    warn = warning
+
+    def error(self, msg: Any, *args: Any, **options: Any) -> None:
+        """Log at ERROR."""
+        self.log(40, msg, *args, **options)
+
+    def exception(self, msg: Any, *args: Any, **options: Any) -> None:
+        """Log at ERROR with the traceback."""
+        self.log(40, msg, *args, **{"exc_info": True, **options})
+
+    def critical(self, msg: Any, *args: Any, **options: Any) -> None:
+        """Log at CRITICAL."""
+        self.log(50, msg, *args, **options)
+
+    fatal = critical
+
+    def handle(self, record: Any) -> None:
+        """Give `record` to the handlers of this logger and those above."""
+        if self.disabled:
+            return
+        passed = self.filter(record)
+        if not passed:
+            return
+        record = passed if isinstance(passed, LogRecord) else record
+        found = False
+        logger: Any = self
+        while logger is not None:
+            for handler in logger.handlers:
+                found = True
+                if record.levelno >= handler.level:
+                    handler.handle(record)
+            logger = logger.parent if logger.propagate else None
+        if not found and record.levelno >= _last_resort.level:
+            _last_resort.handle(record)
+
+    def addHandler(self, hdlr: Any) -> None:  # the library's name
+        """Give records to `hdlr`, too."""
+        if hdlr not in self.handlers:
+            self.handlers.append(hdlr)
+
+    def removeHandler(self, hdlr: Any) -> None:  # the library's name
+        """Give records to `hdlr` no more."""
+        if hdlr in self.handlers:
+            self.handlers.remove(hdlr)
+
+    def hasHandlers(self) -> bool:  # the library's name
+        """True if a record would find a handler."""
+        logger: Any = self
+        while logger is not None:
+            if logger.handlers:
+                return True
+            logger = logger.parent if logger.propagate else None
+        return False
+
+    def getChild(self, suffix: str) -> Any:  # the library's name
+        """The logger ``name.suffix``."""
+        return get_logger(suffix if self is _root() else f"{self.name}.{suffix}")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} ({_level_name(self.getEffectiveLevel())})>"
+
+
+class _RootLogger(Logger):
+    __slots__ = ()
+
+
+_RootLogger.__name__ = _RootLogger.__qualname__ = "RootLogger"
+
+
+class LoggerAdapter:
+    """A logger that adds fields to its records."""
+
+    def __init__(self, logger: Any, extra: Any = None, merge_extra: bool = False) -> None:
+        self.logger, self.extra, self.merge_extra = logger, extra, merge_extra
+
+    def process(self, msg: Any, kwargs: Any) -> Any:
+        """The message and options that are logged."""
+        extra = self.extra
+        if self.merge_extra and kwargs.get("extra"):
+            extra = {**(extra or {}), **kwargs["extra"]}
+        return msg, {**kwargs, "extra": extra}
+
+    def log(self, level: Any, msg: Any, *args: Any, **options: Any) -> None:
+        """Log what `process` makes of the message."""
+        if self.logger.isEnabledFor(level):
+            msg, options = self.process(msg, options)
+            self.logger.log(level, msg, *args, **options)
+
+    debug, info, warning, error, exception, critical = (
+        Logger.debug, Logger.info, Logger.warning, Logger.error, Logger.exception, Logger.critical,
+    )  # fmt: skip
+
+    @property
+    def name(self) -> str:
+        """Name of its logger."""
+        return str(self.logger.name)
+
+    def setLevel(self, level: Any) -> None:  # the library's name
+        """As the logger's."""
+        self.logger.setLevel(level)
+
+    def isEnabledFor(self, level: int) -> bool:  # the library's name
+        """As the logger's."""
+        return bool(self.logger.isEnabledFor(level))
+
+    def getEffectiveLevel(self) -> int:  # the library's name
+        """As the logger's."""
+        return int(self.logger.getEffectiveLevel())
+
+
+def _record(
+    name: str,
+    level: int,
+    msg: Any,
+    args: tuple[Any, ...],
+    *,
+    exc_info: Any = None,
+    extra: Mapping[str, Any] | None = None,
+    stack_info: bool = False,
+    stacklevel: int = 1,
+) -> LogRecord:
+    error = _error_in(exc_info)
+    record = LogRecord(name, level, msg, args, error, script_place(max(1, stacklevel)))
+    if exc_info and error is None:
+        record.exc_text = "NoneType: None"
+    for key, value in (extra or {}).items():
+        field = exact_text(key)
+        if field in {"message", "asctime"} or field in vars(record) or policy.is_dunder(field):
+            raise KeyError(f"Attempt to overwrite {field!r} in LogRecord")
+        vars(record)[policy.rename(field)] = value
+    return record
+
+
+def _error_in(exc_info: Any) -> BaseException | None:
+    """The exception that `exc_info` means: itself, a triple of it, or the one being handled."""
+    if isinstance(exc_info, BaseException):
+        return exc_info
+    if isinstance(exc_info, tuple):
+        error = exc_info[1] if len(exc_info) > 1 else None
+        return error if isinstance(error, BaseException) else None
+    return sys.exc_info()[1] if exc_info else None
+
+
+def get_logger(name: str | None = None) -> Logger:
+    """`logging.getLogger`."""
+    if not name or name == "root":
+        return _root()
+    if not isinstance(name, str):
+        raise TypeError("A logger name must be a string")
+    if name not in _state.loggers:
+        _state.loggers[name] = Logger(name)
+    return _state.loggers[name]
+
+
+def _root() -> Logger:
+    # Its name cannot be asked for by `getChild` or by dots.
+    if "" not in _state.loggers:
+        _state.loggers[""] = _RootLogger("root", 30)
+    return _state.loggers[""]
+
+
+# ---------------------------------------------------------------------------------------------
+# The module
+
+
+def _basic_config(
+    *,
+    filename: Any = None,
+    filemode: str = "a",
+    format: str | None = None,  # the library's name
+    datefmt: str | None = None,
+    style: str = "%",
+    level: Any = None,
+    stream: Any = None,
+    handlers: Iterable[Any] | None = None,
+    force: bool = False,
+    encoding: Any = None,
+    errors: Any = None,
+) -> None:
+    root = _root()
+    if filename is not None:
+        _no_file()
+    if stream is not None and handlers is not None:
+        raise ValueError("'stream' or 'filename' should not be specified together with 'handlers'")
+    if force:
+        root.handlers.clear()
+    if root.handlers:
+        return
+    if style not in _BASIC_FORMATS:
+        raise ValueError("Style must be one of: %,{,$")
+    formatter = Formatter(_BASIC_FORMATS[style] if format is None else format, datefmt, style)
+    for each in [StreamHandler(stream)] if handlers is None else list(handlers):
+        if each.formatter is None:
+            each.setFormatter(formatter)
+        root.addHandler(each)
+    if level is not None:
+        root.setLevel(level)
+
+
+def _no_file() -> NoReturn:
+    raise PermissionError(
+        "a log cannot go to a file: files are reached through ctx; leave `filename` out"
+    )
+
+
+def _disable(level: Any = 50) -> None:
+    _state.disabled = _level(level)
+
+
+def _add_level_name(level: int, name: str) -> None:
+    _state.level_names[level] = name
+    _state.levels[name] = level
+
+
+def _at(name: str) -> Callable[..., None]:
+    def log(*args: Any, **options: Any) -> None:
+        if not _root().handlers:
+            _basic_config()
+        getattr(_root(), name)(*args, **options)
+
+    log.__name__ = log.__qualname__ = name
+    return log
+
+
+_CALLS: Final = [
+    "critical", "debug", "error", "exception", "fatal", "info", "log", "warn", "warning",
+]  # fmt: skip
+
+
+def logging_members(clock: Clock) -> dict[str, Any]:
+    """Members of `logging`.
+
+    Args:
+        clock: Tells the time of records.
+    """
+    _state.clock = clock
+    return {
+        **_LEVELS,
+        **{name: _at(name) for name in _CALLS},
+        "BASIC_FORMAT": _BASIC_FORMATS["%"],
+        "Filter": Filter,
+        "Formatter": Formatter,
+        "Handler": Handler,
+        "LogRecord": LogRecord,
+        "Logger": Logger,
+        "LoggerAdapter": LoggerAdapter,
+        "NullHandler": NullHandler,
+        "StreamHandler": StreamHandler,
+        "addLevelName": _add_level_name,
+        "basicConfig": _basic_config,
+        "disable": _disable,
+        "getLevelName": _level_name,
+        "getLevelNamesMapping": lambda: dict(_state.levels),
+        "getLogger": get_logger,
+        "root": _root(),
+        "shutdown": lambda: None,
+    }

@@ -7,6 +7,7 @@ import gzip
 import io
 import ipaddress
 import socket
+import ssl
 import threading
 import zlib
 from collections.abc import Iterator
@@ -436,6 +437,30 @@ async def test_the_name_goes_along_although_the_address_is_pinned(
     page = await call(FETCH, url=f"http://pinned.example:{web.port}/")
     assert page.url == f"http://pinned.example:{web.port}/"
     assert web.requests[0].headers["host"] == f"pinned.example:{web.port}"
+
+
+async def test_a_certificate_is_asked_for_by_name_although_the_address_is_pinned(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anyio, "getaddrinfo", _answers("127.0.0.1"))
+    asked: list[str | None] = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sni_callback = lambda _socket, name, _context: asked.append(name)
+
+    def answer(server: socket.socket) -> None:
+        client, _ = server.accept()
+        # It has no certificate: the handshake ends once the name is known.
+        with client, contextlib.suppress(OSError):
+            context.wrap_socket(client, server_side=True)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer, args=[server])
+        thread.start()
+        port = server.getsockname()[1]
+        error = await fails(call, url=f"https://named.example:{port}/")
+        thread.join()
+    assert error.code == "unreachable"
+    assert asked == ["named.example"]
 
 
 async def test_one_bad_address_of_a_name_is_enough_to_refuse_it(

@@ -22,8 +22,7 @@ import anyio
 from anyio.lowlevel import RunVar
 from pydantic import Field
 
-from ptc import Tool, ToolContext, ToolError, UsageError, tool
-from ptc._artifacts import ArtifactStore
+from ptc import Attachment, Tool, ToolContext, ToolError, UsageError, tool
 from ptc._command import KEPT_BYTES, Command, Ended, Output
 
 from ._killable import in_killable_thread
@@ -94,7 +93,6 @@ def bash_tool(
     readable: Sequence[str | Path] = (),
     max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
     timeout_ms: int = DEFAULT_TIMEOUT_MS,
-    artifacts: str | Path | None = None,
 ) -> Tool:
     """Make the tool `bash`.
 
@@ -107,7 +105,6 @@ def bash_tool(
             that commands may read and execute: a toolchain in a home, for example.
         max_output_bytes: Budget of each of the two streams, 1 to 10 MiB.
         timeout_ms: Time a command has that asks for none, 1 to an hour.
-        artifacts: Folder for output over the budget. Default: ``.ptc/artifacts`` in the root.
 
     Raises:
         UsageError: If an option has a value that means nothing.
@@ -173,9 +170,8 @@ def bash_tool(
         )
         given_ms = timeout_ms or default_timeout_ms
         ended = await in_killable_thread(lambda: command.run(given_ms), command.kill, _limiter())
-        store = ArtifactStore(_artifact_folder(ctx.root, artifacts), ctx.root)
-        # Here rather than in the event loop's thread: it may write 20 MiB.
-        result = await anyio.to_thread.run_sync(_collect, ended, max_output_bytes, store, ctx.root)
+        # In a thread: it may write 20 MiB.
+        result = await anyio.to_thread.run_sync(_collect, ended, max_output_bytes, ctx)
         if ended.how != "exit" or ended.number != 0:
             raise _failure(ended, result, cmd, arguments, cwd, given_ms)
         return result
@@ -201,10 +197,6 @@ def _in_range(name: str, value: int, most: int) -> None:
         raise UsageError(msg)
 
 
-def _artifact_folder(root: Path, folder: str | Path | None) -> Path:
-    return root / ".ptc" / "artifacts" if folder is None else Path(folder)
-
-
 def _check(cmd: str, args: Sequence[str], env: dict[str, str]) -> None:
     """What the schema cannot say."""
     joined = len(" ".join([cmd, *args]))
@@ -223,20 +215,15 @@ def _check(cmd: str, args: Sequence[str], env: dict[str, str]) -> None:
                 raise ToolError(msg, code="invalid_arguments")
 
 
-def _collect(ended: Ended, budget: int, store: ArtifactStore, root: Path) -> CommandResult:
+def _collect(ended: Ended, budget: int, ctx: ToolContext) -> CommandResult:
     kept: list[str] = []
     texts = []
     for name, output in (("stdout", ended.stdout), ("stderr", ended.stderr)):
         where = ""
         if output.total_bytes > budget:
-            try:
-                where = store.keep(output.head + output.tail, suffix=f".{name}.txt").artifact
-            except OSError as error:
-                where = f"not kept: {error.strerror or error}"
-            else:
-                path = Path(where)
-                where = str(path.relative_to(root)) if path.is_relative_to(root) else where
-                kept.append(where)
+            where = _kept(ctx, name, output)
+            kept += [where] if where else []
+            where = where or "could not be kept"
         texts.append(_shorten(output, budget, where))
     stdout, stderr = texts
     between = "\n" if stdout and stderr and not stdout.endswith("\n") else ""
@@ -251,6 +238,17 @@ def _collect(ended: Ended, budget: int, store: ArtifactStore, root: Path) -> Com
         artifacts=kept,
         duration_ms=round(ended.duration_ms, 3),
     )
+
+
+def _kept(ctx: ToolContext, name: str, output: Output) -> str:
+    """Keep a whole stream in the session's store. Its path; ``""`` if it cannot be kept."""
+    data = output.head + output.tail
+    try:
+        ref = ctx.attach(Attachment(name=f"{name}.txt", media_type="text/plain", data=data))
+    except (ToolError, UsageError):
+        return ""
+    path = Path(ref.path)
+    return str(path.relative_to(ctx.root)) if path.is_relative_to(ctx.root) else ref.path
 
 
 def _shorten(output: Output, budget: int, where: str) -> str:

@@ -284,6 +284,7 @@ async def _memory(bench: Bench) -> list[Row]:
         before = bench.engines[which].workers()
         async with make() as engine:
             pids = engine.workers() - before
+            await asyncio.sleep(0.1)  # until they have rehearsed: that is when they are idle
             idle[which] = _private(pids)
             async with asyncio.TaskGroup() as group:
                 for _ in range(WORKERS):

@@ -24,6 +24,8 @@ __all__ = [
     "tool_functions",
 ]
 
+_REHEARSAL_SECONDS = 0.004
+"""A worker rehearses when the pool is full, for about 2 ms, and says nothing when it is done."""
 WORKERS = 4
 """Workers kept ready: the default of a session; Monty gets as many."""
 
@@ -128,6 +130,7 @@ class Ptc:
         """As `Engine.settle`."""
         while self._session._pool.ready < WORKERS:  # a pool tells nobody
             await asyncio.sleep(0.0005)
+        await asyncio.sleep(_REHEARSAL_SECONDS)
 
     def workers(self) -> set[int]:
         """As `Engine.workers`: those below the zygote that have no children."""
@@ -167,6 +170,7 @@ class BlockingPtc:
         """As `Engine.settle`."""
         while self._session._session._pool.ready < WORKERS:
             time.sleep(0.0005)
+        time.sleep(_REHEARSAL_SECONDS)
 
 
 @contextmanager

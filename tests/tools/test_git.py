@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ptc import Session, ToolError, UsageError
-from ptc_tools import git, git_tool
+from ptc_tools import _git, git, git_tool
 
 from .conftest import Call
 
@@ -309,11 +309,17 @@ def _booby_trap(repo: Path) -> Path:
     return marker
 
 
-async def test_nothing_that_a_repository_names_is_executed(call: Call, repo: Path) -> None:
+@pytest.mark.parametrize("kernel", [True, False])
+async def test_nothing_that_a_repository_names_is_executed(
+    call: Call, repo: Path, monkeypatch: pytest.MonkeyPatch, kernel: bool
+) -> None:
     marker = _booby_trap(repo)
+    if not kernel:
+        # Every program may start, those of the repository too: the options have to do alone.
+        every = (*_git._programs(), Path("/usr"), Path("/bin"), repo)
+        monkeypatch.setattr(_git, "_programs", lambda: every)
     (repo / "a.txt").write_text("changed\n")
     for command in ("status", "log", "diff", "show", "branch", "ls_files", "stash_list"):
-        # Without the kernel's part, where the options alone have to do, and with it.
         for tool in (git, WRITING):
             assert await call(tool, command=command) is not None
     await call(git, command="blame", paths=["a.txt"])
@@ -335,17 +341,28 @@ def test_the_trap_does_spring_when_nothing_disarms_it(repo: Path) -> None:
     assert marker.exists()
 
 
-async def test_a_filter_of_any_name_is_left_out(call: Call, repo: Path) -> None:
+@pytest.mark.parametrize("kernel", [True, False])
+async def test_a_filter_of_any_name_and_place_is_left_out(
+    call: Call, repo: Path, monkeypatch: pytest.MonkeyPatch, kernel: bool
+) -> None:
+    if not kernel:
+        every = (*_git._programs(), Path("/usr"), Path("/bin"), repo)
+        monkeypatch.setattr(_git, "_programs", lambda: every)
     trap = repo / "trap.sh"
     trap.write_text("#!/bin/sh\ntouch RAN\ncat\n")
     trap.chmod(0o755)
-    for name in ("a.b c", "UPPER", "x=y"):
+    for name in ("a.b c", "UPPER"):
         real(repo, "config", f"filter.{name}.clean", "./trap.sh")
-    (repo / ".gitattributes").write_text("* filter=UPPER\n")
+    (repo / "more").write_text('[filter "included"]\n\tclean = ./trap.sh\n')
+    real(repo, "config", "include.path", str(repo / "more"))
+    real(repo, "config", "extensions.worktreeConfig", "true")
+    (repo / ".git" / "config.worktree").write_text('[filter "tree"]\n\tclean = ./trap.sh\n')
     (repo / "a.txt").write_text("changed\n")
-    assert await call(WRITING, command="status")
-    assert await call(WRITING, command="diff")
-    assert not (repo / "RAN").exists()
+    for name in ("UPPER", "included", "tree"):
+        (repo / ".gitattributes").write_text(f"* filter={name}\n")
+        assert await call(WRITING, command="status")
+        assert await call(WRITING, command="diff")
+        assert not (repo / "RAN").exists(), name
 
 
 async def test_reading_changes_nothing(call: Call, repo: Path) -> None:

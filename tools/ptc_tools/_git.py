@@ -400,10 +400,11 @@ async def _run(
             msg = f"there is no .git in {shown(repo)}; repo=... names the folder that holds it"
             raise ToolError(msg, code="not_a_repository")
     program, *programs = _programs()
+    # Of included files and of a work tree's own configuration too.
+    names = ["config", "--includes", "--list", "--name-only", "-z"]
     drivers = await _ended(
-        _command(root, place.path, program, programs, ["config", "--local", "-z", "--name-only",
-                 "--list"], writes=False, required=required)
-    )  # fmt: skip
+        _command(root, place.path, program, programs, names, writes=False, required=required)
+    )
     options = [
         item for entry in (*_CONFIG, *_filters(drivers.stdout.head)) for item in ("-c", entry)
     ]

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from ._contract import Contract as Contract
     from ._edits import EDITS as EDITS
     from ._edits import Repair as Repair
+    from ._loop import Accepted as Accepted
+    from ._loop import Again as Again
+    from ._loop import Attempt as Attempt
+    from ._loop import GaveUp as GaveUp
+    from ._loop import RepairLoop as RepairLoop
     from ._recover import Recovered as Recovered
     from ._recover import recover as recover
     from ._recover import was_cut as was_cut
@@ -22,11 +27,16 @@ if TYPE_CHECKING:
     from ._violations import Violation as Violation
 
 _HOME = {
+    "Accepted": "_loop",
+    "Again": "_loop",
+    "Attempt": "_loop",
     "Contract": "_contract",
     "EDITS": "_edits",
+    "GaveUp": "_loop",
     "Partial": "_stream",
     "Recovered": "_recover",
     "Repair": "_edits",
+    "RepairLoop": "_loop",
     "StreamParser": "_stream",
     "Violation": "_violations",
     "recover": "_recover",
@@ -35,10 +45,15 @@ _HOME = {
 
 __all__ = [
     "EDITS",
+    "Accepted",
+    "Again",
+    "Attempt",
     "Contract",
+    "GaveUp",
     "Partial",
     "Recovered",
     "Repair",
+    "RepairLoop",
     "StreamParser",
     "Violation",
     "recover",

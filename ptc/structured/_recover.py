@@ -24,7 +24,7 @@ from ._places import declared_at
 from ._reader import OpenEnd, Reading, same
 from ._strict import Malformed, loads
 
-__all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "was_cut"]
+__all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "recover_wrapped", "was_cut"]
 
 MAX_TEXT_CHARS = 8_000_000
 """Longest text that is looked at; the longest answers of models today are near 500,000."""
@@ -78,6 +78,25 @@ def recover(text: str, schema: Any) -> Recovered | None:
             # Only what the string says is left: it is the whole text.
             return _Recovery(text, contract).decoded(value)
     return _Recovery(text, contract).recovered()
+
+
+def recover_wrapped(text: str, contract: Contract, outer: Contract) -> Recovered | None:
+    """As `recover`, from the answer of a model that was asked for `Contract.object_schema`.
+
+    Args:
+        text: What it wrote.
+        contract: What was meant.
+        outer: ``contract.outer()``, what was asked for.
+    """
+    key = contract.wrapper
+    if key is None:
+        return recover(text, contract)
+    found = recover(text, outer)
+    if found is None:
+        # A model that was asked for the wrapper may still answer without it.
+        return None if was_cut(text) else recover(text, contract)
+    value = found.value[key]
+    return Recovered(value, found.repairs) if contract.conforms(value) else None
 
 
 def was_cut(text: str) -> bool:

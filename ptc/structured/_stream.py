@@ -19,7 +19,7 @@ from ..errors import TruncatedError
 from ._contract import Contract
 from ._incremental import Incremental
 from ._reader import same
-from ._recover import Recovered, recover, was_cut
+from ._recover import recover, recover_wrapped, was_cut
 from ._violations import pointer
 
 if TYPE_CHECKING:
@@ -136,7 +136,11 @@ class StreamParser:
                 more room: telling the model of errors in its answer would not help.
         """
         text = "".join(self._chunks)
-        found = self._recovered(text)
+        found = (
+            recover(text, self._contract)
+            if self._wrapper is None
+            else recover_wrapped(text, self._contract, self._outer)
+        )
         added = found is not None and any(r.kind == "missing_closer" for r in found.repairs)
         if (found is None and was_cut(text)) or (not ended and (found is None or added)):
             place = pointer(self._tree.path()) if self._tree is not None else ""
@@ -152,16 +156,6 @@ class StreamParser:
         reset = reset or (before is None and self._attempt > 1)
         self._settled = True
         return Partial(found.value, self._attempt, reset, True, None, found.repairs)
-
-    def _recovered(self, text: str) -> Recovered | None:
-        if self._wrapper is None:
-            return recover(text, self._contract)
-        found = recover(text, self._outer)
-        if found is None:
-            # A model that was asked for the wrapper may still answer without it.
-            return None if was_cut(text) else recover(text, self._contract)
-        value = found.value[self._wrapper]
-        return Recovered(value, found.repairs) if self._contract.conforms(value) else None
 
     # -- the text ----------------------------------------------------------------------------
 

@@ -1,0 +1,138 @@
+"""The repair loop: what a model is told, and when it is not asked again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from ptc import TruncatedError, UsageError
+from ptc.structured import Accepted, Again, GaveUp, RepairLoop, Violation
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "sentiment": {"enum": ["positive", "negative"]},
+        "score": {"type": "integer", "maximum": 10},
+    },
+    "required": ["sentiment"],
+    "additionalProperties": False,
+}
+
+
+def test_a_right_answer_is_accepted_and_a_damaged_one_mended_without_asking() -> None:
+    loop = RepairLoop(SCHEMA)
+    verdict = loop.take("{'sentiment': 'Positive'}")
+    assert isinstance(verdict, Accepted)
+    assert verdict.value == {"sentiment": "positive"}
+    assert {repair.kind for repair in verdict.repairs} == {"quotes", "allowed_spelling"}
+    assert [attempt.violations for attempt in loop.attempts] == [()]
+
+
+def test_feedback_has_place_rule_value_what_is_allowed_and_what_is_closest() -> None:
+    verdict = RepairLoop(SCHEMA).take('{"sentiment": "positiv", "score": 11}')
+    assert isinstance(verdict, Again)
+    assert verdict.feedback == (
+        "The answer does not conform to the schema:\n"
+        '- /sentiment: "positiv" is not one of the 2 allowed values; '
+        'allowed: "positive", "negative"; did you mean "positive"?\n'
+        "- /score: 11 is greater than the maximum of 10\n"
+        "All that is not listed was accepted: keep it. Answer with the whole value, corrected, as "
+        "JSON and nothing else."
+    )
+
+
+def test_feedback_is_about_what_is_in_an_envelope() -> None:
+    verdict = RepairLoop(SCHEMA).take('{"result": {"sentiment": "good"}}')
+    assert isinstance(verdict, Again)
+    assert '- /sentiment: "good" is not one of' in verdict.feedback
+
+
+def test_feedback_is_capped_and_says_what_was_left_out() -> None:
+    loop = RepairLoop({"type": "array", "items": {"type": "integer"}})
+    verdict = loop.take(json.dumps(["x" * 5_000] * 100))
+    assert isinstance(verdict, Again)
+    assert len(verdict.feedback) < 9_000
+    verdict = loop.take(json.dumps([f"{n} things" for n in range(500)]))
+    assert isinstance(verdict, Again)
+    assert verdict.feedback.count("\n- ") <= 21
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("I cannot do that.", "no JSON value could be read"),
+        ('{"sentiment": "positive"} or {"sentiment": "negative"}', "more than one value"),
+    ],
+)
+def test_an_answer_without_one_value_is_told_so(text: str, told: str) -> None:
+    verdict = RepairLoop(SCHEMA).take(text)
+    assert isinstance(verdict, Again)
+    assert told in verdict.feedback
+
+
+def test_it_stops_when_two_answers_break_the_same_rules() -> None:
+    loop = RepairLoop(SCHEMA, max_repair_attempts=5)
+    assert isinstance(loop.take('{"sentiment": "good"}'), Again)
+    assert loop.take('Sorry! {"sentiment": "good"}') == GaveUp("no_progress")
+    assert [attempt.value for attempt in loop.attempts] == [{"sentiment": "good"}] * 2
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 5])
+def test_it_asks_again_as_often_as_it_may_and_keeps_every_attempt(allowed: int) -> None:
+    loop = RepairLoop(SCHEMA, max_repair_attempts=allowed)
+    for number in range(allowed):
+        assert isinstance(loop.take(f'{{"sentiment": "good {number}"}}'), Again)
+    assert loop.take('{"sentiment": "bad"}') == GaveUp("attempts")
+    assert len(loop.attempts) == allowed + 1
+
+
+def test_a_cut_answer_is_no_attempt() -> None:
+    loop = RepairLoop(SCHEMA, max_repair_attempts=0)
+    for text, ended in (('{"sentiment": "pos', True), ("", False), ("<think>hm", True)):
+        with pytest.raises(TruncatedError):
+            loop.take(text, ended=ended)
+    assert loop.attempts == []
+    assert isinstance(loop.take('{"sentiment": "positive"}'), Accepted)
+
+
+def test_a_validator_may_refuse_what_conforms() -> None:
+    loop = RepairLoop(SCHEMA)
+    assert isinstance(loop.take('{"sentiment": "positive", "score": 1}'), Accepted)
+    verdict = loop.refuse([Violation("/score", "validator", "positive is 6 or more")])
+    assert isinstance(verdict, Again)
+    assert "- /score: positive is 6 or more" in verdict.feedback
+    assert loop.attempts[0].violations
+
+
+@pytest.mark.parametrize(
+    "text", ['{"elements": [1, 2]}', "[1, 2]", '```\n{"elements": [1, 2,]}\n```']
+)
+def test_a_wrapped_answer_is_taken_with_and_without_the_wrapper(text: str) -> None:
+    loop = RepairLoop({"type": "array", "items": {"type": "integer"}}, wrapped=True)
+    verdict = loop.take(text)
+    assert isinstance(verdict, Accepted)
+    assert verdict.value == [1, 2]
+
+
+def test_a_number_of_attempts_out_of_range_is_refused() -> None:
+    with pytest.raises(UsageError, match="from 0 to 5"):
+        RepairLoop(SCHEMA, max_repair_attempts=6)
+
+
+def test_a_wrapped_answer_is_held_to_the_validators_of_its_type() -> None:
+    class Even(BaseModel):
+        n: int
+
+        def model_post_init(self, context: object) -> None:
+            if self.n % 2:
+                msg = "odd"
+                raise ValueError(msg)
+
+    loop = RepairLoop(list[Even], wrapped=True)
+    verdict = loop.take('{"elements": [{"n": 2}, {"n": 3}]}')
+    assert isinstance(verdict, Again)
+    assert "- /1: Value error, odd" in verdict.feedback
+    assert isinstance(loop.take('{"elements": [{"n": 2}]}'), Accepted)

@@ -15,7 +15,8 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scann
 
 from ._edits import Repair, Repairs
 from ._names import normal
-from ._reader import Reader, Reading, Unreadable
+from ._notation import Unreadable
+from ._reader import Reader, Reading
 
 __all__ = ["Candidate", "Unclear", "candidates", "rows", "spaced", "whole_reading"]
 
@@ -42,8 +43,9 @@ _MEMBER_START = re.compile(
     r"\s*(?:```\w*\s+)?(?=(?:\"[^\"\\\n{\[]+\"|'[^'\\\n{\[]+'|\u201c[^\u201d\n{\[]+\u201d)\s*:)"
 )
 _QUOTED_KEY = re.compile(
-    r"[\w\"'\u201d][\"'\u201d]\s*:(?!//)|[\"'\u201c]\w+\s*:\s*[\"'\u201c\d{\[]"
+    r"[\w\s\"'\u201d][\"'\u201d]\s*:(?!//)|[\"'\u201c]\w+\s*:\s*[\"'\u201c\d{\[]"
 )
+_GLUED = re.compile(r"[\"'.\u201d]?\w")
 _BEFORE_PART = re.compile(r"[\"'\u201d\d}\]]\s*,\s*$|[\"\u201c][^\"\u201d\n]{1,100}[\"\u201d]\s*$")
 _SPACES = " \t\r\n"
 _BRACKETS = re.compile(r"[{}\[\]]")
@@ -148,7 +150,9 @@ def _check_prose(text: str, begin: int, taken: list[tuple[int, int, bool]]) -> N
 
 def _check_gap(gap: str, *, last: bool) -> None:
     """Refuse text that is no prose."""
-    if last and gap[:1].isalnum():
+    if last and _GLUED.match(gap):
+        raise Unclear
+    if _QUOTED_KEY.search(gap):
         raise Unclear
     if last or gap[:1] in ("}", "]"):
         closed = gap.lstrip(_SPACES + "}];")
@@ -158,7 +162,7 @@ def _check_gap(gap: str, *, last: bool) -> None:
         gap = closed.lstrip(_SPACES + "\"'")
     if not gap or gap.isspace():
         return
-    if _QUOTED_KEY.search(gap) or (not last and _BEFORE_PART.search(gap)):
+    if not last and _BEFORE_PART.search(gap):
         raise Unclear
     opened: list[str] = []
     for bracket in _BRACKETS.findall(gap):

@@ -8,13 +8,38 @@ after a comma or colon, was cut: nothing of it is read.
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
 from typing import Any
 
 from ._edits import Repairs
+from ._notation import (
+    BARE,
+    CLOSER,
+    COMMENTED_OUT,
+    DELIMITER,
+    ESCAPE,
+    ESCAPED,
+    IDENTIFIER,
+    INNER_JSON,
+    ITEM_AHEAD,
+    KEY_AHEAD,
+    LEADING_ZERO,
+    NO_WORDS,
+    NUMBER,
+    OMISSION,
+    OTHER_NUMBER,
+    OTHER_WORDS,
+    PAIRS,
+    SEPARATOR,
+    SPACE,
+    WORDS,
+    Unreadable,
+    number,
+    other_number,
+    until,
+)
 from ._violations import pointer
 
 __all__ = ["MAX_DEPTH", "KeyEqual", "OpenEnd", "Reader", "Reading", "Unreadable", "same"]
@@ -24,71 +49,8 @@ MAX_DEPTH = 100
 MAX_INNER_QUOTES = 1_000
 """Unescaped quotes inside strings of one text; each costs a look ahead."""
 
-_SPACE = re.compile(r"[ \t\r\n\f\v\u00a0\ufeff\u200b\u2028\u2029\u3000]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_OTHER_NUMBER = re.compile(
-    r"[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+(?:_[0-9]+)+|(?:[0-9]+\.(?![0-9])|\.[0-9]+)"
-    r"(?:[eE][+-]?[0-9]+)?|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
-)
-_LEADING_ZERO = re.compile(r"[+-]?0[0-9_]")
-_DELIMITER = re.compile(r"[\s,}\])\ufeff;]|//|/\*|#|```|<|$")
-_BARE = re.compile(r"[^\W]\w*(?:[.+%-]\w+|%)*(?: [\w%][\w.+%-]*)*")
-_IDENTIFIER = re.compile(r"[^\W\d][\w$.-]*|\$[\w$.-]*")
-_SEPARATOR = re.compile(r":|=>|=|\uff1a")
-_KEY_AHEAD = re.compile(
-    r"[ \t\r\n]*(?:\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|[\u201c\u201d][^\u201c\u201d\n]*+"
-    r"[\u201c\u201d]|[\u2018\u2019][^\u2018\u2019\n]*+[\u2018\u2019]|`[^`\n]*+`|[\w$][\w$.-]*+)"
-    r"[ \t]*(?::|=|\uff1a)"
-)
-_ITEM_AHEAD = re.compile(r"[ \t\r\n]*(?:[\"'\u201c\u2018`{\[(\d.+-]|[^\W\d])")
-_OMISSION = re.compile(
-    r"\.\.\.|\u2026|\b(?:more|omit\w*|remain\w*|etc|rest|similar\w*|so on|truncat\w*|continu\w*|"
-    r"others?|same|repeat\w*|todo|placeholder|abbreviat\w*|shorten\w*|skip\w*|elid\w*|fill|"
-    r"and so forth|additional|further|until)\b",
-    re.IGNORECASE,
-)
-_COMMENTED_OUT = re.compile(
-    r"[\"'\u201c\u201d]\s*(?::|=>)|^[/#*\s]*(?:[\"'\u201c][^\n]*[\"'\u201d]|-?[\d.]+)?\s*,?[/*\s]*$"
-    r"|^[/#*\s]*[{\[]"
-)
-_INNER_JSON = re.compile(r"[\"'\u201c\u201d]\s*(?::|,\s*[\"'\u201c\u201d{\[])")
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\r\n|.)", re.DOTALL)
-_ESCAPED = {
-    '"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r",
-    "t": "\t", "`": "`", "\n": "", "\r\n": "",
-}  # fmt: skip
-_CLOSER = {"{": "}", "[": "]", "(": ")"}
-_PAIRS = {
-    '"': '"', "'": "'", "\u201c": "\u201d\u201c", "\u201d": "\u201d", "\u2018": "\u2019\u2018",
-    "\u2019": "\u2019", "`": "`", "\u00ab": "\u00bb", "\u300c": "\u300d", "\u201e": "\u201c\u201d",
-}  # fmt: skip
-_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
-_OTHER_WORDS = {"True": True, "False": False, "None": None, "TRUE": True, "FALSE": False,
-                "NULL": None, "Null": None}  # fmt: skip
-_NO_WORDS = frozenset({"undefined", "nan", "inf", "infinity", "nil", "n/a", "na", "new"})
-
 KeyEqual = tuple[int, str | int]
 """A container (by identity) and the key in it of a scalar whose source is kept."""
-
-
-class Unreadable(Exception):
-    """No single reading.
-
-    Attributes:
-        position: Where reading stopped.
-        cut: True if the text ended there.
-        ambiguous: True if there is more than one reading.
-        deep: True if it nests too deep.
-    """
-
-    def __init__(
-        self, position: int, *, cut: bool = False, ambiguous: bool = False, deep: bool = False
-    ) -> None:
-        super().__init__(position)
-        self.position = position
-        self.cut = cut
-        self.ambiguous = ambiguous
-        self.deep = deep
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +147,7 @@ class Reader:
         """The next position that is neither space nor comment."""
         text = self.text
         while True:
-            position = _SPACE.match(text, position).end()  # type: ignore[union-attr]  # matches always
+            position = SPACE.match(text, position).end()  # type: ignore[union-attr]  # matches always
             two = text[position : position + 2]
             if two == "/*":
                 end = text.find("*/", position + 2)
@@ -198,7 +160,7 @@ class Reader:
             else:
                 return position
             comment = text[position:end]
-            if _OMISSION.search(comment) or _COMMENTED_OUT.search(comment):
+            if OMISSION.search(comment) or COMMENTED_OUT.search(comment):
                 raise Unreadable(position, ambiguous=True)
             self._note("comment", comment, "")
             position = end
@@ -219,7 +181,7 @@ class Reader:
 
     def _end_open(self, opener: str, value: Any, start: int, position: int) -> None:
         self._complete(position)
-        first = _SPACE.match(self.text, start).group()  # type: ignore[union-attr]  # matches always
+        first = SPACE.match(self.text, start).group()  # type: ignore[union-attr]  # matches always
         tail = self.text[self._token_end : position]
         if not value:
             # It was opened and then the text was cut: nothing says that it is empty.
@@ -230,7 +192,7 @@ class Reader:
         certain = position < self._size or spread
         keys = frozenset(value) if opener == "{" else frozenset()
         self._ends.append(OpenEnd(tuple(self._path), opener, keys, certain))
-        self._note("missing_closer", "", _CLOSER[opener])
+        self._note("missing_closer", "", CLOSER[opener])
 
     # -- values ------------------------------------------------------------------------------
 
@@ -246,7 +208,7 @@ class Reader:
         elif sign == "[" or (sign == "(" and role != "root"):
             value = []
             end = self._container(position, value, sign)
-        elif sign in _PAIRS:
+        elif sign in PAIRS:
             value, end = self._joined(position, role)
         else:
             value, end, source = self._scalar(position)
@@ -294,7 +256,7 @@ class Reader:
         text = self.text
         key, position = self._key(position)
         position = self._skip(position)
-        match = _SEPARATOR.match(text, position)
+        match = SEPARATOR.match(text, position)
         if match is None:
             raise Unreadable(position, cut=position >= self._size)
         self.committed = True
@@ -315,14 +277,14 @@ class Reader:
 
     def _key(self, position: int) -> tuple[str, int]:
         text = self.text
-        if text[position] in _PAIRS:
+        if text[position] in PAIRS:
             key, end = self._string(position, "key")
             if "\n" in text[position:end]:
                 # No key has two lines: a quotation mark is missing.
                 raise Unreadable(position, ambiguous=True)
             self.quoted = True
             return key, end
-        match = _IDENTIFIER.match(text, position)
+        match = IDENTIFIER.match(text, position)
         if match is None:
             raise Unreadable(position, cut=position >= self._size)
         self._note("unquoted_key", match.group(), json.dumps(match.group()))
@@ -357,7 +319,7 @@ class Reader:
                 self.committed = True
 
     def _skip_blank(self, position: int) -> int:
-        return _SPACE.match(self.text, position).end()  # type: ignore[union-attr]  # matches always
+        return SPACE.match(self.text, position).end()  # type: ignore[union-attr]  # matches always
 
     def _next(self, position: int, opener: str) -> int:
         """Past the comma after a part, or where the container ends."""
@@ -380,7 +342,7 @@ class Reader:
             elif text[after] == ",":
                 raise Unreadable(after, ambiguous=True)
             return after
-        ahead = _KEY_AHEAD if opener == "{" else _ITEM_AHEAD
+        ahead = KEY_AHEAD if opener == "{" else ITEM_AHEAD
         apart = position > ended or text[position - 1] in "\"'}]\u201d"
         if not apart or ahead.match(text, position) is None:
             raise Unreadable(position)
@@ -393,20 +355,20 @@ class Reader:
     def _closed(self, position: int, opener: str) -> int | None:
         """Past the closer at `position`; None if it is to be skipped."""
         sign = self.text[position]
-        if sign == _CLOSER[opener]:
+        if sign == CLOSER[opener]:
             return position + 1
         options = [1, 2]
-        if any(_CLOSER[outer] == sign for outer in self._open[:-1]):
+        if any(CLOSER[outer] == sign for outer in self._open[:-1]):
             options.insert(0, 0)
         number, self.chosen = self.chosen, self.chosen + 1
         choice = self._choices[number] if number < len(self._choices) else options[0]
         if choice not in options:
             raise Unreadable(position, ambiguous=True)
         if choice == 0:
-            self._note("missing_closer", "", _CLOSER[opener])
+            self._note("missing_closer", "", CLOSER[opener])
             return position
         if choice == 1:
-            self._note("wrong_closer", sign, _CLOSER[opener])
+            self._note("wrong_closer", sign, CLOSER[opener])
             return position + 1
         self._note("extra_closer", sign, "")
         return None
@@ -419,7 +381,7 @@ class Reader:
                 return end
             after = self._skip_blank(after + 1)
             quoted = self.text[after : after + 1] in ('"', "'", "\u201c")
-            if not quoted or _KEY_AHEAD.match(self.text, after) is None:
+            if not quoted or KEY_AHEAD.match(self.text, after) is None:
                 return end
             self._note("extra_closer", "}", "")
             self._open.append("{")
@@ -432,34 +394,34 @@ class Reader:
     def _scalar(self, position: int) -> tuple[Any, int, str | None]:
         """A number, word or bare text, where it ends, and how it was written if that is lost."""
         text = self.text
-        match = _NUMBER.match(text, position)
-        if match is not None and _DELIMITER.match(text, match.end()):
+        match = NUMBER.match(text, position)
+        if match is not None and DELIMITER.match(text, match.end()):
             self._number_end = match.end()
-            return _number(match.group(), position), match.end(), match.group()
-        match = _OTHER_NUMBER.match(text, position)
-        if match is not None and _DELIMITER.match(text, match.end()):
+            return number(match.group(), position), match.end(), match.group()
+        match = OTHER_NUMBER.match(text, position)
+        if match is not None and DELIMITER.match(text, match.end()):
             source = match.group()
-            if not _LEADING_ZERO.match(source):
+            if not LEADING_ZERO.match(source):
                 self._number_end = match.end()
-                value = _other_number(source, position)
+                value = other_number(source, position)
                 self._note("number_form", source, repr(value))
                 return value, match.end(), source
-        match = _BARE.match(text, position)
-        if match is None or not _DELIMITER.match(text, match.end()):
+        match = BARE.match(text, position)
+        if match is None or not DELIMITER.match(text, match.end()):
             raise Unreadable(position, cut=position >= self._size)
         return self._word(match.group().rstrip(), position)
 
     def _word(self, word: str, position: int) -> tuple[Any, int, str | None]:
         end = position + len(word)
-        if word in _WORDS:
-            return _WORDS[word], end, None
-        if word in _OTHER_WORDS:
-            value = _OTHER_WORDS[word]
+        if word in WORDS:
+            return WORDS[word], end, None
+        if word in OTHER_WORDS:
+            value = OTHER_WORDS[word]
             self._note("literal", word, json.dumps(value))
             return value, end, word
         if end >= self._size:
             raise Unreadable(end, cut=True)
-        if word.casefold() in _NO_WORDS or _OMISSION.search(word):
+        if word.casefold() in NO_WORDS or OMISSION.search(word):
             raise Unreadable(position, ambiguous=True)
         if re.search(r"[^\W\d]\.[^\W\d]", word) or word.split(" ", 1)[0] == "new":
             # `user.name` and `new Date` are code: what they stand for is not in the text.
@@ -475,7 +437,7 @@ class Reader:
             if not self.text.startswith("+", after):
                 return value, end
             after = self._skip_blank(after + 1)
-            if after >= self._size or self.text[after] not in _PAIRS:
+            if after >= self._size or self.text[after] not in PAIRS:
                 raise Unreadable(after, cut=after >= self._size)
             more, end = self._string(after, role)
             self._note("joined_strings", "+", "")
@@ -508,7 +470,7 @@ class Reader:
             parts.append(text[end - 1])
         value = "".join(parts)
         if len(parts) > 1:
-            if odd % 2 or (not apostrophes and "\n" in value) or _INNER_JSON.search(value):
+            if odd % 2 or (not apostrophes and "\n" in value) or INNER_JSON.search(value):
                 # A quotation mark is missing somewhere: where the string ends is a guess.
                 raise Unreadable(position, ambiguous=True)
             self._note("inner_quote", text[position:end], json.dumps(value, ensure_ascii=False))
@@ -533,8 +495,8 @@ class Reader:
 
     def _decoded(self, position: int, mark: str) -> tuple[str, int]:
         """As `_part`, for other marks and for escapes that JSON does not have."""
-        closers = _PAIRS[mark]
-        match = _until(closers).match(self.text, position)
+        closers = PAIRS[mark]
+        match = until(closers).match(self.text, position)
         if match is None:
             raise Unreadable(self._size, cut=True)
         raw = match.group(1)
@@ -549,14 +511,14 @@ class Reader:
                 if code[0] == "x":
                     self._note("escape", found.group(), chr(int(code[1:], 16)))
                 return chr(int(code[1:], 16))
-            if code not in _ESCAPED:
+            if code not in ESCAPED:
                 # `\d`: a backslash and a d in Python, a d in JavaScript.
                 raise Unreadable(position, ambiguous=True)
             if code in "'\n`":
-                self._note("escape", found.group(), _ESCAPED[code])
-            return _ESCAPED[code]
+                self._note("escape", found.group(), ESCAPED[code])
+            return ESCAPED[code]
 
-        value = _ESCAPE.sub(one, raw)
+        value = ESCAPE.sub(one, raw)
         if "\\u" in raw:
             # Surrogates in pairs become one character, as in JSON.
             value = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -590,7 +552,7 @@ class Reader:
             return True
         sign = text[after]
         if role == "key":
-            return _SEPARATOR.match(text, after) is not None
+            return SEPARATOR.match(text, after) is not None
         if role == "root":
             return True
         if sign in "}])":
@@ -601,12 +563,12 @@ class Reader:
             return "\n" in text[end:after] or after > end
         if sign == "+":
             after = self._skip_blank(after + 1)
-            return after < self._size and text[after] in _PAIRS
+            return after < self._size and text[after] in PAIRS
         if sign == ",":
             return role == "item" or self._member_follows(after + 1)
         if role == "item":
             return sign in "\"'\u201c{[" and (after > end or sign in "{[")
-        return after > end and _KEY_AHEAD.match(text, after) is not None
+        return after > end and KEY_AHEAD.match(text, after) is not None
 
     def _member_follows(self, position: int) -> bool:
         """True if a key, a closer, a comment or nothing stands after a comma."""
@@ -616,34 +578,7 @@ class Reader:
             return True
         if text[after] == "/" or text.startswith("...", after):
             return True
-        return _KEY_AHEAD.match(text, after) is not None
+        return KEY_AHEAD.match(text, after) is not None
 
 
 _ABSENT = object()
-_UNTIL: dict[str, re.Pattern[str]] = {}
-
-
-def _until(closers: str) -> re.Pattern[str]:
-    found = _UNTIL.get(closers)
-    if found is None:
-        found = re.compile(rf"((?:[^\\{closers}]|\\.)*+)[{closers}]", re.DOTALL)
-        _UNTIL[closers] = found
-    return found
-
-
-def _number(source: str, position: int) -> int | float:
-    if any(c in source for c in ".eE"):
-        value = float(source)
-        if not math.isfinite(value):
-            raise Unreadable(position, ambiguous=True)
-        return value
-    if len(source) > 1_000:
-        raise Unreadable(position, ambiguous=True)
-    return int(source)
-
-
-def _other_number(source: str, position: int) -> int | float:
-    plain = source.replace("_", "").lstrip("+")
-    if "x" in plain.lower():
-        return int(plain, 16)
-    return _number(plain, position)

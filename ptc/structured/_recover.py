@@ -163,7 +163,11 @@ class _Recovery:
         ):
             # One item, or as many as were written?
             return None
-        return Recovered(first.value, (*self._around(candidate), *first.repairs))
+        repairs = (*self._around(candidate), *first.repairs)
+        if first.value in ({}, []) and any(r.kind.endswith("_closer") for r in repairs):
+            # Nothing, and a closer in the wrong place: what was in it stands elsewhere.
+            return None
+        return Recovered(first.value, repairs)
 
     # -- one reading -------------------------------------------------------------------------
 

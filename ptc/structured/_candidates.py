@@ -141,6 +141,8 @@ def _check_prose(text: str, begin: int, taken: list[tuple[int, int, bool]]) -> N
         if (inner and not gap) or ("," in gap and not gap.strip(" \t\r\n,{}[]")):
             # Parts of a list that cannot be read as one.
             raise Unclear
+        if index and _GLUED.match(gap):
+            raise Unclear
         _check_gap(gap, last=index == len(gaps) - 1)
     closers = any(gap.lstrip(_SPACES)[:1] in ("}", "]") for gap in gaps if gap.strip())
     if closers and (len(gaps) > 2 or re.search("[\"\u201c]|'\\s", gaps[0])):
@@ -150,8 +152,6 @@ def _check_prose(text: str, begin: int, taken: list[tuple[int, int, bool]]) -> N
 
 def _check_gap(gap: str, *, last: bool) -> None:
     """Refuse text that is no prose."""
-    if last and _GLUED.match(gap):
-        raise Unclear
     if _QUOTED_KEY.search(gap):
         raise Unclear
     if last or gap[:1] in ("}", "]"):

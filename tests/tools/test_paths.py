@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -13,12 +16,14 @@ from pathlib import Path
 import pytest
 
 from ptc import ToolError
-from ptc_tools._paths import MAX_PATH_BYTES, Root, _has_openat2
+from ptc_tools._atomic import Transaction
+from ptc_tools._paths import MAX_PATH_BYTES, Root
+from ptc_tools._syscalls import has_openat2
 
 
 @pytest.fixture(params=[True, False], ids=["openat2", "by_hand"])
 def kernel_walk(request: pytest.FixtureRequest) -> bool:
-    if request.param and not _has_openat2():
+    if request.param and not has_openat2():
         pytest.skip("this kernel has no openat2")
     return bool(request.param)
 
@@ -333,6 +338,35 @@ def test_both_ways_of_opening_agree(root: Path, outside: Path) -> None:
     assert {"a", "b", "outside_root", "not_found", "not_a_file", "not_a_directory"} <= answers
 
 
+SWAPS = 10_000
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Swap two names in one step (RENAME_EXCHANGE, renameat2(2)): neither is ever missing."""
+    at_cwd, rename_exchange = -100, 2
+    libc = ctypes.CDLL(None, use_errno=True)
+    result = libc.renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), rename_exchange)
+    if result != 0:
+        raise OSError(ctypes.get_errno(), "renameat2", str(one))
+
+
+def swapper(victim: Path, target: Path) -> threading.Thread:
+    """A thread that makes `victim` a link to `target` and back, 10,000 times."""
+    aside = victim.with_name("aside")
+    aside.symlink_to(target)
+
+    def swap() -> None:
+        for number in range(SWAPS):
+            exchange(victim, aside)
+            if not (victim.is_symlink() or aside.is_symlink()):
+                # A write has taken the link's place.
+                fresh = victim.with_name(f"fresh{number}")
+                fresh.symlink_to(target)
+                fresh.rename(aside)
+
+    return threading.Thread(target=swap)
+
+
 @pytest.mark.parametrize("swapped", ["file", "folder"])
 def test_a_swapped_link_never_gives_content_from_outside(
     root: Path, outside: Path, swapped: str, kernel_walk: bool
@@ -342,27 +376,18 @@ def test_a_swapped_link_never_gives_content_from_outside(
     (root / "d" / "f.txt").write_text("inside")
     victim = root / "d" / "f.txt" if swapped == "file" else root / "d"
     target = outside / "f.txt" if swapped == "file" else outside
-    aside = root / "aside"
-
-    def swap() -> None:
-        for _ in range(2_000):
-            victim.rename(aside)
-            victim.symlink_to(target)
-            victim.unlink()
-            aside.rename(victim)
-
-    swapper = threading.Thread(target=swap)
-    swapper.start()
-    texts: list[str] = []
+    attack = swapper(victim, target)
+    attack.start()
+    texts: set[str] = set()
     codes: set[str] = set()
-    while swapper.is_alive() or not texts:
+    while attack.is_alive() or not texts:
         try:
-            texts.append(text_of(root, "d/f.txt", kernel_walk=kernel_walk))
+            texts.add(text_of(root, "d/f.txt", kernel_walk=kernel_walk))
         except ToolError as error:
             codes.add(error.code)
-    swapper.join()
-    assert set(texts) == {"inside"}
-    assert codes <= {"outside_root", "not_found", "failed"}
+    attack.join()
+    assert texts == {"inside"}
+    assert codes <= {"outside_root", "failed"}
 
 
 @pytest.mark.parametrize(
@@ -417,3 +442,256 @@ def test_no_descriptor_stays_open(root: Path, outside: Path, kernel_walk: bool) 
         except ToolError:
             continue
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+# --- places to write ----------------------------------------------------------------------------
+
+
+def slot_of(folder: Path, path: str, *, kernel_walk: bool) -> tuple[str, list[str], str, bool]:
+    with Root(folder, kernel_walk=kernel_walk) as root, root.slot(path) as slot:
+        return slot.path, list(slot.missing), slot.name, slot.fd is not None
+
+
+def slot_refusal(folder: Path, path: str, *, kernel_walk: bool) -> ToolError:
+    with pytest.raises(ToolError) as caught:
+        slot_of(folder, path, kernel_walk=kernel_walk)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("path", "real", "missing", "exists"),
+    [
+        ("a.txt", "a.txt", [], True),
+        ("./sub//b.txt", "sub/b.txt", [], True),
+        ("sub/../a.txt", "a.txt", [], True),
+        ("new.txt", "new.txt", [], False),
+        ("sub/new.txt", "sub/new.txt", [], False),
+        ("x/y/new.txt", "x/y/new.txt", ["x", "y"], False),
+        ("sub/x/./new.txt", "sub/x/new.txt", ["x"], False),
+        ("{root}/sub/new.txt", "sub/new.txt", [], False),
+        ("link.txt", "sub/b.txt", [], True),
+        ("folder/b.txt", "sub/b.txt", [], True),
+        ("folder/x/new.txt", "sub/x/new.txt", ["x"], False),
+        ("absolute/new.txt", "sub/deep/new.txt", [], False),
+        ("sub/up/a.txt", "a.txt", [], True),
+    ],
+)
+def test_a_file_is_written_where_its_path_really_leads(
+    root: Path, path: str, real: str, missing: list[str], exists: bool, kernel_walk: bool
+) -> None:
+    tree(root)
+    (root / "link.txt").symlink_to("folder/b.txt")
+    (root / "folder").symlink_to("sub")
+    (root / "absolute").symlink_to(root / "sub" / "deep")
+    (root / "sub" / "up").symlink_to("..")
+    name = real.rpartition("/")[2]
+    found = slot_of(root, path.format(root=root), kernel_walk=kernel_walk)
+    assert found == (real, missing, name, exists)
+    assert not (root / "x").exists()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../new.txt",
+        "sub/../../new.txt",
+        "/etc/new.txt",
+        "{root}x/new.txt",
+        "out/new.txt",
+        "out/x/y/new.txt",
+        "out_file",
+        "dangling_out",
+        "chain",
+        "sub/middle/new.txt",
+        "proc/self/cwd/new.txt",
+        "/proc/self/cwd/new.txt",
+    ],
+)
+def test_nothing_is_written_outside(
+    root: Path, outside: Path, path: str, kernel_walk: bool
+) -> None:
+    tree(root)
+    (root / "out").symlink_to("../outside")
+    (root / "out_file").symlink_to(outside / "secret.txt")
+    (root / "dangling_out").symlink_to("../outside/new.txt")
+    (root / "chain").symlink_to("chain2")
+    (root / "chain2").symlink_to("dangling_out")
+    (root / "sub" / "middle").symlink_to("../../outside/nowhere")
+    (root / "proc").symlink_to("/proc")
+    error = slot_refusal(root, path.format(root=root), kernel_walk=kernel_walk)
+    assert error.code == "outside_root"
+
+
+@pytest.mark.parametrize("path", ["dangling", "chain", "dangling/new.txt", "sub/far/new.txt"])
+def test_a_dangling_link_is_never_written_through(root: Path, path: str, kernel_walk: bool) -> None:
+    tree(root)
+    (root / "dangling").symlink_to("nothing")
+    (root / "chain").symlink_to("dangling")
+    (root / "sub" / "far").symlink_to("../sub/nothing/more")
+    error = slot_refusal(root, path, kernel_walk=kernel_walk)
+    assert error.code == "not_found"
+    assert not (root / "nothing").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        (".", "not_a_file"),
+        ("sub", "not_a_file"),
+        ("sub/", "not_a_file"),
+        ("new/", "not_a_file"),
+        ("new/.", "not_a_file"),
+        ("new/..", "not_found"),
+        ("new/../a.txt", "not_found"),
+        ("a.txt/", "not_a_directory"),
+        ("a.txt/new.txt", "not_a_directory"),
+        ("a.txt/x/new.txt", "not_a_directory"),
+        ("fifo", "not_a_file"),
+        ("to_fifo", "not_a_file"),
+        ("loop", "invalid_path"),
+        ("", "invalid_path"),
+        ("a\0b", "invalid_path"),
+        ("b" * 256, "invalid_path"),
+        ("a/" * 2_048 + "b", "invalid_path"),
+        ("\ud800", "invalid_path"),
+    ],
+)
+def test_what_is_no_place_for_a_file_is_refused(
+    root: Path, path: str, code: str, kernel_walk: bool
+) -> None:
+    tree(root)
+    os.mkfifo(root / "fifo")
+    (root / "to_fifo").symlink_to("fifo")
+    (root / "loop").symlink_to("loop")
+    assert slot_refusal(root, path, kernel_walk=kernel_walk).code == code
+
+
+def test_a_device_is_no_place_for_a_file(kernel_walk: bool) -> None:
+    assert slot_refusal(Path("/dev"), "null", kernel_walk=kernel_walk).code == "not_a_file"
+
+
+@pytest.mark.parametrize("path", ["self/environ", "self/mem", "1/cmdline", "version", "kmsg"])
+def test_a_file_of_the_kernels_own_is_refused(path: str, kernel_walk: bool) -> None:
+    error = refusal(Path("/proc"), path, kernel_walk=kernel_walk)
+    assert error.code in ("not_a_file", "outside_root")
+    above = refusal(Path("/"), f"proc/{path}", kernel_walk=kernel_walk)
+    assert above.code in ("not_a_file", "not_found", "permission_denied")
+    if path == "version":
+        assert "the kernel's own" in error.message
+        assert "the kernel's own" in above.message
+        assert slot_refusal(Path("/"), "proc/version", kernel_walk=kernel_walk).code == "not_a_file"
+        with Root(Path("/"), kernel_walk=kernel_walk) as opened:
+            assert opened.open_exact("proc/version") is None
+            with pytest.raises(ToolError, match="the kernel's own"):
+                opened.locate("proc/version")
+
+
+@pytest.mark.parametrize("path", ["self/root/etc/passwd", "self/cwd/x", "self/exe", "self/fd/0"])
+def test_a_magic_link_of_procfs_is_not_followed(path: str, kernel_walk: bool) -> None:
+    error = refusal(Path("/proc"), path, kernel_walk=kernel_walk)
+    assert error.code in ("outside_root", "not_found", "not_a_file")
+
+
+@pytest.mark.parametrize("swapped", ["file", "folder"])
+def test_a_swapped_link_never_gives_a_write_outside(
+    root: Path, outside: Path, swapped: str, kernel_walk: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Flushing to the disk takes the time of a hundred swaps.
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    (outside / "f.txt").write_text("SECRET")
+    (root / "d").mkdir()
+    (root / "d" / "f.txt").write_text("inside")
+    victim = root / "d" / "f.txt" if swapped == "file" else root / "d"
+    target = outside / "f.txt" if swapped == "file" else outside
+    attack = swapper(victim, target)
+    attack.start()
+    written = 0
+    codes: set[str] = set()
+    while attack.is_alive() or not written:
+        try:
+            with (
+                Root(root, kernel_walk=kernel_walk) as opened,
+                opened.slot("d/f.txt") as slot,
+                Transaction() as transaction,
+            ):
+                transaction.put(slot, b"written")
+                transaction.commit()
+            written += 1
+        except ToolError as error:
+            codes.add(error.code)
+    attack.join()
+    assert codes <= {"outside_root", "failed"}
+    assert sorted(os.listdir(outside)) == ["f.txt", "secret.txt"]
+    assert (outside / "f.txt").read_text() == "SECRET"
+    assert (outside / "secret.txt").read_text() == "SECRET word\n"
+
+
+def test_no_descriptor_of_a_slot_stays_open(root: Path, outside: Path, kernel_walk: bool) -> None:
+    tree(root)
+    (root / "out").symlink_to(outside)
+    (root / "link").symlink_to("sub/b.txt")
+    os.mkfifo(root / "fifo")
+    before = len(os.listdir("/proc/self/fd"))
+    for path in ["a.txt", "sub/../a.txt", "out/x", "fifo", "sub", "x/y", "link", "a.txt/x", ".."]:
+        try:
+            slot_of(root, path, kernel_walk=kernel_walk)
+        except ToolError:
+            continue
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+MOUNTS = """
+import os, subprocess, sys
+from pathlib import Path
+from ptc import ToolError
+from ptc_tools._atomic import Transaction
+from ptc_tools._paths import Root
+
+root, outside, kernel_walk = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "True"
+for folder in ("bound", "proc", "file"):
+    (root / folder).mkdir() if folder != "file" else (root / folder).touch()
+for command in (
+    ["mount", "--make-rprivate", "/"],
+    ["mount", "--bind", outside, str(root / "bound")],
+    ["mount", "--bind", "/proc", str(root / "proc")],
+    ["mount", "--bind", "/proc/version", str(root / "file")],
+):
+    subprocess.run(command, check=True)
+
+def answer(path):
+    try:
+        with Root(root, kernel_walk=kernel_walk) as opened:
+            with open(opened.open_file(path)) as file:
+                return file.read()
+    except ToolError as error:
+        return error.code
+
+for path in sys.argv[4:]:
+    print(answer(path).strip())
+"""
+
+
+def test_a_mount_is_part_of_the_root_unless_it_is_the_kernels(
+    root: Path, outside: Path, kernel_walk: bool
+) -> None:
+    paths = {
+        "bound/secret.txt": "SECRET word",
+        "bound/../../outside/secret.txt": "outside_root",
+        "proc/version": "not_a_file",
+        "proc/self/environ": "not_a_file",
+        "file": "not_a_file",
+        "proc/self/root/etc/passwd": "outside_root",
+        "proc/self/cwd/x": "outside_root",
+    }
+    done = subprocess.run(
+        [
+            *("unshare", "--mount", "--map-root-user", sys.executable, "-c", MOUNTS),
+            *(str(root), str(outside), str(kernel_walk), *paths),
+        ],
+        capture_output=True,
+        text=True,
+        cwd="/",
+    )
+    if done.returncode and ("unshare" in done.stderr or "mount" in done.stderr):
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()[-200:]}")
+    assert done.stdout.splitlines() == list(paths.values()), done.stderr

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ._bash import CommandResult as CommandResult
     from ._bash import bash as bash
     from ._bash import bash_tool as bash_tool
+    from ._change import Change as Change
+    from ._edit import edit as edit
     from ._git import git as git
     from ._git import git_tool as git_tool
     from ._glob import glob as glob
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ._grep import grep as grep
     from ._ls import Entry as Entry
     from ._ls import ls as ls
+    from ._patch import patch as patch
     from ._read import read as read
     from ._web_fetch import Page as Page
     from ._web_fetch import web_fetch_tool as web_fetch_tool
@@ -35,9 +38,11 @@ if TYPE_CHECKING:
     from ._web_search import Tavily as Tavily
     from ._web_search import search_provider_from_environment as search_provider_from_environment
     from ._web_search import web_search_tool as web_search_tool
+    from ._write import write as write
 
 _HOME = {
     "Brave": "_web_search",
+    "Change": "_change",
     "CommandResult": "_bash",
     "Entry": "_ls",
     "Match": "_grep",
@@ -48,22 +53,26 @@ _HOME = {
     "Tavily": "_web_search",
     "bash": "_bash",
     "bash_tool": "_bash",
+    "edit": "_edit",
     "git": "_git",
     "git_tool": "_git",
     "glob": "_glob",
     "grep": "_grep",
     "ls": "_ls",
+    "patch": "_patch",
     "read": "_read",
     "search_provider_from_environment": "_web_search",
     "web_fetch_tool": "_web_fetch",
     "web_search_tool": "_web_search",
+    "write": "_write",
 }
 
-_BUILTIN = ("read", "ls", "glob", "grep", "bash", "git")
+_BUILTIN = ("read", "ls", "glob", "grep", "write", "edit", "patch", "bash", "git")
 """The tools of `builtin`, in the order a model is told about them."""
 
 __all__ = [
     "Brave",
+    "Change",
     "CommandResult",
     "Entry",
     "Match",
@@ -75,15 +84,18 @@ __all__ = [
     "bash",
     "bash_tool",
     "builtin",
+    "edit",
     "git",
     "git_tool",
     "glob",
     "grep",
     "ls",
+    "patch",
     "read",
     "search_provider_from_environment",
     "web_fetch_tool",
     "web_search_tool",
+    "write",
 ]
 
 

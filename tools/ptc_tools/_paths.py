@@ -11,36 +11,49 @@ Rule 3: What was checked is what is used: everything is opened relative to a des
     root, by the kernel (openat2) or one component at a time without following links. Swapping a
     file for a link in between gains nothing.
     test_a_swapped_link_never_gives_content_from_outside
-Rule 4: Opening never waits and never touches a device: only regular files are opened to be read.
+Rule 4: Opening never waits and never touches a device: only regular files are opened to be read,
+    and none of a file system that is the kernel's own interface (procfs, sysfs).
     test_what_is_no_regular_file_is_refused_without_waiting
+    test_a_file_of_the_kernels_own_is_refused
 Rule 5: Both ways of opening give the same answer.
     test_both_ways_of_opening_agree
 Rule 6: A refusal tells nothing about what is outside the root, not even whether it exists.
     test_a_refusal_does_not_tell_whether_the_outside_exists
+Rule 7: A file is written where its path really leads; a link to nothing is never written through.
+    test_a_dangling_link_is_never_written_through
+    test_a_swapped_link_never_gives_a_write_outside
+
+What is mounted beneath the root is part of it: only an administrator can put it there.
 """
 
 from __future__ import annotations
 
-import ctypes
 import difflib
 import errno
 import os
 import stat
-import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from ptc import ToolError
+
+from ._syscalls import (
+    RESOLVE_BENEATH,
+    RESOLVE_NO_MAGICLINKS,
+    RESOLVE_NO_SYMLINKS,
+    has_openat2,
+    is_kernels_own,
+    openat2,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
     from typing import Self
 
-__all__ = ["MAX_PATH_BYTES", "Place", "Root", "readable", "shown"]
+__all__ = ["MAX_PATH_BYTES", "Place", "Root", "Slot", "changing", "readable", "refusal", "shown"]
 
 MAX_PATH_BYTES = 4096
 """PATH_MAX of Linux (limits.h): no system call takes a longer path."""
@@ -55,6 +68,8 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 # O_NONBLOCK: opening a FIFO would otherwise wait for a writer that may never come.
 _LOOK = os.O_PATH | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
+_ENTER = _LOOK | os.O_DIRECTORY
+_BENEATH = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +84,58 @@ class Place:
     def child(self, name: str) -> str:
         """Path of an entry of this folder."""
         return f"{self.path}/{name}" if self.path else name
+
+
+@dataclass(slots=True)
+class Slot:
+    """A name in a folder beneath the root, opened: a file is there or may be put there.
+
+    A context manager: leaving it closes what is open.
+    """
+
+    path: str
+    """Where the file really is: posix, relative to the root, no links, no ``..``."""
+    folder: int
+    """Descriptor (O_PATH) of the nearest folder that exists."""
+    missing: list[str]
+    """Folders to be made beneath it first."""
+    name: str
+    """Name in the last of them."""
+    fd: int | None
+    """The regular file that is there, opened for reading; None if nothing is."""
+    status: os.stat_result | None
+    """Of that file, when it was opened."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        os.close(self.folder)
+        if self.fd is not None:
+            os.close(self.fd)
+
+    def make_folder(self) -> bool:
+        """Make the first of the missing folders and go into it; False if it is there by now.
+
+        Raises:
+            OSError: If it cannot be made, or something else has its name.
+        """
+        name = self.missing[0]
+        made = False
+        # Where somebody was faster, what is there is entered if it is a folder.
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=self.folder)
+            made = True
+        fd = os.open(name, _LOOK | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self.folder)
+        os.close(self.folder)
+        self.folder = fd
+        del self.missing[0]
+        return made
 
 
 def readable(name: str) -> str:
@@ -89,12 +156,15 @@ class Root:
 
     def __init__(self, folder: Path, *, kernel_walk: bool = True) -> None:
         self.folder = folder
-        self._kernel_walk = kernel_walk and _has_openat2()
+        self._kernel_walk = kernel_walk and has_openat2()
         try:
             self.fd = os.open(folder, _FOLDER)
         except OSError as error:
             msg = f"the session's root cannot be opened: {error.strerror}; open a new session"
             raise ToolError(msg, code="not_found") from None
+        device = os.fstat(self.fd).st_dev
+        # None: the root is the kernel's own; no file of it is taken on trust.
+        self._device = None if is_kernels_own(self.fd) else device
 
     def __enter__(self) -> Self:
         return self
@@ -126,7 +196,7 @@ class Root:
             fd = self._open_walking(relative, path)
             if fd is not None:
                 return fd
-        raise _changing(path)
+        raise changing(path)
 
     def open_folder(self, path: str) -> tuple[int, Place]:
         """Open a folder for listing; the caller closes the descriptor. Raises as `open_file`."""
@@ -137,7 +207,7 @@ class Root:
             try:
                 fd = os.open(".", _FOLDER, dir_fd=walk.fd)
             except OSError as error:
-                raise _refusal(error, path) from None
+                raise refusal(error, path) from None
             return fd, Place("/".join(walk.names), is_folder=True)
 
     def locate(self, path: str) -> Place:
@@ -145,7 +215,7 @@ class Root:
         with self._walk(self._relative(path), path) as walk:
             if walk.last is None:
                 return Place("/".join(walk.names), is_folder=True)
-            _must_be_regular(walk.mode, path)
+            self._must_be_file(walk, path)
             return Place("/".join([*walk.names, walk.last]), is_folder=False)
 
     def open_exact(self, path: str) -> int | None:
@@ -155,14 +225,74 @@ class Root:
         the path has become a link since.
         """
         if self._kernel_walk:
-            return self._open_beneath(path, _BENEATH | _RESOLVE_NO_SYMLINKS)
+            return self._open_beneath(path, _BENEATH | RESOLVE_NO_SYMLINKS)
         try:
             with self._walk(path, path, links=False) as walk:
-                if walk.last is None or not stat.S_ISREG(walk.mode):
+                if walk.last is None:
                     return None
-                return _open_regular(walk.last, walk.fd)
+                self._must_be_file(walk, path)
+                return self._open_regular(walk.last, walk.fd)
         except (ToolError, OSError):
             return None
+
+    def slot(self, path: str) -> Slot:
+        """Where a file at `path` is or would be; the caller closes the slot.
+
+        Links in the path are followed as for reading. Folders that do not exist are not made yet.
+
+        Raises:
+            ToolError: As `open_file`, but a file that does not exist is no error.
+        """
+        relative = self._relative(path)
+        for _ in range(3):
+            with self._enter(relative, path) as walk:
+                slot = self._slot(walk, path)
+                if slot is not None:
+                    return slot
+        raise changing(path)
+
+    def _enter(self, relative: str, path: str) -> _Walk:
+        """Walk to the end of a path that need not exist."""
+        folder, _, name = relative.rpartition("/")
+        names = [part for part in folder.split("/") if part not in ("", ".")]
+        if self._kernel_walk and name not in ("", ".", "..") and ".." not in names:
+            # One call for the folders, where none is a link; else by hand.
+            fd = openat2(
+                self.fd, os.fsencode(folder or "."), _ENTER, _BENEATH | RESOLVE_NO_SYMLINKS
+            )
+            if fd is not None:
+                walk = _Walk(fd, names)
+                try:
+                    if walk.down(name, path, missing=True) is None:
+                        return walk
+                except BaseException:
+                    walk.close()
+                    raise
+                walk.close()
+        return self._walk(relative, path, missing=True)
+
+    def _slot(self, walk: _Walk, path: str) -> Slot | None:
+        """None if what is there changed while it was opened."""
+        if (walk.last is None and not walk.missing) or walk.folder_meant:
+            msg = f"{shown(path)} is a folder, not a file"
+            raise ToolError(msg, code="not_a_file")
+        names = walk.missing if walk.last is None else [walk.last]
+        real = "/".join([*walk.names, *names])
+        with ExitStack() as opened:
+            folder = os.dup(walk.fd)
+            opened.callback(os.close, folder)
+            slot = Slot(real, folder, names[:-1], names[-1], None, None)
+            if walk.last is not None:
+                self._must_be_file(walk, path)
+                try:
+                    slot.fd = self._open_regular(walk.last, folder)
+                except OSError as error:
+                    raise refusal(error, path) from None
+                if slot.fd is None:
+                    return None
+                slot.status = os.fstat(slot.fd)
+            opened.pop_all()
+        return slot
 
     def _relative(self, path: str) -> str:
         """`path` as text relative to the root; its links and ``..`` are not looked at yet."""
@@ -201,16 +331,47 @@ class Root:
         raw = os.fsencode(relative)
         # A look first, so that no device is opened: opening some has effects (a watchdog, a
         # tape). The check that counts is the second one, on the descriptor that is read.
-        look = _openat2(self.fd, raw, _LOOK, resolve)
+        look = openat2(self.fd, raw, _LOOK, resolve)
         if look is None:
             return None
         try:
-            if not stat.S_ISREG(os.fstat(look).st_mode):
+            if not self._is_readable(look):
                 return None
         finally:
             os.close(look)
-        fd = _openat2(self.fd, raw, _READ, resolve)
-        if fd is not None and not stat.S_ISREG(os.fstat(fd).st_mode):
+        fd = openat2(self.fd, raw, _READ, resolve)
+        if fd is not None and not self._is_readable(fd):
+            os.close(fd)
+            return None
+        return fd
+
+    def _is_readable(self, fd: int) -> bool:
+        """True for a regular file that is not the kernel's own."""
+        status = os.fstat(fd)
+        trusted = status.st_dev == self._device or not is_kernels_own(fd)
+        return stat.S_ISREG(status.st_mode) and trusted
+
+    @staticmethod
+    def _must_be_file(walk: _Walk, path: str) -> None:
+        """Refuse what the walk ended at if it must not even be opened."""
+        if not stat.S_ISREG(walk.mode):
+            kind = _KINDS.get(stat.S_IFMT(walk.mode), "no regular file")
+            msg = f"{shown(path)} is {kind}; only regular files can be read and written"
+            raise ToolError(msg, code="not_a_file")
+        # Some of these wait when they are read, take something away, or tell of the host.
+        if walk.kernels_own:
+            msg = f"{shown(path)} is the kernel's own (procfs, sysfs or the like), not a file"
+            raise ToolError(msg, code="not_a_file")
+
+    def _open_regular(self, name: str, folder: int) -> int | None:
+        """Open `name` if it is a regular file still; None if it has become something else."""
+        try:
+            fd = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=folder)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOENT, errno.ENXIO):
+                return None
+            raise
+        if not self._is_readable(fd):
             os.close(fd)
             return None
         return fd
@@ -221,23 +382,37 @@ class Root:
             if walk.last is None:
                 msg = f"{shown(path)} is a folder, not a file; list it with ls(path)"
                 raise ToolError(msg, code="not_a_file")
-            _must_be_regular(walk.mode, path)
+            self._must_be_file(walk, path)
             try:
-                return _open_regular(walk.last, walk.fd)
+                return self._open_regular(walk.last, walk.fd)
             except OSError as error:
-                raise _refusal(error, path) from None
+                raise refusal(error, path) from None
 
-    def _walk(self, relative: str, path: str, *, links: bool = True) -> _Walk:
+    def _walk(
+        self, relative: str, path: str, *, links: bool = True, missing: bool = False
+    ) -> _Walk:
         """Go down one name at a time, following no link but by hand.
 
         ``..`` goes back along the names that were walked, never by the kernel's ``..``, which
         leads out of the root when a folder is moved meanwhile.
+
+        Args:
+            relative: The path to walk.
+            path: What it is called in messages.
+            links: False: a link ends the walk.
+            missing: True: names at the end that do not exist are noted in the walk, but not those
+                that a link leads to.
         """
-        walk = _Walk(self.fd)
+        walk = _Walk(os.dup(self.fd), [])
+        walk.folder_meant = relative.rpartition("/")[2] in ("", ".", "..")
         followed = 0
         todo = relative.split("/")[::-1]
+        linked = len(todo) + 1
+        """Parts from this height of `todo` on come from a link."""
         try:
             while todo:
+                if len(todo) < linked:
+                    linked = len(todo) + 1
                 part = todo.pop()
                 if walk.last is not None:
                     where = "/".join([*walk.names, walk.last])
@@ -248,9 +423,15 @@ class Root:
                 if part == "..":
                     if not walk.names:
                         raise _outside(path)
-                    walk.up(path)
+                    walk.up(self.fd, path)
                     continue
-                target = walk.down(part, path)
+                target = walk.down(part, path, missing=missing and len(todo) + 1 < linked)
+                if walk.missing:
+                    rest = [part for part in todo[::-1] if part not in ("", ".")]
+                    if ".." in rest:
+                        raise walk.no_such(part, path)
+                    walk.missing += rest
+                    break
                 if target is None:
                     continue
                 followed += 1
@@ -261,7 +442,8 @@ class Root:
                     msg = f"{shown(path)}: more than {MAX_LINKS} links in a row, or a loop"
                     raise ToolError(msg, code="invalid_path")
                 if target.startswith("/"):
-                    walk.restart()
+                    walk.restart(self.fd)
+                linked = min(linked, len(todo) + 1)
                 todo += inside.split("/")[::-1]
         except BaseException:
             walk.close()
@@ -272,16 +454,21 @@ class Root:
 class _Walk:
     """A walk beneath the root: the folder it is in, and the entry it ended at."""
 
-    def __init__(self, root: int) -> None:
-        self._root = root
-        self.fd = os.dup(root)
-        """The folder the walk is in."""
-        self.names: list[str] = []
+    def __init__(self, fd: int, names: list[str]) -> None:
+        self.fd = fd
+        """The folder the walk is in. The walk closes it."""
+        self.names = names
         """Names from the root to that folder."""
         self.last: str | None = None
         """Entry of it where the walk ended; None: at the folder itself."""
         self.mode = 0
         """``st_mode`` of that entry when it was looked at."""
+        self.kernels_own = False
+        """True if that entry is no file but the kernel's interface."""
+        self.missing: list[str] = []
+        """Names that do not exist, from that folder on."""
+        self.folder_meant = False
+        """True if the path ends so that it can only mean a folder."""
 
     def __enter__(self) -> Self:
         return self
@@ -297,27 +484,30 @@ class _Walk:
     def close(self) -> None:
         os.close(self.fd)
 
-    def restart(self) -> None:
+    def restart(self, root: int) -> None:
         """Back to the root."""
-        self._move(os.dup(self._root))
+        self._move(os.dup(root))
         self.names = []
 
-    def up(self, path: str) -> None:
+    def up(self, root: int, path: str) -> None:
         """To the folder before, by walking to it again: one descriptor serves any depth."""
         names, self.names = self.names[:-1], []
-        self._move(os.dup(self._root))
+        self._move(os.dup(root))
         for name in names:
             if self.down(name, path) is not None or self.last is not None:
-                raise _changing(path)
+                raise changing(path)
 
-    def down(self, name: str, path: str) -> str | None:
+    def down(self, name: str, path: str, *, missing: bool = False) -> str | None:
         """To an entry. If it is a link, stay and give its target."""
         try:
             fd = os.open(name, _LOOK | os.O_NOFOLLOW, dir_fd=self.fd)
         except FileNotFoundError:
-            raise self._missing(name, path) from None
+            if not missing:
+                raise self.no_such(name, path) from None
+            self.missing = [name]
+            return None
         except OSError as error:
-            raise _refusal(error, path) from None
+            raise refusal(error, path) from None
         with ExitStack() as opened:
             opened.callback(os.close, fd)
             mode = os.fstat(fd).st_mode
@@ -329,14 +519,15 @@ class _Walk:
                 self._move(fd)
                 self.names.append(name)
             else:
-                self.last, self.mode = name, mode
+                self.last, self.mode, self.kernels_own = name, mode, is_kernels_own(fd)
         return None
 
     def _move(self, fd: int) -> None:
         os.close(self.fd)
         self.fd = fd
 
-    def _missing(self, name: str, path: str) -> ToolError:
+    def no_such(self, name: str, path: str) -> ToolError:
+        """What to raise where the folder has no `name`."""
         folder = "/".join(self.names) or "."
         close: list[str] = []
         try:
@@ -360,33 +551,12 @@ class _Walk:
         return ToolError(msg, code="not_found", details=details)
 
 
-def _open_regular(name: str, folder: int) -> int | None:
-    """Open `name` if it is a regular file still; None if it has become something else."""
-    try:
-        fd = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=folder)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOENT, errno.ENXIO):
-            return None
-        raise
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        return None
-    return fd
-
-
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a character device",
     stat.S_IFBLK: "a block device",
 }
-
-
-def _must_be_regular(mode: int, path: str) -> None:
-    if not stat.S_ISREG(mode):
-        kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
-        msg = f"{shown(path)} is {kind}; only regular files can be read"
-        raise ToolError(msg, code="not_a_file")
 
 
 def shown(path: str) -> str:
@@ -402,69 +572,20 @@ def _outside(path: str) -> ToolError:
     return ToolError(msg, code="outside_root")
 
 
-def _changing(path: str) -> ToolError:
-    msg = f"{shown(path)} changed while it was being opened; try again"
+def changing(path: str) -> ToolError:
+    """What to raise where another program interferes."""
+    msg = f"{shown(path)} changed meanwhile; look at it and try again"
     return ToolError(msg, code="failed", retryable=True)
 
 
-def _refusal(error: OSError, path: str) -> ToolError:
+def refusal(error: OSError, path: str, verb: str = "read") -> ToolError:
     """What the system said, in the words of this boundary."""
-    if error.errno in (errno.EACCES, errno.EPERM):
-        msg = f"{shown(path)}: permission denied; the host's user may not read it"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        msg = f"{shown(path)}: permission denied; the host's user may not {verb} it"
         return ToolError(msg, code="permission_denied")
     if error.errno == errno.ENAMETOOLONG:
         msg = f"{shown(path)}: a name in it is too long; most systems stop at 255 bytes"
         return ToolError(msg, code="invalid_path")
     busy = error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR)
-    msg = f"{shown(path)} cannot be opened: {error.strerror}"
+    msg = f"{shown(path)} cannot be {'written' if verb == 'write' else 'opened'}: {error.strerror}"
     return ToolError(msg, code="failed", retryable=busy)
-
-
-# openat2(2), Linux 5.6. Not in the `os` module up to Python 3.14.
-_SYS_OPENAT2 = 437
-"""One number on every architecture but alpha (include/uapi/asm-generic/unistd.h)."""
-_RESOLVE_NO_MAGICLINKS = 0x02
-_RESOLVE_NO_SYMLINKS = 0x04
-_RESOLVE_BENEATH = 0x08
-_BENEATH = _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS
-
-
-class _OpenHow(ctypes.Structure):
-    """``struct open_how`` of linux/openat2.h."""
-
-    _fields_ = (
-        ("flags", ctypes.c_uint64),
-        ("mode", ctypes.c_uint64),
-        ("resolve", ctypes.c_uint64),
-    )
-
-
-@lru_cache(maxsize=1)
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _openat2(folder: int, path: bytes, flags: int, resolve: int) -> int | None:
-    """A descriptor, or None if the kernel refused."""
-    how = _OpenHow(flags=flags, mode=0, resolve=resolve)
-    fd: int = _libc().syscall(
-        ctypes.c_long(_SYS_OPENAT2),
-        ctypes.c_int(folder),
-        ctypes.c_char_p(path),
-        ctypes.byref(how),
-        ctypes.c_size_t(ctypes.sizeof(how)),
-    )
-    return fd if fd >= 0 else None
-
-
-@lru_cache(maxsize=1)
-def _has_openat2() -> bool:
-    """False before Linux 5.6, and where a filter of the host's own forbids the call."""
-    if sys.platform != "linux":
-        return False
-    at_cwd = -100  # AT_FDCWD
-    fd = _openat2(at_cwd, b".", _LOOK, _RESOLVE_BENEATH)
-    if fd is None:
-        return False
-    os.close(fd)
-    return True

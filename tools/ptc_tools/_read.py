@@ -11,7 +11,7 @@ from ptc import ToolContext, ToolError, tool
 
 from ._paths import Root, shown
 
-__all__ = ["MAX_BYTES", "MAX_SCAN_BYTES", "read"]
+__all__ = ["BOM", "MAX_BYTES", "MAX_SCAN_BYTES", "read", "text_of"]
 
 MAX_BYTES = 2_097_152
 """Most bytes one call returns (2 MiB): a quarter of what a tool result may be on the wire, because
@@ -21,7 +21,7 @@ MAX_SCAN_BYTES = 1_073_741_824
 """Most bytes one call goes through to find its lines (1 GiB): about a second."""
 
 _CHUNK_BYTES = 262_144
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 
 
 @tool
@@ -51,7 +51,7 @@ def read(
         start, data = _lines(fd, offset, limit, path)
     finally:
         os.close(fd)
-    return _text(data, start, path)
+    return text_of(data, start, path)
 
 
 def _lines(fd: int, offset: int, limit: int | None, path: str) -> tuple[int, bytes]:
@@ -115,7 +115,7 @@ def _too_large(path: str, size: int | None) -> ToolError:
     return ToolError(f"{what}; {way}", code="too_large", details=details)
 
 
-def _text(data: bytes, start: int, path: str) -> str:
+def text_of(data: bytes, start: int, path: str) -> str:
     """Bytes of the file as text. `start`: where in the file they are from.
 
     A byte order mark at the start of the file is no part of the text. Line ends stay as they are.
@@ -123,7 +123,7 @@ def _text(data: bytes, start: int, path: str) -> str:
     nul = data.find(b"\0")
     try:
         if nul < 0:
-            skip = len(_BOM) if start == 0 and data.startswith(_BOM) else 0
+            skip = len(BOM) if start == 0 and data.startswith(BOM) else 0
             return data[skip:].decode()
         position = nul
     except UnicodeDecodeError as error:

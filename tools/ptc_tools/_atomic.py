@@ -1,0 +1,277 @@
+"""Changes of files, each in one step: a reader sees the old file or the new one, never a part.
+
+It is given opened folders and names by `_paths` and never looks a path up itself.
+
+Rule 1: New content is written to another file of the same folder, flushed to the disk and renamed.
+    test_a_reader_never_sees_a_part
+Rule 2: Several changes are made together or not at all. (test_a_failure_midway_undoes_all)
+Rule 3: A file that another program changed meanwhile is not overwritten.
+    test_a_file_changed_meanwhile_is_left_alone
+Rule 4: Two changes of one file through this process are made one after the other.
+    test_edits_at_once_are_all_kept
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ptc import ToolError
+
+from ._paths import Root, Slot, changing, refusal, shown
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+__all__ = ["Transaction", "slots"]
+
+_PERMISSIONS = 0o777
+"""Bits that a changed file keeps. Set-user-ID and the like are lost, as when the kernel writes
+(chmod(2)): they spoke for the old content."""
+
+_LOCKS = tuple(threading.Lock() for _ in range(64))
+"""Which of them guards a file is decided by its path."""
+
+
+@contextmanager
+def slots(root: Root, paths: Sequence[str]) -> Iterator[list[Slot]]:
+    """Open the places of several files, nobody else in this process changing them meanwhile.
+
+    Raises:
+        ToolError: As `Root.slot`.
+    """
+    for _ in range(3):
+        with ExitStack() as opened:
+            real = [opened.enter_context(root.slot(path)).path for path in paths]
+        with ExitStack() as held:
+            # In one order, so that no two wait for one another.
+            for number in sorted({hash((root.folder, path)) % len(_LOCKS) for path in real}):
+                held.enter_context(_LOCKS[number])
+            found = [held.enter_context(root.slot(path)) for path in paths]
+            if [slot.path for slot in found] == real:
+                yield found
+                return
+    raise changing(paths[0])
+
+
+@dataclass(slots=True)
+class _Step:
+    """One change: `staged` takes the place of what is in the slot, or (None) nothing does."""
+
+    slot: Slot
+    staged: str | None
+    backup: str | None = None
+    done: bool = False
+
+
+class Transaction:
+    """Changes that are prepared one by one and made together by `commit`.
+
+    A context manager: leaving it without `commit` leaves everything as it was.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[_Step] = []
+        self._made: list[tuple[int, str]] = []
+        """Folders made for the changes: descriptor of the parent, and name."""
+        self._committed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for step in self._steps:
+            for name in (step.staged, step.backup):
+                if name is not None:
+                    with suppress(OSError):
+                        os.unlink(name, dir_fd=step.slot.folder)
+        for parent, name in reversed(self._made):
+            if not self._committed:
+                with suppress(OSError):  # Somebody may have put something into it.
+                    os.rmdir(name, dir_fd=parent)
+            os.close(parent)
+
+    def put(
+        self, slot: Slot, data: bytes, *, like: Slot | None = None, executable: bool | None = None
+    ) -> None:
+        """Prepare `data` to be the file at `slot`.
+
+        Args:
+            slot: Where.
+            data: The whole new content.
+            like: The file whose permissions it gets. Default: the one it replaces.
+            executable: True or False: set or clear the right to execute. None: as they are.
+
+        Raises:
+            ToolError: ``permission_denied`` or ``failed``.
+        """
+        try:
+            _check_writable(slot)
+            self._make_folders(slot)
+            step = _Step(slot, f".ptc-{secrets.token_hex(8)}.tmp")
+            self._steps.append(step)
+            self._stage(step, data, (like or slot).status, executable)
+        except OSError as error:
+            raise refusal(error, slot.path, "write") from None
+
+    def remove(self, slot: Slot) -> None:
+        """Prepare the file at `slot` to be gone."""
+        self._steps.append(_Step(slot, None))
+
+    def commit(self) -> None:
+        """Make all changes.
+
+        Raises:
+            ToolError: ``failed`` (retryable) if a file changed since its slot was opened,
+                ``permission_denied`` or ``failed``; nothing has changed then. ``half_done`` if
+                what was done could not be undone.
+        """
+        for step in self._steps:
+            _check_unchanged(step.slot)
+        alone = len(self._steps) == 1
+        for step in self._steps:
+            try:
+                _apply(step, keep_backup=not alone)
+            except OSError as error:
+                self._undo()
+                if isinstance(error, FileExistsError | FileNotFoundError):
+                    raise changing(step.slot.path) from None
+                raise refusal(error, step.slot.path, "write") from None
+        self._committed = True
+        for step in self._steps:
+            _flush_folder(step.slot.folder)
+
+    def _make_folders(self, slot: Slot) -> None:
+        while slot.missing:
+            parent, name = os.dup(slot.folder), slot.missing[0]
+            try:
+                made = slot.make_folder()
+            except OSError:
+                os.close(parent)
+                raise
+            if made:
+                _flush_folder(parent)
+                self._made.append((parent, name))
+            else:
+                os.close(parent)
+
+    @staticmethod
+    def _stage(
+        step: _Step, data: bytes, like: os.stat_result | None, executable: bool | None
+    ) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        # A new file gets what the user's umask leaves; one like another is nobody's to read until
+        # it has that one's permissions.
+        mode = 0o666 if like is None else 0o600
+        if step.staged is None:
+            raise AssertionError("nothing to stage")
+        fd = os.open(step.staged, flags, mode, dir_fd=step.slot.folder)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            if like is not None:
+                own = os.fstat(fd)
+                if (own.st_uid, own.st_gid) != (like.st_uid, like.st_gid):
+                    with suppress(PermissionError):  # Only root may give a file away.
+                        os.fchown(fd, like.st_uid, like.st_gid)
+                os.fchmod(fd, like.st_mode & _PERMISSIONS)
+            if executable is not None:
+                mode = stat.S_IMODE(os.fstat(fd).st_mode)
+                # Who may read it may execute it.
+                os.fchmod(fd, mode | (mode & 0o444) >> 2 if executable else mode & ~0o111)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def _undo(self) -> None:
+        left: list[str] = []
+        for step in reversed(self._steps):
+            if not step.done:
+                continue
+            folder, name = step.slot.folder, step.slot.name
+            try:
+                if step.backup is not None:
+                    os.rename(step.backup, name, src_dir_fd=folder, dst_dir_fd=folder)
+                    step.backup = None
+                else:
+                    os.unlink(name, dir_fd=folder)
+            except OSError:
+                left.append(step.slot.path)
+                step.backup = None  # Not to be deleted: it may be all that is left of the file.
+        if left:
+            msg = (
+                f"the changes failed midway and could not be undone for {', '.join(left)}; what "
+                "was there is kept beside it as .ptc-*.tmp"
+            )
+            raise ToolError(msg, code="half_done", details={"paths": [*left]})
+
+
+def _apply(step: _Step, *, keep_backup: bool) -> None:
+    folder, name, staged = step.slot.folder, step.slot.name, step.staged
+    if step.slot.fd is None:
+        if staged is None:
+            raise AssertionError("nothing to remove")
+        # Unlike a rename, a link never takes the place of a file that came meanwhile.
+        os.link(staged, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        step.done = True
+        return
+    backup = f".ptc-{secrets.token_hex(8)}.tmp"
+    if staged is None:
+        os.rename(name, backup, src_dir_fd=folder, dst_dir_fd=folder)
+        step.backup, step.done = backup, True
+        return
+    if keep_backup:
+        os.link(name, backup, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        step.backup = backup
+    os.rename(staged, name, src_dir_fd=folder, dst_dir_fd=folder)
+    step.staged, step.done = None, True
+
+
+def _check_writable(slot: Slot) -> None:
+    if slot.fd is None:
+        return
+    # The folder alone decides of a rename: the file's own permission is asked for here.
+    if not os.access(
+        slot.name, os.W_OK, dir_fd=slot.folder, effective_ids=True, follow_symlinks=False
+    ):
+        msg = f"{shown(slot.path)}: permission denied; the host's user may not write it"
+        raise ToolError(msg, code="permission_denied")
+
+
+def _check_unchanged(slot: Slot) -> None:
+    try:
+        now = os.stat(slot.name, dir_fd=slot.folder, follow_symlinks=False)
+    except FileNotFoundError:
+        now = None
+    before = slot.status
+    if (now is None) != (before is None):
+        raise changing(slot.path)
+    if now is not None and before is not None and _version(now) != _version(before):
+        raise changing(slot.path)
+
+
+def _version(status: os.stat_result) -> tuple[int, ...]:
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _flush_folder(folder: int) -> None:
+    """Flush the names of a folder to the disk, where it may be read and can be flushed."""
+    with suppress(OSError):
+        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

@@ -256,6 +256,8 @@ def _check_unchanged(slot: Slot) -> None:
         now = os.stat(slot.name, dir_fd=slot.folder, follow_symlinks=False)
     except FileNotFoundError:
         now = None
+    except OSError as error:
+        raise refusal(error, slot.path, "write") from None
     before = slot.status
     if (now is None) != (before is None):
         raise changing(slot.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -56,6 +57,9 @@ class OpenCall:
     """Of tool and validated arguments."""
     redactor: Redactor | None = None
     """What keeps secrets out of its record."""
+    recorded: frozenset[str] | None = None
+    """Arguments that a record has; of others, misspelt ones too, it has size and digest. None: all
+    of them."""
     _preview: tuple[str, str] | None = field(default=None, repr=False)
 
     @property
@@ -76,8 +80,7 @@ class OpenCall:
     def record(self) -> CallRecord:
         """The call as a frozen record."""
         if self._preview is None:
-            shown = self.call.arguments
-            self._preview = _preview(self.redactor.data(shown) if self.redactor else shown)
+            self._preview = _preview(self)
         end = self.ended or (time.perf_counter() if self.started else 0.0)
         return CallRecord(
             seq=self.call.seq,
@@ -100,6 +103,19 @@ class OpenCall:
     def _kept(self) -> tuple[AttachmentRef, ...]:
         found = self.said.attachments if self.said else tuple(self.attached)
         return tuple(ref for ref in found if isinstance(ref, AttachmentRef))
+
+    def shown_arguments(self) -> Mapping[str, Any]:
+        """The arguments as a record may have them: no secret, no content.
+
+        Raises:
+            JsonError: If an argument has no JSON form.
+        """
+        shown = self.call.arguments
+        if self.recorded is not None:
+            shown = {k: v if k in self.recorded else _sized(v) for k, v in shown.items()}
+        if self.redactor:
+            shown = self.redactor.data(shown)
+        return shown
 
     def fingerprint(self) -> str:
         """Digest of tool and validated arguments, 64 hex digits."""
@@ -153,8 +169,17 @@ def plain_arguments(arguments: Any) -> Mapping[str, Any]:
     return arguments if isinstance(arguments, Mapping) else dict(arguments)
 
 
-def _preview(arguments: Mapping[str, Any]) -> tuple[str, str]:
+def _sized(value: Any) -> Any:
+    """What a record has of a value it does not have."""
+    if value is None or isinstance(value, bool):
+        return value
+    data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else _json.dumps(value)
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _preview(call: OpenCall) -> tuple[str, str]:
     try:
+        arguments = call.shown_arguments()
         text = _json.dumps(arguments, what="arguments").decode()
         digest = _json.sha256_of(arguments)
     except _json.JsonError as error:

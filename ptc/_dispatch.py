@@ -155,7 +155,7 @@ class Dispatch:
         If the task is cancelled, the call's status is ``unknown`` and the cancellation goes on.
         """
         call = open_call.call
-        open_call.redactor = self.environment.redactor
+        self._mark(open_call)
         try:
             tool = self._look_up(call.name)
             open_call.side_effect = tool.side_effect
@@ -228,7 +228,16 @@ class Dispatch:
     def tell(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
         """Tell whoever watches."""
         if self.on_event is not None:
+            self._mark(call)
             self.on_event(kind, call, data)
+
+    def _mark(self, call: OpenCall) -> None:
+        """Say what must not be in records of a call, before the first one is made."""
+        call.redactor = self.environment.redactor
+        # Of any tool of the session: what is refused is recorded too.
+        tool = self.shared.known.get(call.call.name)
+        if tool is not None and tool.unrecorded:
+            call.recorded = frozenset(tool.parameter_names) - tool.unrecorded
 
     # --- stages -----------------------------------------------------------------------------
 

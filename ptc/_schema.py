@@ -11,7 +11,7 @@ import difflib
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -108,9 +108,18 @@ def _local_names() -> dict[str, Any]:
 
 
 def signature_validator(
-    name: str, function: Callable[..., Any], context_parameter: str | None
+    name: str,
+    function: Callable[..., Any],
+    context_parameter: str | None,
+    hidden: Collection[str] = (),
 ) -> tuple[dict[str, Any], Validator]:
     """Schema and validator of `function`'s parameters, the context parameter left out.
+
+    Args:
+        name: Of the tool.
+        function: Its function.
+        context_parameter: Parameter that is no argument.
+        hidden: Parameters whose values no error quotes.
 
     Raises:
         UsageError: If a parameter has no type hint, or one that has no JSON Schema.
@@ -140,10 +149,10 @@ def signature_validator(
         first = str(error).splitlines()[0]
         msg = f"tool {name!r}: a parameter has no JSON Schema: {first}"
         raise UsageError(msg) from None
-    return published(name, schema, from_hints=True), _keyword_validator(name, model)
+    return published(name, schema, from_hints=True), _keyword_validator(name, model, hidden)
 
 
-def _keyword_validator(name: str, model: type[BaseModel]) -> Validator:
+def _keyword_validator(name: str, model: type[BaseModel], hidden: Collection[str]) -> Validator:
     names = tuple(model.model_fields)
     validate = model.__pydantic_validator__.validate_python
 
@@ -151,7 +160,8 @@ def _keyword_validator(name: str, model: type[BaseModel]) -> Validator:
         try:
             valid = validate(arguments)
         except ValidationError as error:
-            raise _invalid(name, [_sentence(e, names) for e in error.errors()]) from None
+            sentences = [_sentence(e, names, hidden) for e in error.errors()]
+            raise _invalid(name, sentences) from None
         return {key: getattr(valid, key) for key in names}
 
     return check
@@ -191,12 +201,14 @@ def model_validator(name: str, model: type[BaseModel]) -> tuple[dict[str, Any], 
     return published(name, schema, from_hints=True), check
 
 
-def _sentence(error: Any, names: tuple[str, ...]) -> str:
+def _sentence(error: Any, names: tuple[str, ...], hidden: Collection[str] = ()) -> str:
     where = ".".join(str(part) for part in error["loc"])
     if error["type"] == "missing":
         return f"`{where}` is required"
     if error["type"] == "extra_forbidden":
         return f"unknown argument `{where}`{nearest(where, names)}"
+    if error["loc"] and error["loc"][0] in hidden:
+        return f"`{where}`: {error['msg']}"
     given = repr(error["input"])
     return f"`{where}`: {error['msg']}, got {given[:80] + '...' if len(given) > 80 else given}"
 

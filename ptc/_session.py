@@ -412,9 +412,10 @@ class Session:
             def tell_of_call(kind: EventKind, about: OpenCall, data: Any) -> None:
                 tell(RunEvent(kind, None, call=about.record(), value=data))
 
-            tell_of_call("tool_started", call, None)
-            outcome = await self._direct_dispatch(tell_of_call).run(call)
-            tell_of_call("tool_finished", call, None)
+            dispatch = self._direct_dispatch(tell_of_call)
+            dispatch.tell("tool_started", call)
+            outcome = await dispatch.run(call)
+            dispatch.tell("tool_finished", call)
             return RunEvent("finished", None, call=call.record(), value=outcome)
 
         return streamed(work)

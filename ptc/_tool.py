@@ -96,6 +96,9 @@ class ToolOptions(TypedDict, total=False):
     env: type[BaseModel]
     """Values the tool needs and no caller may see, as the fields of a model. They come from the
     session, and the function finds them in `ToolContext.env`."""
+    unrecorded: Iterable[str]
+    """Parameters whose values are too large or too private for a record of the call: it has their
+    size and SHA-256 only."""
     tags: Iterable[str]
     """Words to select tools by."""
     result_schema: Mapping[str, Any] | None
@@ -151,6 +154,8 @@ class Tool:
     """Values it needs; None: none."""
     env_values: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Values that its toolset gives; the session's come after them."""
+    unrecorded: frozenset[str] = frozenset()
+    """Parameters of which a record has size and digest only."""
     tags: frozenset[str] = frozenset()
     """Words to select it by."""
     render: Render | None = None
@@ -190,6 +195,11 @@ class Tool:
             isinstance(self.env, type) and issubclass(self.env, BaseModel)
         ):
             self._refuse("env", "a pydantic model class")
+        for parameter in self.unrecorded:
+            if parameter not in self.parameter_names:
+                near = nearest(parameter, self.parameter_names)
+                msg = f"tool {self.name!r}: unrecorded: there is no parameter {parameter!r}{near}"
+                raise UsageError(msg)
         if self.retry is not None and self.retry.max_retries and not self.repeatable:
             msg = (
                 f"tool {self.name!r}: a tool that must not be repeated cannot be retried; say "
@@ -336,11 +346,12 @@ def _options(name: str, options: ToolOptions) -> dict[str, Any]:
             msg = f"tool {name!r}: cache is True, a function or a Cache, not {cache!r:.80}"
             raise UsageError(msg)
         fields["cache"] = Cache() if cache else None
-    tags = options.get("tags", ())
-    if isinstance(tags, str):
-        msg = f"tool {name!r}: tags is a list of words, not the string {tags!r}"
-        raise UsageError(msg)
-    fields["tags"] = frozenset(tags)
+    words = {"tags": options.get("tags", ()), "unrecorded": options.get("unrecorded", ())}
+    for option, given in words.items():
+        if isinstance(given, str):
+            msg = f"tool {name!r}: {option} is a list of words, not the string {given!r}"
+            raise UsageError(msg)
+        fields[option] = frozenset(given)
     return fields
 
 
@@ -398,8 +409,8 @@ def tool(
             describe_function(target)[0] if description is None else description,
         )
         context = _context_parameter(target)
-        parameters, validate = signature_validator(own_name, target, context)
         fields = _options(own_name, options)
+        parameters, validate = signature_validator(own_name, target, context, fields["unrecorded"])
         fields.setdefault("result_schema", result_schema(target))
         return _with_context_warning(
             Tool(

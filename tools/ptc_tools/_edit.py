@@ -27,7 +27,12 @@ _PLACES_NAMED = 10
 """Lines that a message lists."""
 
 
-@tool(side_effect=True, idempotent=False, render=render_change)
+@tool(
+    side_effect=True,
+    idempotent=False,
+    unrecorded=["old", "new", "diff"],
+    render=render_change,
+)
 def edit(
     ctx: ToolContext,
     path: str,

@@ -43,7 +43,7 @@ def _render(changes: list[Change]) -> str:
     return "\n".join(render_change(change) for change in changes)
 
 
-@tool(side_effect=True, idempotent=False, render=_render)
+@tool(side_effect=True, idempotent=False, unrecorded=["diff"], render=_render)
 def patch(ctx: ToolContext, diff: str, dry_run: bool = False) -> list[Change]:
     """Apply a unified diff of one or more files: all of it, or none of it and an error.
 

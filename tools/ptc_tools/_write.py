@@ -23,7 +23,7 @@ from ._paths import Root, Slot, shown
 __all__ = ["write"]
 
 
-@tool(side_effect=True, idempotent=False, render=render_change)
+@tool(side_effect=True, idempotent=False, unrecorded=["content"], render=render_change)
 def write(
     ctx: ToolContext,
     path: str,

@@ -1,0 +1,129 @@
+"""What a run keeps of the calls that change files: sizes and digests, never what was written."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from ptc import RunEvent, Session, ToolContext, ToolError, UsageError, tool
+
+pytestmark = pytest.mark.anyio
+
+CANARY = "CANARY-5f0c"
+
+SCRIPT = f"""
+async def run(ctx, inputs):
+    async def attempt(call):
+        try:
+            await call
+        except ToolError as error:
+            return error.code
+    text = "{CANARY}"
+    return [
+        await attempt(ctx.write(path="a", content=text + "\\n")),
+        await attempt(ctx.write("b", text)),
+        await attempt(ctx.write(path="../a", content=text)),
+        await attempt(ctx.write(path="a", content=[text])),
+        await attempt(ctx.write(path="a", contents=text)),
+        await attempt(ctx.edit(path="a", old=text + "\\n", new=text + "2\\n")),
+        await attempt(ctx.edit(path="a", old=text + "3", new=text)),
+        await attempt(ctx.edit(path="a", diff="@@ -1 +1 @@\\n-" + text + "\\n+x\\n")),
+        await attempt(ctx.edit(path="a", diff=text)),
+        await attempt(ctx.patch(diff="--- a/a\\n+++ b/a\\n@@ -1 +1 @@\\n-" + text + "2\\n+x\\n")),
+        await attempt(ctx.patch(diff=text)),
+        await attempt(ctx.call("write", {{"path": "c", "content": text}})),
+    ]
+"""
+
+
+async def test_content_is_in_no_record_and_no_event(root: Path) -> None:
+    events: list[RunEvent] = []
+    async with Session(root=root) as session:
+        result = await session.program(
+            source=SCRIPT, allowed_tools=["write", "edit", "patch"], on_event=events.append
+        )
+    assert result.unwrap() == [
+        None,
+        None,
+        "outside_root",
+        "invalid_arguments",
+        "invalid_arguments",
+        None,
+        "no_match",
+        "patch_failed",
+        "patch_failed",
+        None,
+        "patch_failed",
+        None,
+    ]
+    assert len(result.calls) == 12
+    assert CANARY not in repr(result.calls)
+    assert len([event for event in events if event.call is not None]) == 24
+    assert CANARY not in repr([event.call for event in events])
+    digest = hashlib.sha256(f"{CANARY}\n".encode()).hexdigest()
+    size = len(CANARY) + 1
+    assert result.calls[0].arguments == (
+        f'{{"path":"a","content":{{"bytes":{size},"sha256":"{digest}"}}}}'
+    )
+
+
+async def test_a_call_that_is_not_allowed_is_recorded_without_content_too(root: Path) -> None:
+    async with Session(root=root) as session:
+        source = f'await ctx.call("write", {{"path": "a", "content": "{CANARY}"}})'
+        result = await session.program(source=source)
+    assert [call.error_code for call in result.calls] == ["not_allowed"]
+    assert CANARY not in repr(result.calls)
+
+
+async def test_a_direct_call_that_is_watched_tells_no_content(root: Path) -> None:
+    async with Session(root=root) as session:
+        arguments = {"path": "a", "content": CANARY}
+        async with session.stream("write", arguments) as events:
+            seen = [event async for event in events]
+    assert [event.kind for event in seen] == ["tool_started", "tool_finished", "finished"]
+    assert CANARY not in repr(seen)
+    assert (root / "a").read_text() == CANARY
+
+
+async def test_a_tool_of_ones_own_may_keep_its_arguments_out_of_records(root: Path) -> None:
+    @tool(unrecorded=["body"])
+    def send(to: str, body: dict[str, str] | None = None) -> str:
+        """Send."""
+        return to
+
+    async with Session(root=root, tools=[send]) as session:
+        source = f'await ctx.send("x", {{"a": "{CANARY}"}}); await ctx.send("y", None)'
+        result = await session.program(source=source, allowed_tools=["send"])
+    assert result.status == "completed"
+    data = f'{{"a":"{CANARY}"}}'.encode()
+    digest = hashlib.sha256(data).hexdigest()
+    assert [call.arguments for call in result.calls] == [
+        f'{{"to":"x","body":{{"bytes":{len(data)},"sha256":"{digest}"}}}}',
+        '{"to":"y","body":null}',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["bdy"], "there is no parameter 'bdy' (did you mean `body`?)"),
+        ("body", "is a list of words, not the string 'body'"),
+    ],
+)
+def test_a_parameter_that_is_not_there_cannot_be_left_out(given: list[str], words: str) -> None:
+    def send(ctx: ToolContext, body: str) -> None:
+        """Send."""
+
+    with pytest.raises(UsageError) as caught:
+        tool(unrecorded=given)(send)
+    assert words in str(caught.value)
+
+
+async def test_an_error_does_not_quote_an_argument_that_is_not_recorded(root: Path) -> None:
+    async with Session(root=root) as session:
+        with pytest.raises(ToolError) as caught:
+            await session.write(path="a", content=[CANARY])
+    assert caught.value.code == "invalid_arguments"
+    assert caught.value.message == "write: `content`: Input should be a valid string"

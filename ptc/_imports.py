@@ -41,9 +41,11 @@ class ImportRules(ScriptVisitor):
         self.refuse(node, "module_name_refused", f"{module} has no {name!r} here", hint)
 
     def _module_ok(self, node: ast.AST, module: str) -> bool:
-        if module in policy.MODULES or self._import_may_fail:
+        if module in policy.MODULES or module in policy.OFFERED or self._import_may_fail:
             return True
         hint = policy.MODULE_HINTS.get(module) or policy.MODULE_HINTS.get(module.split(".")[0], "")
+        if module.partition(".")[0] in policy.TRUSTED_PACKAGES:
+            hint = _nearest(module, policy.OFFERED)
         if not hint:
             hint = _nearest_module(module)
         self.refuse(node, "import_refused", f"import of {module!r} is not available", hint)

@@ -40,13 +40,21 @@ __all__ = [
     "MISSING_HINTS",
     "MODULES",
     "MODULE_HINTS",
+    "OFFERED",
     "POLICY_VERSION",
     "PRIVATE_PREFIX",
+    "TRUSTED_PACKAGES",
     "demangle",
     "kind_of",
     "power_names",
     "rename",
 ]
+
+#: Modules of the packages that the session offers beside `MODULES`, and the names of the packages:
+#: filled by `ptc.worker._packages` in the zygote, before a script exists. Nothing in them was read
+#: for what it leads to, so their classes are not guarded by name.
+OFFERED: Final[set[str]] = set()
+TRUSTED_PACKAGES: Final[set[str]] = set()
 
 Kind = Literal["ordinary", "power", "private", "dunder"]
 
@@ -362,6 +370,7 @@ UNDEFINABLE_HINTS: Final = {
 READABLE: Final = frozenset(
     {
         "__name__", "__qualname__", "__doc__",  # text of functions and classes
+        "__version__",  # text, of a package
         "__members__",  # Enum: names and members
         "__notes__",  # exceptions: list of text
         "__annotations__",  # of script classes: a copy

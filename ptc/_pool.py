@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +40,17 @@ class Pool:
     forked for it, which takes about a millisecond more.
     """
 
-    def __init__(self, *, isolation: str, size: int, memory_bytes: int, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        *,
+        isolation: str,
+        size: int,
+        memory_bytes: int,
+        timeout_ms: int,
+        packages: Sequence[str] = (),
+    ) -> None:
         self._isolation = isolation
+        self._packages = packages
         self._size = size
         self._memory_bytes = memory_bytes
         # The kernel's own stop, should the host hang: a run cannot use more CPU than its wall time.
@@ -78,7 +88,7 @@ class Pool:
     def spawn(self) -> None:
         """Start the zygote without waiting for it."""
         self._reactor = current_reactor()
-        zygote = Zygote(self._isolation, self._reactor)
+        zygote = Zygote(self._isolation, self._reactor, self._packages)
         zygote.spawn()
         zygote.on_forked = self._forked
         zygote.on_exited = self._exited

@@ -24,6 +24,7 @@ from ._discovery import Found, discovery_tools, search
 from ._dispatch import AfterSideEffect, Budget, Dispatch, OnEvent, Shared
 from ._environment import Environment, environment_of
 from ._limits import CEILING, Limits
+from ._packages import packages_of
 from ._policy_modules import MODULES
 from ._pool import Pool
 from ._result import EventKind, Failure, Finding, RunEvent, RunResult
@@ -75,6 +76,7 @@ class Session:
         limits: Limits | None = None,
         ceiling: Limits | None = None,
         isolation: str = "jail",
+        packages: Iterable[str] = (),
         workers: int = 4,
         max_concurrent_runs: int = 16,
         artifacts: str | Path | None = None,
@@ -93,6 +95,11 @@ class Session:
                 memory, and `limits` where that is more.
             isolation: ``"jail"``, or ``"process"`` for systems without seccomp and Landlock:
                 weaker, and never chosen unless you name it.
+            packages: Installed packages that scripts may import, such as ``["numpy"]``, by module
+                name. None by default, since each costs safety: a package was not read for what it
+                leads to (numpy opens files and reads memory), so with one of them the language
+                policy is no fence by itself and only the jail holds. It also costs the memory of
+                the package once for each session, and a slower start; see docs/limitations.md.
             workers: Worker processes kept ready, 1 to 64. Each costs about 1.5 MB.
             max_concurrent_runs: Runs at once, 1 to 256; further ones wait in order.
             artifacts: Folder for values over `Limits.max_output_bytes`. Default:
@@ -125,6 +132,7 @@ class Session:
             known = ", ".join(ISOLATION_LEVELS)
             msg = f"isolation={isolation!r} is unknown{nearest(isolation, ISOLATION_LEVELS)}"
             raise UsageError(f"{msg}; levels: {known}")
+        self._packages = packages_of(packages)
         _in_range("workers", workers, 64)
         _in_range("max_concurrent_runs", max_concurrent_runs, 256)
         self._pool = Pool(
@@ -132,6 +140,7 @@ class Session:
             size=workers,
             memory_bytes=self._limits.max_memory_bytes,
             timeout_ms=self._ceiling.timeout_ms,
+            packages=self._packages,
         )
         self._max_concurrent_runs = max_concurrent_runs
         self._artifacts = ArtifactStore(
@@ -235,7 +244,7 @@ class Session:
         """
         tools = self.select_tools(names).values()
         effective = (limits or self._limits).clamp(self._ceiling)
-        return describe_program(tools, effective, sorted(MODULES))
+        return describe_program(tools, effective, sorted({*MODULES, *self._packages}))
 
     def search_tools(
         self, query: str, names: AllowList | None = None, limit: int = 10

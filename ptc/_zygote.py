@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,9 @@ class Hello:
 class Zygote:
     """A running zygote. `start` before anything else; `close` whatever happens."""
 
-    def __init__(self, isolation: str, reactor: Reactor) -> None:
+    def __init__(self, isolation: str, reactor: Reactor, packages: Sequence[str] = ()) -> None:
         self._isolation = isolation
+        self._packages = packages
         self._reactor = reactor
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -97,7 +98,8 @@ class Zygote:
                 # but for that, so nothing else can come in by it.
                 [
                     *(sys.executable, "-P", "-s", "-S", str(entry)),
-                    *(str(theirs.fileno()), self._isolation, *_import_folders()),
+                    *(str(theirs.fileno()), self._isolation, ",".join(self._packages)),
+                    *_import_folders(everything=bool(self._packages)),
                 ],
                 env={"PYTHONHASHSEED": "0"},
                 pass_fds=(theirs.fileno(),),
@@ -222,8 +224,13 @@ class Zygote:
         return words[-2_000:] or "no reason given"
 
 
-def _import_folders() -> list[str]:
-    """Folders that hold the packages a zygote imports; it starts without `site`."""
+def _import_folders(*, everything: bool) -> list[str]:
+    """Folders that hold what a zygote imports; it starts without `site`.
+
+    Args:
+        everything: All that this process imports from, but for the current folder: what the
+            packages of a session need is anybody's guess.
+    """
     folders = [str(Path(__file__).parent.parent)]
     for name in ("RestrictedPython", "orjson"):
         spec = importlib.util.find_spec(name)
@@ -233,4 +240,7 @@ def _import_folders() -> list[str]:
         folder = str(Path(spec.origin).parent.parent)
         if folder not in folders:
             folders.append(folder)
+    if everything:
+        own = [path for path in sys.path if os.path.isabs(path) and path != os.getcwd()]
+        folders += [path for path in own if path not in folders and os.path.isdir(path)]
     return folders

@@ -38,6 +38,7 @@ from ptc._cli._options import (
     limits_of,
     names_of,
     open_session,
+    package_option,
     root_option,
     toolset_option,
 )
@@ -428,6 +429,7 @@ may do is fixed here: it can choose neither tools nor limits.
 @toolset_option
 @limit_options
 @isolation_option
+@package_option
 @click.option(
     "--print-config", is_flag=True, help="Print the line for a client's configuration and exit."
 )
@@ -440,20 +442,25 @@ def command(
     direct_tools: bool,
     toolsets: tuple[str, ...],
     isolation: str,
+    packages: tuple[str, ...],
     print_config: bool,
     **given: int | None,
 ) -> None:
     """Run the command; `_HELP` is the text for users."""
     allowed = names_of(allow) if allow else None
     session = open_session(
-        root=root, toolsets=toolsets, limits=limits_of(given), isolation=isolation
+        root=root,
+        toolsets=toolsets,
+        limits=limits_of(given),
+        isolation=isolation,
+        packages=packages,
     )
     try:
         session.select_tools(allowed)
     except ptc.UsageError as error:
         raise in_words_of_options(error) from None
     if print_config:
-        options = _options(allow, direct_tools, toolsets, isolation, given)
+        options = _options(allow, direct_tools, toolsets, packages, isolation, given)
         click.echo(json.dumps(_config(session.root, options)))
         return
     try:
@@ -468,6 +475,7 @@ def _options(
     allow: tuple[str, ...],
     direct_tools: bool,
     toolsets: tuple[str, ...],
+    packages: tuple[str, ...],
     isolation: str,
     limits: Mapping[str, int | None],
 ) -> list[str]:
@@ -476,6 +484,8 @@ def _options(
     options += ["--direct-tools"] if direct_tools else []
     for name in names_of(toolsets):
         options += ["--toolset", name]
+    for name in names_of(packages):
+        options += ["--package", name]
     for name, number in limits.items():
         if number is not None:
             options += [f"--{name.replace('_', '-')}", str(number)]

@@ -11,6 +11,7 @@ from ._options import (
     json_option,
     names_of,
     open_session,
+    package_option,
     root_option,
     toolset_option,
 )
@@ -44,6 +45,7 @@ Examples:
 @root_option
 @toolset_option
 @isolation_option
+@package_option
 @json_option("Print the findings as JSON.")
 def command(
     *,
@@ -52,6 +54,7 @@ def command(
     root: str,
     toolsets: tuple[str, ...],
     isolation: str,
+    packages: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Run the command; the docstring for users is `_HELP`."""
@@ -63,7 +66,7 @@ def command(
     from ._terminal import standard_error, standard_output
 
     source, filename = read_script(script)
-    session = open_session(root=root, toolsets=toolsets, isolation=isolation)
+    session = open_session(root=root, toolsets=toolsets, isolation=isolation, packages=packages)
 
     async def check() -> tuple[Finding, ...]:
         async with session:

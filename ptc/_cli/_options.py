@@ -22,6 +22,7 @@ __all__ = [
     "limits_of",
     "names_of",
     "open_session",
+    "package_option",
     "require_tool",
     "root_option",
     "toolset_option",
@@ -87,6 +88,15 @@ def isolation_option(command: _Command) -> _Command:
     )(command)
 
 
+def package_option(command: _Command) -> _Command:
+    """Give `command` the option ``--package``."""
+    text = (
+        "Installed package the script may import, such as numpy; repeat it for more. Only the jail "
+        "fences in a script that has one."
+    )
+    return click.option("--package", "packages", multiple=True, metavar="NAME", help=text)(command)
+
+
 def json_option(text: str) -> Callable[[_Command], _Command]:
     """Give a command the option ``--json`` with its own help."""
     return click.option("--json", "as_json", is_flag=True, help=text)
@@ -103,6 +113,7 @@ def open_session(
     toolsets: Iterable[str] = (),
     limits: Limits | None = None,
     isolation: str = "jail",
+    packages: Iterable[str] = (),
 ) -> Session:
     """A session for one command: one worker is kept ready, for there is one run.
 
@@ -114,7 +125,14 @@ def open_session(
 
     try:
         names = names_of(toolsets) or ["builtin"]
-        return Session(root, toolsets=names, limits=limits, isolation=isolation, workers=1)
+        return Session(
+            root,
+            toolsets=names,
+            limits=limits,
+            isolation=isolation,
+            packages=names_of(packages),
+            workers=1,
+        )
     except UsageError as error:
         raise in_words_of_options(error) from None
 
@@ -139,5 +157,6 @@ def in_words_of_options(error: UsageError) -> UsageError:
         r"\bLimits\.(\w+)", lambda found: "--" + found[1].replace("_", "-"), str(error)
     )
     message = re.sub(r"^allowed_tools: ", "--allow: ", message)
+    message = re.sub(r"^packages: ", "--package: ", message)
     message = re.sub(r"^(inputs|root)\b", r"--\1", message)
     return UsageError(message)

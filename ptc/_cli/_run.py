@@ -18,6 +18,7 @@ from ._options import (
     limit_options,
     limits_of,
     names_of,
+    package_option,
     root_option,
     toolset_option,
 )
@@ -72,6 +73,7 @@ no JSON is a string: TODO. To pass a string that looks like JSON, quote it: --in
 @toolset_option
 @limit_options
 @isolation_option
+@package_option
 @json_option("Print the whole result (status, value, calls, usage, error ...) as JSON.")
 def command(
     *,
@@ -82,6 +84,7 @@ def command(
     root: str,
     toolsets: tuple[str, ...],
     isolation: str,
+    packages: tuple[str, ...],
     as_json: bool,
     **limits: int | None,
 ) -> int:
@@ -106,6 +109,7 @@ def command(
         root=root,
         toolsets=toolsets,
         isolation=isolation,
+        packages=packages,
         as_json=as_json,
     )
 
@@ -120,6 +124,7 @@ def _execute(
     root: str,
     toolsets: tuple[str, ...],
     isolation: str,
+    packages: tuple[str, ...],
     as_json: bool,
 ) -> int:
     import anyio
@@ -130,7 +135,9 @@ def _execute(
     from ._report import counted_calls
     from ._terminal import standard_error
 
-    session = open_session(root=root, toolsets=toolsets, limits=limits, isolation=isolation)
+    session = open_session(
+        root=root, toolsets=toolsets, limits=limits, isolation=isolation, packages=packages
+    )
     errors = standard_error()
     if isolation == "process":
         errors.line(

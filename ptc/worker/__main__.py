@@ -1,4 +1,6 @@
-"""Entry of the zygote: ``python -P -s -S FILE CONTROL_FD ISOLATION PATH [PATH ...]``.
+"""Entry of the zygote: ``python -P -s -S FILE CONTROL_FD ISOLATION PACKAGES PATH [PATH ...]``.
+
+PACKAGES are names with commas between them, or empty.
 
 The interpreter is started without `site` and without an environment, so the folders that hold ptc
 and its two dependencies are given on the command line, used for the imports, and taken off again.
@@ -31,7 +33,7 @@ def _settle_none() -> None:
 
 def _start() -> None:
     _settle_none()
-    control_fd, isolation, *paths = sys.argv[1:]
+    control_fd, isolation, packages, *paths = sys.argv[1:]
     sys.argv[:] = ["ptc-zygote"]
     # The script's own folder is not on the path (-P). Everything is imported before the jail.
     sys.path.extend(paths)
@@ -41,8 +43,7 @@ def _start() -> None:
     from ptc.worker._zygote import main
 
     del sys.modules["ssl"]
-    del sys.path[-len(paths) :]
-    main(int(control_fd), isolation)
+    main(int(control_fd), isolation, [name for name in packages.split(",") if name])
 
 
 _start()

@@ -78,7 +78,7 @@ def _of_super(obj: Any, name: str) -> Any:
     order = obj.__self_class__.__mro__
     for base in order[order.index(obj.__thisclass__) + 1 :]:
         if name in base.__dict__:
-            if is_script_class(base) or is_open(base):
+            if _is_plain(base):
                 return getattr(obj, name)
             if base is str and name in {"format", "format_map"} and isinstance(obj.__self__, str):
                 return _Formatter(str.__str__(obj.__self__), name)
@@ -93,13 +93,22 @@ def _is_own(obj: Any, kind: type, name: str) -> bool:
     if issubclass(kind, type):
         for base in obj.__mro__:
             if name in base.__dict__:
-                return is_script_class(base) or is_open(base)
+                return _is_plain(base)
         return False  # what a metaclass has: `mro`
     for base in kind.__mro__:
         if name in base.__dict__:
-            return is_script_class(base) or is_open(base)
+            return _is_plain(base)
     # An attribute of the instance itself, or an answer of the script's own __getattr__.
-    return is_script_class(kind) or kind is types.FunctionType
+    return _is_plain(kind) or kind is types.FunctionType
+
+
+def _is_plain(base: type) -> bool:
+    """True if what `base` has of a guarded name is the script's, or meant for it."""
+    if is_script_class(base) or is_open(base):
+        return True
+    return bool(policy.TRUSTED_PACKAGES) and (
+        str(base.__module__).partition(".")[0] in policy.TRUSTED_PACKAGES
+    )
 
 
 def _read_dunder(obj: Any, name: str) -> Any:

@@ -174,7 +174,8 @@ _C_IMPORTS: Final = frozenset(
 
 def _c_import(name: str, *_: object) -> types.ModuleType:
     """`__import__` as C code finds it (`datetime.strptime`). No script can spell its name."""
-    if name in _C_IMPORTS and name in sys.modules:
+    offered = name.partition(".")[0] in policy.TRUSTED_PACKAGES
+    if (offered or name in _C_IMPORTS) and name in sys.modules:
         return sys.modules[name]
     raise ImportError(f"import of {name!r} is not available in a script")
 

@@ -28,6 +28,7 @@ from ._guards import script_builtins, script_globals
 from ._identity import restart_numbers
 from ._loop import ScriptLoop
 from ._modules import build_modules
+from ._packages import Packages
 from ._preflight import Signature, preflight
 from ._wire import Wire
 
@@ -59,10 +60,17 @@ class _Kit:
 class Runtime:
     """All that a script's run needs and that no run changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, packages: Iterable[str] = ()) -> None:
+        """Import all that scripts may.
+
+        Raises:
+            PackageError: If one of `packages` cannot be imported.
+        """
         self._clock = Clock()
         self._random = random.Random(0)  # noqa: S311  # a script's, seeded for every run
-        self._modules = build_modules(self._clock, self._random)
+        modules = build_modules(self._clock, self._random)
+        self._packages = Packages(packages, self._random)
+        self._modules = {**modules, **self._packages.modules}
         self._wire: Wire | None = None
         self._builtins = script_builtins(extra={"ToolError": ToolError}, write=self._print)
         # Untouched, so it takes no memory. It is part of the zygote's own address space, which a
@@ -132,6 +140,7 @@ class Runtime:
         self._clock.sleep = sleep
         self._clock.drive = drive
         self._random.seed(seed)
+        self._packages.seed(seed)
 
     def _print(self, text: str, output: Output) -> None:
         """What scripts print, in messages to the host."""

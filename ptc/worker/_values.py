@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -96,6 +97,11 @@ def _special(value: object) -> object:
         return dict(value)
     if isinstance(value, Iterable) and type(value).__name__ in _VIEWS:
         return list(value)
+    if isinstance(value, date | time):  # of a class of its own; orjson writes the plain ones
+        return value.isoformat()
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
+        return value.tolist()
     raise TypeError
 
 
@@ -177,5 +183,7 @@ _HINTS = {
     "PendingCall": "put `await` before the tool call",
     "generator": "return list(value)",
     "function": "call it and return its result",
+    "DataFrame": "return frame.to_dict('records')",
+    "Series": "return series.tolist() or series.to_dict()",
     "complex": "return [value.real, value.imag]",
 }

@@ -22,6 +22,7 @@ import select
 import socket
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -33,6 +34,7 @@ from ._freeze import freeze_types
 from ._identity import hide_addresses
 from ._jail import JailError, ZygoteJail, enter_worker_jail, enter_zygote_jail
 from ._libc import fork
+from ._packages import PackageError, close_files
 from ._probe import Layer, probe_layers, require_layers
 from ._runtime import Runtime
 from ._wire import Wire
@@ -48,12 +50,12 @@ _COLLECT_AFTER = 10_000
 what a run leaves behind is gone with its worker, and the limit on memory holds."""
 
 
-def main(control_fd: int, isolation: str) -> None:
+def main(control_fd: int, isolation: str, packages: Sequence[str] = ()) -> None:
     """Prepare, enter the jail, say hello and serve until the host goes away."""
     control = socket.socket(fileno=control_fd)
     layers: tuple[Layer, ...] = ()
     try:
-        runtime = Runtime()
+        runtime = Runtime(packages)
         # Twice: the first loads and specialises, the second makes what lasts, on frozen types.
         runtime.prepare()
         hide_addresses()
@@ -67,7 +69,9 @@ def main(control_fd: int, isolation: str) -> None:
         jail = enter_zygote_jail(isolation, control.fileno())
         layers = probe_layers(jail)
         require_layers(layers)
-    except JailError as error:
+        if packages:
+            close_files()
+    except (JailError, PackageError) as error:
         _say(control, {"error": str(error), "layers": [asdict(layer) for layer in layers]})
         os._exit(1)
     _say(

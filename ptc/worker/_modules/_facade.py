@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from ..._policy import MODULES
 from .._classes import open_type
 
-__all__ = ["facade"]
+__all__ = ["facade", "frozen_module"]
 
 
 def _set(self: Any, name: str, value: object) -> None:
@@ -43,6 +43,11 @@ def facade(name: str, members: Mapping[str, object]) -> object:
     surplus = members.keys() - MODULES[name]
     if surplus:
         raise ValueError(f"{name}: {', '.join(sorted(surplus))} not in the table of modules")
+    return frozen_module(name, members)
+
+
+def frozen_module(name: str, members: Mapping[str, object]) -> object:
+    """A façade with `members`, whatever the table says."""
     live = {each: value for each, value in members.items() if isinstance(value, property)}
     fixed = {each: value for each, value in members.items() if each not in live}
     kind = open_type(

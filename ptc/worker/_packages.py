@@ -1,0 +1,188 @@
+"""Packages beyond the library that a session offers its scripts, such as numpy: off by default.
+
+They are imported in the zygote, before the jail, since nothing can be imported in it. A package
+was not read, line by line, for what it leads to: numpy alone opens files, runs ctypes and reads
+memory out of bounds, so with one of them the first fence does not hold alone. What is done here
+keeps the obvious doors shut and the results the same: a script gets façades of the modules, which
+show public names and no foreign module, and random numbers come from the seed of the run.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import io
+import os
+import random
+import secrets
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NoReturn
+
+from .. import _policy as policy
+from ._modules._facade import frozen_module
+
+__all__ = ["PackageError", "Packages", "close_files"]
+
+# Read while a library is loaded: threads would be gone after a fork and cannot be made in the
+# jail, and advice about huge pages is a system call that the filter does not know.
+_SETTINGS: Final = {
+    **dict.fromkeys(
+        [
+            "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
+            "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS", "RAYON_NUM_THREADS",
+        ],
+        "1",
+    ),
+    "NUMPY_MADVISE_HUGEPAGE": "0",
+}  # fmt: skip
+
+# Parts that a package imports when they are first used. A folder of parts ends in a dot.
+_LATE: Final = {
+    "numpy": "numpy.dtypes numpy.exceptions numpy.fft numpy.linalg numpy.ma numpy.polynomial "
+    "numpy.random numpy.rec numpy.strings numpy.char numpy.lib.stride_tricks",
+    "pandas": "pandas.core. pandas.io.formats. pandas.io.json. pandas.io.parsers.",
+}
+
+
+class PackageError(Exception):
+    """A package that was asked for cannot be imported. Says which, why and the way out."""
+
+
+class Packages:
+    """What `names` bring: modules for scripts, and what is to be seeded for a run."""
+
+    def __init__(self, names: Iterable[str], rng: random.Random) -> None:
+        """Import them.
+
+        Args:
+            names: Packages or modules, with dots.
+            rng: Behind the entropy that libraries take; the runtime seeds it for each run.
+
+        Raises:
+            PackageError: If one of them cannot be imported.
+        """
+        self._names = tuple(names)
+        tops = {name.partition(".")[0] for name in self._names}
+        if tops:
+            self._import(rng)
+            policy.TRUSTED_PACKAGES.update(tops)
+        loaded = {
+            name: module
+            for name, module in sorted(sys.modules.items())
+            if name.partition(".")[0] in tops and _is_public(name)
+        }
+        policy.OFFERED.update(loaded)
+        self.modules: Mapping[str, object] = _facades(loaded)
+
+    def _import(self, rng: random.Random) -> None:
+        # numpy takes the entropy of a generator without a seed from here, and keeps the function.
+        vars(secrets)["randbits"] = rng.getrandbits
+        before = {name: os.environ.get(name) for name in _SETTINGS}
+        os.environ.update(_SETTINGS)
+        try:
+            for name in self._names:
+                try:
+                    importlib.import_module(name)
+                except Exception as error:
+                    raise PackageError(
+                        f"package {name!r} cannot be imported in a worker: "
+                        f"{type(error).__name__}: {error}. Repair its installation, or leave it "
+                        "out of packages."
+                    ) from error
+            for name in self._names:
+                for part in _late(name):
+                    try:
+                        importlib.import_module(part)
+                    except Exception:  # noqa: BLE001, S112  # a part that needs what is not here
+                        continue
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+    def seed(self, seed: int) -> None:
+        """Begin the random numbers of a run."""
+        numpy: Any = sys.modules.get("numpy.random") if self._names else None
+        if numpy is not None:
+            numpy.seed(seed % 2**32)
+
+
+def close_files() -> None:
+    """Make what a package does with files, and asks of the machine, an ordinary error.
+
+    ``pandas.read_csv`` counts processors and reads paths, and a frame that is printed looks how
+    wide the terminal is: mistakes and habits, which the filter would take for an attack. This is no
+    fence. Call it in the zygote, which opens nothing once it is in the jail.
+    """
+    vars(builtins)["open"] = vars(io)["open"] = _no_file
+    for name in _FILE_CALLS:
+        if hasattr(os, name):
+            vars(os)[name] = _no_file
+    vars(os)["get_terminal_size"] = _no_file
+    for name in ("cpu_count", "process_cpu_count"):
+        if hasattr(os, name):
+            vars(os)[name] = _one
+    vars(os)["sched_getaffinity"] = _first
+
+
+_FILE_CALLS: Final = [
+    "access", "chdir", "chmod", "getcwd", "listdir", "lstat", "makedirs", "mkdir", "open",
+    "readlink", "remove", "rename", "replace", "rmdir", "scandir", "stat", "statvfs", "truncate",
+    "uname", "unlink", "utime",
+]  # fmt: skip
+
+
+def _no_file(*_: object, **__: object) -> NoReturn:
+    raise FileNotFoundError("a script has no files and no terminal; files are reached through ctx")
+
+
+def _one() -> int:
+    return 1
+
+
+def _first(_: int) -> set[int]:
+    return {0}
+
+
+def _late(name: str) -> Iterator[str]:
+    import pkgutil
+
+    for part in _LATE.get(name, "").split():
+        if not part.endswith("."):
+            yield part
+            continue
+        try:
+            folder = importlib.import_module(part[:-1])
+        except ImportError:
+            continue
+        quiet: Callable[[str], None] = lambda _: None  # noqa: E731  # a part that does not import
+        for found in pkgutil.walk_packages(folder.__path__, part, onerror=quiet):
+            if ".tests" not in found.name:
+                yield found.name
+
+
+def _is_public(name: str) -> bool:
+    return not any(part.startswith("_") for part in name.split("."))
+
+
+def _facades(loaded: Mapping[str, types.ModuleType]) -> dict[str, object]:
+    """One façade for each module, made below its parent's so that ``np.linalg`` is one, too."""
+    made: dict[str, object] = {}
+    for name in sorted(loaded, key=lambda name: -name.count(".")):
+        members = {
+            key: value
+            for key, value in vars(loaded[name]).items()
+            if key.isidentifier()
+            and (not key.startswith("_") or key == "__version__")
+            and not isinstance(value, types.ModuleType | property)
+        }
+        for below, facade in made.items():
+            parent, _, last = below.rpartition(".")
+            if parent == name:
+                members[last] = facade
+        made[name] = frozen_module(name, members)
+    return made

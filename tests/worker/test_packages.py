@@ -1,0 +1,226 @@
+"""Packages that a session offers: numpy in a jailed worker, and what it must not bring along."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptc import BlockingSession, RunResult, Session, SetupError, UsageError
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(
+        importlib.util.find_spec("numpy") is None,
+        reason="numpy is not installed; it is in the extra `dev`",
+    ),
+]
+REPOSITORY = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """One event loop: what is tested is on the far side of the wire."""
+    return "asyncio"
+
+
+@pytest.fixture
+async def session(tmp_path: Path) -> AsyncIterator[Session]:
+    async with Session(tmp_path, toolsets=(), packages=["numpy"], workers=1) as session:
+        yield session
+
+
+async def run(session: Session, source: str, **options: Any) -> RunResult:
+    return await session.program(source=f"import numpy as np\n{source}", **options)
+
+
+WORKS = {
+    "arithmetic": ("a = np.arange(6).reshape(2, 3)\n[a @ a.T, a.mean(axis=0)]",
+                   [[[5, 14], [14, 50]], [1.5, 2.5, 3.5]]),
+    "linear algebra": ("m = np.array([[2.0, 1], [1, 3]])\n"
+                       "np.round(np.linalg.solve(m, np.array([3.0, 5])), 9)", [0.8, 1.4]),
+    "large enough for huge pages and buffers": ("a = np.ones((1200, 1200))\n(a @ a).sum()",
+                                                1200.0**3),
+    "parts": ("from numpy import fft\nfrom numpy.linalg import det\nimport numpy.random as r\n"
+              "[abs(fft.fft(np.ones(4))[0]), det(np.eye(3)),"
+              " r.default_rng(3).integers(10, size=3)]",
+              [4.0, 1.0, [8, 0, 1]]),
+    "scalars and types": ("[np.int64(3), np.float32(0.5), np.bool_(True), np.arange(2).dtype.name]",
+                          [3, 0.5, True, "int64"]),
+    "text": ("print(np.array([[1, 2]]))\nrepr(np.arange(2))", "array([0, 1])"),
+    "version": ("np.__version__.count('.') >= 1", True),
+    "names of columns": ("r = np.rec.fromrecords([(1, 2)], names='obj,func')\n[r.obj, r.func]",
+                         [[1], [2]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(WORKS))
+async def test_numpy_works_in_the_jail(session: Session, name: str) -> None:
+    source, value = WORKS[name]
+    result = await run(session, source)
+    assert (result.error, result.value) == (None, value)
+
+
+async def test_numpy_is_told_to_models_and_known_to_a_check(session: Session) -> None:
+    assert "numpy" in session.describe_tools()
+    assert (
+        await session.check(source="import numpy as np\nfrom numpy import linalg\nnp.ones(1)") == ()
+    )
+    (found,) = await session.check(source="import numpy.nothing\nprint(1)")
+    assert found.code == "import_refused"
+    assert "numpy" in found.hint
+
+
+DOORS = {
+    "a module": ("np.os", "AttributeError"),
+    "a private module": ("np._core", "AttributeError"),
+    "a private module by text": ("getattr(np, '_core')", "AttributeError"),
+    "ctypes": ("np.ctypeslib", "AttributeError"),
+    "a file": ("np.load('/etc/passwd')", "FileNotFoundError"),
+    "a file to write": ("np.save('x.npy', np.ones(1))", "FileNotFoundError"),
+    "a file by its descriptor": ("np.fromfile(0)", "OSError"),
+    "the globals of a function": ("getattr(np.mean, '__globals__')", "RefusedError"),
+    "a changed module": ("np.array = 1", "AttributeError"),
+    "a changed class": ("np.ndarray.sum = 1", "TypeError"),
+    "a class of its own": ("class A(np.ndarray): ...\n1", "TypeError"),
+    "more memory than there is": ("np.zeros(400_000_000) + 1", "MemoryError"),
+}
+
+
+@pytest.mark.parametrize("name", list(DOORS))
+async def test_the_obvious_doors_of_numpy_are_shut(session: Session, name: str) -> None:
+    source, kind = DOORS[name]
+    result = await run(session, f"print(1)\n{source}")
+    assert result.status in {"failed", "limit_exceeded"}
+    assert result.error is not None
+    said = result.error.type + result.error.message
+    assert kind in said or ("Error" in result.error.type and kind == "OSError"), said
+
+
+async def test_memory_read_out_of_bounds_stays_in_the_worker(session: Session) -> None:
+    wild = (
+        "a = np.lib.stride_tricks.as_strided(np.ones(1), shape=(2**40,), strides=(2**20,))\n"
+        "float(a[2**39])"
+    )
+    result = await run(session, wild)
+    assert result.status in {"crashed", "failed"}
+    assert (await run(session, "1 + 1")).value == 2
+
+
+async def test_without_the_option_there_is_no_numpy(tmp_path: Path) -> None:
+    async with Session(tmp_path, toolsets=(), workers=1) as session:
+        result = await run(session, "print(1)")
+    assert result.status == "rejected"
+    assert result.error is not None
+    assert result.error.code == "import_refused"
+
+
+async def test_random_numbers_come_from_the_seed_of_the_run(session: Session) -> None:
+    source = (
+        "[np.random.rand(), np.random.default_rng().random(), np.random.default_rng(7).random()]"
+    )
+    first, second = (await run(session, source)).value, (await run(session, source)).value
+    assert first[:2] != second[:2]
+    assert first[2] == second[2]
+
+
+def test_the_same_seed_gives_the_same_random_numbers_in_another_process() -> None:
+    program = """
+import json, random
+from ptc.worker._packages import Packages
+rng = random.Random()
+packages = Packages(["numpy"], rng)
+rows = []
+for seed in (1, 2, 1):
+    rng.seed(seed)
+    packages.seed(seed)
+    np = packages.modules["numpy"]
+    rows.append([np.random.rand(), np.random.default_rng().random()])
+print(json.dumps(rows))
+"""
+    answers = [
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+                timeout=60, cwd=REPOSITORY,
+            ).stdout
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    assert answers[0] == answers[1]
+    first, second, again = answers[0]
+    assert first == again != second
+
+
+WRONG: dict[str, tuple[object, str]] = {
+    "not installed": (["nunpy"], r"'nunpy' is not installed.*did you mean `numpy`"),
+    "no name": (["numpy; import os"], "is not the name of a module"),
+    "a path": (["../numpy"], "is not the name of a module"),
+    "text": ("numpy", r"packages=\['numpy'\]"),
+    "there already": (["json"], "is there for every script"),
+    "of the standard library": (["subprocess"], "part of the standard library"),
+    "ptc itself": (["ptc"], "not installed"),
+    "no text": ([1], "is not the name of a module"),
+}
+
+
+@pytest.mark.parametrize("name", list(WRONG))
+def test_a_package_that_cannot_be_offered_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    names, says = WRONG[name]
+    with pytest.raises(UsageError, match=says):
+        Session(tmp_path, packages=names)  # type: ignore[arg-type]  # what the test is about
+
+
+async def test_a_package_that_does_not_import_is_a_setup_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_package.py").write_text("raise ValueError('no wheel')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    async with Session(tmp_path, toolsets=(), packages=["broken_package"], workers=1) as session:
+        with pytest.raises(
+            SetupError, match=r"'broken_package' cannot be imported.*no wheel.*leave"
+        ):
+            await session.warm_up()
+
+
+async def test_any_package_can_be_offered_and_shows_no_foreign_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "shapes"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("import os\nfrom . import areas\n_secret = 1\nside = 2\n")
+    (folder / "areas.py").write_text("import sys\ndef square(x): return x * x\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source = (
+        "import shapes\nfrom shapes.areas import square\n"
+        "[square(shapes.side), shapes.areas.square(3), hasattr(shapes, 'os'),"
+        " hasattr(shapes.areas, 'sys'), hasattr(shapes, '_secret')]"
+    )
+    async with Session(tmp_path, toolsets=(), packages=["shapes"], workers=1) as session:
+        assert (await session.program(source=source)).value == [4, 9, False, False, False]
+
+
+def test_the_command_line_offers_packages(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("import numpy as np\nnp.arange(3)\n")
+    run: Callable[..., Any] = lambda *args: subprocess.run(  # noqa: E731  # twice the same
+        [sys.executable, "-m", "ptc", *args], capture_output=True, text=True, timeout=60,
+        check=False, cwd=tmp_path, env={"PYTHONPATH": f"{REPOSITORY}:{REPOSITORY / 'tools'}"},
+    )  # fmt: skip
+    done = run("run", "s.py", "--package", "numpy")
+    assert (done.returncode, json.loads(done.stdout)) == (0, [0, 1, 2])
+    assert run("check", "s.py", "--package", "numpy").returncode == 0
+    wrong = run("run", "s.py", "--package", "nunpy")
+    assert wrong.returncode == 2
+    assert "--package" in wrong.stderr
+    assert "did you mean `numpy`" in wrong.stderr
+
+
+def test_a_blocking_session_takes_packages(tmp_path: Path) -> None:
+    with BlockingSession(tmp_path, toolsets=(), packages=["numpy"], workers=1) as session:
+        assert session.program(source="import numpy\nnumpy.prod([2, 3])").value == 6

@@ -297,3 +297,18 @@ async def test_many_searches_at_once_do_not_disturb_each_other(root: Path, call:
         for number in range(12):
             group.start_soon(one, number)
     assert found == {number: [f"d{number}/f{number}"] for number in range(12)}
+
+
+async def test_pages_follow_one_another_without_a_gap(root: Path, call: Call) -> None:
+    touch(root, "b", "a/z", "a.x", "c", "a-/q", "a/b/c", "a/b.c", "é", "Z")
+    everything = await call(glob, pattern="**")
+    for limit in (1, 2, 3, 8, 100):
+        found: list[str] = []
+        after = None
+        while page := await call(glob, pattern="**", limit=limit, after=after):
+            assert len(page) <= limit
+            found += page
+            after = page[-1]
+        assert found == everything
+    assert await call(glob, pattern="**", after="a.x") == everything[everything.index("a.x") + 1 :]
+    assert await call(glob, pattern="**", after="a/zz") == everything[everything.index("a/z") + 1 :]

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from ptc import ToolError
-from ptc_tools import Match, _grep, _ripgrep, glob, grep
+from ptc_tools import Match, MatchCount, _grep, _ripgrep, glob, grep
 from ptc_tools._paths import Root
 
 pytestmark = pytest.mark.anyio
@@ -433,7 +433,136 @@ def test_the_toolset_has_these_tools_in_this_order() -> None:
 
     toolset = ptc_tools.builtin()
     assert toolset.name == "builtin"
-    assert [tool.name for tool in toolset][:4] == ["read", "ls", "glob", "grep"]
-    assert [getattr(ptc_tools, tool.name) for tool in toolset] == list(toolset)
+    assert [tool.name for tool in toolset][:8] == [
+        *("read", "read_files", "ls", "glob", "grep", "write", "edit", "patch")
+    ]
+    assert [getattr(ptc_tools, tool.name) for tool in list(toolset)[:8]] == list(toolset)[:8]
     with pytest.raises(AttributeError, match="has no attribute 'wirte'"):
         _ = ptc_tools.wirte
+
+
+# --- context, files, counts ---------------------------------------------------------------------
+
+
+async def test_context_is_given_as_lists_of_lines(root: Path, call: Call) -> None:
+    write(root, a_txt="\ufeffone\r\ntwo\r\nthree\nfour\nfive")
+    [match] = await call(grep, pattern="three", context=1)
+    assert match == Match("a.txt", 3, "three", False, ["two"], ["four"])
+    [match] = await call(grep, pattern="three", context=20)
+    assert (match.before, match.after) == (["one", "two"], ["four", "five"])
+    [first] = await call(grep, pattern="one", context=2)
+    assert (first.text, first.before, first.after) == ("one", [], ["two", "three"])
+    [last] = await call(grep, pattern="five", context=2)
+    assert (last.before, last.after) == (["three", "four"], [])
+    assert (await call(grep, pattern="five"))[0].before == []
+
+
+async def test_context_ends_where_the_file_does(root: Path, call: Call) -> None:
+    write(root, a_txt="x\n\n\n", b_txt="\n\nx")
+    first, second = await call(grep, pattern="x", context=3)
+    assert (first.before, first.after) == ([], ["", ""])
+    assert (second.before, second.after) == (["", ""], [])
+
+
+async def test_a_line_that_lies_too_far_is_left_out_of_the_context_whole(
+    root: Path, call: Call
+) -> None:
+    write(root, a_txt="a" * 70_000 + "\nnear\nx\nnear\n" + "a" * 70_000 + "\n")
+    [match] = await call(grep, pattern="x", context=3)
+    assert (match.before, match.after) == (["near"], ["near"])
+    edge = "b" * 65_535
+    write(root, a_txt=f"{edge}\nx\n{edge}\n")
+    [match] = await call(grep, pattern="x", context=1)
+    assert match.after == [edge]
+    assert match.before in ([], [edge])
+
+
+async def test_a_model_reads_context_as_grep_shows_it(root: Path, call: Call) -> None:
+    write(root, a_txt="1\nx 2\n3\nx 4\n5\n6\n7\n8\nx 9\n", b_txt="x 1\n2\n")
+    assert grep.render is not None
+    assert grep.render(await call(grep, pattern="x", context=1)).splitlines() == [
+        "a.txt-1-1",
+        "a.txt:2:x 2",
+        "a.txt-3-3",
+        "a.txt:4:x 4",
+        "a.txt-5-5",
+        "--",
+        "a.txt-8-8",
+        "a.txt:9:x 9",
+        "--",
+        "b.txt:1:x 1",
+        "b.txt-2-2",
+    ]
+    assert "--" not in grep.render(await call(grep, pattern="x"))
+
+
+async def test_context_counts_as_text(
+    root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_grep, "MAX_TEXT_BYTES", 1_000)
+    write(root, a_txt=("y" * 200 + "\nx\n") * 3)
+    assert len(await call(grep, pattern="x")) == 3
+    assert (await error_of(call, pattern="x", context=5)).code == "too_large"
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"context": 1, "output": "files"}, {"context": 1, "output": "count"}]
+)
+async def test_context_goes_with_lines_only(
+    root: Path, call: Call, arguments: dict[str, Any]
+) -> None:
+    assert (await error_of(call, pattern="x", **arguments)).code == "invalid_arguments"
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"context": -1}, {"context": 21}, {"output": "json"}, {"limit": 0}]
+)
+def test_wrong_arguments_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ToolError) as caught:
+        grep.validate({"pattern": "x", **arguments})
+    assert caught.value.code == "invalid_arguments"
+
+
+async def test_files_and_counts_are_those_of_the_lines(root: Path, call: Call) -> None:
+    write(root, b_txt="x\nx x\n", a__z_txt="x\n", a_txt="x\n" * 3, no_txt="y", bin="x\n\0")
+    matches = await call(grep, pattern="x")
+    files = await call(grep, pattern="x", output="files")
+    counts = await call(grep, pattern="x", output="count")
+    assert files == ["a/z.txt", "a.txt", "b.txt"]
+    assert counts == [MatchCount("a/z.txt", 1), MatchCount("a.txt", 3), MatchCount("b.txt", 2)]
+    assert sum(count.count for count in counts) == len(matches)
+    assert grep.render is not None
+    assert grep.render(files) == "a/z.txt\na.txt\nb.txt"
+    assert grep.render(counts) == "a/z.txt:1\na.txt:3\nb.txt:2"
+    assert await call(grep, pattern="x", output="count", path="b.txt") == [MatchCount("b.txt", 2)]
+    assert await call(grep, pattern="z", output="files") == []
+    for limit in (1, 2, 3):
+        assert await call(grep, pattern="x", output="files", limit=limit) == files[:limit]
+        assert await call(grep, pattern="x", output="count", limit=limit) == counts[:limit]
+
+
+async def test_too_many_files_are_an_error_but_many_lines_are_counted(
+    root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_grep, "DEFAULT_LIMIT", 2)
+    write(root, a="x\n" * 100, b="x\n")
+    assert (await error_of(call, pattern="x")).code == "too_many"
+    assert await call(grep, pattern="x", output="count") == [
+        MatchCount("a", 100),
+        MatchCount("b", 1),
+    ]
+    write(root, c="x")
+    assert (await error_of(call, pattern="x", output="files")).code == "too_many"
+
+
+async def test_several_globs_are_alternatives(root: Path, call: Call) -> None:
+    write(root, a_py="x", s__b_py="x", s__c_txt="x", d_md="x", _env="x")
+    for patterns, found in (
+        (["*.py", "*.md"], ["a.py", "d.md", "s/b.py"]),
+        (["s/*", "./*.md"], ["d.md", "s/b.py", "s/c.txt"]),
+        ([".env"], [".env"]),
+        ([".env", "*.md"], [".env", "d.md"]),
+    ):
+        assert await call(grep, pattern="x", glob=patterns, output="files") == found
+    for wrong in ([], ["*.py", "["], ["a"] * 33):
+        assert (await error_of(call, pattern="x", glob=wrong)).code == "bad_pattern"

@@ -101,3 +101,17 @@ async def test_a_model_reads_one_line_an_entry(root: Path, call: Call) -> None:
     assert ls.render(await call(ls)) == "a/\nb.txt  1,234 bytes\nc@"
     assert not ls.side_effect
     assert ls.returns_records
+
+
+async def test_pages_follow_one_another_without_a_gap(root: Path, call: Call) -> None:
+    for name in ("b", "a", ".x", "é", "Z", "a-b", "10", "9"):
+        (root / name).touch()
+    everything = [entry.name for entry in await call(ls)]
+    for limit in (1, 3, 7, 8, 100):
+        found: list[str] = []
+        after = None
+        while page := await call(ls, limit=limit, after=after):
+            found += [entry.name for entry in page]
+            after = page[-1].name
+        assert found == everything
+    assert [e.name for e in await call(ls, after="a")] == ["a-b", "b", "é"]

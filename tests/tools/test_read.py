@@ -182,7 +182,14 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any]) -> None:
     assert caught.value.code == "invalid_arguments"
 
 
-def test_the_model_reads_the_text_itself() -> None:
-    assert read.render is None
+def test_a_model_reads_the_text_itself_and_is_told_where_it_was_cut() -> None:
+    assert read.render is not None
+    assert read.render("a\n" * 100_000) == "a\n" * 100_000
+    shown = read.render("é" * 99 + "\n" + "b\n" * 100_000)
+    assert shown == (
+        "é" * 99 + "\n" + "b\n" * 99_950 + "[cut: 100 more characters; these were 99,951 lines: "
+        "read on with an offset that is 99951 larger]"
+    )
+    assert read.render("x" * 200_001).endswith("x\n[cut: this line has 1 more characters]")
     assert read.result_schema == {"type": "string"}
     assert not read.side_effect

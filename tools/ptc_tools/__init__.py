@@ -24,11 +24,16 @@ if TYPE_CHECKING:
     from ._git import git_tool as git_tool
     from ._glob import glob as glob
     from ._grep import Match as Match
+    from ._grep import MatchCount as MatchCount
     from ._grep import grep as grep
     from ._ls import Entry as Entry
     from ._ls import ls as ls
     from ._patch import patch as patch
     from ._read import read as read
+    from ._read_files import FileProblem as FileProblem
+    from ._read_files import FileRest as FileRest
+    from ._read_files import FileText as FileText
+    from ._read_files import read_files as read_files
     from ._web_fetch import Page as Page
     from ._web_fetch import web_fetch_tool as web_fetch_tool
     from ._web_search import Brave as Brave
@@ -45,7 +50,11 @@ _HOME = {
     "Change": "_change",
     "CommandResult": "_bash",
     "Entry": "_ls",
+    "FileProblem": "_read_files",
+    "FileRest": "_read_files",
+    "FileText": "_read_files",
     "Match": "_grep",
+    "MatchCount": "_grep",
     "Page": "_web_fetch",
     "SearXNG": "_web_search",
     "SearchHit": "_web_search",
@@ -61,13 +70,14 @@ _HOME = {
     "ls": "_ls",
     "patch": "_patch",
     "read": "_read",
+    "read_files": "_read_files",
     "search_provider_from_environment": "_web_search",
     "web_fetch_tool": "_web_fetch",
     "web_search_tool": "_web_search",
     "write": "_write",
 }
 
-_BUILTIN = ("read", "ls", "glob", "grep", "write", "edit", "patch", "bash", "git")
+_BUILTIN = ("read", "read_files", "ls", "glob", "grep", "write", "edit", "patch", "bash", "git")
 """The tools of `builtin`, in the order a model is told about them."""
 
 __all__ = [
@@ -75,7 +85,11 @@ __all__ = [
     "Change",
     "CommandResult",
     "Entry",
+    "FileProblem",
+    "FileRest",
+    "FileText",
     "Match",
+    "MatchCount",
     "Page",
     "SearXNG",
     "SearchHit",
@@ -92,6 +106,7 @@ __all__ = [
     "ls",
     "patch",
     "read",
+    "read_files",
     "search_provider_from_environment",
     "web_fetch_tool",
     "web_search_tool",

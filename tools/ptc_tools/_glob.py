@@ -31,6 +31,7 @@ async def glob(
     pattern: str,
     path: str = ".",
     limit: Annotated[int, Field(ge=1, le=1_000_000)] | None = None,
+    after: str | None = None,
 ) -> list[str]:
     """Find files by name. Returns a sorted list of paths relative to the workspace root.
 
@@ -43,20 +44,27 @@ async def glob(
         pattern: What to look for.
         path: Folder to look in, relative to the workspace root. Default: the root.
         limit: Return the first so many paths. Default: all; over 10,000 is an error (too_many).
+        after: Return the paths after this one: the last one of the list before.
     """
     compiled = compile_pattern(pattern)
     folder = ctx.root
 
     def find(ripgrep: Ripgrep) -> list[str]:
-        return _find(ripgrep, folder, compiled, path, limit)
+        return _find(ripgrep, folder, compiled, path, limit, after)
 
     return await run_killable(find)
 
 
 def _find(
-    ripgrep: Ripgrep, folder: Path, pattern: Pattern, path: str, limit: int | None
+    ripgrep: Ripgrep,
+    folder: Path,
+    pattern: Pattern,
+    path: str,
+    limit: int | None,
+    after: str | None,
 ) -> list[str]:
     found: list[str] = []
+    begin = [] if after is None else after.split("/")
     with Root(folder) as root:
         place = root.locate(path)
         if not place.is_folder:
@@ -68,6 +76,8 @@ def _find(
             options.append("--sort=path")
         for name in ripgrep.files(root, place, options):
             if not pattern.matches(beneath(place, name)):
+                continue
+            if begin and readable(name).split("/") <= begin:
                 continue
             # What is listed is a regular file beneath the root, not what ripgrep took for one.
             fd = root.open_exact(name)

@@ -50,6 +50,7 @@ def ls(
     ctx: ToolContext,
     path: str = ".",
     limit: Annotated[int, Field(ge=1, le=1_000_000)] | None = None,
+    after: str | None = None,
 ) -> list[Entry]:
     """List the entries of one folder, hidden ones included, sorted by name; not recursive.
 
@@ -57,29 +58,31 @@ def ls(
         ctx: The call.
         path: Folder, relative to the workspace root. Default: the root.
         limit: Return the first so many entries. Default: all; over 10,000 is an error (too_many).
+        after: Return the entries after this name: that of the last one of the list before.
     """
     with Root(ctx.root) as root:
         fd, place = root.open_folder(path)
     try:
         with os.scandir(fd) as entries:
+            wanted = (e.name for e in entries if after is None or readable(e.name) > after)
             if limit is not None:
-                names = heapq.nsmallest(limit, (entry.name for entry in entries))
+                names = heapq.nsmallest(limit, wanted)
             else:
-                names = sorted(_at_most(entries, path))
+                names = sorted(_at_most(wanted, path))
         return [entry for name in names if (entry := _entry(fd, name, place))]
     finally:
         os.close(fd)
 
 
-def _at_most(entries: Iterator[os.DirEntry[str]], path: str) -> Iterator[str]:
-    for number, entry in enumerate(entries):
+def _at_most(names: Iterator[str], path: str) -> Iterator[str]:
+    for number, name in enumerate(names):
         if number == DEFAULT_LIMIT:
             msg = (
                 f"folder {shown(path)} has more than {DEFAULT_LIMIT:,} entries; find the ones you "
                 "need with glob(pattern, path=...), or pass limit=N to take the first N by name"
             )
             raise ToolError(msg, code="too_many", details={"limit": DEFAULT_LIMIT})
-        yield entry.name
+        yield name
 
 
 def _entry(folder: int, name: str, place: Place) -> Entry | None:

@@ -21,10 +21,11 @@ from itertools import pairwise
 
 from ptc import ToolError
 
-__all__ = ["Pattern", "compile_pattern"]
+__all__ = ["Pattern", "any_of", "compile_pattern"]
 
 MAX_CHARACTERS = 1_000
 MAX_ALTERNATIVES = 256
+MAX_PATTERNS = 32
 
 _Part = re.Pattern[str] | None
 """One name of a pattern; None is ``**``."""
@@ -99,6 +100,24 @@ def compile_pattern(pattern: str) -> Pattern:
         alternatives=tuple(alternatives),
         names_dots=any(p.startswith((".", "\\.")) for parts in texts for p in parts),
         name_globs=tuple(sorted({parts[-1] for parts in texts})) if plain else (),
+    )
+
+
+def any_of(patterns: Sequence[str]) -> Pattern:
+    """A pattern that matches what one of `patterns` does.
+
+    Raises:
+        ToolError: ``bad_pattern``.
+    """
+    if not 1 <= len(patterns) <= MAX_PATTERNS:
+        msg = f"give 1 to {MAX_PATTERNS} file patterns, not {len(patterns):,}"
+        raise ToolError(msg, code="bad_pattern")
+    each = [compile_pattern(pattern) for pattern in patterns]
+    plain = all(pattern.name_globs for pattern in each)
+    return Pattern(
+        alternatives=tuple(parts for pattern in each for parts in pattern.alternatives),
+        names_dots=any(pattern.names_dots for pattern in each),
+        name_globs=tuple(sorted({n for p in each for n in p.name_globs})) if plain else (),
     )
 
 

@@ -22,9 +22,26 @@ MAX_SCAN_BYTES = 1_073_741_824
 
 _CHUNK_BYTES = 262_144
 BOM = b"\xef\xbb\xbf"
+_SHOWN_CHARACTERS = 200_000
+"""Characters of text that a model is shown; a script and an application have all of it."""
 
 
-@tool
+def _render(text: str) -> str:
+    if len(text) <= _SHOWN_CHARACTERS:
+        return text
+    # At the end of a line, so that it can go on by lines.
+    end = text.rfind("\n", 0, _SHOWN_CHARACTERS) + 1
+    if not end:
+        rest = len(text) - _SHOWN_CHARACTERS
+        return f"{text[:_SHOWN_CHARACTERS]}\n[cut: this line has {rest:,} more characters]"
+    shown = text.count("\n", 0, end)
+    return (
+        f"{text[:end]}[cut: {len(text) - end:,} more characters; these were {shown:,} lines: "
+        f"read on with an offset that is {shown} larger]"
+    )
+
+
+@tool(render=_render)
 def read(
     ctx: ToolContext,
     path: str,

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ._tool import tool as tool
     from ._tool_result import ToolResult as ToolResult
     from ._toolset import Toolset as Toolset
+    from ._violation import Violation as Violation
     from ._zygote import Layer as Layer
     from .errors import PtcError as PtcError
     from .errors import RunError as RunError
@@ -83,6 +84,7 @@ _HOME = {
     "ToolMetadata": "_tool",
     "ToolResult": "_tool_result",
     "Toolset": "_toolset",
+    "Violation": "_violation",
     "Usage": "_limits",
     "TruncatedError": "errors",
     "UsageError": "errors",
@@ -128,6 +130,7 @@ __all__ = [
     "TruncatedError",
     "Usage",
     "UsageError",
+    "Violation",
     "current_tool_context",
     "define_tool",
     "get_tool_metadata",

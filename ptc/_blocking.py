@@ -15,6 +15,7 @@ from ._allow import AllowList
 from ._result import RunEvent, RunResult
 from ._session import ProgramOptions, Session
 from ._tool_result import ToolResult
+from ._violation import Violation
 from ._zygote import Layer
 from .errors import SessionClosedError
 
@@ -76,6 +77,11 @@ class BlockingSession:
     def warm_up(self) -> tuple[Layer, ...]:
         """As `Session.warm_up`."""
         return self._open().call(self._session.warm_up)
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """As `Session.violations`."""
+        return self._session.violations
 
     def tool_names(self) -> list[str]:
         """As `Session.tool_names`."""

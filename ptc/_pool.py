@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections import deque
@@ -18,6 +19,8 @@ from ._zygote import Hello, Zygote
 from .errors import SetupError
 
 __all__ = ["Pool"]
+
+_log = logging.getLogger("ptc")
 
 _FAILED_FORKS = 3
 """Forks in a row that may fail before those who wait are told."""
@@ -236,6 +239,8 @@ class Pool:
         worker = self._workers.pop(number, None)
         if worker is None:
             return
+        if how.reached_the_fence and worker.state in {State.FORKED, State.IDLE}:
+            _log.error("violation: a worker without a run was %s", how.words)
         if worker in self._ready:
             self._ready.remove(worker)
             worker.hang_up()
@@ -244,7 +249,7 @@ class Pool:
             worker.hang_up()
             if worker.memory_bytes == self._memory_bytes:
                 self._coming -= 1
-            reason = f"a worker ended before it was ready (signal {how.signal})"
+            reason = f"a worker ended before it was ready ({how.words})"
             self._fork_failed(worker.memory_bytes, reason)
         worker.ended(how)
         if not self._workers and self._empty is not None:

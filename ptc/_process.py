@@ -20,6 +20,7 @@ from typing import Any
 
 from ._protocol import Decoder, Kind, ProtocolError, State, encode, next_state, parse
 from ._reactor import Reactor, Stop
+from ._syscalls import syscall_name
 
 __all__ = ["Exit", "Worker"]
 
@@ -38,6 +39,21 @@ class Exit:
     """Signal that killed it; 0: none."""
     status: int
     """Exit status; -1: it could not be forked."""
+    call: tuple[int, ...] | None = None
+    """The system call that the jail stopped it at, as the kernel told the zygote: architecture,
+    number, six arguments. None: it was not stopped, or nobody was told."""
+
+    @property
+    def reached_the_fence(self) -> bool:
+        """True if the jail ended it."""
+        return self.call is not None or self.signal == signal.SIGSYS
+
+    @property
+    def words(self) -> str:
+        """How it ended, for a person."""
+        if self.call is not None:
+            return f"stopped at system call {syscall_name(self.call[0], self.call[1])}"
+        return signal.Signals(self.signal).name if self.signal else f"exit status {self.status}"
 
 
 class Worker:

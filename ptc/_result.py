@@ -103,7 +103,8 @@ class Failure:
 
     code: str
     """A stable word: ``exception``, ``tool_error``, ``not_json``, ``syntax``, ``refused``,
-    ``timeout``, ``limit_<name>``, ``memory``, ``recursion``, ``protocol``, ``crash`` ..."""
+    ``timeout``, ``limit_<name>``, ``memory``, ``recursion``, ``system_call``, ``protocol``,
+    ``crash`` ..."""
     message: str
     """What happened."""
     type: str = ""
@@ -120,6 +121,8 @@ class Failure:
     """The script's own frames as Python prints them."""
     tool: str = ""
     """Tool whose error it was."""
+    syscall: str = ""
+    """Of a ``violation``: the system call it was stopped at; ``""`` if the kernel did not tell."""
     findings: tuple[Finding, ...] = ()
     """All reasons, where a script was refused."""
 
@@ -200,6 +203,7 @@ EventKind: TypeAlias = Literal[
     "stderr",
     "emitted",
     "warning",
+    "violation",
     "finished",
 ]
 """``progress`` and ``log`` are a tool's words while it works; a ``log`` without a call is what the
@@ -217,8 +221,8 @@ class RunEvent:
     call: CallRecord | None = None
     """The call, of the events about one."""
     text: str = ""
-    """What was printed, logged or warned of."""
+    """What was printed, logged or warned of; the words of an alarm."""
     value: Any = None
     """What was emitted; of ``progress`` ``{"done", "total", "message"}``, of a tool's
-    ``log`` ``{"message", "data"}``; the `ApprovalRequest` or the `Decision`; the `RunResult` or
-    `ToolResult` of ``finished``."""
+    ``log`` ``{"message", "data"}``; the `ApprovalRequest` or the `Decision`; the `Violation`;
+    the `RunResult` or `ToolResult` of ``finished``."""

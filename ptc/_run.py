@@ -35,6 +35,7 @@ from ._schema import ValueCheck
 from ._tail import Tail
 from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult
+from ._violation import Violation, ViolationLog
 
 __all__ = ["CodeCache", "Program", "Run"]
 
@@ -110,6 +111,7 @@ class Run:
         cache: CodeCache,
         artifacts: ArtifactStore,
         reactor: Reactor,
+        violations: ViolationLog,
         on_event: Callable[[RunEvent], None] | None,
         queued_ms: float,
     ) -> None:
@@ -121,6 +123,7 @@ class Run:
         self._cache = cache
         self._artifacts = artifacts
         self._reactor = reactor
+        self._violations = violations
         self._on_event = on_event
         self._queued_ms = queued_ms
         self._worker: Worker | None = None
@@ -437,26 +440,36 @@ class Run:
         self._finish("limit_exceeded", Failure(code=f"limit_{name}", message=message, hint=hint))
 
     def _fault(self, error: ProtocolError) -> None:
-        message = f"the worker broke the protocol: {error}"
-        self._finish("violation", Failure(code="protocol", message=message))
+        self._violated(self._violations.protocol(str(error), **self._script()))
 
     def _gone(self) -> None:
         """The worker's process ended; called when its last frame has been read."""
-        if self._status is not None or self._worker is None or self._worker.exit is None:
+        how = self._worker.exit if self._worker is not None else None
+        if how is not None and how.reached_the_fence:
+            # An alarm whatever the run has come to: a worker may have sent its result before.
+            self._violated(self._violations.system_call(how.call, **self._script()))
+        if self._status is not None or how is None:
             return
-        number = self._worker.exit.signal
-        if number == signal.SIGSYS:
-            message = "the script reached the second fence: a system call that is not allowed"
-            self._finish("violation", Failure(code="system_call", message=message))
-            return
+        number = how.signal
         if number == signal.SIGXCPU:
             self._limit("cpu", "the script used more CPU time than its wall time", "compute less")
             return
-        how = signal.Signals(number).name if number else f"exit status {self._worker.exit.status}"
-        message = f"the worker process ended before the script did ({how})"
+        message = f"the worker process ended before the script did ({how.words})"
         hint = "very deep nesting of data or calls overflows the C stack of the interpreter"
         failure = Failure(code="crash", message=message, hint=hint if number == 11 else "")
         self._finish("crashed", failure)
+
+    def _script(self) -> dict[str, str]:
+        program = self._program
+        return {"run_id": program.run_id, "filename": program.filename, "source": program.source}
+
+    def _violated(self, violation: Violation) -> None:
+        if self._status is not None:
+            return
+        event = RunEvent("violation", violation.run_id, text=violation.message, value=violation)
+        self._tell(event)
+        code, message = violation.code, violation.message
+        self._finish("violation", Failure(code=code, message=message, syscall=violation.syscall))
 
     def _finish(self, status: Status, failure: Failure | None) -> None:
         """Set the outcome, once, and wake whoever drives the run."""

@@ -35,6 +35,7 @@ from ._stubs import describe_program
 from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult
 from ._toolset import Toolset, ToolSource, collect, installed_toolset
+from ._violation import Violation, ViolationLog
 from ._zygote import ISOLATION_LEVELS, Layer
 from .errors import SessionClosedError, UsageError
 
@@ -148,6 +149,7 @@ class Session:
             self._root,
         )
         self._cache = CodeCache()
+        self._violations = ViolationLog()
         self._state = "new"
         self._active: set[Run] = set()
         self._programs = 0
@@ -214,6 +216,16 @@ class Session:
     def root(self) -> Path:
         """The folder the tools are confined to, resolved."""
         return self._root
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """The latest 100 times that a run reached the second fence or broke the protocol.
+
+        Each is an alarm: no mistake of an ordinary script ends so. Each is also a line of level
+        ``ERROR`` of ``logging.getLogger("ptc")``, an event ``violation`` of its run, and, unless
+        the run had ended before, its status.
+        """
+        return self._violations.latest
 
     @property
     def limits(self) -> Limits:
@@ -533,6 +545,7 @@ class Session:
                     program,
                     dispatch,
                     cache=self._cache,
+                    violations=self._violations,
                     artifacts=self._artifacts,
                     reactor=self._pool.reactor,
                     on_event=on_event,

@@ -199,7 +199,9 @@ class Zygote:
         if "forked" in message:
             self.on_forked(message["forked"], fds[0])
         elif "exited" in message:
-            self.on_exited(message["exited"], Exit(message["signal"], message["status"]))
+            call = message["call"]
+            how = Exit(message["signal"], message["status"], tuple(call) if call else None)
+            self.on_exited(message["exited"], how)
         elif "hello" in message:
             hello = message["hello"]
             self._hello = Hello(tuple(Layer(**row) for row in hello["layers"]), hello["policy"])

@@ -5,8 +5,8 @@ Rule 1: A layer that the isolation level requires is on, or nothing starts; no w
 Rule 2: A raw script with full use of the C library gets nothing: no file, process, socket, clock
     of another process, or memory that can be executed, with or without namespaces.
     (test_no_escape_probe_succeeds)
-Rule 3: What a worker may not do kills it with SIGSYS, and nothing an ordinary script does is
-    answered that way. (test_a_forbidden_system_call_is_death_by_sigsys,
+Rule 3: What a worker may not do ends it, the call is known by name, and nothing an ordinary script
+    does is answered that way. (test_a_forbidden_system_call_ends_the_worker_and_is_known_by_name,
     test_ordinary_work_survives_the_filter)
 Rule 4: A worker holds one descriptor, its wire. (test_a_worker_holds_its_wire_and_nothing_else)
 Rule 5: A worker dies with its zygote, and the host can kill it at any time.
@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from . import _landlock, _libc, _namespaces, _seccomp
+from ._witness import Witness
 
 __all__ = [
     "ISOLATION_LEVELS",
@@ -44,6 +45,7 @@ __all__ = [
     "confine_worker",
     "enter_worker_jail",
     "enter_zygote_jail",
+    "shut",
 ]
 
 JAIL = "jail"
@@ -62,8 +64,9 @@ KNOWN_ENVIRONMENT = frozenset({"PYTHONHASHSEED", "TZ", "LC_CTYPE", "__CF_USER_TE
 LANDLOCK_ABI_WANTED = 4
 """Linux 6.7. Older ones do not refuse truncate (before 3) and TCP (before 4)."""
 
-ZYGOTE_FILES = 256
-"""Descriptors a zygote may have: its control socket and, in passing, wires and pidfds."""
+ZYGOTE_FILES = 1024
+"""Descriptors a zygote may have: a pidfd and a listener for each of up to 320 workers (64 ready,
+256 in runs), its control socket and, in passing, wires."""
 
 _STATIC_LIMITS = {
     "RLIMIT_CORE": 0,
@@ -122,7 +125,9 @@ class ZygoteJail:
     """Number every worker's wire gets. Not the control socket's: an object of the zygote that
     closes its socket late must not close the wire."""
     filter: _seccomp.Filter | None
-    """The workers' system call filter; None at level `PROCESS`."""
+    """The workers' system call filter that kills; None at level `PROCESS`."""
+    witness: Witness | None
+    """Learns which call a worker was stopped at, and holds the filter for it; None at `PROCESS`."""
 
 
 def enter_zygote_jail(isolation: str, control_fd: int) -> ZygoteJail:
@@ -170,6 +175,8 @@ def _enter(isolation: str, control_fd: int) -> ZygoteJail:
     _limit(_STATIC_LIMITS)
     abi, masks = _give_up_powers(notes, namespaces, empty_root=empty_root, jailed=jailed)
     wire_fd = 4 if control_fd == 3 else 3
+    notice_fd = wire_fd + 2 if control_fd == wire_fd + 1 else wire_fd + 1
+    tells = _seccomp.build(table, wire_fd, notice_fd) if table else None
     return ZygoteJail(
         isolation=isolation,
         baseline_bytes=baseline,
@@ -182,6 +189,7 @@ def _enter(isolation: str, control_fd: int) -> ZygoteJail:
         zygote_pid=os.getpid(),
         wire_fd=wire_fd,
         filter=_seccomp.build(table, wire_fd) if table else None,
+        witness=Witness(tells, notice_fd) if tells else None,
     )
 
 
@@ -204,15 +212,14 @@ def enter_worker_jail(
         OSError: If the kernel refused a step. The worker must then exit without running anything.
     """
     wire = confine_worker(jail, wire_fd, memory_bytes, cpu_seconds)
-    if jail.filter is not None:
-        jail.filter.install(os.getpid())
+    shut(jail)
     return wire
 
 
 def confine_worker(
     jail: ZygoteJail, wire_fd: int, memory_bytes: int, cpu_seconds: int
 ) -> socket.socket:
-    """All of `enter_worker_jail` but the filter. Public for the probe, which looks in between."""
+    """All of `enter_worker_jail` but `shut`. Public for the probe, which looks in between."""
     if _libc.LINUX:
         _libc.prctl(_libc.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != jail.zygote_pid:
@@ -221,7 +228,11 @@ def confine_worker(
     if wire_fd != jail.wire_fd:
         os.dup2(wire_fd, jail.wire_fd, inheritable=False)
     _libc.close_range(0, jail.wire_fd - 1)
-    _libc.close_range(jail.wire_fd + 1)
+    if jail.witness is None:
+        _libc.close_range(jail.wire_fd + 1)
+    else:
+        _libc.close_range(jail.wire_fd + 1, jail.witness.notice_fd - 1)
+        _libc.close_range(jail.witness.notice_fd + 1)
     wire = socket.socket(fileno=jail.wire_fd)
     wire.setblocking(True)
     if jail.baseline_bytes:
@@ -230,9 +241,41 @@ def confine_worker(
     _limit({"RLIMIT_CPU": cpu_seconds + 1})
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(resource.RLIMIT_CPU, (min(cpu_seconds, hard), hard))
-    # 0 descriptors: those that are open stay, no new one can be made.
-    _limit({"RLIMIT_NPROC": 0, "RLIMIT_NOFILE": 0})
+    _limit({"RLIMIT_NPROC": 0})
     return wire
+
+
+def shut(jail: ZygoteJail, look: Callable[[], None] = lambda: None) -> str:
+    """The last of `enter_worker_jail`: the filter, and no descriptor but the wire.
+
+    Args:
+        jail: What `enter_zygote_jail` returned.
+        look: Called with everything on but, where nobody is told, the filter: for the probe.
+
+    Returns:
+        Why nobody will learn which call the worker is stopped at; ``""`` if the zygote will.
+
+    Raises:
+        OSError: If the kernel refused a step that every kernel of this level has.
+    """
+    problem = "there is no filter"
+    if jail.witness is not None:
+        pid = os.getpid()
+        try:
+            listener = jail.witness.filter.install(pid)
+        except OSError as error:
+            # EBUSY where a container's own filter has a listener: there may be one in a chain.
+            problem = str(error)
+            os.close(jail.witness.notice_fd)
+        else:
+            problem = ""
+            jail.witness.hand_over(pid, listener)
+    # 0 descriptors: those that are open stay, no new one can be made.
+    _limit({"RLIMIT_NOFILE": 0})
+    look()
+    if problem and jail.filter is not None:
+        jail.filter.install(os.getpid())
+    return problem
 
 
 def _require_kernel() -> _seccomp.Machine:

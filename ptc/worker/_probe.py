@@ -1,18 +1,19 @@
 """What of the jail is on, found out by trying it in a fork that went through the same jail.
 
-One fork tries everything: what the zygote put on, then its own part without the filter, then the
-filter, of which it dies. It is run once when a zygote starts, so that a session fails closed, and
+One fork tries everything: what the zygote put on, then its own part, then the filter, of which it
+dies. It is run once when a zygote starts, so that a session fails closed, and
 its report is what ``ptc doctor`` shows.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
-import fcntl
 import json
 import mmap
 import os
 import resource
+import select
 import signal
 import socket
 from collections.abc import Callable
@@ -26,13 +27,15 @@ from ._jail import (
     JailError,
     ZygoteJail,
     confine_worker,
+    shut,
 )
+from ._witness import stopped_at
 
 __all__ = ["Layer", "probe_layers", "require_layers"]
 
 _MEMORY_BYTES = 64 << 20
 _CPU_SECONDS = 5
-_PATIENCE_S = 10.0
+_PATIENCE_MS = 10_000
 _FD_ENUMERATED = 1024
 _UNDER_FILTER = b"\n"
 _STILL_ALIVE = b"!"
@@ -73,11 +76,10 @@ def probe_layers(jail: ZygoteJail) -> tuple[Layer, ...]:
         finally:
             os._exit(1)
     theirs.close()
-    said = _listen(ours)
-    if not said.endswith((_UNDER_FILTER, _STILL_ALIVE)):
-        os.kill(child, signal.SIGKILL)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return _report(jail, said, status)
+    with ours:
+        said, call = _listen(ours, jail, child)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return _report(jail, said, status, call)
 
 
 def require_layers(layers: tuple[Layer, ...]) -> None:
@@ -91,16 +93,55 @@ def require_layers(layers: tuple[Layer, ...]) -> None:
             raise JailError(layer.name, f"probed: {layer.how} Seen: {layer.detail}.")
 
 
-def _listen(ours: socket.socket) -> bytes:
-    """Everything the probe says until it is dead or the time is up."""
+def _listen(
+    ours: socket.socket, jail: ZygoteJail, child: int
+) -> tuple[bytes, tuple[int, ...] | None]:
+    """All that the probe says until it ends, is stopped in a call, or is late; and that call.
+
+    In the last two cases it is killed, and before its listener is closed: without one the call
+    would fail and the probe go on.
+    """
     said = b""
-    with ours:
-        ours.settimeout(_PATIENCE_S)
-        try:
-            while chunk := ours.recv(65536):
-                said += chunk
-        except OSError:
-            return b""
+    listener = -1
+    poll = select.poll()
+    poll.register(ours, select.POLLIN)
+    if jail.witness is not None:
+        poll.register(jail.witness, select.POLLIN)
+    try:
+        while ready := poll.poll(_PATIENCE_MS):
+            for fd, _ in ready:
+                if fd == listener:
+                    call = stopped_at(listener)
+                    poll.unregister(listener)
+                    if call is not None:
+                        os.kill(child, signal.SIGKILL)
+                        return said + _rest(ours), call
+                elif fd == ours.fileno():
+                    try:
+                        chunk = ours.recv(65536)
+                    except OSError:
+                        chunk = b""
+                    if not chunk:
+                        return said, None
+                    said += chunk
+                elif jail.witness is not None:
+                    listener = jail.witness.take()[1] or -1
+                    if listener >= 0:
+                        poll.register(listener, select.POLLIN)
+        os.kill(child, signal.SIGKILL)
+        return b"", None
+    finally:
+        if listener >= 0:
+            os.close(listener)
+
+
+def _rest(ours: socket.socket) -> bytes:
+    """What is there now: the probe is stopped and says no more."""
+    said = b""
+    ours.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while chunk := ours.recv(65536):
+            said += chunk
     return said
 
 
@@ -111,11 +152,12 @@ def _be_the_probe(jail: ZygoteJail, wire_fd: int) -> None:
         found |= _see_what_the_zygote_put_on()
     wire = confine_worker(jail, wire_fd, _MEMORY_BYTES, _CPU_SECONDS)
     found |= _see_a_workers_own(jail)
-    wire.sendall(json.dumps(found).encode())
+    problem = shut(jail, lambda: found.update(files=_limits_are_zero(resource.RLIMIT_NOFILE)))
+    found["descriptors"] = _only_the_wire(jail)
+    found["violation_names"] = (not problem, problem or "the zygote was told")
+    wire.sendall(json.dumps(found).encode() + _UNDER_FILTER)  # the filter lets a worker talk ...
     if jail.filter is None:
         return
-    jail.filter.install(os.getpid())
-    wire.sendall(_UNDER_FILTER)  # the filter lets a worker talk ...
     try:
         os.open("/", os.O_RDONLY)  # ... and nothing else: this line is the end
     except OSError:
@@ -144,9 +186,8 @@ def _see_a_workers_own(jail: ZygoteJail) -> _Found:
         "cpu": _limit_is(resource.RLIMIT_CPU, _CPU_SECONDS, _CPU_SECONDS + 1),
         "memory": _memory_runs_out(jail),
         "processes": _refused({errno.EAGAIN}, _fork),
-        "files": _no_new_files(),
-        "descriptors": _only_the_wire(jail),
         "environment": _environment_is_empty(jail),
+        "file_size": _limits_are_zero(resource.RLIMIT_FSIZE, resource.RLIMIT_CORE),
         "session": (os.getsid(0) == os.getpid(), f"session {os.getsid(0)}, process {os.getpid()}"),
     }
     if _libc.LINUX:
@@ -206,21 +247,21 @@ def _memory_runs_out(jail: ZygoteJail) -> tuple[bool, str]:
     return False, f"twice the memory was given; {detail}"
 
 
-def _no_new_files() -> tuple[bool, str]:
-    new, how = _refused({errno.EMFILE}, os.pipe)
-    zero = [resource.getrlimit(which) for which in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE)]
-    return new and zero == [(0, 0), (0, 0)], f"pipe answered {how}; file and core size {zero}"
+def _limits_are_zero(*names: int) -> tuple[bool, str]:
+    seen = [resource.getrlimit(which) for which in names]
+    return all(limit == (0, 0) for limit in seen), f"limits {seen}"
 
 
 def _only_the_wire(jail: ZygoteJail) -> tuple[bool, str]:
+    """Called at the end: closing is the one call with a number that the filter allows."""
     seen = []
     for descriptor in range(_FD_ENUMERATED):
-        try:
-            fcntl.fcntl(descriptor, fcntl.F_GETFD)
-        except OSError:
+        if descriptor == jail.wire_fd:
             continue
-        seen.append(descriptor)
-    return seen == [jail.wire_fd], f"open: {seen}"
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+            seen.append(descriptor)
+    return not seen, f"open but the wire: {seen}"
 
 
 def _environment_is_empty(jail: ZygoteJail) -> tuple[bool, str]:
@@ -247,14 +288,16 @@ def _dies_with_the_zygote() -> tuple[bool, str]:
 
 # name -> how it is verified; the order is the order of the report
 _HOW = {
-    "seccomp": "A fork with the filter talked on its wire, then died of SIGSYS opening '/'.",
+    "seccomp": "A fork with the filter talked on its wire, then tried to open '/' and was ended.",
+    "violation_names": "The kernel told the zygote, not the fork, at which call that was.",
     "landlock": "A fork was refused opening '/'.",
     "no_new_privs": "Read back with prctl in a fork.",
     "capabilities": "Read back with capget in a fork.",
     "memory": "Twice the limit raised MemoryError in a fork.",
     "cpu": "The limit was read back in a fork.",
     "processes": "A fork was refused a fork of its own.",
-    "files": "A fork was refused a new descriptor; file and core size were read back.",
+    "files": "The limit on descriptors was read back in a fork.",
+    "file_size": "The limits on files and cores were read back in a fork.",
     "descriptors": "Every descriptor number of a fork was tried.",
     "environment": "The names at the start of the zygote and in a fork were read.",
     "session": "A fork leads a session of its own.",
@@ -266,14 +309,16 @@ _HOW = {
 
 _LINUX_ONLY = frozenset({"no_new_privs", "capabilities", "not_dumpable", "parent_death", "memory"})
 _JAIL_ONLY = frozenset({"seccomp", "landlock"})
-_OPTIONAL = frozenset({"code_memory", "empty_root"})
+_OPTIONAL = frozenset({"code_memory", "empty_root", "violation_names"})
 
 
-def _report(jail: ZygoteJail, said: bytes, status: int) -> tuple[Layer, ...]:
+def _report(
+    jail: ZygoteJail, said: bytes, status: int, call: tuple[int, ...] | None
+) -> tuple[Layer, ...]:
     found = _parse(said)
     jailed = jail.isolation == JAIL
     if jailed:
-        found["seccomp"] = _died_of_the_filter(said, status)
+        found["seccomp"] = _ended_by_the_filter(said, status, call)
     layers = [_layer(jail, name, found) for name in _HOW]
     if jailed:
         layers += [_namespace_layer(jail, name, found) for name in _namespaces.CLONE_FLAGS]
@@ -289,9 +334,17 @@ def _parse(said: bytes) -> _Found:
     return {name: (on is True, str(detail)) for name, (on, detail) in found.items()}
 
 
-def _died_of_the_filter(said: bytes, status: int) -> tuple[bool, str]:
-    on = said.endswith(_UNDER_FILTER) and status == -signal.SIGSYS
-    return on, f"the fork ended with {status}" if not on else "SIGSYS"
+def _ended_by_the_filter(
+    said: bytes, status: int, call: tuple[int, ...] | None
+) -> tuple[bool, str]:
+    if not said.endswith(_UNDER_FILTER):
+        return False, f"the fork ended with {status}"
+    if call is not None:
+        return status == -signal.SIGKILL, f"stopped in system call {call[1]} and killed"
+    return (
+        status == -signal.SIGSYS,
+        "the fork died of SIGSYS" if status == -signal.SIGSYS else f"it ended with {status}",
+    )
 
 
 def _layer(jail: ZygoteJail, name: str, found: _Found) -> Layer:
@@ -299,6 +352,8 @@ def _layer(jail: ZygoteJail, name: str, found: _Found) -> Layer:
     if not jailed and name in _JAIL_ONLY | _OPTIONAL:
         return Layer(name, False, False, "Not tried.", f"not part of level {jail.isolation!r}")
     on, detail = found.get(name, (False, "the probe did not say"))
+    if name == "violation_names" and not on:
+        detail += "; a violation is then reported without the name of the call"
     if name == "landlock":
         on, detail = on and jail.landlock_abi > 0, f"ABI {jail.landlock_abi}; {detail}"
         if jail.landlock_abi < LANDLOCK_ABI_WANTED:

@@ -2,8 +2,16 @@
 
 A worker computes, allocates, reads a clock and talks on one socket. Each call below was kept
 because CPython 3.11-3.13 on glibc fails without it, or for the reason beside it; the list was
-found by taking calls away one at a time. Whatever is not listed kills the process with SIGSYS:
+found by taking calls away one at a time. Whatever is not listed is not made and ends the process:
 a script that gets that far has broken the language policy, and a death is the alarm.
+
+There are two ways to end it, and a filter takes one of them:
+
+* The kernel stops the worker in the call and tells the zygote which call it was
+  (``SECCOMP_RET_USER_NOTIF``); the zygote never answers, and kills it. See `_witness`.
+* The kernel kills it with SIGSYS (``SECCOMP_RET_KILL_PROCESS``) and tells nobody which call it was.
+  This is for kernels and containers that refuse the first way, and in both for the calls of another
+  architecture, whose numbers would name the wrong call.
 
 The program is classic BPF over ``struct seccomp_data`` (Linux
 ``Documentation/userspace-api/seccomp_filter.rst``). It is built once in the zygote; a worker only
@@ -24,6 +32,7 @@ from . import _libc
 __all__ = ["MACHINES", "Filter", "Machine", "available", "build", "machine"]
 
 KILL = 0x80000000
+NOTIFY = 0x7FC00000
 ERRNO = 0x00050000
 ALLOW = 0x7FFF0000
 
@@ -34,7 +43,8 @@ _OFFSET_NUMBER, _OFFSET_ARCH, _OFFSET_ARGS = 0, 4, 16
 # x32 calls carry this bit under the x86-64 architecture value; aarch64 has no such numbers.
 _X32_BIT = 0x40000000
 
-_SET_MODE_FILTER, _GET_ACTION_AVAIL, _FLAG_TSYNC = 1, 2, 1
+_SET_MODE_FILTER, _GET_ACTION_AVAIL = 1, 2
+_FLAG_TSYNC, _FLAG_NEW_LISTENER, _FLAG_TSYNC_ESRCH = 1, 8, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +69,10 @@ MACHINES = {
         seccomp=317,
         numbers={
             "write": 1, "close": 3, "mmap": 9, "mprotect": 10, "munmap": 11, "brk": 12,
-            "rt_sigprocmask": 14, "rt_sigreturn": 15, "writev": 20, "mremap": 25, "madvise": 28,
-            "getpid": 39, "sendto": 44, "recvfrom": 45, "gettid": 186, "futex": 202,
+            "rt_sigprocmask": 14, "writev": 20, "mremap": 25, "madvise": 28, "getpid": 39,
+            "sendto": 44, "recvfrom": 45, "sendmsg": 46, "gettid": 186, "futex": 202,
             "clock_gettime": 228, "clock_getres": 229, "exit_group": 231, "tgkill": 234,
-            "getrandom": 318,
+            "prlimit64": 302, "getrandom": 318,
         },
     ),
     # include/uapi/asm-generic/unistd.h
@@ -72,10 +82,10 @@ MACHINES = {
         seccomp=277,
         numbers={
             "write": 64, "close": 57, "mmap": 222, "mprotect": 226, "munmap": 215, "brk": 214,
-            "rt_sigprocmask": 135, "rt_sigreturn": 139, "writev": 66, "mremap": 216,
-            "madvise": 233, "getpid": 172, "sendto": 206, "recvfrom": 207, "gettid": 178,
-            "futex": 98, "clock_gettime": 113, "clock_getres": 114, "exit_group": 94,
-            "tgkill": 131, "getrandom": 278,
+            "rt_sigprocmask": 135, "writev": 66, "mremap": 216, "madvise": 233, "getpid": 172,
+            "sendto": 206, "recvfrom": 207, "sendmsg": 211, "gettid": 178, "futex": 98,
+            "clock_gettime": 113, "clock_getres": 114, "exit_group": 94, "tgkill": 131,
+            "prlimit64": 261, "getrandom": 278,
         },
     ),
 }  # fmt: skip
@@ -93,7 +103,7 @@ class _Instruction:
 
 
 _FAIL = -1
-"""In a check: jump to the block's KILL."""
+"""In a check: jump to the block's refusal."""
 
 _Check = list[_Instruction]
 
@@ -153,10 +163,14 @@ _MADV_DONTNEED, _MADV_FREE = 4, 8
 _MSG_NOSIGNAL, _MSG_WAITALL, _MSG_DONTWAIT = 0x4000, 0x100, 0x40
 _FUTEX_PRIVATE, _FUTEX_CLOCK_REALTIME = 128, 256
 _FUTEX_WAIT, _FUTEX_WAKE, _FUTEX_WAIT_BITSET = 0, 1, 9
+_GRND_NONBLOCK = 1
 _CLOCKS = 12
+_RLIMIT_NOFILE = 7
+
+_Rule = tuple[str, int, list[_Check]]
 
 
-def _rules(wire_fd: int) -> list[tuple[str, int, list[_Check]]]:
+def _rules(wire_fd: int) -> list[_Rule]:
     """Every call a worker may make: its name, the answer, and what must hold; busiest first."""
     return [
         # Flags are a list of their own: MSG_OOB on a unix socket was a way out of Chrome's
@@ -179,7 +193,8 @@ def _rules(wire_fd: int) -> list[tuple[str, int, list[_Check]]]:
         # Not the negative ids: those are the CPU clocks of other processes.
         ("clock_gettime", ALLOW, [_below(0, _CLOCKS)]),
         ("clock_getres", ALLOW, [_below(0, _CLOCKS)]),
-        ("getrandom", ALLOW, []),
+        # Not GRND_RANDOM: the blocking pool was the whole machine's.
+        ("getrandom", ALLOW, [_only_bits(2, _GRND_NONBLOCK)]),
         # A lock that is taken must block, not raise the alarm. Plain private waits and wakes:
         # requeue and the priority-inheritance operations were CVE-2014-3153.
         ("futex", ALLOW, [_is_one_of(
@@ -192,8 +207,6 @@ def _rules(wire_fd: int) -> list[tuple[str, int, list[_Check]]]:
         ("exit_group", ALLOW, []),
         # Finalizers of descriptors that are long gone close them again. Closing gives nothing.
         ("close", ALLOW, []),
-        # A handler set before the filter can return.
-        ("rt_sigreturn", ALLOW, []),
         # abort() of the interpreter or the C library is a crash, not a break-in: it must end in
         # SIGABRT. Only that signal, and only to itself.
         ("rt_sigprocmask", ALLOW, []),
@@ -206,6 +219,19 @@ def _rules(wire_fd: int) -> list[tuple[str, int, list[_Check]]]:
     ]  # fmt: skip
 
 
+def _hand_over_rules(notice_fd: int) -> list[_Rule]:
+    """What a worker does between its filter and its first script; nothing, ever after.
+
+    The first is possible while `notice_fd` is open. It is closed before a script runs, no other
+    descriptor can take its number, and so the call is EBADF for good. The second may only lower
+    what is the worker's own (a hard limit is never raised without CAP_SYS_RESOURCE).
+    """
+    return [
+        ("sendmsg", ALLOW, [_is(0, notice_fd), _is(2, 0)]),
+        ("prlimit64", ALLOW, [_is(0, 0), _is(1, _RLIMIT_NOFILE)]),
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """A filter program, ready to be installed."""
@@ -215,14 +241,19 @@ class Filter:
     """The instructions, eight bytes each, with 0 where the process id goes."""
     pid_offsets: tuple[int, ...]
     """Where in `code` the process id goes."""
+    tells: bool
+    """True if the kernel is to tell a listener of the calls it refuses."""
     _buffer: ctypes.Array[ctypes.c_char] = field(repr=False)
     _header: ctypes.Array[ctypes.c_char] = field(repr=False)
 
-    def install(self, pid: int) -> None:
+    def install(self, pid: int) -> int:
         """Put the filter on this process for good. Needs no_new_privs.
 
         Args:
             pid: The caller's own process id, as its PID namespace counts.
+
+        Returns:
+            The listener if the filter `tells`; its number is the lowest that is free. Else 0.
 
         Raises:
             OSError: If the kernel refused.
@@ -230,10 +261,15 @@ class Filter:
         for offset in self.pid_offsets:
             struct.pack_into("=I", self._buffer, offset, pid)
         # TSYNC: should there ever be a second thread, it is filtered too.
+        flags = _FLAG_TSYNC
+        if self.tells:
+            flags |= _FLAG_NEW_LISTENER | _FLAG_TSYNC_ESRCH
         address = ctypes.addressof(self._header)
-        if _libc.syscall(self.machine.seccomp, _SET_MODE_FILTER, _FLAG_TSYNC, address) != 0:
+        answer = _libc.syscall(self.machine.seccomp, _SET_MODE_FILTER, flags, address)
+        if answer and not self.tells:
             msg = "a thread could not be filtered"
             raise OSError(errno.EBUSY, msg)
+        return answer
 
 
 def machine() -> Machine | None:
@@ -252,8 +288,18 @@ def available(table: Machine) -> str:
     return ""
 
 
-def build(table: Machine, wire_fd: int) -> Filter:
-    """Assemble the filter of a worker whose only socket is `wire_fd`."""
+def build(table: Machine, wire_fd: int, notice_fd: int | None = None) -> Filter:
+    """Assemble the filter of a worker whose only socket is `wire_fd`.
+
+    Args:
+        table: The machine it is for.
+        wire_fd: Number of the wire.
+        notice_fd: Number of the socket on which the worker hands its listener over; None for the
+            filter that kills and tells nobody.
+    """
+    tells = notice_fd is not None
+    refusal = NOTIFY if tells else KILL
+    rules = _rules(wire_fd) + (_hand_over_rules(notice_fd) if notice_fd is not None else [])
     program = [
         _Instruction(_LOAD, _OFFSET_ARCH),
         # int 0x80 and 32-bit arm come with another architecture value and other numbers.
@@ -263,9 +309,9 @@ def build(table: Machine, wire_fd: int) -> Filter:
         _Instruction(_AT_LEAST, _X32_BIT, 0, 1),
         _Instruction(_RETURN, KILL),
     ]
-    for name, answer, checks in _rules(wire_fd):
-        program += _block(table.numbers[name], answer, checks)
-    program.append(_Instruction(_RETURN, KILL))
+    for name, answer, checks in rules:
+        program += _block(table.numbers[name], answer, checks, refusal)
+    program.append(_Instruction(_RETURN, refusal))
     code = b"".join(
         struct.pack("=HBBI", step.code, step.if_true, step.if_false, step.constant)
         for step in program
@@ -273,11 +319,12 @@ def build(table: Machine, wire_fd: int) -> Filter:
     offsets = tuple(8 * place + 4 for place, step in enumerate(program) if step.is_pid)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("=H6xQ", len(program), ctypes.addressof(buffer))
-    return Filter(table, code, offsets, buffer, ctypes.create_string_buffer(header, len(header)))
+    held = ctypes.create_string_buffer(header, len(header))
+    return Filter(table, code, offsets, tells, buffer, held)
 
 
-def _block(number: int, answer: int, checks: list[_Check]) -> list[_Instruction]:
-    """One call: is it this number, do all checks hold, then `answer`; otherwise death."""
+def _block(number: int, answer: int, checks: list[_Check], refusal: int) -> list[_Instruction]:
+    """One call: is it this number, do all checks hold, then `answer`; otherwise `refusal`."""
     steps = [step for check in checks for step in check]
     size = len(steps) + 1 + bool(steps)
     resolved = [
@@ -291,9 +338,9 @@ def _block(number: int, answer: int, checks: list[_Check]) -> list[_Instruction]
         for place, step in enumerate(steps)
     ]
     block = [_Instruction(_EQUAL, number, 0, size), *resolved, _Instruction(_RETURN, answer)]
-    return [*block, _Instruction(_RETURN, KILL)] if steps else block
+    return [*block, _Instruction(_RETURN, refusal)] if steps else block
 
 
 def _distance(jump: int, place: int, steps: int) -> int:
-    """The offset of a jump; a failed check goes to the KILL behind the block's answer."""
+    """The offset of a jump; a failed check goes to the refusal behind the block's answer."""
     return steps - place if jump == _FAIL else jump

@@ -10,7 +10,8 @@ Rule 3: a worker serves one run and exits; it shares no descriptor with another.
 Control messages are single datagrams of JSON on a SOCK_SEQPACKET socket. From the host:
 ``{"fork": id, "memory": bytes, "cpu": seconds}`` with the worker's socket attached. To the host:
 ``{"hello": ...}``, ``{"forked": id}`` with a pidfd attached, ``{"exited": id, "signal": n,
-"status": n}``, ``{"error": text}``.
+"status": n, "call": null}``, ``{"error": text}``; ``call`` is ``[architecture, number, argument
+...]`` of the system call that a worker was stopped at.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ import array
 import gc
 import os
 import select
+import signal
 import socket
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
@@ -38,6 +40,7 @@ from ._packages import PackageError, close_files
 from ._probe import Layer, probe_layers, require_layers
 from ._runtime import Runtime
 from ._wire import Wire
+from ._witness import stopped_at
 
 __all__ = ["main"]
 
@@ -98,6 +101,20 @@ def _say(control: socket.socket, message: dict[str, Any], fds: tuple[int, ...] =
     control.sendmsg([orjson.dumps(message)], rights)
 
 
+@dataclass(slots=True)
+class _Forked:
+    """A worker that has not been reaped."""
+
+    number: int
+    """What the host calls it."""
+    pid: int
+    pidfd: int
+    listener: int | None = None
+    """Where the kernel tells of a call it was stopped at."""
+    call: tuple[int, ...] | None = None
+    """That call."""
+
+
 class _Server:
     """Forks on request and reports every end."""
 
@@ -105,18 +122,28 @@ class _Server:
         self._control = control
         self._runtime = runtime
         self._jail = jail
-        self._workers: dict[int, tuple[int, int]] = {}
+        self._by_pid: dict[int, _Forked] = {}
+        self._by_pidfd: dict[int, _Forked] = {}
+        self._by_listener: dict[int, _Forked] = {}
         self._poll = select.poll()
 
     def serve(self) -> None:
         """Serve until the control socket closes, then exit; the workers die with us."""
-        self._poll.register(self._control, select.POLLIN)
+        control = self._control.fileno()
+        witness = self._jail.witness.fileno() if self._jail.witness is not None else -1
+        self._poll.register(control, select.POLLIN)
+        if witness >= 0:
+            self._poll.register(witness, select.POLLIN)
         while True:
-            for fd, _ in self._poll.poll():
-                if fd == self._control.fileno():
+            for fd, events in self._poll.poll():
+                if fd == control:
                     self._request()
-                else:
-                    self._reap(fd)
+                elif fd == witness:
+                    self._take_listener()
+                elif fd in self._by_listener:
+                    self._stopped(self._by_listener[fd], events)
+                elif fd in self._by_pidfd:
+                    self._reap(self._by_pidfd[fd])
 
     def _request(self) -> None:
         size = array.array("i").itemsize
@@ -138,15 +165,16 @@ class _Server:
             pid = fork()
         except OSError as error:
             os.close(wire_fd)
-            _say(self._control, {"exited": number, "signal": 0, "status": -1, "why": str(error)})
+            ended = {"exited": number, "signal": 0, "status": -1, "call": None, "why": str(error)}
+            _say(self._control, ended)
             return
         if pid == 0:
             self._be_worker(message, wire_fd)
         os.close(wire_fd)
-        pidfd = os.pidfd_open(pid)
-        self._workers[pidfd] = (number, pid)
-        self._poll.register(pidfd, select.POLLIN)
-        _say(self._control, {"forked": number}, (pidfd,))
+        worker = _Forked(number, pid, os.pidfd_open(pid))
+        self._by_pid[pid] = self._by_pidfd[worker.pidfd] = worker
+        self._poll.register(worker.pidfd, select.POLLIN)
+        _say(self._control, {"forked": number}, (worker.pidfd,))
 
     def _be_worker(self, message: dict[str, Any], wire_fd: int) -> None:
         try:
@@ -158,11 +186,53 @@ class _Server:
             # No unwinding, no __del__, no atexit: nothing of the script runs any more.
             os._exit(0)
 
-    def _reap(self, pidfd: int) -> None:
-        number, pid = self._workers.pop(pidfd)
-        self._poll.unregister(pidfd)
-        os.close(pidfd)
-        _, status = os.waitpid(pid, 0)
-        signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0
-        _say(self._control, {"exited": number, "signal": signal, "status": code})
+    def _take_listener(self) -> None:
+        """A worker is in its jail and hands over where the kernel will tell of it."""
+        assert self._jail.witness is not None  # noqa: S101  # it is what was readable
+        pid, listener = self._jail.witness.take()
+        worker = self._by_pid.get(pid)
+        if worker is None:  # it has ended already
+            if listener is not None:
+                os.close(listener)
+        elif listener is None:
+            # A call that it makes would be refused and not be known: let none run like that.
+            signal.pidfd_send_signal(worker.pidfd, signal.SIGKILL)
+        else:
+            self._close_listener(worker)
+            worker.listener = listener
+            self._by_listener[listener] = worker
+            self._poll.register(listener, select.POLLIN)
+
+    def _stopped(self, worker: _Forked, events: int) -> None:
+        """A worker was stopped in a call, or has ended. It is never answered."""
+        assert worker.listener is not None  # noqa: S101  # it is where this was heard
+        if events & select.POLLIN and worker.call is None:
+            worker.call = stopped_at(worker.listener)
+            if worker.call is not None:
+                signal.pidfd_send_signal(worker.pidfd, signal.SIGKILL)
+        if events & (select.POLLHUP | select.POLLERR):
+            self._close_listener(worker)
+
+    def _close_listener(self, worker: _Forked) -> None:
+        if worker.listener is not None:
+            self._poll.unregister(worker.listener)
+            del self._by_listener[worker.listener]
+            os.close(worker.listener)
+            worker.listener = None
+
+    def _reap(self, worker: _Forked) -> None:
+        # Numbers of descriptors are used again: what poll said may be of an older one.
+        pid, status = os.waitpid(worker.pid, os.WNOHANG)
+        if pid == 0:
+            return
+        self._close_listener(worker)
+        self._poll.unregister(worker.pidfd)
+        os.close(worker.pidfd)
+        del self._by_pidfd[worker.pidfd], self._by_pid[pid]
+        ended = {
+            "exited": worker.number,
+            "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
+            "status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0,
+            "call": worker.call,
+        }
+        _say(self._control, ended)

@@ -4,9 +4,10 @@ usage: jail_zygote.py REPOSITORY CONTROL_FD OPTIONS, all read from argv; OPTIONS
 ``isolation`` (``none``: no jail at all, which shows that cases do fire), ``preload`` (modules),
 ``uid`` (become it first), ``deny`` (names of system calls the kernel shall refuse, as a container's
 profile does), ``use_filter`` (false: workers go without it), ``landlock_abi`` (what the kernel is
-said to offer).
+said to offer), ``listen`` (false: another filter has a listener, as under some containers).
 
-Control socket: a request carries a wire; the answers are the worker's pidfd, then its status.
+Control socket: a request carries a wire; the answers are the worker's pidfd, then its status, the
+number of the call it was stopped at (or null) and that call's arguments.
 Wire: a length-prefixed JSON case in, a length-prefixed JSON outcome out.
 """
 
@@ -17,6 +18,7 @@ import json
 import os
 import platform
 import select
+import signal
 import socket
 import struct
 import sys
@@ -27,10 +29,14 @@ sys.path.insert(0, sys.argv[1])
 from ptc.worker import _landlock
 from ptc.worker._jail import ZygoteJail, enter_worker_jail, enter_zygote_jail
 from ptc.worker._probe import probe_layers
+from ptc.worker._witness import stopped_at
 
 DENIABLE = {
     "x86_64": {
         "unshare": 272,
+        "setns": 308,
+        "mount": 165,
+        "pivot_root": 155,
         "landlock_create_ruleset": 444,
         "setuid": 105,
         "setgid": 106,
@@ -38,6 +44,9 @@ DENIABLE = {
     },
     "aarch64": {
         "unshare": 97,
+        "setns": 268,
+        "mount": 40,
+        "pivot_root": 41,
         "landlock_create_ruleset": 444,
         "setuid": 146,
         "setgid": 144,
@@ -47,7 +56,7 @@ DENIABLE = {
 SECCOMP = {"x86_64": 317, "aarch64": 277}
 
 
-def deny(names: list[str]) -> None:
+def deny(names: list[str], *, take_the_listener: bool) -> None:
     """Refuse system calls with EPERM the way a container's profile does."""
     libc = ctypes.CDLL(None, use_errno=True)
     steps = [(0x20, 0, 0, 0)]
@@ -59,7 +68,11 @@ def deny(names: list[str]) -> None:
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("=H6xQ", len(steps), ctypes.addressof(buffer))
     assert libc.prctl(38, 1, 0, 0, 0) == 0
-    assert libc.syscall(SECCOMP[platform.machine()], 1, 0, header) == 0
+    flags = 8 if take_the_listener else 0  # SECCOMP_FILTER_FLAG_NEW_LISTENER
+    assert libc.syscall(SECCOMP[platform.machine()], 1, flags, header) >= 0
+    if take_the_listener and os.fork() == 0:
+        libc.prctl(1, 9, 0, 0, 0)  # holds it for as long as its parent lives
+        signal.pause()
 
 
 def take(wire: socket.socket, size: int) -> bytes:
@@ -110,12 +123,45 @@ def serve(control: socket.socket, jail: ZygoteJail | None) -> None:
         os.close(descriptors[0])
         pidfd = os.pidfd_open(child)
         socket.send_fds(control, [b"started"], [pidfd])
-        ends = [pidfd, control.fileno()]  # of the worker, or of the host
-        if pidfd not in select.select(ends, [], [])[0]:
+        call = watch(control, jail, pidfd, child)
+        if call == GONE:
             return
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         os.close(pidfd)
-        control.send(json.dumps(status).encode())
+        control.send(json.dumps([status, call]).encode())
+
+
+GONE = "the host has gone"
+
+
+def watch(
+    control: socket.socket, jail: ZygoteJail | None, pidfd: int, child: int
+) -> tuple[int, ...] | str | None:
+    """Until the worker has ended: the call it was stopped at, if it was."""
+    witness = jail.witness if jail is not None else None
+    listener = -1
+    while True:
+        ends = [pidfd, control.fileno()] + ([witness.fileno()] if witness else [])
+        ready = select.select(ends + ([listener] if listener >= 0 else []), [], [])[0]
+        if witness and witness.fileno() in ready:
+            pid, taken = witness.take()
+            assert pid == child
+            assert taken is not None
+            listener = taken
+        elif listener in ready:
+            call = stopped_at(listener)
+            if call is not None:
+                os.kill(child, 9)
+            elif pidfd not in ready:
+                continue
+            os.close(listener)
+            return call
+        elif pidfd in ready:
+            if listener >= 0:
+                os.close(listener)
+            return None
+        elif control.fileno() in ready:
+            return GONE
 
 
 def main() -> None:
@@ -123,7 +169,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[2]))
     for name in options["preload"]:
         importlib.import_module(name)
-    deny(options["deny"])
+    deny(options["deny"], take_the_listener=not options["listen"])
     if options["landlock_abi"] is not None:
         _landlock.abi = lambda: int(options["landlock_abi"])
     if options["uid"] is not None:
@@ -139,7 +185,7 @@ def main() -> None:
         jail = enter_zygote_jail(options["isolation"], control.fileno())
         layers = probe_layers(jail)
         if not options["use_filter"]:
-            jail = dataclasses.replace(jail, filter=None)
+            jail = dataclasses.replace(jail, filter=None, witness=None)
     except Exception as error:  # noqa: BLE001 - the test reads it
         control.send(json.dumps({"refused": f"{type(error).__name__}: {error}"}).encode())
         os._exit(5)

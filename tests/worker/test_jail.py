@@ -24,6 +24,7 @@ from typing import Any
 
 import pytest
 
+from ptc._syscalls import syscall_name
 from ptc.worker import _seccomp
 from ptc.worker._jail import enter_zygote_jail
 from ptc.worker._probe import Layer, require_layers
@@ -69,6 +70,13 @@ class Outcome:
     """Exit code, or minus the signal."""
     result: object = None
     error: str = ""
+    call: str | None = None
+    """The system call it was stopped at; it was killed there."""
+
+
+def stopped(call: str) -> Outcome:
+    """How a worker ends that makes a forbidden call."""
+    return Outcome(-signal.SIGKILL, call=call)
 
 
 class Refused(Exception):
@@ -87,6 +95,8 @@ class Setting:
     use_filter: bool = True
     landlock_abi: int | None = None
     """What the kernel is said to offer."""
+    listen: bool = True
+    """False: another filter has the listener, and there may be one."""
 
 
 class Zygote:
@@ -136,8 +146,10 @@ class Zygote:
         _, descriptors, _, _ = socket.recv_fds(self.control, 64, 1)
         return ours, descriptors[0]
 
-    def status(self) -> int:
-        return int(json.loads(self.control.recv(64)))
+    def ended(self) -> tuple[int, list[int] | None]:
+        """Exit code or minus the signal; architecture, number and arguments of a forbidden call."""
+        status, call = json.loads(self.control.recv(512))
+        return status, call
 
     def run(self, script: str, inputs: dict[str, str] | None = None, **limits: int) -> Outcome:
         wire, pidfd = self.start(**limits)
@@ -149,7 +161,9 @@ class Zygote:
                     said += chunk
         os.close(pidfd)
         outcome = json.loads(said[4:]) if said else {}
-        return Outcome(self.status(), outcome.get("result"), outcome.get("error", ""))
+        status, call = self.ended()
+        name = syscall_name(call[0], call[1]) if call else None
+        return Outcome(status, outcome.get("result"), outcome.get("error", ""), name)
 
     def close(self) -> None:
         self.control.close()
@@ -169,12 +183,19 @@ def wait_for_end(pidfd: int) -> bool:
 
 ROOT = os.name == "posix" and os.geteuid() == 0
 ORDINARY_UID = ORDINARY_USER if ROOT else None
+NO_NAMESPACES = ("unshare", "setns", "mount", "pivot_root")
+"""What a container's profile refuses."""
 SETTINGS = {
     "namespaces": Setting(),
     "no-namespaces": Setting(deny=("unshare",)),
     "ordinary-user": Setting(uid=ORDINARY_UID),
-    "ordinary-user-no-namespaces": Setting(uid=ORDINARY_UID, deny=("unshare",)),
+    "ordinary-user-no-namespaces": Setting(uid=ORDINARY_UID, deny=NO_NAMESPACES),
+    "ordinary-user-no-namespaces-no-listener": Setting(
+        uid=ORDINARY_UID, deny=NO_NAMESPACES, listen=False
+    ),
 }
+"""The fourth is a container as most run it: seccomp and Landlock alone. The fifth is one whose own
+filter has a listener, so that ours cannot."""
 
 
 @dataclass
@@ -237,6 +258,7 @@ def secret(request: pytest.FixtureRequest) -> Iterator[Planted]:
 @pytest.fixture(scope="module")
 def zygote() -> Iterator[Zygote]:
     found = Zygote()
+    assert found.layers["violation_names"].on
     yield found
     found.close()
 
@@ -305,42 +327,60 @@ def test_files_processes_and_secrets_stay_shut_without_the_filter(
 
 
 FORBIDDEN = {
-    "open a file": "open('/etc/passwd')",
-    "look for a file": "os.stat('/')",
-    "import what is not loaded": "__import__('tabnanny')",
-    "fork": "os.fork()",
-    "execute": "os.execv('/bin/true', ['true'])",
-    "make a socket": "socket.socket()",
-    "make a pipe": "os.pipe()",
-    "read a descriptor": "os.read(WIRE.fileno(), 1)",
-    "write to the wire by number": "os.write(WIRE.fileno(), b'x')",
-    "duplicate the wire": "os.dup(WIRE.fileno())",
-    "pass a descriptor": "socket.send_fds(WIRE, [b'x'], [WIRE.fileno()])",
-    "receive a descriptor": "socket.recv_fds(WIRE, 1, 1)",
-    "send out of band": "WIRE.send(b'x', socket.MSG_OOB)",
-    "receive out of band": "WIRE.recv(1, socket.MSG_OOB)",
-    "send to an address": "WIRE.sendto(b'x', '/tmp/x')",
-    "ask who sent": "WIRE.recvfrom(1)",
-    "make the wire non-blocking": "WIRE.setblocking(False)",
-    "signal itself": "os.kill(os.getpid(), 0)",
-    "signal the zygote": "os.kill(1, signal.SIGTERM)",
-    "set a handler": "signal.signal(signal.SIGXCPU, signal.SIG_IGN)",
-    "raise a limit": "resource.setrlimit(resource.RLIMIT_CPU, (100, 100))",
-    "start a thread": "threading.Thread(target=print).start()",
-    "sleep": "time.sleep(0.001)",
-    "map executable memory": "mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON, prot=7)",
-    "map shared memory": "mmap.mmap(-1, 4096)",
-    "map at an address": "mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON | 0x10)",
-    "read another process's clock": "time.clock_gettime(-6)",
-    "ask who the parent is": "os.getppid()",
-    "make an event loop": "asyncio.new_event_loop()",
-}
+    "open a file": ("open('/etc/passwd')", "openat"),
+    "look for a file": ("os.stat('/')", "newfstatat"),
+    "import what is not loaded": ("__import__('tabnanny')", "newfstatat"),
+    "fork": ("os.fork()", "clone"),
+    "execute": ("os.execv('/bin/true', ['true'])", "execve"),
+    "make a socket": ("socket.socket()", "socket"),
+    "make a pipe": ("os.pipe()", "pipe2"),
+    "read a descriptor": ("os.read(WIRE.fileno(), 1)", "read"),
+    "write to the wire by number": ("os.write(WIRE.fileno(), b'x')", "write"),
+    "duplicate the wire": ("os.dup(WIRE.fileno())", "fcntl"),
+    "pass a descriptor": ("socket.send_fds(WIRE, [b'x'], [WIRE.fileno()])", "sendmsg"),
+    "receive a descriptor": ("socket.recv_fds(WIRE, 1, 1)", "recvmsg"),
+    "send out of band": ("WIRE.send(b'x', socket.MSG_OOB)", "sendto"),
+    "receive out of band": ("WIRE.recv(1, socket.MSG_OOB)", "recvfrom"),
+    "send to an address": ("WIRE.sendto(b'x', '/tmp/x')", "sendto"),
+    "ask who sent": ("WIRE.recvfrom(1)", "recvfrom"),
+    "make the wire non-blocking": ("WIRE.setblocking(False)", "ioctl"),
+    "signal itself": ("os.kill(os.getpid(), 0)", "kill"),
+    "signal the zygote": ("os.kill(1, signal.SIGTERM)", "kill"),
+    "set a handler": ("signal.signal(signal.SIGXCPU, signal.SIG_IGN)", "rt_sigaction"),
+    "raise a limit": ("resource.setrlimit(resource.RLIMIT_CPU, (100, 100))", "prlimit64"),
+    "start a thread": ("threading.Thread(target=print).start()", "rt_sigaction"),
+    "sleep": ("time.sleep(0.001)", "clock_nanosleep"),
+    "map executable memory": (
+        "mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON, prot=7)", "mmap",
+    ),
+    "map shared memory": ("mmap.mmap(-1, 4096)", "mmap"),
+    "map at an address": ("mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON | 16)",
+                          "mmap"),
+    "read another process's clock": ("time.clock_gettime(-6)", "clock_gettime"),
+    "ask who the parent is": ("os.getppid()", "getppid"),
+    "make an event loop": ("asyncio.new_event_loop()", "epoll_create1"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("attempt", FORBIDDEN.values(), ids=FORBIDDEN)
-def test_a_forbidden_system_call_is_death_by_sigsys(zygote: Zygote, attempt: str) -> None:
+@pytest.mark.parametrize(("attempt", "call"), FORBIDDEN.values(), ids=FORBIDDEN)
+def test_a_forbidden_system_call_ends_the_worker_and_is_known_by_name(
+    zygote: Zygote, attempt: str, call: str
+) -> None:
     outcome = zygote.run(f"{IMPORTS}def run(ctx, inputs):\n    {attempt}")
-    assert outcome == Outcome(-signal.SIGSYS)
+    assert outcome == stopped(call)
+
+
+def test_where_another_filter_listens_a_forbidden_call_is_death_without_a_name() -> None:
+    zygote = Zygote(Setting(listen=False))
+    layer = zygote.layers["violation_names"]
+    assert (layer.on, layer.required) == (False, False)
+    assert "Device or resource busy" in layer.detail
+    assert "reported without the name of the call" in layer.detail
+    assert zygote.layers["seccomp"].on
+    assert zygote.run(f"{IMPORTS}def run(ctx, inputs):\n    os.getppid()") == Outcome(
+        -signal.SIGSYS
+    )
+    zygote.close()
 
 
 # --- ordinary work goes on ---
@@ -420,7 +460,7 @@ def test_an_abort_of_another_process_is_a_violation(zygote: Zygote) -> None:
     script = (
         f"import ctypes\ndef run(ctx, inputs):\n    ctypes.CDLL(None).syscall({number}, 1, 1, 6)"
     )
-    assert zygote.run(script) == Outcome(-signal.SIGSYS)
+    assert zygote.run(script) == stopped("tgkill")
 
 
 def test_cpu_time_ends_with_sigxcpu(zygote: Zygote) -> None:
@@ -446,7 +486,7 @@ def test_large_messages_pass_the_wire_both_ways(zygote: Zygote) -> None:
 def test_the_host_kills_a_worker_by_its_pidfd(secret: Planted) -> None:
     wire, pidfd = secret.zygote.start()
     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    assert secret.zygote.status() == -signal.SIGKILL
+    assert secret.zygote.ended() == (-signal.SIGKILL, None)
     wire.close()
     os.close(pidfd)
 
@@ -492,7 +532,8 @@ def test_every_required_layer_is_on_and_says_how_it_was_verified(secret: Planted
     layers = secret.zygote.layers
     assert {name for name, layer in layers.items() if layer.required} == {
         "seccomp", "landlock", "no_new_privs", "capabilities", "memory", "cpu", "processes",
-        "files", "descriptors", "environment", "session", "not_dumpable", "parent_death",
+        "files", "file_size", "descriptors", "environment", "session", "not_dumpable",
+        "parent_death",
     }  # fmt: skip
     assert [name for name, layer in layers.items() if layer.required and not layer.on] == []
     assert all(layer.how.endswith(".") and layer.detail for layer in layers.values())

@@ -43,9 +43,12 @@ if TYPE_CHECKING:
     from ._web_search import Tavily as Tavily
     from ._web_search import search_provider_from_environment as search_provider_from_environment
     from ._web_search import web_search_tool as web_search_tool
+    from ._workspace import BlockingWorkspace as BlockingWorkspace
+    from ._workspace import Workspace as Workspace
     from ._write import write as write
 
 _HOME = {
+    "BlockingWorkspace": "_workspace",
     "Brave": "_web_search",
     "Change": "_change",
     "CommandResult": "_bash",
@@ -60,6 +63,7 @@ _HOME = {
     "SearchHit": "_web_search",
     "SearchProvider": "_web_search",
     "Tavily": "_web_search",
+    "Workspace": "_workspace",
     "bash": "_bash",
     "bash_tool": "_bash",
     "edit": "_edit",
@@ -81,6 +85,7 @@ _BUILTIN = ("read", "read_files", "ls", "glob", "grep", "write", "edit", "patch"
 """The tools of `builtin`, in the order a model is told about them."""
 
 __all__ = [
+    "BlockingWorkspace",
     "Brave",
     "Change",
     "CommandResult",
@@ -95,6 +100,7 @@ __all__ = [
     "SearchHit",
     "SearchProvider",
     "Tavily",
+    "Workspace",
     "bash",
     "bash_tool",
     "builtin",

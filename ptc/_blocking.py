@@ -12,8 +12,9 @@ from typing import Any, Self, Unpack
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ._allow import AllowList
+from ._program import ProgramOptions
 from ._result import RunEvent, RunResult
-from ._session import ProgramOptions, Session
+from ._session import Session
 from ._tool_result import ToolResult
 from ._violation import Violation
 from ._zygote import Layer

@@ -17,9 +17,11 @@ from ._tool import ToolCall
 from ._tool_result import ToolResult
 from .errors import ToolError
 
-__all__ = ["Occurrences", "OpenCall", "idempotency_key", "plain_arguments"]
+__all__ = ["Occurrences", "OpenCall", "bounded_arguments", "idempotency_key", "plain_arguments"]
 
 _PREVIEW_CHARS = 200
+_RECORDED_BYTES = 65_536
+"""JSON of arguments that is recorded whole."""
 
 
 @dataclass(slots=True)
@@ -162,6 +164,23 @@ def idempotency_key(call: OpenCall) -> str | None:
     above = idempotency_key(call.parent) if call.parent is not None else None
     parts = [call.call.run_id, above, call.fingerprint(), call.siblings.of(call)]
     return _json.sha256_of(parts)
+
+
+def bounded_arguments(call: OpenCall) -> bytes:
+    """Sorted JSON of a call's arguments as recorded: whole, or cut with size and digest."""
+    shown: Any = call.call.arguments
+    try:
+        if call.redactor:
+            shown = call.redactor.data(shown)
+        data = _json.dumps(shown, what="arguments", sort_keys=True)
+    except _json.JsonError as error:
+        return _json.dumps({"not_json": str(error)})
+    if len(data) <= _RECORDED_BYTES:
+        return data
+    preview = data[:_PREVIEW_CHARS].decode(errors="ignore")
+    digest = hashlib.sha256(data).hexdigest()
+    cut = {"truncated": True, "bytes": len(data), "sha256": digest, "preview": preview}
+    return _json.dumps(cut)
 
 
 def plain_arguments(arguments: Any) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -35,11 +36,13 @@ from ._call import Occurrences, OpenCall, idempotency_key, plain_arguments
 from ._content import Attachment, AttachmentRef
 from ._context import ToolContext, ambient_call
 from ._environment import Environment
+from ._journal import CallRow
 from ._result import CallRecord, EventKind
 from ._retry import Circuit
 from ._schema import Arguments, nearest
 from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult, result_of, without_secrets
+from ._track import ParkedError, Track, error_of, error_row
 from .errors import ToolError
 
 __all__ = ["AfterSideEffect", "Budget", "Dispatch", "OnEvent", "Shared"]
@@ -143,6 +146,8 @@ class Dispatch:
         self.environment = environment or shared.environment
         self._discovery = discovery
         self.on_event = on_event
+        self.track: Track | None = None
+        """The run's line in the journal; None: nothing is recorded."""
         self._results = ResultCache()
         self._executions: Counter[str] = Counter()
         self._occurrences = Occurrences()
@@ -153,6 +158,9 @@ class Dispatch:
         """Run a call to its end. Its failure is in the result.
 
         If the task is cancelled, the call's status is ``unknown`` and the cancellation goes on.
+
+        Raises:
+            ParkedError: If it waits for a decision.
         """
         call = open_call.call
         self._mark(open_call)
@@ -167,11 +175,14 @@ class Dispatch:
                 open_call.siblings.add(open_call)
             if self.budget is not None:
                 self.budget.reserve(call.name)
-            result = await self._approved(tool, open_call)
+            before = self.track.outcome(call.name, open_call) if self.track else None
+            result = before or await self._approved(tool, open_call)
             open_call.status = "succeeded"
             if tool.side_effect and self.shared.after_side_effect is not None:
                 open_call.ended = time.perf_counter()
                 await self._told(self.shared.after_side_effect, open_call)
+        except ParkedError:
+            raise
         except ToolError as error:
             error.tool = call.name
             said = open_call.said
@@ -225,6 +236,47 @@ class Dispatch:
         except Exception:  # noqa: BLE001  # the effect has happened: a hook cannot undo that
             _log.exception("after_side_effect failed for %s", call.id)
 
+    def recall(self, call: OpenCall, row: CallRow) -> None:
+        """Count a call that was made before as it was counted then; it is not made again."""
+        tool = self._tools.get(call.call.name)
+        end = row.end
+        assert end is not None  # noqa: S101  # only calls that have ended are recalled
+        call.redactor, call.side_effect = self.environment.redactor, row.start.side_effect
+        call.status, call.attempt = end.status, row.start.attempt
+        if not end.ok:
+            call.error = error_of(_json.loads(end.body)[2], call.call.name)
+        if tool is None or end.status == "not_started":
+            return
+        with suppress(ToolError):
+            call.arguments = tool.validate(call.call.arguments)
+            call.siblings = self._occurrences
+            self._occurrences.add(call)
+        if self.budget is not None and self.budget.left > 0:
+            self.budget.used += 1
+        if end.status == "succeeded":
+            self._executions[tool.name] += 1
+
+    def record(self, call: OpenCall, result: ToolResult, elapsed: float | None) -> bytes:
+        """What came of a call, written down; its body as the script is given it."""
+        result, data = self.to_json(call, result)
+        if result.error is not None:
+            body = b"[false,false,%b]" % _json.dumps(error_row(result.error))
+        else:
+            tool = self._tools.get(result.tool)
+            records = b"true" if tool is None or tool.returns_records else b"false"
+            body = b"[true,%b,%b]" % (records, data)
+        if self.track is not None:
+            self.track.ended(call, call.status, result.error is None, body, elapsed)
+        return body
+
+    def cut_off(self, call: OpenCall) -> None:
+        """Note that a call was cancelled: if it had an effect, nobody knows whether it was done."""
+        if self.track is not None and call.side_effect and call.started:
+            msg = f"{call.call.name} was cut off; what it does may have been done"
+            row = error_row(ToolError(msg, code="cancelled", tool=call.call.name))
+            body = b"[false,false,%b]" % _json.dumps(row)
+            self.track.ended(call, "unknown", False, body, None)
+
     def tell(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
         """Tell whoever watches."""
         if self.on_event is not None:
@@ -273,7 +325,7 @@ class Dispatch:
 
     async def _decide(self, tool: Tool, call: OpenCall) -> Decision:
         approver = self.shared.approver
-        if approver is None:
+        if approver is None and (self.track is None or call.parent is not None):
             msg = (
                 f"{tool.name} needs an approval and nobody is there to give it; "
                 "open the session with approver="
@@ -289,6 +341,10 @@ class Dispatch:
             prompt=prompt_text(tool.approval_prompt, arguments),
             defaults=tool.approval_defaults,
         )
+        track = self.track if call.parent is None else None
+        if track is not None and (approver is None or track.verdict(call, "approval") is not None):
+            return track.approval(call, request)
+        assert approver is not None  # noqa: S101  # one of the two was there
         self.tell("approval_pending", call, request)
         try:
             decision = await approver(request)
@@ -342,6 +398,8 @@ class Dispatch:
         try:
             result = await self._tried(tool, call)
             settle = circuit.succeeded
+        except ParkedError:
+            raise
         except Exception:
             settle = circuit.failed
             raise
@@ -350,6 +408,11 @@ class Dispatch:
         return result
 
     async def _tried(self, tool: Tool, call: OpenCall) -> ToolResult:
+        if self.track is not None:
+            known = await self.track.begin(tool, call)
+            if known is not None:
+                call.status = "succeeded"
+                return known
         retry = tool.retry
         call.status, call.started = "unknown", time.perf_counter()
         while True:
@@ -508,9 +571,14 @@ class _Services:
             self._dispatch.nested.append(open_call)
         self._dispatch.tell("tool_started", open_call)
         try:
-            return (await self._dispatch.run(open_call)).unwrap()
+            result = await self._dispatch.run(open_call)
+        except ParkedError as parked:
+            # A tool that is at work cannot be put away for a day.
+            raise ToolError(str(parked), code="unknown_outcome", tool=name) from None
         finally:
             self._dispatch.tell("tool_finished", open_call)
+        self._dispatch.record(open_call, result, None)
+        return result.unwrap()
 
 
 async def _in_thread(function: Callable[[], Any], services: _Services) -> Any:

@@ -84,6 +84,11 @@ def dumps(value: object, *, what: str = "value", sort_keys: bool = False) -> byt
     return data
 
 
+def checked_dumps(value: object) -> bytes:
+    """Write data as JSON bytes that is known to have an exact JSON form, as what came from JSON."""
+    return orjson.dumps(value, option=_OPTIONS)
+
+
 def loads(data: bytes | str) -> Any:
     """Read JSON. Raises `ValueError` (orjson's) with the position if it is none."""
     return orjson.loads(data)

@@ -56,6 +56,7 @@ class Kind(IntEnum):
     RESULT = 4  # [id, elapsed, ok, records, value | error]
     TICK = 5  # [elapsed]
     REHEARSE = 6  # []: run the dummies now; nothing is answered
+    PING = 7  # []: answer when you have nothing left to do
     # worker -> host
     READY = 16  # []
     COMPILED = 17  # raw: compiled code
@@ -70,6 +71,7 @@ class Kind(IntEnum):
     DONE = 26  # the value itself
     FAILED = 27  # {"type", "message", "frames", ...}, see Failure
     CHECKED = 28  # [finding, ...]: what a look at the script found, in place of running it
+    PONG = 29  # []: everything sent before the PING was handled, and the script waits
 
 
 class Output(IntEnum):
@@ -104,6 +106,8 @@ _STAY = dict.fromkeys(
         _K.TIMER,
         _K.WARN,
         _K.STALLED,
+        _K.PING,
+        _K.PONG,
     ),
     _S.RUNNING,
 )
@@ -145,6 +149,8 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.TIMER: 64,
     _K.WARN: 4096,
     _K.STALLED: 64,
+    _K.PING: 64,
+    _K.PONG: 64,
     _K.DONE: 68 * _MIB,
     _K.FAILED: _MIB,
     _K.CHECKED: _MIB,
@@ -462,6 +468,7 @@ _PARSERS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.TIMER: _parse_elapsed,
     Kind.WARN: _parse_text,
     Kind.STALLED: _parse_nothing,
+    Kind.PONG: _parse_nothing,
     Kind.DONE: _json,
     Kind.FAILED: _parse_failure,
 }

@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
-__all__ = ["Reactor", "current_reactor"]
+import anyio
+
+__all__ = ["Reactor", "Signal", "current_reactor"]
 
 Stop = Callable[[], None]
 
@@ -111,6 +114,34 @@ class _TrioReactor:
 
         # A cancelled wait is taken back at trio's next turn: it must not find the socket closed.
         trio.lowlevel.notify_closing(sock)
+
+
+class Signal:
+    """Set once, from any thread; waited for in the event loop it was made in."""
+
+    __slots__ = ("_event", "_set")
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            import trio
+
+            token = trio.lowlevel.current_trio_token()
+            self._set: Callable[[], object] = partial(token.run_sync_soon, self._event.set)
+        else:
+            self._set = partial(loop.call_soon_threadsafe, self._event.set)
+
+    def set(self) -> None:
+        """Wake the one who waits."""
+        # The loop may be gone: then nobody waits.
+        with suppress(RuntimeError):
+            self._set()
+
+    async def wait(self) -> None:
+        """Wait until it is set."""
+        await self._event.wait()
 
 
 def current_reactor() -> Reactor:

@@ -17,6 +17,7 @@ __all__ = [
     "EventKind",
     "Failure",
     "Finding",
+    "PendingCall",
     "RunEvent",
     "RunResult",
     "Status",
@@ -31,12 +32,14 @@ Status: TypeAlias = Literal[
     "cancelled",
     "crashed",
     "violation",
+    "paused",
 ]
 """How a run ended.
 
 ``completed``: it returned a value. ``failed``: an exception left the script. ``rejected``: refused
 before a line of it ran. ``timed_out``, ``limit_exceeded``: it spent what it had. ``cancelled``: the
 session was closed. ``crashed``: its process died. ``violation``: it reached the second fence.
+``paused``: it waits for a decision (`RunResult.pending`) and can be resumed.
 """
 
 CallStatus: TypeAlias = Literal["succeeded", "failed", "unknown", "not_started"]
@@ -140,6 +143,24 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
+class PendingCall:
+    """A call that waits for a decision."""
+
+    call: str
+    """``3``, or ``3.1``: what a decision names it by."""
+    kind: Literal["approval", "unknown"]
+    """``approval``: it was not made yet: approve or reject it. ``unknown``: it began and its end is
+    not known: say what became of it."""
+    tool: str
+    arguments: Any
+    """As validated; JSON data."""
+    fingerprint: str
+    """Digest of tool and arguments: a decision is about these."""
+    prompt: str = ""
+    defaults: Any = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunResult:
     """Outcome of one run. Whatever its status, what the run had is here."""
 
@@ -165,6 +186,8 @@ class RunResult:
     """What the caller should know although the run went on."""
     cut: Cut | None = None
     """Set if the value was too large and was cut."""
+    pending: tuple[PendingCall, ...] = ()
+    """Calls that wait for a decision, of a run that is ``paused``."""
 
     @property
     def ok(self) -> bool:
@@ -188,7 +211,8 @@ class RunResult:
 
     def to_json(self) -> bytes:
         """All of it as JSON."""
-        return _json.dumps(self.to_dict(), what="result")
+        # Value, partial values and records are JSON data already: they came over the wire.
+        return _json.checked_dumps(self)
 
 
 EventKind: TypeAlias = Literal[

@@ -14,8 +14,8 @@ from __future__ import annotations
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import anyio
@@ -25,19 +25,31 @@ from . import _json, _protocol
 from ._artifacts import ArtifactStore, shrink
 from ._call import OpenCall
 from ._dispatch import Dispatch
-from ._limits import Limits, Usage
+from ._journal import JournalError
+from ._limits import Usage
 from ._process import Worker
+from ._program import Program
 from ._protocol import Kind, Output, ProtocolError
 from ._reactor import Reactor, Stop
+from ._replay import Replay
 from ._report import failure_of, finding_of
-from ._result import CallRecord, Cut, EventKind, Failure, RunEvent, RunResult, Status
-from ._schema import ValueCheck
+from ._result import (
+    CallRecord,
+    Cut,
+    EventKind,
+    Failure,
+    PendingCall,
+    RunEvent,
+    RunResult,
+    Status,
+)
 from ._tail import Tail
 from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult
+from ._track import DivergenceError, ParkedError, pending_call
 from ._violation import Violation, ViolationLog
 
-__all__ = ["CodeCache", "Program", "Run"]
+__all__ = ["CodeCache", "Run"]
 
 _OUTPUT_EVENTS: Final[dict[Output, EventKind]] = {
     Output.STDOUT: "stdout",
@@ -55,22 +67,6 @@ the other has its next call there in 15, and two turns of the event loop cost 25
 _MISSES = 3
 """Looks in a row that find nothing before a run is not looked at any more: its script computes."""
 _MAX_CALLS_QUEUED = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A script ready to be sent: checked by the host as far as the host can."""
-
-    run_id: str
-    source: str
-    filename: str
-    inputs_json: bytes
-    tools: Mapping[str, Tool]
-    limits: Limits
-    warnings: tuple[str, ...] = ()
-    check_value: ValueCheck | None = None
-    only_check: bool = False
-    """True: the script is looked at, not run."""
 
 
 class CodeCache:
@@ -136,7 +132,6 @@ class Run:
         self._looking = False
         self._missed = 0
         self._last_id = 0
-        self._as_records = {name: tool.returns_records for name, tool in program.tools.items()}
         self._partial: list[Any] = []
         self._stdout, self._stderr = Tail(), Tail()
         self._emit_bytes = 0
@@ -150,6 +145,12 @@ class Run:
         self._stop_timeout: Stop | None = None
         self._stop_tick: Stop | None = None
         self._started = self._ended = 0.0
+        self._unanswered: set[int] = set()
+        self._parked: set[int] = set()
+        self._pinged = False
+        self._replay: Replay | None = None
+        if dispatch.track is not None and dispatch.track.deliveries:
+            self._replay = Replay(dispatch.track, dispatch, self._send, self._answer)
 
     async def execute(self, worker: Worker) -> RunResult:
         """Run the program in `worker` and give its result; the worker is killed in any case."""
@@ -172,7 +173,59 @@ class Run:
                     stop()
             # After the result is on its way: closing the books of a process takes system calls.
             self._reactor.call_later(0, worker.hang_up)
-        return self._result()
+        result = self._result()
+        if self._dispatch.track is not None:
+            try:
+                await self._dispatch.track.end(result.status, result.to_json())
+            except JournalError as error:
+                # What the run did it has done; only its record is cut off here.
+                warning = f"the end of the run was not recorded: {error}"
+                return replace(result, warnings=(*result.warnings, warning))
+        return result
+
+    def _send(self, kind: Kind, body: bytes) -> None:
+        assert self._worker is not None  # noqa: S101  # only while the run is driven
+        self._worker.send((kind, body))
+
+    def _repeat(self) -> None:
+        """Send the worker more of what it was sent before, and go on once it has all of it."""
+        replay = self._replay
+        if replay is None or self._status is not None:
+            return
+        replay.feed()
+        if not replay.done:
+            return
+        self._replay = None
+        # The script's clock goes on where it stood; what lay between is no time of the run's.
+        self._started = time.perf_counter() - replay.track.elapsed
+        if self._stop_timeout is not None:
+            self._stop_timeout()
+        left = self._limits.timeout_ms / 1000 - replay.track.elapsed
+        self._stop_timeout = self._reactor.call_later(max(0.0, left), self._timed_out)
+        for number, call in replay.held:
+            self._waiting.append((number, call))
+            self._call_server()
+        if replay.timer is not None:
+            self._timer(replay.timer)
+
+    def _answer(self, number: int, elapsed: float, body: bytes) -> None:
+        self._unanswered.discard(number)
+        # [number, elapsed, ok, records, value]: the body is the last three, as it is recorded.
+        self._send(Kind.RESULT, b"[%d,%.6f,%b" % (number, elapsed, body[1:]))
+
+    # --- waiting for somebody ---------------------------------------------------------------
+
+    def _may_pause(self) -> None:
+        """If every call that the script waits for is parked, ask it whether that is all."""
+        if self._parked and self._parked == self._unanswered and not self._pinged:
+            self._pinged = True
+            self._send(Kind.PING, b"[]")
+
+    def _ponged(self) -> None:
+        self._pinged = False
+        if self._parked and self._parked == self._unanswered:
+            # The script has done all it could: it waits for those calls and for nothing else.
+            self._finish("paused", None)
 
     def stop(self, status: Status, failure: Failure) -> None:
         """End the run now, from outside: the session closes."""
@@ -234,35 +287,31 @@ class Run:
 
     async def _serve(self, number: int, open_call: OpenCall) -> None:
         self._dispatch.tell("tool_started", open_call)
-        with anyio.CancelScope() as scope:
-            self._scopes[number] = scope
-            if number in self._withdrawn:
-                scope.cancel()
-            try:
-                result = await self._dispatch.run(open_call)
-            finally:
-                del self._scopes[number]
-                self._dispatch.tell("tool_finished", open_call)
+        result: ToolResult | None = None
+        try:
+            with anyio.CancelScope() as scope:
+                self._scopes[number] = scope
+                if number in self._withdrawn:
+                    scope.cancel()
+                try:
+                    result = await self._dispatch.run(open_call)
+                except ParkedError:
+                    self._parked.add(number)
+        finally:
+            del self._scopes[number]
+            self._dispatch.tell("tool_finished", open_call)
+            if result is None and number not in self._parked:
+                self._dispatch.cut_off(open_call)
+        if result is not None:
             self._reply(number, open_call, result)
+        self._may_pause()
 
     def _reply(self, number: int, open_call: OpenCall, result: ToolResult) -> None:
         if self._status is not None or self._worker is None:
+            self._dispatch.record(open_call, result, None)
             return
-        result, data = self._dispatch.to_json(open_call, result)
-        if result.error is not None:
-            error = result.error
-            row = {
-                "message": error.message,
-                "code": error.code,
-                "tool": error.tool,
-                "retryable": error.retryable,
-                "details": _plain(error.details),
-            }
-            body = b"[%d,%.6f,false,false,%b]" % (number, self._elapsed(), _json.dumps(row))
-        else:
-            records = b"true" if self._as_records.get(result.tool, True) else b"false"
-            body = b"[%d,%.6f,true,%b,%b]" % (number, self._elapsed(), records, data)
-        self._worker.send((Kind.RESULT, body))
+        elapsed = round(self._elapsed(), 6)
+        self._answer(number, elapsed, self._dispatch.record(open_call, result, elapsed))
 
     def _called(self, call: _protocol.Call) -> None:
         if call.id <= self._last_id:
@@ -288,11 +337,18 @@ class Run:
             hint = "stop at the first ToolError with code limit_exceeded, or raise max_tool_calls"
             self._limit("max_tool_calls", message, hint)
             return
+        self._unanswered.add(call.id)
+        if self._replay is not None:
+            self._replay.called(call.id, open_call)
+            self._repeat()
+            return
         self._waiting.append((call.id, open_call))
         if not self._looking:
             self._call_server()
 
     def _cancelled(self, number: int) -> None:
+        self._unanswered.discard(number)
+        self._parked.discard(number)
         scope = self._scopes.get(number)
         if scope is not None:
             scope.cancel()
@@ -310,8 +366,8 @@ class Run:
         start = b'{"inputs":%b,"tools":%b,"epoch":%.6f,"seed":%d}' % (
             program.inputs_json,
             _json.dumps(tools),
-            time.time(),
-            int(program.run_id[:12], 16),
+            program.clock,
+            program.seed,
         )
         if program.only_check:
             signatures = {name: _signature(tool) for name, tool in program.tools.items()}
@@ -325,9 +381,19 @@ class Run:
     def _frame(self, kind: Kind, message: Any, size: int) -> None:
         if self._status is not None:
             return
+        try:
+            self._handle(kind, message, size)
+        except DivergenceError as error:
+            hint = "resume with the script and the tools that the run was made with, or `retry` it"
+            failure = Failure(code="divergence", message=str(error), hint=hint)
+            self._finish("failed", failure)
+
+    def _handle(self, kind: Kind, message: Any, size: int) -> None:
         if kind is Kind.CALL:
             self._called(message)
         elif kind is Kind.DONE:
+            if self._replay is not None:
+                self._replay.refuse_end("returned")
             self._done(message, size)
         elif kind is Kind.PRINT:
             self._printed(*message)
@@ -340,6 +406,8 @@ class Run:
         elif kind is Kind.COMPILED:
             self._cache.put(self._program.source, message)
         elif kind is Kind.FAILED:
+            if self._replay is not None:
+                self._replay.refuse_end("failed")
             self._failed(message)
         elif kind is Kind.REJECTED:
             self._rejected(message)
@@ -350,6 +418,8 @@ class Run:
             self._warn(message)
         elif kind is Kind.STALLED:
             self._stalled = True
+        elif kind is Kind.PONG:
+            self._ponged()
 
     def _done(self, value: Any, size: int) -> None:
         self._value, self._output_bytes = value, size
@@ -407,6 +477,10 @@ class Run:
 
     def _timer(self, deadline: float) -> None:
         self._stalled = False
+        if self._replay is not None:
+            self._replay.timer = deadline
+            self._repeat()
+            return
         # A script waits for its earliest timer only: a newer request replaces the older.
         if self._stop_tick is not None:
             self._stop_tick()
@@ -416,6 +490,8 @@ class Run:
     def _tick(self, deadline: float) -> None:
         if self._status is None and self._worker is not None:
             elapsed = max(deadline, self._elapsed())
+            if self._dispatch.track is not None:
+                self._dispatch.track.tick(elapsed)
             self._worker.send((Kind.TICK, b"[%r]" % elapsed))
 
     def _elapsed(self) -> float:
@@ -482,7 +558,8 @@ class Run:
         self._wake.set()
 
     def _tell(self, event: RunEvent) -> None:
-        if self._on_event is not None:
+        # What happened before was told before.
+        if self._on_event is not None and self._replay is None:
             self._on_event(event)
 
     def _tell_of_call(self, kind: EventKind, call: OpenCall, data: Any) -> None:
@@ -494,6 +571,12 @@ class Run:
         if self._dispatch.nested:
             calls = sorted([*calls, *self._dispatch.nested], key=lambda call: call.place)
         return tuple(call.record() for call in calls)
+
+    def _pending(self) -> tuple[PendingCall, ...]:
+        track = self._dispatch.track
+        if track is None or self._status != "paused":
+            return ()
+        return tuple(pending_call(row) for row in track.pending)
 
     def _result(self) -> RunResult:
         value, cut = self._value, None
@@ -522,6 +605,7 @@ class Run:
             limits=self._limits,
             warnings=tuple(self._warnings),
             cut=cut,
+            pending=self._pending(),
         )
 
     def _cut(self, value: Any) -> tuple[Any, Cut]:
@@ -540,11 +624,3 @@ def _signature(tool: Tool) -> list[Any]:
     schema = tool.parameters
     closed = schema.get("additionalProperties") is False
     return [list(tool.parameter_names), list(schema.get("required", ())), closed]
-
-
-def _plain(details: dict[str, object]) -> object:
-    try:
-        _json.dumps(details)
-    except _json.JsonError as error:
-        return {"left_out": str(error)}
-    return details

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -10,12 +11,11 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, Unpack
 
 import anyio
 
-from . import _json
-from ._allow import AllowList, select
+from ._allow import Allow, AllowList, select
 from ._approval import Approver
 from ._artifacts import ArtifactStore
 from ._attachments import AttachmentStore
@@ -23,12 +23,21 @@ from ._call import OpenCall
 from ._discovery import Found, discovery_tools, search
 from ._dispatch import AfterSideEffect, Budget, Dispatch, OnEvent, Shared
 from ._environment import Environment, environment_of
+from ._history import History, checked_run_id, program_of, recorded_result
 from ._limits import CEILING, Limits
 from ._packages import packages_of
 from ._policy_modules import MODULES
 from ._pool import Pool
+from ._program import (
+    Program,
+    ProgramOptions,
+    checked_filename,
+    inputs_json,
+    read_script,
+    refused,
+)
 from ._result import EventKind, Failure, Finding, RunEvent, RunResult
-from ._run import CodeCache, Program, Run
+from ._run import CodeCache, Run
 from ._schema import nearest, value_check
 from ._stream import streamed
 from ._stubs import describe_program
@@ -39,20 +48,9 @@ from ._violation import Violation, ViolationLog
 from ._zygote import ISOLATION_LEVELS, Layer
 from .errors import SessionClosedError, UsageError
 
-__all__ = ["ProgramOptions", "Session"]
+__all__ = ["Session"]
 
-
-class ProgramOptions(TypedDict, total=False):
-    """The arguments of `Session.program`, but for ``on_event``."""
-
-    source: str | None
-    path: str | Path | None
-    inputs: Mapping[str, Any] | None
-    allowed_tools: AllowList | None
-    limits: Limits | None
-    output_schema: Any
-    filename: str | None
-    env: Mapping[str, Any] | None
+_JOURNAL = Path(".ptc") / "journal.sqlite3"
 
 
 class Session:
@@ -84,6 +82,8 @@ class Session:
         approver: Approver | None = None,
         env: Mapping[str, Any] | None = None,
         after_side_effect: AfterSideEffect | None = None,
+        journal: str | Path | None = None,
+        approvals_expire_ms: int | None = None,
     ) -> None:
         """Describe a session; nothing is started.
 
@@ -111,6 +111,11 @@ class Session:
             after_side_effect: Called with the record of each call that had a side effect, and
                 awaited before its caller goes on: to take a snapshot. Its failure is logged and
                 never fails the call.
+            journal: File that runs are recorded in, so that they can be looked at and resumed.
+                Default: ``.ptc/journal.sqlite3`` under `root`, or memory if that cannot be written.
+                ``":memory:"``: memory.
+            approvals_expire_ms: Age at which a request for an approval is void and counts as
+                rejected. None: never.
 
         Raises:
             UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or a
@@ -167,6 +172,16 @@ class Session:
             approver=approver,
         )
         self._env = dict(env or {})
+        place = None if journal == ":memory:" else Path(journal or self._root / _JOURNAL)
+        if approvals_expire_ms is not None:
+            _in_range("approvals_expire_ms", approvals_expire_ms, 100 * 365 * 86_400_000)
+        self.history = History(
+            place,
+            required=journal is not None,
+            tools=self._tools,
+            approvals_expire_ms=approvals_expire_ms,
+        )
+        """The runs that were: what became of them and what they wait for."""
         self._direct = self._direct_dispatch()
 
     # --- life -------------------------------------------------------------------------------
@@ -200,6 +215,7 @@ class Session:
             if self._programs:
                 self._idle = anyio.Event()
                 await self._idle.wait()
+            self.history.close()
 
     async def warm_up(self) -> tuple[Layer, ...]:
         """Start the workers now rather than with the first program; give the jail's layers.
@@ -351,6 +367,7 @@ class Session:
         output_schema: Any = None,
         filename: str | None = None,
         env: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
     ) -> RunResult:
         """Run a script, ``async def run(ctx, inputs)`` or ``def run(ctx, inputs)``.
@@ -366,6 +383,9 @@ class Session:
                 type. A value that does not is the status ``failed``, and is still in the result.
             filename: What tracebacks call the script. Default: its file's name, ``script.py``.
             env: Values for the tools of this run, in place of the session's.
+            run_id: Name of the run, 1-64 letters, digits, _ and -. Asking again for a run of the
+                same name and script gives what became of it, or goes on with it if it was cut off.
+                Default: a new one.
             on_event: Called as things happen; must return at once and not raise.
 
         Returns:
@@ -386,13 +406,20 @@ class Session:
             limits=limits,
             output_schema=output_schema,
             filename=filename,
+            run_id=run_id,
         )
         environment = None
         if env is not None:
             environment = environment_of(self._tools.values(), self._env, env)
-        refused = _refuse_source(program)
-        if refused is not None:
-            return refused
+        early = refused(program)
+        if early is not None:
+            return early
+        if run_id is not None:
+            known = self._known(program)
+            if known is not None:
+                return known
+            if self.history.journal.find(run_id) is not None:
+                return await self.resume(run_id, allowed_tools=allowed_tools, on_event=on_event)
         return await self._execute(program, on_event, environment)
 
     def stream(
@@ -472,7 +499,7 @@ class Session:
             source=source, path=path, allowed_tools=allowed_tools, filename=filename
         )
         program = replace(program, only_check=True)
-        result = _refuse_source(program) or await self._execute(program)
+        result = refused(program) or await self._execute(program)
         if result.status == "completed":
             findings: tuple[Finding, ...] = result.value
             return findings
@@ -491,24 +518,31 @@ class Session:
         inputs: Mapping[str, Any] | None = None,
         limits: Limits | None = None,
         output_schema: Any = None,
+        run_id: str | None = None,
     ) -> Program:
         if (source is None) == (path is None):
             msg = "give either source= or path="
             raise UsageError(msg)
         if path is not None:
-            source, filename = _read_script(self._root, Path(path), filename)
+            source, filename = read_script(self._root, Path(path), filename)
         if not isinstance(source, str):
             msg = f"source is a string, not {type(source).__name__}"
             raise UsageError(msg)
-        tools = self.select_tools(allowed_tools)
+        allowed = allowed_tools
+        if allowed is not None and not isinstance(allowed, str):
+            allowed = list(allowed)  # it is read twice, and may be a generator
+        tools = self.select_tools(allowed)
         asked = limits or self._limits
         over = () if asked is self._limits else asked.over(self._ceiling)
         effective = asked.clamp(self._ceiling) if over else asked
         return Program(
-            run_id=uuid.uuid4().hex,
+            run_id=uuid.uuid4().hex if run_id is None else checked_run_id(run_id),
+            seed=random.getrandbits(48),
+            schema=output_schema,
+            ruled=any(isinstance(entry, Allow) for entry in allowed or ()),
             source=source,
-            filename=_filename(filename),
-            inputs_json=_inputs(inputs, effective),
+            filename=checked_filename(filename),
+            inputs_json=inputs_json(inputs, effective),
             tools=tools,
             limits=effective,
             check_value=value_check(output_schema) if output_schema is not None else None,
@@ -524,6 +558,7 @@ class Session:
         program: Program,
         on_event: Callable[[RunEvent], None] | None = None,
         environment: Environment | None = None,
+        again: bool = False,
     ) -> RunResult:
         assert self._slots is not None  # noqa: S101  # set when the session was opened
         asked = time.perf_counter()
@@ -541,6 +576,8 @@ class Session:
                     environment=environment,
                     discovery=cache(partial(discovery_tools, program.tools)),
                 )
+                if not program.only_check:
+                    dispatch.track = self.history.follow(program, again=again)
                 run = Run(
                     program,
                     dispatch,
@@ -556,10 +593,92 @@ class Session:
                     return await run.execute(worker)
                 finally:
                     self._active.discard(run)
+                    if dispatch.track is not None:
+                        dispatch.track.release()
         finally:
             self._programs -= 1
             if not self._programs and self._idle is not None:
                 self._idle.set()
+
+    def _known(self, program: Program) -> RunResult | None:
+        """What became of the run of that name; None if there is none, or it was cut off.
+
+        Raises:
+            UsageError: If it is a run of something else.
+        """
+        row = self.history.journal.find(program.run_id)
+        if row is None:
+            return None
+        if (row.source, row.inputs) != (program.source, program.inputs_json):
+            msg = f"run_id {program.run_id!r} is the name of a run with another script or inputs"
+            raise UsageError(msg)
+        return recorded_result(row)
+
+    # --- runs that were ---------------------------------------------------------------------
+
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        allowed_tools: AllowList | None = None,
+        output_schema: Any = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+    ) -> RunResult:
+        """Go on with a run that is paused or was cut off, in this process or another's place.
+
+        The script is run again and given what it was given before; no tool is called for that. Then
+        it goes on. A call that waits for a decision and got none pauses it again.
+
+        Args:
+            run_id: The run.
+            allowed_tools: Needed again if the run's allow-list had rules (`Allow`), or a tool was
+                renamed. Default: as it was made with.
+            output_schema: Needed again if it was a type. Default: as it was made with.
+            on_event: As for `program`; what happened before is not told again.
+
+        Returns:
+            The outcome, of the whole run. Status ``failed`` with code ``divergence`` if the script
+            does not do what it did.
+
+        Raises:
+            JournalError: If there is no such run, it has ended, or somebody drives it.
+            UsageError: If a tool or a rule of the run is not there.
+        """
+        self._check_open()
+        recorded = self.history.recorded(run_id)
+        program = program_of(recorded.run, self.select_tools, allowed_tools, output_schema)
+        program = replace(program, limits=program.limits.clamp(self._ceiling))
+        return await self._execute(program, on_event, again=True)
+
+    async def retry(
+        self,
+        run_id: str,
+        *,
+        allowed_tools: AllowList | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+    ) -> RunResult:
+        """Run a script that was run before once more, from its beginning, as a new run.
+
+        If the earlier run had side effects, the result's `warnings` begin with the list of them:
+        put it before the model that asked.
+
+        Raises:
+            JournalError: If there is no such run.
+            UsageError: If a tool or a rule of the run is not there.
+        """
+        self._check_open()
+        row = self.history.recorded(run_id).run
+        program = program_of(row, self.select_tools, allowed_tools)
+        warning = self.history.warning_of(run_id)
+        fresh = replace(
+            program,
+            run_id=uuid.uuid4().hex,
+            limits=program.limits.clamp(self._ceiling),
+            clock=time.time(),
+            seed=random.getrandbits(48),
+            warnings=(*program.warnings, *([warning] if warning else [])),
+        )
+        return await self._execute(fresh, on_event)
 
     def _check_open(self) -> None:
         if self._state != "open":
@@ -585,68 +704,3 @@ def _in_range(name: str, value: int, most: int) -> None:
     if type(value) is not int or not 1 <= value <= most:
         msg = f"{name} must be an integer from 1 to {most}, not {value!r}"
         raise UsageError(msg)
-
-
-def _filename(name: str | None) -> str:
-    if name is None:
-        return "script.py"
-    if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= 200:
-        msg = f"filename must be 1 to 200 printable characters, not {name!r:.80}"
-        raise UsageError(msg)
-    return name
-
-
-def _inputs(inputs: Mapping[str, Any] | None, limits: Limits) -> bytes:
-    if inputs is None:
-        return b"{}"
-    if not isinstance(inputs, Mapping):
-        msg = f"inputs is a dict of JSON-able values, not {type(inputs).__name__}"
-        raise UsageError(msg)
-    try:
-        data = _json.dumps(dict(inputs), what="inputs")
-    except _json.JsonError as error:
-        raise UsageError(str(error)) from None
-    if len(data) > limits.max_inputs_bytes:
-        msg = f"inputs has {len(data):,} bytes of JSON, over {limits.max_inputs_bytes:,}"
-        raise UsageError(msg)
-    return data
-
-
-def _read_script(root: Path, path: Path, filename: str | None) -> tuple[str, str]:
-    try:
-        resolved = (root / path).resolve(strict=True)
-        if not resolved.is_relative_to(root):
-            msg = f"script {str(path)!r} is outside the session's root {str(root)!r}"
-            raise UsageError(msg)
-        if not resolved.is_file():
-            msg = f"script {str(path)!r} is not a file"
-            raise UsageError(msg)
-        data = resolved.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        msg = f"script {str(path)!r} cannot be read: {reason}"
-        raise UsageError(msg) from None
-    try:
-        return data.decode("utf-8"), filename or resolved.name
-    except UnicodeDecodeError as error:
-        msg = f"script {str(path)!r} is not UTF-8 text: byte {error.start} is {data[error.start]}"
-        raise UsageError(msg) from None
-
-
-def _refuse_source(program: Program) -> RunResult | None:
-    """What can be refused without a worker: size, and text that is no text."""
-    source, limits = program.source, program.limits
-    try:
-        size = len(source.encode())
-    except UnicodeEncodeError as error:
-        return _rejected(program, "source_text", f"character {error.start} is a lone surrogate")
-    if size > limits.max_source_bytes:
-        message = f"the script has {size:,} bytes, over the limit of {limits.max_source_bytes:,}"
-        return _rejected(program, "source_size", message, "pass data as inputs, not as literals")
-    return None
-
-
-def _rejected(program: Program, code: str, message: str, hint: str = "") -> RunResult:
-    finding = Finding(code=code, message=message, line=0, column=0, hint=hint, excerpt="")
-    failure = Failure(code=code, message=message, hint=hint, findings=(finding,))
-    return RunResult(run_id=program.run_id, status="rejected", error=failure, limits=program.limits)

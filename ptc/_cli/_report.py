@@ -28,6 +28,7 @@ _HEADS = {
     "cancelled": "the run was cancelled",
     "crashed": "the worker crashed",
     "violation": "the script was stopped at the second fence",
+    "paused": "the run is paused: a call waits for a decision",
 }
 
 
@@ -39,6 +40,10 @@ def report_outcome(stream: Stream, result: RunResult, filename: str) -> None:
         return
     if result.error is not None:
         _failure(stream, result.status, result.error, filename)
+    for call in result.pending:
+        what = "needs an approval" if call.kind == "approval" else "began, and its end is not known"
+        shown = _short(_one_line_json(call.arguments), _PARTIAL_CHARS)
+        stream.line(f"paused: call {call.call}, {call.tool}({shown}), {what}", "yellow")
     if result.partial:
         stream.line(f"partial values it had emitted: {len(result.partial)} (--json has them whole)")
         for value in result.partial[:_PARTIAL_ROWS]:

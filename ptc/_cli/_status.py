@@ -27,6 +27,7 @@ USAGE = 2
 LIMIT = 3
 CRASHED = 4
 SETUP = 5
+PAUSED = 6
 INTERRUPTED = 130
 """128 + SIGINT, as shells report it (POSIX.1-2017, 2.8.2: more than 128 for a signal)."""
 TERMINATED = 143
@@ -40,6 +41,7 @@ Exit status:
     3  a limit: timed out, or too many calls, bytes or memory
     4  the worker crashed, or the script reached the second fence
     5  this machine lacks something, e.g. a layer of the jail
+    6  the run is paused: a call waits for a decision
   130  interrupted with Ctrl-C (143: terminated)
 """
 """For the end of a command's help; ``\\b`` keeps click from joining the lines."""
@@ -53,6 +55,7 @@ _BY_OUTCOME = {
     "crashed": CRASHED,
     "violation": CRASHED,
     "cancelled": INTERRUPTED,
+    "paused": PAUSED,
 }
 
 

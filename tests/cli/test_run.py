@@ -152,7 +152,8 @@ def test_a_limit_above_the_usual_ceiling_is_the_users_own_to_set(command: Any, s
 def test_every_outcome_has_an_exit_status(status: Status) -> None:
     expected = {"completed": 0, "failed": 1, "rejected": 1, "timed_out": 3, "limit_exceeded": 3}
     found = status_of(RunResult(run_id="r", status=status, limits=Limits()))
-    assert found == expected.get(status, 130 if status == "cancelled" else 4)
+    expected |= {"cancelled": 130, "paused": 6}
+    assert found == expected.get(status, 4)
 
 
 WAITING = """

@@ -1,0 +1,602 @@
+"""The journal in a SQLite file: one writer thread that commits what has come together.
+
+Rule 1: what is appended is written in order, in one transaction with what came with it.
+    tests/core/test_journal.py::test_what_is_appended_is_read_back_in_order
+Rule 2: a write of a lost lease changes nothing and is told.
+    tests/core/test_journal.py::test_who_lost_a_run_can_write_nothing_more
+Rule 3: a damaged row or a gap is an error that names it; nothing is skipped.
+    tests/core/test_journal.py::test_damage_is_told_and_nothing_is_skipped
+
+WAL with ``synchronous=FULL`` for a batch that somebody waits for and NORMAL for the others: NORMAL
+can lose its last commits with the machine, never with the process, and never tears a file
+(https://www.sqlite.org/pragma.html#pragma_synchronous). What can be lost so is what nothing outside
+has seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, cast
+
+from ._journal import (
+    CallEnd,
+    CallRow,
+    CallStart,
+    CallWhole,
+    Delivery,
+    Entry,
+    JournalError,
+    Lease,
+    LeaseLostError,
+    Pending,
+    Recorded,
+    RunRow,
+    Tick,
+    Verdict,
+)
+from ._reactor import Signal
+
+__all__ = ["SCHEMA_VERSION", "SqliteJournal"]
+
+SCHEMA_VERSION: Final = 1
+"""Of the tables, in ``PRAGMA user_version``. A newer file is refused, an older one migrated."""
+
+_LINGER_SECONDS = 0.05
+"""How long the writer lets entries gather that nobody waits for."""
+_LEASE_SECONDS = 30.0
+"""A driver on another machine is taken for dead after this long without a sign of it."""
+_MOST_WAITING = 20_000
+"""Entries in memory before `append` wakes the writer at once."""
+
+_TABLES = """
+CREATE TABLE runs(
+  number INTEGER PRIMARY KEY, run_id TEXT UNIQUE NOT NULL, source TEXT NOT NULL,
+  filename TEXT NOT NULL, inputs BLOB NOT NULL, options BLOB NOT NULL, seed INTEGER NOT NULL,
+  clock REAL NOT NULL, created_ms INTEGER NOT NULL, status TEXT NOT NULL, result BLOB,
+  ended_ms INTEGER, owner TEXT, alive_ms INTEGER, epoch INTEGER NOT NULL);
+CREATE TABLE calls(
+  run INTEGER NOT NULL, path TEXT NOT NULL, tool TEXT NOT NULL,
+  arguments BLOB NOT NULL, key TEXT NOT NULL, side_effect INTEGER NOT NULL, line INTEGER,
+  attempt INTEGER NOT NULL, started_ms INTEGER NOT NULL, status TEXT NOT NULL, ok INTEGER,
+  body BLOB, body_sha256 BLOB, ended_ms INTEGER, place INTEGER, elapsed REAL,
+  PRIMARY KEY(run, path));
+CREATE TABLE ticks(
+  run INTEGER NOT NULL, place INTEGER NOT NULL, elapsed REAL NOT NULL, PRIMARY KEY(run, place));
+CREATE TABLE pending(
+  run INTEGER NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, tool TEXT NOT NULL,
+  fingerprint TEXT NOT NULL, details BLOB NOT NULL, at_ms INTEGER NOT NULL,
+  PRIMARY KEY(run, path, kind));
+CREATE TABLE verdicts(
+  run INTEGER NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, action TEXT NOT NULL,
+  value BLOB NOT NULL, decided_by TEXT NOT NULL, comment TEXT NOT NULL, at_ms INTEGER NOT NULL,
+  PRIMARY KEY(run, path, kind));
+"""
+_RUN_COLUMNS = (
+    "run_id, source, filename, inputs, options, seed, clock, created_ms, status, result, ended_ms"
+)
+
+
+_START_COLUMNS = "run, path, tool, arguments, key, side_effect, line, attempt, started_ms"
+_END_COLUMNS = "status, ok, body, body_sha256, ended_ms, place, elapsed"
+_START = (
+    f"INSERT INTO calls({_START_COLUMNS}, status) VALUES(?,?,?,?,?,?,?,?,?,?)"  # ours
+    " ON CONFLICT(run, path) DO UPDATE SET attempt=excluded.attempt, key=excluded.key,"
+    " started_ms=excluded.started_ms, status='started', ok=NULL, body=NULL, ended_ms=NULL"
+)
+_WHOLE_ROW = "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_WHOLE = (
+    f"INSERT OR REPLACE INTO calls({_START_COLUMNS}, {_END_COLUMNS})"  # noqa: S608  # ours
+    f" VALUES {_WHOLE_ROW}"
+)
+_ROWS_AT_ONCE = 50
+"""Calls in one statement: sqlite3 lets go of the interpreter for each statement, and getting it
+back from a busy event loop takes longer than the insert."""
+_WHOLES = _WHOLE + f",{_WHOLE_ROW}" * (_ROWS_AT_ONCE - 1)
+_END = (
+    "UPDATE calls SET status=?, ok=?, body=?, body_sha256=?, ended_ms=?, place=?, elapsed=?"
+    " WHERE run=? AND path=?"
+)
+_TICK = "INSERT INTO ticks VALUES(?,?,?)"
+_PENDING = "INSERT OR REPLACE INTO pending VALUES(?,?,?,?,?,?,?)"
+_BEGIN = (
+    f"INSERT INTO runs(number, {_RUN_COLUMNS}, owner, alive_ms, epoch)"  # our names
+    " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,1)"
+)
+
+
+@cache
+def _me() -> str:
+    """This process, told apart from a later one with its number and from other machines'."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        born = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        boot, born = "", ""
+    return f"{socket.gethostname()}|{boot}|{os.getpid()}|{born}"
+
+
+def _is_dead(owner: str) -> bool:
+    """True if `owner` was a process of this machine and is gone."""
+    host, boot, pid, born = owner.split("|")
+    mine = _me().split("|")
+    if [host] != mine[:1] or not boot:
+        return False
+    if boot != mine[1]:
+        return True
+    try:
+        now = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return True
+    # A zombie is still listed, and does nothing any more.
+    return now[19] != born or now[0] in "ZX"
+
+
+class _Write(NamedTuple):
+    """Something for the writer: an entry, or the end of a run."""
+
+    lease: Lease
+    sql: str
+    values: tuple[Any, ...]
+
+
+def _kind(write: _Write) -> tuple[Lease, str]:
+    return write.lease, write.sql
+
+
+class SqliteJournal:
+    """A journal in a file, or in memory."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Open the file, or make it.
+
+        Args:
+            path: The file; None: in memory, gone with the session.
+
+        Raises:
+            JournalError: If it cannot be opened, is damaged, or was made by a later version.
+        """
+        self._path = path
+        self._place = str(path) if path is not None else "the journal in memory"
+        self._lock = threading.Lock()
+        self._waiting: deque[_Write] = deque()
+        self._signals: list[Signal] = []
+        self._wake = threading.Event()
+        self._hurry = threading.Event()
+        self._places: dict[int, int] = {}
+        self._lost: set[tuple[int, int]] = set()
+        self._driven: dict[int, int] = {}
+        self._failure: JournalError | None = None
+        self._closing = False
+        with self._told("opened"):
+            self._db = self._open()
+        self._thread = threading.Thread(target=self._write_on, name="ptc-journal", daemon=True)
+        self._thread.start()
+
+    # --- runs -------------------------------------------------------------------------------
+
+    def begin(self, run: RunRow) -> Lease:
+        """As `Journal.begin`; never waits. Whose id may be taken looks with `find` before."""
+        lease = Lease(run.run_id, _number(run.run_id), 1)
+        self._places[lease.number] = 0
+        self._driven[lease.number] = 1
+        # Every write looks for its run's row first, this one's own excepted: see `_write`.
+        self._put(lease, _BEGIN, (lease.number, *_run_values(run), _me(), _now_ms()))
+        return lease
+
+    def claim(self, run_id: str) -> Lease:
+        """As `Journal.claim`."""
+        with self._told("written"), self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                row = self._db.execute(
+                    "SELECT number, status, owner, alive_ms, epoch FROM runs WHERE run_id=?",
+                    (run_id,),
+                ).fetchone()
+                number, epoch = self._claimable(run_id, row)
+                self._db.execute(
+                    "UPDATE runs SET owner=?, alive_ms=?, epoch=?, status='running', result=NULL,"
+                    " ended_ms=NULL WHERE number=?",
+                    (_me(), _now_ms(), epoch, number),
+                )
+                self._db.execute("COMMIT")
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+        return self._leased(run_id, number, epoch)
+
+    def _claimable(self, run_id: str, row: tuple[Any, ...] | None) -> tuple[int, int]:
+        if row is None:
+            raise self._unknown(run_id)
+        number, status, owner, alive_ms, epoch = row
+        if status not in ("running", "paused", "cancelled"):
+            msg = f"run {run_id!r} has ended: {status}; make a new one of it with `retry`"
+            raise JournalError(msg)
+        silent = _now_ms() - (alive_ms or 0) > _LEASE_SECONDS * 1000
+        if owner is not None and not silent and not _is_dead(owner):
+            msg = f"run {run_id!r} is being driven by process {owner.split('|')[2]}; let it end"
+            raise JournalError(msg)
+        return number, epoch + 1
+
+    def _leased(self, run_id: str, number: int, epoch: int) -> Lease:
+        """A claimed run; what it was sent so far is counted on."""
+        (place,) = self._one(
+            "SELECT max(coalesce((SELECT max(place) FROM calls WHERE run=?1), 0),"
+            " coalesce((SELECT max(place) FROM ticks WHERE run=?1), 0))",
+            (number,),
+        )
+        self._places[number] = place
+        self._driven[number] = epoch
+        return Lease(run_id, number, epoch)
+
+    def end(self, lease: Lease, status: str, result: bytes, at_ms: int) -> None:
+        """As `Journal.end`."""
+        ended = None if status == "paused" else at_ms
+        self._put(
+            lease,
+            "UPDATE runs SET status=?, result=?, ended_ms=?, owner=NULL WHERE number=?",
+            (status, result, ended, lease.number),
+        )
+        self._driven.pop(lease.number, None)
+
+    def release(self, lease: Lease) -> None:
+        """As `Journal.release`."""
+        self._put(lease, "UPDATE runs SET owner=NULL WHERE number=?", (lease.number,))
+        self._driven.pop(lease.number, None)
+
+    # --- entries ----------------------------------------------------------------------------
+
+    def append(self, lease: Lease, entry: Entry) -> None:
+        """As `Journal.append`."""
+        run = lease.number
+        if isinstance(entry, CallWhole):
+            end = self._ending(run, entry.end)
+            self._put(lease, _WHOLE, (run, *entry.start, *end))
+        elif isinstance(entry, CallStart):
+            self._put(lease, _START, (run, *entry, "started"))
+        elif isinstance(entry, CallEnd):
+            self._put(lease, _END, (*self._ending(run, entry), run, entry.path))
+        elif isinstance(entry, Tick):
+            self._put(lease, _TICK, (run, self._next_place(run), entry.elapsed))
+        else:
+            columns = (entry.kind, entry.tool, entry.fingerprint, entry.details, entry.at_ms)
+            self._put(lease, _PENDING, (run, entry.path, *columns))
+
+    def _ending(self, run: int, end: CallEnd) -> tuple[Any, ...]:
+        place = None if end.elapsed is None else self._next_place(run)
+        digest = hashlib.sha256(end.body).digest()
+        return (end.status, end.ok, end.body, digest, end.at_ms, place, end.elapsed)
+
+    def _next_place(self, run: int) -> int:
+        place = self._places[run] = self._places[run] + 1
+        return place
+
+    def _put(self, lease: Lease, sql: str, values: tuple[Any, ...]) -> None:
+        self._waiting.append(_Write(lease, sql, values))
+        if not self._wake.is_set():
+            self._wake.set()
+        if len(self._waiting) > _MOST_WAITING:
+            self._hurry.set()
+
+    async def barrier(self, lease: Lease) -> None:
+        """As `Journal.barrier`."""
+        signal = Signal()
+        self._signals.append(signal)
+        self._hurry.set()
+        self._wake.set()
+        await signal.wait()
+        if self._failure is not None:
+            # What could not be written is lost, and what comes after it would stand in the air.
+            raise self._failure
+        if (lease.number, lease.epoch) in self._lost:
+            msg = f"run {lease.run_id!r} was taken over: this process may not go on with it"
+            raise LeaseLostError(msg)
+
+    # --- the writer -------------------------------------------------------------------------
+
+    def _write_on(self) -> None:
+        while True:
+            self._wake.wait(_LEASE_SECONDS / 3 if self._driven else None)
+            if not self._closing:
+                self._hurry.wait(_LINGER_SECONDS)
+            self._wake.clear()
+            self._hurry.clear()
+            # Signals first: what they wait for was appended before them.
+            signals, self._signals = self._signals, []
+            batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            try:
+                with self._told("written"):
+                    self._commit(batch, durable=bool(signals) or self._closing)
+            except JournalError as error:
+                self._failure = error
+            for signal in signals:
+                signal.set()
+            if self._closing and not self._waiting:
+                return
+
+    def _commit(self, batch: Iterable[_Write], *, durable: bool) -> None:
+        with self._lock:
+            self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                held: dict[int, int] = {}
+                for same, writes in groupby(batch, key=_kind):
+                    self._write(same, list(writes), held)
+                now = _now_ms()
+                for number, epoch in list(self._driven.items()):
+                    self._db.execute(
+                        "UPDATE runs SET alive_ms=? WHERE number=? AND epoch=?",
+                        (now, number, epoch),
+                    )
+                self._db.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def _write(self, same: tuple[Lease, str], writes: list[_Write], held: dict[int, int]) -> None:
+        """Writes of one lease with one statement, in order."""
+        lease, sql = same
+        if sql is _BEGIN:
+            self._db.execute(sql, writes[0].values)
+            held[lease.number] = lease.epoch
+            return
+        if lease.number not in held:
+            found = self._db.execute(
+                "SELECT epoch FROM runs WHERE number=?", (lease.number,)
+            ).fetchone()
+            held[lease.number] = found[0] if found else 0
+        if held[lease.number] != lease.epoch:
+            self._lost.add((lease.number, lease.epoch))
+            return
+        done = 0
+        if sql is _WHOLE:
+            while len(writes) - done >= _ROWS_AT_ONCE:
+                rows = (write.values for write in writes[done : done + _ROWS_AT_ONCE])
+                self._db.execute(_WHOLES, tuple(chain.from_iterable(rows)))
+                done += _ROWS_AT_ONCE
+        for write in writes[done:]:
+            self._db.execute(sql, write.values)
+
+    # --- reading ----------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Wait until all that was appended has been written."""
+        done = threading.Event()
+        self._signals.append(cast("Signal", done))
+        self._hurry.set()
+        self._wake.set()
+        done.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def find(self, run_id: str) -> RunRow | None:
+        """As `Journal.find`."""
+        with self._told("read"):
+            row = self._one(f"SELECT {_RUN_COLUMNS} FROM runs WHERE run_id=?", (run_id,))  # noqa: S608  # names of columns, ours
+        return RunRow(*row) if row else None
+
+    def runs(self, limit: int = 50) -> Sequence[RunRow]:
+        """As `Journal.runs`."""
+        self.flush()
+        with self._told("read"):
+            sql = f"SELECT {_RUN_COLUMNS} FROM runs ORDER BY created_ms DESC, rowid DESC LIMIT ?"  # noqa: S608  # names of columns, ours
+            return [RunRow(*row) for row in self._all(sql, (limit,))]
+
+    def load(self, run_id: str) -> Recorded:
+        """As `Journal.load`."""
+        self.flush()
+        with self._told("read"):
+            row = self._one(f"SELECT number, {_RUN_COLUMNS} FROM runs WHERE run_id=?", (run_id,))  # noqa: S608  # names of columns, ours
+            if row is None:
+                raise self._unknown(run_id)
+            number, run = row[0], RunRow(*row[1:])
+            calls = list(self._calls(run_id, number))
+            deliveries = tuple(self._deliveries(run_id, number, calls))
+            pending = tuple(
+                Pending(*columns)
+                for columns in self._all(
+                    "SELECT path, kind, tool, fingerprint, details, at_ms FROM pending WHERE run=?"
+                    " ORDER BY rowid",
+                    (number,),
+                )
+            )
+            rows = tuple(row for row, _ in calls)
+            return Recorded(run, rows, deliveries, pending, tuple(self._verdicts(number)))
+
+    def _calls(self, run_id: str, number: int) -> Iterator[tuple[CallRow, int | None]]:
+        """Calls in the order they were made, each with its place among what was delivered."""
+        sql = f"SELECT {_START_COLUMNS}, {_END_COLUMNS} FROM calls WHERE run=?"  # noqa: S608  # ours
+        rows = self._all(sql, (number,))
+        for row in sorted(rows, key=lambda row: [int(part) for part in row[1].split(".")]):
+            path, tool, arguments, key, side_effect, line, attempt, begun = row[1:9]
+            start = CallStart(path, tool, arguments, key, bool(side_effect), line, attempt, begun)
+            status, ok, body, digest, ended, place, elapsed = row[9:]
+            if status == "started":
+                yield CallRow(start, None), None
+                continue
+            if body is None or hashlib.sha256(body).digest() != digest:
+                msg = f"{self._place} is damaged: run {run_id!r}, call {start.path}: its outcome is"
+                raise JournalError(f"{msg} not what was written")
+            end = CallEnd(start.path, status, bool(ok), body, ended, elapsed)
+            yield CallRow(start, end), place
+
+    def _deliveries(
+        self, run_id: str, number: int, calls: Sequence[tuple[CallRow, int | None]]
+    ) -> Iterator[Delivery]:
+        found: dict[int, Delivery] = {}
+        for row, place in calls:
+            if place is not None and row.end is not None:
+                found[place] = Delivery(row.start.path, row.end.elapsed or 0.0)
+        ticks = self._all("SELECT place, elapsed FROM ticks WHERE run=?", (number,))
+        found.update({place: Delivery(None, elapsed) for place, elapsed in ticks})
+        for place in range(1, max(found, default=0) + 1):
+            if place not in found:
+                msg = f"{self._place} is damaged: run {run_id!r}: message {place} is missing"
+                raise JournalError(msg)
+            yield found[place]
+
+    def _verdicts(self, number: int) -> Iterator[Verdict]:
+        sql = (
+            "SELECT path, kind, action, value, decided_by, comment, at_ms FROM verdicts WHERE run=?"
+        )
+        for row in self._all(sql, (number,)):
+            yield Verdict(*row)
+
+    def decide(self, run_id: str, verdict: Verdict) -> bool:
+        """As `Journal.decide`."""
+        with self._told("written"), self._lock:
+            self._db.execute("PRAGMA synchronous=FULL")
+            with self._db:
+                row = self._db.execute(
+                    "SELECT number FROM runs WHERE run_id=?", (run_id,)
+                ).fetchone()
+                if row is None:
+                    raise self._unknown(run_id)
+                done = self._db.execute(
+                    "INSERT OR IGNORE INTO verdicts VALUES(?,?,?,?,?,?,?,?)",
+                    (
+                        row[0],
+                        verdict.path,
+                        verdict.kind,
+                        verdict.action,
+                        verdict.value,
+                        verdict.by,
+                        verdict.comment,
+                        verdict.at_ms,
+                    ),
+                )
+                return done.rowcount == 1
+
+    def sweep(self, before_ms: int) -> int:
+        """As `Journal.sweep`."""
+        self.flush()
+        with self._told("written"), self._lock:
+            with self._db:
+                old = [
+                    number
+                    for (number,) in self._db.execute(
+                        "SELECT number FROM runs WHERE ended_ms IS NOT NULL AND ended_ms < ?",
+                        (before_ms,),
+                    )
+                ]
+                for number in old:
+                    for table in ("calls", "ticks", "pending", "verdicts"):
+                        self._db.execute(f"DELETE FROM {table} WHERE run=?", (number,))  # noqa: S608  # from the line above
+                    self._db.execute("DELETE FROM runs WHERE number=?", (number,))
+            self._db.execute("VACUUM")
+            return len(old)
+
+    def close(self) -> None:
+        """As `Journal.close`."""
+        if self._closing:
+            return
+        self._closing = True
+        self._hurry.set()
+        self._wake.set()
+        self._thread.join()
+        with suppress(sqlite3.Error):
+            self._db.close()
+
+    # --- the file ---------------------------------------------------------------------------
+
+    def _open(self) -> sqlite3.Connection:
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            ignore = self._path.parent / ".gitignore"
+            if self._path.parent.name == ".ptc" and not ignore.exists():
+                ignore.write_text("*\n")
+        db = sqlite3.connect(
+            ":memory:" if self._path is None else self._path,
+            timeout=30,
+            isolation_level="IMMEDIATE",
+            check_same_thread=False,
+        )
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA wal_autocheckpoint=4000")
+            (version,) = db.execute("PRAGMA user_version").fetchone()
+            if version > SCHEMA_VERSION:
+                msg = f"{self._place} was made by a later version of ptc; use that one"
+                raise JournalError(msg)
+            if version < SCHEMA_VERSION:
+                _migrate(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _one(self, sql: str, values: tuple[Any, ...]) -> Any:
+        with self._lock:
+            return self._db.execute(sql, values).fetchone()
+
+    def _all(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
+        with self._lock:
+            return self._db.execute(sql, values).fetchall()
+
+    def _unknown(self, run_id: str) -> JournalError:
+        return JournalError(f"there is no run {run_id!r} in {self._place}; `ptc runs` lists them")
+
+    @contextmanager
+    def _told(self, what: Literal["opened", "read", "written"]) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            msg = f"{self._place} cannot be {what}: {error}"
+            raise JournalError(msg) from error
+
+
+_MIGRATIONS: Final[dict[int, Callable[[sqlite3.Connection], object]]] = {
+    0: lambda db: db.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version=1; COMMIT;"),
+}
+"""By the version they start from."""
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    while True:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version == SCHEMA_VERSION:
+            return
+        try:
+            _MIGRATIONS[version](db)
+        except sqlite3.OperationalError as error:
+            # Another process was first: its tables are ours.
+            (now,) = db.execute("PRAGMA user_version").fetchone()
+            if now == version:
+                raise
+            del error
+
+
+def _run_values(run: RunRow) -> tuple[Any, ...]:
+    return (
+        run.run_id,
+        run.source,
+        run.filename,
+        run.inputs,
+        run.options,
+        run.seed,
+        run.clock,
+        run.created_ms,
+        run.status,
+        run.result,
+        run.ended_ms,
+    )
+
+
+def _number(run_id: str) -> int:
+    """The run's number in the tables: known before it is written, so that nothing waits for it."""
+    return int.from_bytes(hashlib.sha256(run_id.encode()).digest()[:7])
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

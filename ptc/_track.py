@@ -1,0 +1,331 @@
+"""A run's line in the journal: what it did before, and what it does now.
+
+Rule 1: a call with a side effect begins only when its start is durable.
+    tests/core/test_resume.py::test_a_start_that_cannot_be_written_blocks_the_effect
+Rule 2: a call whose end is recorded is never made again; one whose end is not known is made again
+    only if that is safe, else somebody decides.
+    tests/core/test_resume.py::test_what_is_done_with_a_call_whose_end_is_not_known
+Rule 3: a script that does not do what it did before is stopped, and told both.
+    tests/core/test_resume.py::test_a_script_that_diverges_is_stopped_and_told_both_calls
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from . import _json
+from ._approval import ApprovalRequest, Decision
+from ._call import OpenCall, bounded_arguments, idempotency_key
+from ._journal import (
+    CallEnd,
+    CallRow,
+    CallStart,
+    CallWhole,
+    Delivery,
+    Journal,
+    JournalError,
+    Lease,
+    Pending,
+    PendingKind,
+    Recorded,
+    Tick,
+    Verdict,
+)
+from ._result import CallStatus, PendingCall
+from ._tool import Tool
+from ._tool_result import ToolResult
+from .errors import PtcError, ToolError
+
+__all__ = ["DivergenceError", "ParkedError", "Track", "error_of", "error_row", "pending_call"]
+
+
+_NEVER_MS = 1 << 62
+
+
+class DivergenceError(PtcError):
+    """Raised when a script, run again, does not do what is recorded of it."""
+
+
+class ParkedError(PtcError):
+    """Raised inside the host when a call waits for a decision: it is neither made nor answered."""
+
+
+class Track:
+    """Writes what a run does, and says what is recorded of it."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        lease: Lease,
+        recorded: Recorded | None = None,
+        *,
+        approvals_expire_ms: int | None = None,
+    ) -> None:
+        """Follow a run.
+
+        Args:
+            journal: Where it is written.
+            lease: The right to write.
+            recorded: What is there already; None: a new run.
+            approvals_expire_ms: Age at which a request that nobody decided is a rejection.
+        """
+        self._journal = journal
+        self._lease = lease
+        self._expiry = approvals_expire_ms
+        rows = recorded.calls if recorded is not None else ()
+        self._rows = {row.start.path: row for row in rows}
+        self._verdicts = {(v.path, v.kind): v for v in (recorded.verdicts if recorded else ())}
+        self._before_now = {(p.path, p.kind): p for p in (recorded.pending if recorded else ())}
+        self.deliveries: deque[Delivery] = deque(recorded.deliveries if recorded else ())
+        """What the worker was sent and has not been sent again yet."""
+        self.elapsed = max((d.elapsed for d in self.deliveries), default=0.0)
+        """Where the script's clock stood."""
+        self.effects = any(row.start.side_effect for row in rows)
+        """True if the run had a side effect."""
+        self._ended = False
+        self.pending: list[Pending] = []
+        """Calls that wait for a decision."""
+
+    # --- what was ---------------------------------------------------------------------------
+
+    def row(self, call: OpenCall) -> CallRow | None:
+        """What is recorded of a call of the script; None if it is a new one.
+
+        Raises:
+            DivergenceError: If another call is recorded in its place.
+        """
+        row = self._rows.get(call.path)
+        if row is None:
+            return None
+        arguments = bounded_arguments(call)
+        if row.start.tool != call.call.name or row.start.arguments != arguments:
+            msg = (
+                f"call {call.path} was {row.start.tool}({_shown(row.start.arguments)}) and now is "
+                f"{call.call.name}({_shown(arguments)})"
+            )
+            if call.call.line:
+                msg += f", line {call.call.line}"
+            raise DivergenceError(msg)
+        end = row.end
+        if end is not None and end.status == "unknown" and end.elapsed is None:
+            return CallRow(row.start, None)
+        return row
+
+    def outcome(self, tool: str, call: OpenCall) -> ToolResult | None:
+        """What came of a call that was made before; None if it was not, or nobody knows.
+
+        Raises:
+            ToolError: If it failed.
+            DivergenceError: If another call is recorded in its place.
+        """
+        row = self._before(call)
+        if row is None or row.end is None or row.end.status == "not_started":
+            return None
+        call.status, call.attempt = row.end.status, row.start.attempt
+        return _outcome(tool, row.end)
+
+    def recall_children(self, call: OpenCall) -> None:
+        """Number the calls that a tool makes after those that it made before."""
+        prefix = f"{call.path}."
+        made = [path for path in self._rows if path.startswith(prefix)]
+        call.children = max((int(p[len(prefix) :].partition(".")[0]) for p in made), default=0)
+
+    def verdict(self, call: OpenCall, kind: PendingKind) -> Verdict | None:
+        """What was decided of a call; None if nothing was, or it was about other arguments."""
+        found = self._verdicts.get((call.path, kind))
+        asked = self._before_now.get((call.path, kind))
+        if found is None or asked is None or asked.fingerprint != call.fingerprint():
+            return None
+        return found
+
+    # --- what is ----------------------------------------------------------------------------
+
+    async def begin(self, tool: Tool, call: OpenCall) -> ToolResult | None:
+        """Note that a call is about to begin; in its place the outcome that somebody decided.
+
+        Raises:
+            ParkedError: If its end is not known and nobody has decided.
+            ToolError: ``journal`` if it cannot be written: then the effect must not happen.
+        """
+        row = self._before(call)
+        if row is not None:
+            call.attempt = row.start.attempt
+            self.recall_children(call)
+            if row.start.side_effect and not tool.repeatable:
+                decided = self._decided_of_unknown(tool, call)
+                if decided is not None:
+                    return decided
+        if not tool.side_effect:
+            return None
+        self.effects = True
+        self._journal.append(self._lease, self._start(call, call.attempt + 1))
+        try:
+            await self._journal.barrier(self._lease)
+        except JournalError as error:
+            msg = f"{tool.name} was not called: {error}"
+            raise ToolError(msg, code="journal", tool=tool.name) from error
+        return None
+
+    def _before(self, call: OpenCall) -> CallRow | None:
+        """What is recorded of this very call: by its place, or, made by a tool, by its key."""
+        if call.parent is None:
+            return self.row(call)
+        key = idempotency_key(call)
+        for path, row in self._rows.items():
+            if row.start.key == key and path.startswith(f"{call.parent.path}."):
+                return row
+        return None
+
+    def _decided_of_unknown(self, tool: Tool, call: OpenCall) -> ToolResult | None:
+        verdict = self.verdict(call, "unknown")
+        if verdict is None:
+            self.park(call, "unknown", {"arguments": _json.loads(bounded_arguments(call))})
+            msg = f"{tool.name} began and its end is not known; decide what became of it"
+            raise ParkedError(msg)
+        if verdict.action == "done":
+            return ToolResult(tool.name, value=_json.loads(verdict.value))
+        if verdict.action == "failed":
+            why = verdict.comment or "it did not succeed"
+            raise ToolError(f"{tool.name} failed: {why}", code="failed", tool=tool.name)
+        return None
+
+    def ended(
+        self, call: OpenCall, status: CallStatus, ok: bool, body: bytes, elapsed: float | None
+    ) -> None:
+        """Note what came of a call, and when the script was given it."""
+        end = CallEnd(call.path, status, ok, body, _now_ms(), elapsed)
+        if call.side_effect and call.started:
+            self._journal.append(self._lease, end)
+        else:
+            self._journal.append(self._lease, CallWhole(self._start(call, call.attempt), end))
+
+    def tick(self, elapsed: float) -> None:
+        """Note that the script was told the time."""
+        self._journal.append(self._lease, Tick(elapsed))
+
+    def park(self, call: OpenCall, kind: PendingKind, details: Mapping[str, Any]) -> None:
+        """Note that a call waits for a decision."""
+        body = _json.dumps(dict(details), what="pending")
+        pending = Pending(call.path, kind, call.call.name, call.fingerprint(), body, _now_ms())
+        self.pending.append(pending)
+        self._journal.append(self._lease, pending)
+
+    def approval(self, call: OpenCall, request: ApprovalRequest) -> Decision:
+        """What was decided of a gated call.
+
+        Raises:
+            ParkedError: If nothing was: the call waits.
+        """
+        verdict = self.verdict(call, "approval")
+        asked = self._before_now.get((call.path, "approval"))
+        expired = asked is not None and _now_ms() - asked.at_ms > (self._expiry or _NEVER_MS)
+        if verdict is None and expired:
+            return Decision(False, comment="the request expired")
+        if verdict is None:
+            self.park(
+                call,
+                "approval",
+                {
+                    "arguments": dict(request.arguments),
+                    "prompt": request.prompt,
+                    "defaults": dict(request.defaults),
+                },
+            )
+            msg = f"{call.call.name} waits for an approval"
+            raise ParkedError(msg)
+        edited = _json.loads(verdict.value)
+        return Decision(
+            verdict.action == "approve",
+            arguments=edited if verdict.action == "approve" else None,
+            by=verdict.by,
+            comment=verdict.comment,
+        )
+
+    async def end(self, status: str, result: bytes) -> None:
+        """Note how the run ended; durable if it had an effect, or waits for somebody.
+
+        Raises:
+            JournalError: If it cannot be written.
+        """
+        self._ended = True
+        self._journal.end(self._lease, status, result, _now_ms())
+        if self.effects or status == "paused":
+            await self._journal.barrier(self._lease)
+
+    def release(self) -> None:
+        """Nobody drives the run any more. Nothing happens if it has ended."""
+        if not self._ended:
+            self._journal.release(self._lease)
+
+    def _start(self, call: OpenCall, attempt: int) -> CallStart:
+        key = idempotency_key(call) if call.side_effect and call.arguments is not None else None
+        return CallStart(
+            path=call.path,
+            tool=call.call.name,
+            arguments=bounded_arguments(call),
+            key=key or "",
+            side_effect=call.side_effect,
+            line=call.call.line,
+            attempt=attempt,
+            at_ms=_now_ms(),
+        )
+
+
+def _shown(arguments: bytes) -> str:
+    text = arguments.decode(errors="replace")
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def _outcome(tool: str, end: CallEnd) -> ToolResult:
+    _, _, value = _json.loads(end.body)
+    if end.ok:
+        return ToolResult(tool, value=value)
+    raise error_of(value, tool)
+
+
+def error_row(error: ToolError) -> dict[str, Any]:
+    """A tool's failure as the script is told it, and as it is recorded."""
+    details: Any = error.details
+    try:
+        _json.dumps(details)
+    except _json.JsonError as refused:
+        details = {"left_out": str(refused)}
+    return {
+        "message": error.message,
+        "code": error.code,
+        "tool": error.tool,
+        "retryable": error.retryable,
+        "details": details,
+    }
+
+
+def error_of(row: Mapping[str, Any], tool: str) -> ToolError:
+    """`error_row` read back."""
+    return ToolError(
+        row["message"],
+        code=row["code"],
+        tool=row.get("tool") or tool,
+        retryable=row["retryable"],
+        details=row["details"],
+    )
+
+
+def pending_call(row: Pending) -> PendingCall:
+    """A recorded `Pending` as it is told."""
+    details = _json.loads(row.details)
+    return PendingCall(
+        call=row.path,
+        kind=row.kind,
+        tool=row.tool,
+        arguments=details.get("arguments"),
+        fingerprint=row.fingerprint,
+        prompt=details.get("prompt", ""),
+        defaults=details.get("defaults"),
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,426 @@
+"""Runs that survive: recorded, cut off, paused, resumed, retried."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ptc import Limits, Session, Tool, ToolContext, ToolError, UsageError, define_tool
+from ptc._journal import JournalError
+
+pytestmark = pytest.mark.anyio
+
+ANY = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+
+class World:
+    """Tools whose effects are counted, and that can be made to hang."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[tuple[str, int]] = Counter()
+        self.keys: Counter[str | None] = Counter()
+        self.hang: set[tuple[str, int]] = set()
+        self.hanging = anyio.Event()
+
+    def _tool(self, name: str, **options: Any) -> Tool:
+        async def work(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+            n = arguments.get("n", 0)
+            self.calls[name, n] += 1
+            if ctx.side_effect:
+                self.keys[ctx.idempotency_key] += 1
+            if (name, n) in self.hang:
+                self.hanging.set()
+                await anyio.sleep_forever()
+            if n < 0:
+                raise ToolError("below zero", code="negative", details={"n": n})
+            return {"n": n, "twice": 2 * n}
+
+        return define_tool(name, f"{name}.", ANY, work, **options)
+
+    @property
+    def tools(self) -> list[Tool]:
+        return [
+            self._tool("look"),
+            self._tool("put", side_effect=True, idempotent=True),
+            self._tool("pay", side_effect=True),
+            self._tool("ask", side_effect=True, needs_approval=True),
+        ]
+
+    def session(self, root: Path, **options: Any) -> Session:
+        return Session(root, tools=self.tools, toolsets=(), **options)
+
+
+ALL = ["look", "put", "pay", "ask"]
+
+
+async def cut_off(world: World, root: Path, source: str, name: str, n: int) -> str:
+    """Start a run and leave it when a call hangs, as a process that is killed leaves it."""
+    world.hang.add((name, n))
+    world.hanging = anyio.Event()
+    async with world.session(root) as session, anyio.create_task_group() as group:
+
+        async def run() -> None:
+            await session.program(source=source, allowed_tools=ALL, run_id="r")
+
+        group.start_soon(run)
+        with anyio.fail_after(20):
+            await world.hanging.wait()
+        group.cancel_scope.cancel()
+    world.hang.clear()
+    return "r"
+
+
+SEQUENCE = """
+import asyncio, random, time, uuid
+async def run(ctx, inputs):
+    seen = [random.random(), str(uuid.uuid4()), time.time()]
+    a = await ctx.look(n=1)
+    await asyncio.sleep(0.001)
+    b = await ctx.put(n=2)
+    seen.append(time.time() > seen[2])
+    try:
+        await ctx.look(n=-1)
+    except ToolError as e:
+        seen.append([e.code, e.details])
+    c = await asyncio.gather(*(ctx.look(n=i) for i in range(10, 20)))
+    d = await ctx.put(n=3)
+    print("done")
+    ctx.emit("partly")
+    return [a, b, len(c), d, seen, random.random()]
+"""
+
+
+async def test_a_run_that_was_cut_off_goes_on_where_it_was(tmp_path: Path) -> None:
+    world = World()
+    await cut_off(world, tmp_path, SEQUENCE, "put", 3)
+    before = Counter(world.calls)
+    async with world.session(tmp_path) as session:
+        result = await session.resume("r")
+    value = result.unwrap()
+    assert value[0] == {"n": 1, "twice": 2}
+    assert value[3] == {"n": 3, "twice": 6}
+    assert value[4][3:] == [True, ["negative", {"n": -1}]]
+    assert world.calls - before == Counter({("put", 3): 1}), "nothing else was called again"
+    assert result.stdout == "done\n"
+    assert result.partial == ("partly",)
+    assert [c.status for c in result.calls] == ["succeeded"] * 2 + ["failed"] + ["succeeded"] * 11
+
+
+async def test_a_resumed_run_comes_to_what_it_would_have_come_to(tmp_path: Path) -> None:
+    whole, parts = World(), World()
+    async with whole.session(tmp_path / ".", journal=":memory:") as session:
+        straight = (await session.program(source=SEQUENCE, allowed_tools=ALL)).unwrap()
+    await cut_off(parts, tmp_path, SEQUENCE, "put", 3)
+    async with parts.session(tmp_path) as session:
+        resumed = (await session.resume("r")).unwrap()
+    assert straight[:4] == resumed[:4]
+    assert parts.keys.total() == 3, "put 3 was begun twice"
+    assert len(parts.keys) == 2, "with the same key"
+
+
+async def test_a_resumed_run_may_be_cut_off_again(tmp_path: Path) -> None:
+    world = World()
+    source = "async def run(ctx, inputs):\n    return [await ctx.look(n=i) for i in range(6)]\n"
+    await cut_off(world, tmp_path, source, "look", 2)
+    world.hang.add(("look", 4))
+    world.hanging = anyio.Event()
+    async with world.session(tmp_path) as session, anyio.create_task_group() as group:
+        group.start_soon(session.resume, "r")
+        await world.hanging.wait()
+        group.cancel_scope.cancel()
+    world.hang.clear()
+    async with world.session(tmp_path) as session:
+        assert len((await session.resume("r")).unwrap()) == 6
+    assert world.calls == Counter(
+        {("look", 0): 1, ("look", 1): 1, ("look", 2): 2, ("look", 3): 1, ("look", 4): 2}
+        | {("look", 5): 1}
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "value", "made", "given"),
+    [
+        ("done", {"n": 1, "receipt": 7}, 1, {"n": 1, "receipt": 7}),
+        ("failed", None, 1, "failed"),
+        ("again", None, 2, {"n": 1, "twice": 2}),
+    ],
+)
+async def test_what_is_done_with_a_call_whose_end_is_not_known(
+    tmp_path: Path, outcome: Any, value: Any, made: int, given: Any
+) -> None:
+    world = World()
+    source = (
+        "async def run(ctx, inputs):\n    try:\n        return await ctx.pay(n=1)\n"
+        "    except ToolError as e:\n        return e.code\n"
+    )
+    await cut_off(world, tmp_path, source, "pay", 1)
+    async with world.session(tmp_path) as session:
+        paused = await session.resume("r")
+        assert paused.status == "paused"
+        (pending,) = paused.pending
+        assert (pending.kind, pending.tool, pending.arguments) == ("unknown", "pay", {"n": 1})
+        assert world.calls["pay", 1] == 1, "it is never made again by itself"
+        session.history.settle("r", None, outcome, value=value, by="ann")
+        with pytest.raises(UsageError, match=r"decided already|there is no"):
+            session.history.settle("r", pending.call, "again")
+        assert (await session.resume("r")).unwrap() == given
+    assert world.calls["pay", 1] == made
+    assert len(world.keys) == 1
+
+
+async def test_a_script_that_diverges_is_stopped_and_told_both_calls(tmp_path: Path) -> None:
+    world = World()
+    source = (
+        "async def run(ctx, inputs):\n    await ctx.look(n=1)\n    await ctx.look(n=2)\n"
+        "    await ctx.put(n=3)\n    return 1\n"
+    )
+    await cut_off(world, tmp_path, source, "put", 3)
+    with sqlite3.connect(tmp_path / ".ptc/journal.sqlite3") as db:
+        db.execute("UPDATE runs SET source=replace(source, 'n=2', 'n=7')")
+    before = Counter(world.calls)
+    async with world.session(tmp_path) as session:
+        result = await session.resume("r")
+    assert (result.status, result.error.code if result.error else "") == ("failed", "divergence")
+    assert result.error is not None
+    assert 'call 2 was look({"n":2}) and now is look({"n":7}), line 3' in result.error.message
+    assert world.calls == before, "no tool was called"
+
+
+async def test_a_script_that_ends_too_early_diverges_too(tmp_path: Path) -> None:
+    world = World()
+    source = "async def run(ctx, inputs):\n    await ctx.look(n=1)\n    await ctx.put(n=3)\n"
+    await cut_off(world, tmp_path, source, "put", 3)
+    with sqlite3.connect(tmp_path / ".ptc/journal.sqlite3") as db:
+        db.execute("UPDATE runs SET source='async def run(ctx, inputs): return 1'")
+    async with world.session(tmp_path) as session:
+        result = await session.resume("r")
+        assert result.error is not None
+        assert "returned where it was given the outcome of call 1" in result.error.message
+
+
+async def test_a_start_that_cannot_be_written_blocks_the_effect(tmp_path: Path) -> None:
+    world = World()
+    async with world.session(tmp_path) as session:
+        await session.program(source="async def run(ctx, inputs): return await ctx.look(n=1)")
+        session.history.recorded(session.history.runs()[0].run_id)
+        with sqlite3.connect(tmp_path / ".ptc/journal.sqlite3") as db:
+            db.execute("DROP TABLE calls")
+        result = await session.program(
+            source="def run(ctx, inputs):\n    try:\n        return ctx.put(n=2)\n"
+            "    except ToolError as e:\n        return [e.code, str(e)]\n",
+            allowed_tools=ALL,
+        )
+        assert result.value is not None
+        assert result.value[0] == "journal"
+        assert "put was not called" in result.value[1]
+        assert "the end of the run was not recorded" in result.warnings[0]
+    assert ("put", 2) not in world.calls
+
+
+# --- approvals ------------------------------------------------------------------------------
+
+GATED = """
+import asyncio
+async def run(ctx, inputs):
+    free = await ctx.look(n=1)
+    found = await asyncio.gather(
+        ctx.ask(n=2), ctx.look(n=3), ctx.ask(n=4), return_exceptions=True
+    )
+    return [free, *[x if isinstance(x, dict) else [x.code, str(x)] for x in found]]
+"""
+
+
+async def test_gated_calls_pause_the_run_and_decisions_let_it_go_on(tmp_path: Path) -> None:
+    world = World()
+    async with world.session(tmp_path) as session:
+        paused = await session.program(source=GATED, allowed_tools=ALL, run_id="r")
+        assert (paused.status, paused.value) == ("paused", None)
+        assert [(p.call, p.arguments) for p in paused.pending] == [("2", {"n": 2}), ("4", {"n": 4})]
+        assert world.calls == Counter({("look", 1): 1, ("look", 3): 1})
+        still = await session.resume("r")
+        assert [p.call for p in still.pending] == ["2", "4"]
+        with pytest.raises(UsageError, match="name one of them"):
+            session.history.approve("r")
+        with pytest.raises(UsageError, match=r"edited arguments are not.*nothing was decided"):
+            session.history.approve("r", "2", arguments={"n": "x"})
+        session.history.approve("r", "2", arguments={"n": 20}, by="ann")
+        assert (await session.resume("r")).status == "paused", "the other one waits still"
+        session.history.reject("r", "4", by="bob", comment="too much")
+    async with world.session(tmp_path) as later:
+        result = await later.resume("r")
+    assert result.unwrap() == [
+        {"n": 1, "twice": 2},
+        {"n": 20, "twice": 40},
+        {"n": 3, "twice": 6},
+        ["rejected", "the call of ask was rejected by bob: too much"],
+    ]
+    assert world.calls == Counter({("look", 1): 1, ("look", 3): 1, ("ask", 20): 1})
+
+
+async def test_the_first_decision_counts(tmp_path: Path) -> None:
+    world = World()
+    async with world.session(tmp_path) as session:
+        source = "def run(ctx, inputs):\n    return ctx.ask(n=2)\n"
+        await session.program(source=source, allowed_tools=ALL, run_id="r")
+        session.history.reject("r")
+        with pytest.raises(UsageError, match="decisions are final"):
+            session.history.approve("r", "1")
+        result = await session.resume("r")
+        assert result.error is not None
+        assert "rejected" in result.error.message
+        with pytest.raises(JournalError, match="has ended"):
+            await session.resume("r")
+    assert not world.calls
+
+
+async def test_a_request_that_nobody_decided_in_time_is_a_rejection(tmp_path: Path) -> None:
+    world = World()
+    source = (
+        "def run(ctx, inputs):\n    try:\n        return ctx.ask(n=2)\n"
+        "    except ToolError as e:\n        return str(e)\n"
+    )
+    async with world.session(tmp_path, approvals_expire_ms=1) as session:
+        await session.program(source=source, allowed_tools=ALL, run_id="r")
+        with sqlite3.connect(tmp_path / ".ptc/journal.sqlite3") as db:
+            db.execute("UPDATE pending SET at_ms=at_ms-10")
+        with pytest.raises(UsageError, match="expired"):
+            session.history.approve("r")
+        assert "the request expired" in (await session.resume("r")).unwrap()
+
+
+async def test_a_run_resumes_from_a_copy_of_the_journal_elsewhere(tmp_path: Path) -> None:
+    world = World()
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    async with world.session(here) as session:
+        await session.program(source=GATED, allowed_tools=ALL, run_id="r")
+    shutil.copy(here / ".ptc/journal.sqlite3", there / "copy")
+    async with world.session(there, journal=there / "copy") as session:
+        session.history.approve("r", "2")
+        session.history.approve("r", "4")
+        assert (await session.resume("r")).ok
+
+
+# --- names, retries, time -------------------------------------------------------------------
+
+
+async def test_asking_again_for_a_run_gives_what_became_of_it(tmp_path: Path) -> None:
+    world = World()
+    source = "def run(ctx, inputs):\n    return ctx.put(n=inputs['n'])\n"
+    async with world.session(tmp_path) as session:
+        first = await session.program(
+            source=source, inputs={"n": 1}, allowed_tools=ALL, run_id="mine"
+        )
+        again = await session.program(
+            source=source, inputs={"n": 1}, allowed_tools=ALL, run_id="mine"
+        )
+        assert again == first
+        assert world.calls == Counter({("put", 1): 1})
+        with pytest.raises(UsageError, match="another script or inputs"):
+            await session.program(source=source, inputs={"n": 2}, allowed_tools=ALL, run_id="mine")
+        with pytest.raises(UsageError, match="1-64 letters"):
+            await session.program(source=source, run_id="a/b")
+
+
+async def test_asking_again_for_a_run_that_was_cut_off_goes_on_with_it(tmp_path: Path) -> None:
+    world = World()
+    await cut_off(world, tmp_path, SEQUENCE, "put", 3)
+    async with world.session(tmp_path) as session:
+        result = await session.program(source=SEQUENCE, allowed_tools=ALL, run_id="r")
+        assert result.ok
+    assert world.calls["put", 2] == 1
+
+
+async def test_a_retry_is_told_what_was_done_already(tmp_path: Path) -> None:
+    world = World()
+    source = (
+        "def run(ctx, inputs):\n    for n in range(7):\n        ctx.put(n=n)\n"
+        "    raise ValueError('late')\n"
+    )
+    async with world.session(tmp_path) as session:
+        first = await session.program(source=source, allowed_tools=ALL)
+        second = await session.retry(first.run_id)
+        assert second.run_id != first.run_id
+        (warning,) = second.warnings
+        assert f"An earlier run ({first.run_id}) already did" in warning
+        assert warning.count("- put (call") == 5
+        assert warning.endswith("- ...and 2 more")
+        nothing = await session.program(source="1 + 1")
+        assert (await session.retry(nothing.run_id)).warnings == ()
+
+
+async def test_what_a_write_is_given_is_recorded_bounded(tmp_path: Path) -> None:
+    world = World()
+    big = "x" * 200_000
+
+    async def keep(arguments: Mapping[str, Any]) -> int:
+        return len(arguments["text"])
+
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    made = define_tool("keep", "K.", schema, keep, side_effect=True, idempotent=True)
+    async with Session(tmp_path, tools=[*world.tools, made], toolsets=()) as session:
+        result = await session.program(
+            source="def run(ctx, inputs):\n    return ctx.keep(text=inputs['t'])\n",
+            inputs={"t": big},
+            allowed_tools=["keep"],
+        )
+        (row,) = session.history.recorded(result.run_id).calls
+    assert b'"truncated":true,"bytes":200' in row.start.arguments
+    assert len(row.start.arguments) < 1_000
+
+
+async def test_two_resumers_of_one_run_and_one_wins(tmp_path: Path) -> None:
+    world = World()
+    await cut_off(world, tmp_path, SEQUENCE, "put", 3)
+    outcomes: list[str] = []
+
+    async def resume(session: Session) -> None:
+        try:
+            outcomes.append((await session.resume("r")).status)
+        except JournalError as error:
+            outcomes.append("driven" if "driven by" in str(error) else "ended")
+
+    async with (
+        world.session(tmp_path) as one,
+        world.session(tmp_path) as two,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(resume, one)
+        group.start_soon(resume, two)
+    assert sorted(outcomes)[0] == "completed"
+    assert len(outcomes) == 2
+    assert outcomes.count("completed") == 1
+    assert world.calls["put", 3] == 2
+
+
+async def test_a_root_that_cannot_be_written_is_recorded_in_memory_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / ".ptc").write_text("in the way")
+    async with World().session(tmp_path) as session:
+        assert (await session.program(source="1 + 1")).unwrap() == 2
+        assert "recorded in memory" in caplog.text
+    async with World().session(tmp_path, journal=tmp_path / ".ptc" / "j") as session:
+        with pytest.raises(JournalError, match="cannot be opened"):
+            await session.program(source="1 + 1")
+
+
+async def test_the_time_of_a_pause_is_not_the_runs(tmp_path: Path) -> None:
+    world = World()
+    async with world.session(tmp_path) as session:
+        source = "def run(ctx, inputs):\n    return ctx.ask(n=2)\n"
+        await session.program(
+            source=source, allowed_tools=ALL, run_id="r", limits=Limits(timeout_ms=2_000)
+        )
+        with sqlite3.connect(tmp_path / ".ptc/journal.sqlite3") as db:
+            db.execute("UPDATE runs SET clock=clock-86400, created_ms=created_ms-86400000")
+        session.history.approve("r")
+        assert (await session.resume("r")).ok

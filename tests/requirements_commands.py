@@ -1,7 +1,7 @@
 """Which test shows what is asked of commands, git and the web: id -> claim and tests.
 
 The ids are those of the behaviours that earlier systems documented for their tools. A test is
-named by its file beneath ``tests/`` and its function; ``tests/tools/test_requirements_commands.py``
+named by its file beneath ``tests/`` and its function; ``tests/test_requirements.py``
 checks that each is there.
 """
 

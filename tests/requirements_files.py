@@ -1,0 +1,184 @@
+"""Which test shows what is asked of the file tools: id -> claim and tests.
+
+The ids are those of the behaviours that earlier systems documented for their tools; what is not
+taken over is in `NOT_TAKEN`, with the reason. ``tests/test_requirements.py`` checks both ways.
+"""
+
+from __future__ import annotations
+
+__all__ = ["FILES", "NOT_TAKEN"]
+
+_PATHS, _ATOMIC, _DIFF = "tools/test_paths.py::", "tools/test_atomic.py::", "tools/test_diff.py::"
+_READ, _MANY, _LS = "tools/test_read.py::", "tools/test_read_files.py::", "tools/test_ls.py::"
+_GLOB, _GREP, _WRITE = "tools/test_glob.py::", "tools/test_grep.py::", "tools/test_write.py::"
+_EDIT, _PATCH, _RECORDS = (
+    "tools/test_edit.py::",
+    "tools/test_patch.py::",
+    "tools/test_records.py::",
+)
+_README, _WORKSPACE = "tools/test_readme.py::", "tools/test_workspace.py::"
+
+FILES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "SM-60": (
+        "everything is confined to one root, the session's",
+        (
+            _PATHS + "test_a_root_that_is_gone_is_said_to_be_so",
+            _PATHS + "test_a_path_beneath_the_root_is_opened",
+        ),
+    ),
+    "SM-61": (
+        "relative and absolute paths beneath the root are taken, `..` within it too",
+        (
+            _PATHS + "test_a_path_beneath_the_root_is_opened",
+            _PATHS + "test_a_file_is_written_where_its_path_really_leads",
+        ),
+    ),
+    "SM-62": (
+        "a path that leaves the root is refused with a code",
+        (
+            _PATHS + "test_a_path_that_leaves_the_root_is_refused",
+            _PATHS + "test_nothing_is_written_outside",
+        ),
+    ),
+    "SM-63": (
+        "links out are refused, links inside followed, for new paths too",
+        (
+            _PATHS + "test_a_link_that_leaves_the_root_is_refused",
+            _PATHS + "test_a_link_that_stays_inside_is_followed",
+            _PATHS + "test_nothing_is_written_outside",
+        ),
+    ),
+    "SM-64": (
+        "dangling links, chains, links in the middle and swaps between check and use",
+        (
+            _PATHS + "test_a_dangling_link_is_never_written_through",
+            _PATHS + "test_nothing_is_written_outside",
+            _PATHS + "test_a_swapped_link_never_gives_content_from_outside",
+            _PATHS + "test_a_swapped_link_never_gives_a_write_outside",
+            _PATHS + "test_a_file_swapped_between_look_and_open_is_refused",
+            _PATHS + "test_a_mount_is_part_of_the_root_unless_it_is_the_kernels",
+            _PATHS + "test_both_ways_of_opening_agree",
+        ),
+    ),
+    "SM-65": (
+        "a value that is no path is refused",
+        (
+            _PATHS + "test_a_path_that_names_nothing_is_invalid",
+            _PATHS + "test_what_is_no_place_for_a_file_is_refused",
+            _READ + "test_wrong_arguments_are_refused",
+        ),
+    ),
+    "SM-66": (
+        "one bundle, whose members are those of the package",
+        (_GREP + "test_the_toolset_has_these_tools_in_this_order",),
+    ),
+    "SM-67": (
+        "reading has no side effect; writing has one and is not idempotent",
+        (
+            _README + "test_a_row_has_the_flags",
+            _EDIT + "test_edit_is_an_effect_that_is_not_repeated",
+            _PATCH + "test_patch_is_an_effect_that_is_not_repeated",
+            _WRITE + "test_a_model_reads_one_line_without_the_content",
+        ),
+    ),
+    "SM-68": (
+        "applications call the tools directly and get data",
+        (
+            _WORKSPACE + "test_methods_give_data_of_the_types_they_say",
+            _WORKSPACE + "test_there_is_a_method_for_each_tool_with_its_parameters",
+            _WORKSPACE + "test_failures_are_raised",
+        ),
+    ),
+    "SM-69": (
+        "read gives text; the exact limit passes, one more byte fails; no file, folder, no UTF-8",
+        (
+            _READ + "test_a_file_over_the_limit_is_an_error_and_not_a_shorter_text",
+            _READ + "test_what_is_not_text_is_an_error_with_the_byte",
+            _PATHS + "test_a_missing_file_is_answered_with_the_nearest_names",
+            _PATHS + "test_a_folder_is_not_a_file",
+            _MANY + "test_one_that_cannot_be_read_does_not_lose_the_others",
+        ),
+    ),
+    "SM-70": (
+        "write makes folders, replaces; size in bytes, checked before the path",
+        (
+            _WRITE + "test_a_new_file_is_made_with_its_folders",
+            _WRITE + "test_a_file_is_replaced_and_the_old_one_is_told",
+            _WRITE + "test_content_is_measured_in_bytes_and_before_the_path_is_looked_at",
+            _ATOMIC + "test_a_reader_never_sees_a_part",
+        ),
+    ),
+    "SM-71": (
+        "edit: the file must exist; sizes; context that is not there",
+        (
+            _EDIT + "test_what_cannot_be_edited_is_refused",
+            _EDIT + "test_sizes_are_measured_in_bytes_and_before_the_path",
+            _EDIT + "test_a_diff_that_does_not_apply_leaves_the_file_as_it_was",
+            _EDIT + "test_a_file_over_the_limit_is_neither_edited_nor_made",
+        ),
+    ),
+    "SM-72": (
+        "no fuzz, other line numbers; empty, malformed and multi-file diffs fail with one code",
+        (
+            _DIFF + "test_a_hunk_with_wrong_line_numbers_is_applied_where_its_lines_are",
+            _DIFF + "test_nothing_is_fuzzy",
+            _DIFF + "test_any_text_is_applied_or_refused_with_a_code",
+            _EDIT + "test_a_diff_that_does_not_apply_leaves_the_file_as_it_was",
+        ),
+    ),
+    "SM-73": (
+        "grep: no match is empty, ripgrep's words for a wrong pattern, a dash at the start",
+        (
+            _GREP + "test_no_match_is_an_empty_list",
+            _GREP + "test_a_wrong_pattern_is_answered_in_ripgreps_own_words",
+            _GREP + "test_a_pattern_may_start_with_a_dash",
+            _GREP + "test_a_path_outside_is_refused",
+        ),
+    ),
+    "SM-74": (
+        "always the path relative to the root, line and text",
+        (_GREP + "test_a_model_reads_path_line_and_text",),
+    ),
+    "SM-75": (
+        "without ripgrep there is a code and how to install it",
+        (_GREP + "test_without_ripgrep_the_error_says_how_to_install_it",),
+    ),
+    "SM-92": (
+        "the allow-list decides",
+        (_RECORDS + "test_a_call_that_is_not_allowed_is_recorded_without_content_too",),
+    ),
+    "SM-55": (
+        "records have size and digest of what is written, never the content",
+        (
+            _RECORDS + "test_content_is_in_no_record_and_no_event",
+            _EDIT + "test_an_error_never_quotes_the_text",
+        ),
+    ),
+    "W7": (
+        "a failure is never a value, and nothing found is empty",
+        (
+            _GLOB + "test_nothing_found_is_an_empty_list",
+            _GREP + "test_no_match_is_an_empty_list",
+            _WORKSPACE + "test_failures_are_raised",
+        ),
+    ),
+    "W8": (
+        "nothing is cut unsaid",
+        (
+            _READ + "test_a_file_over_the_limit_is_an_error_and_not_a_shorter_text",
+            _READ + "test_a_model_reads_the_text_itself_and_is_told_where_it_was_cut",
+            _MANY + "test_what_is_left_out_is_said_with_how_to_go_on",
+            _MANY + "test_all_texts_together_have_a_limit_and_no_file_is_left_out_unsaid",
+            _GLOB + "test_more_than_the_default_limit_is_an_error_and_not_a_shorter_list",
+            _GLOB + "test_pages_follow_one_another_without_a_gap",
+            _LS + "test_pages_follow_one_another_without_a_gap",
+        ),
+    ),
+}
+
+NOT_TAKEN: dict[str, str] = {
+    "SM-91": (
+        "no options of a run for the tools: limits are constants of each tool or arguments of its "
+        "maker (`bash_tool`), so that there is none that is accepted and does nothing"
+    ),
+}

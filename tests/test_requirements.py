@@ -1,0 +1,80 @@
+"""The lists of requirements (``tests/requirements_*.py``) and the tests agree, both ways."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+TESTS = Path(__file__).parent
+LISTS = sorted(TESTS.glob("requirements_*.py"))
+
+TOOLS = {f"SM-{number}" for number in range(60, 93)} | {"W7", "W8"}
+"""Everything that is asked of the built-in tools."""
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def areas() -> dict[str, dict[str, tuple[str, tuple[str, ...]]]]:
+    """The rows of each list by the name of its dict, which is that of its file."""
+    return {
+        path.stem: getattr(load(path), path.stem.removeprefix("requirements_").upper())
+        for path in LISTS
+    }
+
+
+def not_taken() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in LISTS:
+        found |= getattr(load(path), "NOT_TAKEN", {})
+    return found
+
+
+def functions_of(file: str) -> set[str]:
+    tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
+    kinds: Any = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in tree.body if isinstance(node, kinds)}
+
+
+@pytest.mark.parametrize("area", list(areas()))
+def test_every_requirement_is_shown_by_tests_that_are_there(area: str) -> None:
+    missing = []
+    for name, (claim, tests) in areas()[area].items():
+        assert claim, name
+        assert tests, name
+        assert len(set(tests)) == len(tests), name
+        for test in tests:
+            file, _, function = test.partition("::")
+            if not function.startswith("test_") or function not in functions_of(file):
+                missing.append(f"{name}: {test}")
+    assert missing == []
+
+
+def test_everything_asked_of_the_tools_is_shown_or_left_out_for_a_reason() -> None:
+    shown = {name for area in areas().values() for name in area}
+    left_out = not_taken()
+    assert TOOLS - shown == TOOLS & set(left_out)
+    assert not shown & set(left_out)
+    assert all(len(reason) > 40 for reason in left_out.values())
+
+
+def test_every_test_file_of_the_tools_shows_something_asked_for() -> None:
+    named = {
+        test.partition("::")[0]
+        for area in areas().values()
+        for _, tests in area.values()
+        for test in tests
+    }
+    files = {f"tools/{path.name}" for path in (TESTS / "tools").glob("test_*.py")}
+    assert files - named == set()

@@ -48,6 +48,7 @@ sendmmsg setns getcpu process_vm_readv process_vm_writev kcmp finit_module sched
 sched_getattr renameat2 seccomp getrandom memfd_create kexec_file_load bpf execveat userfaultfd
 membarrier mlock2 copy_file_range preadv2 pwritev2 pkey_mprotect pkey_alloc pkey_free statx
 io_pgetevents rseq
+335: uretprobe uprobe
 """
 _AARCH64 = """
 0: io_setup io_destroy io_submit io_cancel io_getevents setxattr lsetxattr fsetxattr getxattr

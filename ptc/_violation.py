@@ -78,8 +78,8 @@ class ViolationLog:
         """Note a call at the second fence; `call` as in `Exit.call`."""
         if call is None:
             message = (
-                "the script reached the second fence: a system call that is not allowed; the "
-                "kernel did not tell which (it never does for calls of another architecture)"
+                "the script made a system call that the jail does not allow; the kernel did not "
+                "tell which (it never does for calls of another architecture)"
             )
             return self._note(
                 Violation(run_id, "system_call", message, filename, source, time=time.time())
@@ -90,8 +90,7 @@ class ViolationLog:
             Violation(
                 run_id,
                 "system_call",
-                f"the script reached the second fence: system call {name}, as it was made, is not "
-                "allowed",
+                f"the jail does not allow the system call {name} as the script made it",
                 filename,
                 source,
                 name,

@@ -64,6 +64,9 @@ KNOWN_ENVIRONMENT = frozenset({"PYTHONHASHSEED", "TZ", "LC_CTYPE", "__CF_USER_TE
 LANDLOCK_ABI_WANTED = 4
 """Linux 6.7. Older ones do not refuse truncate (before 3) and TCP (before 4)."""
 
+OOM_FIRST = 1000
+"""The most there is: `OOM_SCORE_ADJ_MAX` of ``include/uapi/linux/oom.h``."""
+
 ZYGOTE_FILES = 1024
 """Descriptors a zygote may have: a pidfd and a listener for each of up to 320 workers (64 ready,
 256 in runs), its control socket and, in passing, wires."""
@@ -119,6 +122,8 @@ class ZygoteJail:
     """Rights refused: file system, network, scope."""
     notes: dict[str, str]
     """Why something optional is not on, by layer."""
+    oom_score: int
+    """How early the kernel's out-of-memory killer takes it, up to 1000; 0 where that is unknown."""
     zygote_pid: int
     """The zygote's own process id as a worker sees it; 1 in a PID namespace."""
     wire_fd: int
@@ -165,6 +170,7 @@ def _enter(isolation: str, control_fd: int) -> ZygoteJail:
     jailed = isolation == JAIL
     table = _require_kernel() if jailed else None
     baseline = _address_space_bytes(required=jailed)
+    oom_score = _go_first_when_memory_runs_out()
     notes: dict[str, str] = {}
     started_with = _empty_environment()
     _libc.one_malloc_arena()
@@ -186,6 +192,7 @@ def _enter(isolation: str, control_fd: int) -> ZygoteJail:
         landlock_abi=abi,
         landlock_masks=masks,
         notes=notes,
+        oom_score=oom_score,
         zygote_pid=os.getpid(),
         wire_fd=wire_fd,
         filter=_seccomp.build(table, wire_fd) if table else None,
@@ -309,6 +316,21 @@ def _address_space_bytes(*, required: bool) -> int:
         if required:
             problem = f"the zygote's own size is unknown ({error}). It needs /proc mounted."
             raise JailError("memory", problem) from error
+        return 0
+
+
+def _go_first_when_memory_runs_out() -> int:
+    """Have the kernel take a worker, the largest first, before the host and all else.
+
+    Each worker's memory is limited, but not what all of them take together. Raising the score needs
+    no power (proc(5)); children inherit it.
+    """
+    try:
+        with open("/proc/self/oom_score_adj", "r+b", buffering=0) as file:
+            file.write(b"%d" % OOM_FIRST)
+            file.seek(0)
+            return int(file.read())
+    except OSError:
         return 0
 
 

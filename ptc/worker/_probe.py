@@ -24,6 +24,7 @@ from ._jail import (
     JAIL,
     KNOWN_ENVIRONMENT,
     LANDLOCK_ABI_WANTED,
+    OOM_FIRST,
     JailError,
     ZygoteJail,
     confine_worker,
@@ -188,6 +189,7 @@ def _see_a_workers_own(jail: ZygoteJail) -> _Found:
         "processes": _refused({errno.EAGAIN}, _fork),
         "environment": _environment_is_empty(jail),
         "file_size": _limits_are_zero(resource.RLIMIT_FSIZE, resource.RLIMIT_CORE),
+        "goes_first": (jail.oom_score == OOM_FIRST, f"score {jail.oom_score} of {OOM_FIRST}"),
         "session": (os.getsid(0) == os.getpid(), f"session {os.getsid(0)}, process {os.getpid()}"),
     }
     if _libc.LINUX:
@@ -301,6 +303,7 @@ _HOW = {
     "descriptors": "Every descriptor number of a fork was tried.",
     "environment": "The names at the start of the zygote and in a fork were read.",
     "session": "A fork leads a session of its own.",
+    "goes_first": "The score for the out-of-memory killer was read back; forks inherit it.",
     "not_dumpable": "Read back with prctl in a fork.",
     "parent_death": "Read back with prctl in a fork.",
     "code_memory": "A fork was refused memory both writable and executable, without the filter.",
@@ -308,8 +311,8 @@ _HOW = {
 }
 
 _LINUX_ONLY = frozenset({"no_new_privs", "capabilities", "not_dumpable", "parent_death", "memory"})
-_JAIL_ONLY = frozenset({"seccomp", "landlock"})
-_OPTIONAL = frozenset({"code_memory", "empty_root", "violation_names"})
+_JAIL_ONLY = frozenset({"seccomp", "violation_names", "landlock", "code_memory", "empty_root"})
+_OPTIONAL = frozenset({"code_memory", "empty_root", "goes_first", "violation_names"})
 
 
 def _report(
@@ -349,7 +352,7 @@ def _ended_by_the_filter(
 
 def _layer(jail: ZygoteJail, name: str, found: _Found) -> Layer:
     jailed = jail.isolation == JAIL
-    if not jailed and name in _JAIL_ONLY | _OPTIONAL:
+    if not jailed and name in _JAIL_ONLY:
         return Layer(name, False, False, "Not tried.", f"not part of level {jail.isolation!r}")
     on, detail = found.get(name, (False, "the probe did not say"))
     if name == "violation_names" and not on:

@@ -73,7 +73,7 @@ async def test_a_violation_says_which_call_which_script_and_which_run(
         assert (result.status, result.value) == ("violation", None)
         assert result.error is not None
         assert (result.error.code, result.error.syscall) == ("system_call", "openat")
-        assert "system call openat, as it was made, is not allowed" in result.error.message
+        assert "does not allow the system call openat" in result.error.message
         (violation,) = session.violations
         assert isinstance(violation, Violation)
         assert violation.run_id == result.run_id

@@ -480,6 +480,105 @@ def test_large_messages_pass_the_wire_both_ways(zygote: Zygote) -> None:
     assert outcome == Outcome(0, text * 2)
 
 
+# --- a worker that has been taken over completely ---
+
+EVERY_CALL = """
+import ctypes
+LIBC = ctypes.CDLL(None, use_errno=True)
+def run(ctx, inputs):
+    return LIBC.syscall({number}, 0, 0, 0, 0, 0, 0)
+"""
+
+
+def test_every_call_of_the_kernel_that_is_not_on_the_list_ends_the_worker(zygote: Zygote) -> None:
+    table = _seccomp.machine()
+    assert table is not None
+    ends = {}
+    for number in range(LAST_CALL + 1):
+        outcome = zygote.run(EVERY_CALL.format(number=number))
+        name = syscall_name(table.audit_arch, number)
+        if name in NOT_SHOWN_TO_FILTERS and outcome != stopped(name):
+            if outcome != Outcome(-signal.SIGILL) and outcome.result != -1:
+                ends[name] = outcome
+        elif number not in table.numbers.values():
+            if outcome != stopped(name):
+                ends[name] = outcome
+        elif outcome.status not in (0, -signal.SIGKILL):
+            ends[name] = outcome
+    assert ends == {}
+
+
+NOT_SHOWN_TO_FILTERS = {"uretprobe", "uprobe"}
+"""Of x86-64: code that the kernel itself writes for tracing calls them (`seccomp_uprobe_exception`
+of ``kernel/seccomp.c``, Linux 6.14); called from elsewhere they are an error or SIGILL."""
+LAST_CALL = 480
+"""The kernel of 2025 ends at 469; what comes after is refused unseen."""
+
+
+ATTACKS = {
+    # what was let through to hand the listener over
+    "the hand-over socket is gone": "sc('sendmsg', NOTICE, MESSAGE, 0) == EBADF",
+    "its number cannot be made again": "[close(n) for n in range(3)] and "
+    "sc('sendmsg', NOTICE, MESSAGE, 0) == EBADF",
+    "descriptors cannot be allowed again": "sc('prlimit64', 0, 7, LIMITS, 0) == EPERM",
+    # memory
+    "a mapping of size 0 is not a second view": "sc('mremap', CODE, 0, 4096, 1) != 0",
+    "the first page stays away": "sc('mmap', 0, 4096, 3, 0x22, -1, 0) > 65535",
+    # others
+    "a lock on nothing": "sc('futex', CODE, 128 | 1, 1, 0, 0, 0) == 0",
+    "the whole machine's pool": "sc('getrandom', BUFFER, 8, 1) == 8",
+}
+ATTACK = """
+import ctypes, errno
+LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC.syscall.restype = ctypes.c_long
+BUFFER = ctypes.addressof(KEPT := ctypes.create_string_buffer(64))
+MESSAGE = ctypes.addressof(KEPT_2 := ctypes.create_string_buffer(64))
+LIMITS = ctypes.addressof(KEPT_3 := (ctypes.c_ulong * 2)(64, 64))
+CODE = ctypes.cast(LIBC.getpid, ctypes.c_void_p).value & ~4095
+EBADF, EPERM = -errno.EBADF, -errno.EPERM
+NOTICE = WIRE.fileno() + 1
+NUMBERS = {numbers}
+def sc(name, *arguments):
+    answer = LIBC.syscall(NUMBERS[name], *map(ctypes.c_long, arguments))
+    return answer if answer >= 0 else -ctypes.get_errno()
+def close(number):
+    return sc('close', number) == EBADF
+def run(ctx, inputs):
+    return {attack}
+"""
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+def test_what_is_on_the_list_gives_nothing_to_one_who_has_the_worker(
+    zygote: Zygote, attack: str
+) -> None:
+    table = _seccomp.machine()
+    assert table is not None
+    outcome = zygote.run(ATTACK.format(numbers=table.numbers, attack=attack))
+    assert outcome == Outcome(0, True)
+
+
+def test_splitting_memory_to_the_kernels_limit_is_contained(zygote: Zygote) -> None:
+    # Each piece is a structure in the kernel, outside the limit on memory: about 200 bytes of
+    # them, at most vm.max_map_count (65,530) of them.
+    attack = "split()"
+    script = ATTACK.replace("def run(", "SPLIT\ndef run(").replace(
+        "SPLIT",
+        "def split():\n"
+        "    start = sc('mmap', 0, 200 << 20, 3, 0x4022, -1, 0)\n"
+        "    for page in range(0, 200 << 20, 8192):\n"
+        "        if sc('mprotect', start + page, 4096, 1) < 0:\n"
+        "            return page\n"
+        "    return 0",
+    )
+    table = _seccomp.machine()
+    assert table is not None
+    outcome = zygote.run(script.format(numbers=table.numbers, attack=attack))
+    assert (outcome.status, outcome.error) == (0, "")
+    assert zygote.run("def run(ctx, inputs):\n    return 1") == Outcome(0, 1)
+
+
 # --- life and death ---
 
 

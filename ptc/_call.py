@@ -168,11 +168,8 @@ def idempotency_key(call: OpenCall) -> str | None:
 
 def bounded_arguments(call: OpenCall) -> bytes:
     """Sorted JSON of a call's arguments as recorded: whole, or cut with size and digest."""
-    shown: Any = call.call.arguments
     try:
-        if call.redactor:
-            shown = call.redactor.data(shown)
-        data = _json.dumps(shown, what="arguments", sort_keys=True)
+        data = _json.dumps(call.shown_arguments(), what="arguments", sort_keys=True)
     except _json.JsonError as error:
         return _json.dumps({"not_json": str(error)})
     if len(data) <= _RECORDED_BYTES:

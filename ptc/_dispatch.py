@@ -163,7 +163,7 @@ class Dispatch:
             ParkedError: If it waits for a decision.
         """
         call = open_call.call
-        self._mark(open_call)
+        self.mark(open_call)
         try:
             tool = self._look_up(call.name)
             open_call.side_effect = tool.side_effect
@@ -241,7 +241,7 @@ class Dispatch:
         tool = self._tools.get(call.call.name)
         end = row.end
         assert end is not None  # noqa: S101  # only calls that have ended are recalled
-        call.redactor, call.side_effect = self.environment.redactor, row.start.side_effect
+        call.side_effect = row.start.side_effect
         call.status, call.attempt = end.status, row.start.attempt
         if not end.ok:
             call.error = error_of(_json.loads(end.body)[2], call.call.name)
@@ -280,10 +280,10 @@ class Dispatch:
     def tell(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
         """Tell whoever watches."""
         if self.on_event is not None:
-            self._mark(call)
+            self.mark(call)
             self.on_event(kind, call, data)
 
-    def _mark(self, call: OpenCall) -> None:
+    def mark(self, call: OpenCall) -> None:
         """Say what must not be in records of a call, before the first one is made."""
         call.redactor = self.environment.redactor
         # Of any tool of the session: what is refused is recorded too.

@@ -151,6 +151,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         "records have size and digest of what is written, never the content",
         (
             _RECORDS + "test_content_is_in_no_record_and_no_event",
+            _RECORDS + "test_content_is_not_in_the_journal_and_a_resumed_run_is_held_to_it",
             _EDIT + "test_an_error_never_quotes_the_text",
         ),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+import anyio
 import pytest
 
 from ptc import RunEvent, Session, ToolContext, ToolError, UsageError, tool
@@ -103,6 +104,44 @@ async def test_a_tool_of_ones_own_may_keep_its_arguments_out_of_records(root: Pa
         f'{{"to":"x","body":{{"bytes":{len(data)},"sha256":"{digest}"}}}}',
         '{"to":"y","body":null}',
     ]
+
+
+async def test_content_is_not_in_the_journal_and_a_resumed_run_is_held_to_it(root: Path) -> None:
+    at_work = anyio.Event()
+
+    @tool
+    async def wait() -> None:
+        """Wait for ever, the first time."""
+        if not at_work.is_set():
+            at_work.set()
+            await anyio.sleep_forever()
+
+    # Put together in the script: its source is recorded, and is its author's business.
+    source = f"""
+async def run(ctx, inputs):
+    text = "".join(reversed("{CANARY[::-1]}"))
+    made = await ctx.write(path="a", content=text)
+    await ctx.edit(path="a", old=text, new=text + "2")
+    await ctx.wait()
+    return [made.action, await ctx.read("a") == text + "2"]
+"""
+    allowed = ["write", "edit", "read", "wait"]
+    async with Session(root=root, tools=[wait]) as session, anyio.create_task_group() as group:
+
+        async def run() -> None:
+            await session.program(source=source, allowed_tools=allowed, run_id="r")
+
+        group.start_soon(run)
+        with anyio.fail_after(20):
+            await at_work.wait()
+        group.cancel_scope.cancel()
+    stored = b"".join(path.read_bytes() for path in (root / ".ptc").rglob("*") if path.is_file())
+    assert b'"path":"a"' in stored
+    assert CANARY.encode() not in stored
+    async with Session(root=root, tools=[wait]) as session:
+        result = await session.resume("r")
+    assert result.unwrap() == ["created", True]
+    assert [call.status for call in result.calls] == ["succeeded"] * 4
 
 
 @pytest.mark.parametrize(

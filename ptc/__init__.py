@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ._context import current_tool_context as current_tool_context
     from ._environment import Public as Public
     from ._foreign import tool_from as tool_from
+    from ._generate import Fallback as Fallback
+    from ._generate import Generated as Generated
     from ._limits import Limits as Limits
     from ._limits import Usage as Usage
     from ._result import CallRecord as CallRecord
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from ._toolset import Toolset as Toolset
     from ._violation import Violation as Violation
     from ._zygote import Layer as Layer
+    from .errors import GenerationError as GenerationError
+    from .errors import ModelError as ModelError
     from .errors import PtcError as PtcError
     from .errors import RunError as RunError
     from .errors import SessionClosedError as SessionClosedError
@@ -63,10 +67,14 @@ _HOME = {
     "Cut": "_result",
     "Decision": "_approval",
     "Failure": "_result",
+    "Fallback": "_generate",
     "Finding": "_result",
+    "Generated": "_generate",
+    "GenerationError": "errors",
     "ImageContent": "_content",
     "Layer": "_zygote",
     "Limits": "_limits",
+    "ModelError": "errors",
     "PtcError": "errors",
     "Public": "_environment",
     "Retry": "_retry",
@@ -106,10 +114,14 @@ __all__ = [
     "Cut",
     "Decision",
     "Failure",
+    "Fallback",
     "Finding",
+    "Generated",
+    "GenerationError",
     "ImageContent",
     "Layer",
     "Limits",
+    "ModelError",
     "PtcError",
     "Public",
     "Retry",

@@ -27,7 +27,12 @@ class CallServices(Protocol):
 
     def key(self) -> str | None: ...  # as ToolContext.idempotency_key
 
+    @property
+    def watched(self) -> bool: ...  # as ToolContext.watched
+
     def attach(self, attachment: Attachment) -> AttachmentRef: ...
+
+    def output(self, partial: Any) -> None: ...
 
     def progress(self, done: float, total: float | None, message: str) -> None: ...
 
@@ -41,7 +46,7 @@ class ToolContext:
     """What a tool's function is told about the call, in a parameter of this type.
 
     Made by hand, as in a test of the function alone, it answers with the defaults below:
-    `progress` and `log` go nowhere and `call_tool` refuses.
+    `progress`, `output` and `log` go nowhere and `call_tool` refuses.
     """
 
     root: Path
@@ -89,6 +94,19 @@ class ToolContext:
     def calls_left(self) -> int | None:
         """Tool calls the run may still make; None for a direct call, which is not counted."""
         return self._services.calls_left if self._services is not None else None
+
+    @property
+    def watched(self) -> bool:
+        """True if somebody is told of the call while it works: else `output` is in vain."""
+        return self._services is not None and self._services.watched
+
+    def output(self, partial: Any) -> None:
+        """Tell whoever watches what the value is so far: JSON-able data, in the tool's own form.
+
+        From the event loop, or from a thread that anyio started.
+        """
+        if self._services is not None:
+            self._services.output(partial)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Tell whoever watches how far the call is.

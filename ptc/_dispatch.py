@@ -544,7 +544,14 @@ class _Services:
     def log(self, message: str, data: Mapping[str, Any]) -> None:
         self._tell("log", {"message": message, "data": dict(data)})
 
-    def _tell(self, kind: EventKind, data: Mapping[str, Any]) -> None:
+    def output(self, partial: Any) -> None:
+        self._tell("tool_output_delta", partial)
+
+    @property
+    def watched(self) -> bool:
+        return self._dispatch.on_event is not None
+
+    def _tell(self, kind: EventKind, data: Any) -> None:
         data = self._dispatch.environment.redactor.data(data)
         if get_ident() == self._thread:
             self._dispatch.tell(kind, self._call, data)

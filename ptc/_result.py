@@ -221,6 +221,7 @@ EventKind: TypeAlias = Literal[
     "approval_pending",
     "approval_decided",
     "progress",
+    "tool_output_delta",
     "log",
     "tool_finished",
     "stdout",
@@ -230,9 +231,9 @@ EventKind: TypeAlias = Literal[
     "violation",
     "finished",
 ]
-"""``progress`` and ``log`` are a tool's words while it works; a ``log`` without a call is what the
-script logged with `logging` or ``ctx.log``, and is in `RunResult.stderr`, too. ``finished`` is the
-last of a stream."""
+"""``progress``, ``tool_output_delta`` (the value so far) and ``log`` are a tool's words while it
+works; a ``log`` without a call is what the script logged with `logging` or ``ctx.log``, and is in
+`RunResult.stderr`, too. ``finished`` is the last of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,5 +249,7 @@ class RunEvent:
     """What was printed, logged or warned of; the words of an alarm."""
     value: Any = None
     """What was emitted; of ``progress`` ``{"done", "total", "message"}``, of a tool's
-    ``log`` ``{"message", "data"}``; the `ApprovalRequest` or the `Decision`; the `Violation`;
-    the `RunResult` or `ToolResult` of ``finished``."""
+    ``log`` ``{"message", "data"}``; of ``tool_output_delta`` what the tool told, which is
+    ``{"object", "attempt", "reset", "final", "pending"}`` of `generate_object`; the
+    `ApprovalRequest` or the `Decision`; the `Violation`; the `RunResult` or `ToolResult` of
+    ``finished``."""

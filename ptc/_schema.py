@@ -11,6 +11,7 @@ import difflib
 import functools
 import inspect
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -143,7 +144,10 @@ def signature_validator(
         fields[parameter.name] = (hints[parameter.name], field)
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
     try:
-        model = create_model(name, __config__=config, **fields)
+        with warnings.catch_warnings():
+            # A parameter may be called `schema` or `json`: only fields of this model are read.
+            warnings.filterwarnings("ignore", 'Field name ".*" in ".*" shadows', UserWarning)
+            model = create_model(name, __config__=config, **fields)
         schema = model.model_json_schema()
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         first = str(error).splitlines()[0]

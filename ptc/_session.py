@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import anyio
 
@@ -47,10 +47,15 @@ from ._toolset import Toolset, ToolSource, collect, installed_toolset
 from ._violation import Violation, ViolationLog
 from ._zygote import ISOLATION_LEVELS, Layer
 from .errors import SessionClosedError, UsageError
+from .models._open import ModelSource, OpenModels
+
+if TYPE_CHECKING:
+    from ._generate import Generated, GenerateOptions
 
 __all__ = ["Session"]
 
 _JOURNAL = Path(".ptc") / "journal.sqlite3"
+_T = TypeVar("_T")
 
 
 class Session:
@@ -84,6 +89,7 @@ class Session:
         after_side_effect: AfterSideEffect | None = None,
         journal: str | Path | None = None,
         approvals_expire_ms: int | None = None,
+        model: ModelSource | None = None,
     ) -> None:
         """Describe a session; nothing is started.
 
@@ -116,6 +122,9 @@ class Session:
                 ``":memory:"``: memory.
             approvals_expire_ms: Age at which a request for an approval is void and counts as
                 rejected. None: never.
+            model: Who `generate_object` asks: ``"provider:name"``, a model object of pydantic-ai,
+                an async function, or a `ptc.models.Model`. With one the session has the tool
+                `generate_object`, too. Nothing is imported or connected before it is asked.
 
         Raises:
             UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or a
@@ -123,6 +132,11 @@ class Session:
         """
         self._root = _folder(root)
         sources = [*(installed_toolset(name) for name in toolsets), *tools]
+        self._models = OpenModels(model)
+        if model is not None:
+            from ._generate_tool import generate_object_tool
+
+            sources.append(generate_object_tool(self._models))
         self._tools = collect(sources)
         self._toolsets = {
             source.name: tuple(item.name for item in source)
@@ -212,6 +226,7 @@ class Session:
             for run in list(self._active):
                 run.stop("cancelled", failure)
             await self._pool.close()
+            await self._models.aclose()
             if self._programs:
                 self._idle = anyio.Event()
                 await self._idle.wait()
@@ -313,6 +328,45 @@ class Session:
             UsageError: If there is no tool of that name, or the key is no text.
         """
         return await self._direct.run(self._direct_call(name, arguments, idempotency_key))
+
+    @overload
+    async def generate_object(
+        self, schema: type[_T], prompt: str, **options: Unpack[GenerateOptions]
+    ) -> Generated[_T]: ...
+    @overload
+    async def generate_object(
+        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+    ) -> Generated[Any]: ...
+    async def generate_object(
+        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+    ) -> Generated[Any]:
+        """Ask a model for data that conforms, and again with what is wrong until it does.
+
+        ::
+
+            invoice = (await session.generate_object(Invoice, text)).object
+
+        Damage that has one meaning only is mended without the model (`ptc.structured.recover`).
+        Any number may be asked at once.
+
+        Args:
+            schema: A JSON Schema, a pydantic model or any type; the root may be a list or a scalar.
+            prompt: The task, with all that the model needs to know.
+            **options: See `GenerateOptions`.
+
+        Raises:
+            UsageError: If an argument is wrong, there is no model, it does not know the mode that
+                was asked for, or nothing can conform to `schema`: before anything is paid.
+            SetupError: If the package or the key of a provider is missing.
+            GenerationError: If no answer conforms.
+            TruncatedError: If an answer was cut.
+            ModelError: If the model could not be asked, or took longer than `timeout_ms`.
+            SessionClosedError: If the session is not open.
+        """
+        self._check_open()
+        from ._generate import generate_object
+
+        return await generate_object(self._models, schema, prompt, **options)
 
     def _direct_call(
         self, name: str, arguments: Mapping[str, Any] | None, key: str | None

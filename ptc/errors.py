@@ -7,7 +7,9 @@
     ├── SetupError        this machine cannot give what the session needs: fix the machine
     ├── ToolError         a tool refused or failed: decide, correct, or retry if `retryable`
     ├── RunError          `RunResult.unwrap()` on a run that did not complete
+    ├── GenerationError   a model's answers do not conform: mend the schema, prompt or model
     ├── TruncatedError    a model's answer was cut: ask again with more room
+    ├── ModelError        a model was not reached or refused: wait, or mend the request
     └── SessionClosedError  the session is gone: open another
 
 What a *script* did wrong is never an exception of the host: it is the outcome of the run,
@@ -21,8 +23,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._result import RunResult
     from ._zygote import Layer
+    from .models import ModelUsage
+    from .structured import Attempt
 
 __all__ = [
+    "GenerationError",
+    "ModelError",
     "PtcError",
     "RunError",
     "SessionClosedError",
@@ -110,8 +116,57 @@ class TruncatedError(PtcError):
 
     Attributes:
         text: All that came.
+        attempts: The answers before it, of `generate_object`.
+        usage: What was spent; None if no model was asked.
     """
 
     def __init__(self, message: str, *, text: str = "") -> None:
         super().__init__(message)
         self.text = text
+        self.attempts: tuple[Attempt, ...] = ()
+        self.usage: ModelUsage | None = None
+
+
+class GenerationError(PtcError):
+    """Raised when no answer of a model conforms, and it is not asked again.
+
+    Attributes:
+        reason: ``attempts`` (all are used) or ``no_progress`` (twice the same violations).
+        attempts: Every answer: its text, what was read of it, and what is wrong with it.
+        usage: What was spent.
+    """
+
+    def __init__(
+        self, message: str, *, reason: str, attempts: tuple[Attempt, ...], usage: ModelUsage
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.attempts = attempts
+        self.usage: ModelUsage | None = usage
+
+
+class ModelError(PtcError):
+    """Raised when a model could not be asked, or its provider refused or failed.
+
+    Attributes:
+        status: HTTP status, if there was one.
+        retryable: True if the same request may succeed later.
+        refused: True if the provider does not take such a request, whatever the prompt.
+        attempts: The answers before it, of `generate_object`.
+        usage: What was spent; None if nothing is known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retryable: bool = False,
+        refused: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retryable = retryable
+        self.refused = refused
+        self.attempts: tuple[Attempt, ...] = ()
+        self.usage: ModelUsage | None = None

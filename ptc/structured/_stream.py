@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ._edits import Repair
 
-__all__ = ["Partial", "StreamParser"]
+__all__ = ["Partial", "StreamParser", "continues"]
 
 SHARE = 32
 """A new partial waits for 1/32 of what was shown: a long answer is checked and copied about 33
@@ -152,7 +152,7 @@ class StreamParser:
         if found is None:
             return None
         before = self._shown
-        reset = before is not None and not _continues(before.value, found.value)
+        reset = before is not None and not continues(before.value, found.value)
         reset = reset or (before is None and self._attempt > 1)
         self._settled = True
         return Partial(found.value, self._attempt, reset, True, None, found.repairs)
@@ -268,13 +268,13 @@ def _may_come(error: ValidationError, opened: tuple[str | int, ...] | None, *, t
     return error.kind.name in rules
 
 
-def _continues(before: Any, after: Any) -> bool:
+def continues(before: Any, after: Any) -> bool:
     """True if `after` has all that `before` has, and more of it at most."""
     if isinstance(before, dict) and isinstance(after, dict):
-        return all(key in after and _continues(part, after[key]) for key, part in before.items())
+        return all(key in after and continues(part, after[key]) for key, part in before.items())
     if isinstance(before, list) and isinstance(after, list):
         pairs = zip(before, after, strict=False)
-        return len(before) <= len(after) and all(_continues(one, other) for one, other in pairs)
+        return len(before) <= len(after) and all(continues(one, other) for one, other in pairs)
     if isinstance(before, str) and isinstance(after, str):
         return after.startswith(before)
     return same(before, after)

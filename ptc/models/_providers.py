@@ -1,0 +1,299 @@
+"""The models of all providers, by pydantic-ai's request layer; its agents are not used.
+
+Only this module knows pydantic-ai. It is imported when the first such model is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final, cast
+
+from ..errors import ModelError, SetupError, UsageError
+from ._model import Delta, Finish, Mode, ModelReply, ModelRequest, ModelUsage
+
+try:
+    from pydantic_ai import direct, exceptions, messages, models
+    from pydantic_ai.output import OutputObjectDefinition
+    from pydantic_ai.settings import ModelSettings
+    from pydantic_ai.tools import ToolDefinition
+except ImportError as _error:
+    _msg = f"models by name need pydantic-ai ({_error}): pip install 'ptc[models]'"
+    raise SetupError(_msg) from _error
+
+__all__ = ["ProviderAsModel"]
+
+_FINISH: Final[dict[str | None, Finish | None]] = {
+    "stop": "stop",
+    "tool_call": "stop",
+    "length": "length",
+    "content_filter": "refused",
+    "error": None,
+    None: None,
+}
+_DOUBLES = frozenset({"function", "test"})
+"""pydantic-ai's own doubles. They have no connection that could be lost, and give no reason."""
+_REFUSED = frozenset({400, 404, 405, 422, 501})
+"""Statuses by which a provider says that it does not take such a request. 404 and 405 are also
+those of gateways that have nobody who supports it, in words."""
+_ABOUT_FORM = re.compile(r"tool|function|schema|response_format|json|strict|thinking", re.I)
+_MOST_SAID = 500
+"""Characters of a provider's error that are told."""
+
+
+class ProviderAsModel:
+    """A model object of pydantic-ai as a `Model`."""
+
+    def __init__(self, model: models.Model) -> None:
+        self._model = model
+        self._entered = False
+        self._owned = False
+
+    @classmethod
+    def of(cls, source: str | models.Model) -> ProviderAsModel:
+        """The model of a name, which is then ours to close; or an object, which is not.
+
+        Raises:
+            UsageError: If there is no provider or model of that name.
+            SetupError: If the provider's package or key is missing.
+        """
+        if not isinstance(source, str):
+            return cls(source)
+        try:
+            made = cls(models.infer_model(source))
+        except exceptions.UserError as error:
+            if str(error).startswith("Unknown model"):
+                raise UsageError(str(error)) from None
+            msg = f"model {source!r} cannot be used here: {error}"
+            raise SetupError(msg) from None
+        except ImportError as error:
+            # pydantic-ai says which of its extras has the provider's package.
+            msg = f"model {source!r} cannot be used here: {error}"
+            raise SetupError(msg) from None
+        made._owned = True
+        return made
+
+    @property
+    def name(self) -> str:
+        """``provider:name``."""
+        return f"{self._model.system}:{self._model.model_name}"
+
+    def why_not(self, mode: Mode) -> str | None:
+        """What the profile of the model says."""
+        try:
+            profile = self._model.profile
+        except NotImplementedError:
+            # One that chooses among others, and cannot say before.
+            return None
+        if mode == "tool":
+            if not profile.get("supports_tools", True):
+                return f"{self.name} has no tools"
+            if not profile.get("supports_forced_tool_choice", True):
+                return f"{self.name} cannot be made to call a tool"
+        if mode == "native" and not profile.get("supports_json_schema_output", False):
+            return f"{self.name} takes no schema of the answer"
+        return None
+
+    async def complete(self, request: ModelRequest) -> ModelReply:
+        """Ask, and wait for the whole reply."""
+        await self._enter()
+        with _as_model_errors(self.name):
+            response = await direct.model_request(
+                self._model,
+                _history(request),
+                model_settings=_settings(request),
+                model_request_parameters=_parameters(request),
+            )
+        return self._reply(response, request, streamed=False)
+
+    async def stream(self, request: ModelRequest, tell: Callable[[Delta], None]) -> ModelReply:
+        """Ask, and tell what comes as it comes."""
+        await self._enter()
+        heard = _Heard(tell)
+        with _as_model_errors(self.name):
+            async with self._opened(request) as stream:
+                async for event in stream:
+                    heard.take(event)
+                response = stream.get()
+        return self._reply(response, request, streamed=True)
+
+    async def aclose(self) -> None:
+        """Close the connections, if this was opened by name."""
+        if self._entered:
+            self._entered = False
+            await self._model.__aexit__(None, None, None)
+
+    @asynccontextmanager
+    async def _opened(self, request: ModelRequest) -> AsyncIterator[models.StreamedResponse]:
+        async with direct.model_request_stream(
+            self._model,
+            _history(request),
+            model_settings=_settings(request),
+            model_request_parameters=_parameters(request),
+        ) as stream:
+            yield stream
+
+    async def _enter(self) -> None:
+        if self._owned and not self._entered:
+            self._entered = True
+            await self._model.__aenter__()
+
+    def _reply(
+        self, response: messages.ModelResponse, request: ModelRequest, *, streamed: bool
+    ) -> ModelReply:
+        usage = response.usage
+        calls = [part for part in response.parts if isinstance(part, messages.ToolCallPart)]
+        return ModelReply(
+            text=response.text or "",
+            arguments=tuple(_written(call.args) for call in calls),
+            finish=self._finish(response, streamed=streamed),
+            usage=ModelUsage(
+                requests=1,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cache_read_tokens=usage.cache_read_tokens,
+                cache_write_tokens=usage.cache_write_tokens,
+            ),
+            raw=response,
+        )
+
+    def _finish(self, response: messages.ModelResponse, *, streamed: bool) -> Finish | None:
+        finish = _FINISH.get(response.finish_reason)
+        if response.finish_reason is None and self._model.system in _DOUBLES:
+            return "stop"
+        said = (response.provider_details or {}).get("finish_reason")
+        if streamed and finish == "stop" and said is None:
+            # pydantic-ai says "stop" of a stream that ended without a reason, as one does whose
+            # connection was lost: what the provider itself said is what counts.
+            return None if self._model.system not in _DOUBLES else "stop"
+        return finish
+
+
+class _Heard:
+    """Tells the text, and the arguments of the first call, out of pydantic-ai's events."""
+
+    def __init__(self, tell: Callable[[Delta], None]) -> None:
+        self._tell = tell
+        self._call: int | None = None
+
+    def take(self, event: Any) -> None:
+        if isinstance(event, messages.PartStartEvent):
+            if isinstance(event.part, messages.TextPart):
+                self._say(event.part.content)
+            elif isinstance(event.part, messages.ToolCallPart):
+                if self._call is None:
+                    self._call = event.index
+                if self._call == event.index and event.part.args:
+                    self._say(_written(event.part.args), in_call=True)
+        elif isinstance(event, messages.PartDeltaEvent):
+            delta = event.delta
+            if isinstance(delta, messages.TextPartDelta):
+                self._say(delta.content_delta)
+            elif (
+                isinstance(delta, messages.ToolCallPartDelta)
+                and event.index == self._call
+                and isinstance(delta.args_delta, str)
+            ):
+                self._say(delta.args_delta, in_call=True)
+
+    def _say(self, text: str, *, in_call: bool = False) -> None:
+        if text:
+            self._tell(Delta(text, in_call))
+
+
+def _parameters(request: ModelRequest) -> models.ModelRequestParameters:
+    if request.mode == "tool":
+        tool = ToolDefinition(
+            name=request.name,
+            parameters_json_schema=dict(request.schema),
+            description=request.description,
+            # Strict is a provider's own subset of JSON Schema: most schemas are none of it, and
+            # what is sent would not be what was given.
+            strict=False,
+            kind="output",
+        )
+        return models.ModelRequestParameters(
+            output_mode="tool", output_tools=[tool], allow_text_output=False
+        )
+    if request.mode == "native":
+        form = OutputObjectDefinition(
+            json_schema=dict(request.schema), name=request.name, description=request.description
+        )
+        return models.ModelRequestParameters(output_mode="native", output_object=form)
+    return models.ModelRequestParameters()
+
+
+def _settings(request: ModelRequest) -> ModelSettings:
+    settings: dict[str, Any] = dict(request.settings)
+    if request.mode == "tool":
+        settings.setdefault("parallel_tool_calls", False)
+    return cast("ModelSettings", settings)
+
+
+def _history(request: ModelRequest) -> list[messages.ModelMessage]:
+    instructions = request.system or None
+    found: list[messages.ModelMessage] = []
+    last: messages.ModelResponse | None = None
+    for turn in request.turns:
+        if turn.role == "model":
+            last = turn.reply.raw if turn.reply is not None else None
+            if last is not None and last.parts:
+                found.append(last)
+            continue
+        calls = [p for p in last.parts if isinstance(p, messages.ToolCallPart)] if last else []
+        parts: list[messages.ModelRequestPart] = [
+            messages.ToolReturnPart(
+                call.tool_name, turn.text, tool_call_id=call.tool_call_id, outcome="retried"
+            )
+            for call in (calls if turn.role == "error" else ())
+        ]
+        found.append(
+            messages.ModelRequest(
+                parts=parts or [messages.UserPromptPart(turn.text)], instructions=instructions
+            )
+        )
+    return found
+
+
+def _written(arguments: str | Mapping[str, Any] | None) -> str:
+    """Arguments as the model wrote them, or nearly: some providers give them parsed."""
+    if isinstance(arguments, str):
+        return arguments
+    return json.dumps(arguments if arguments is not None else {}, ensure_ascii=False)
+
+
+@contextmanager
+def _as_model_errors(name: str) -> Iterator[None]:
+    """Turn what pydantic-ai and the providers' packages raise into `ModelError`."""
+    try:
+        yield
+    except exceptions.ModelHTTPError as error:
+        status = error.status_code
+        context = isinstance(error, exceptions.ModelContextWindowExceededError)
+        about_form = status in (400, 422) or _ABOUT_FORM.search(str(error.body)) is not None
+        raise ModelError(
+            f"{name}: HTTP {status}: {_said(error.body)}",
+            status=status,
+            retryable=status in (408, 409, 429) or status >= 500,
+            refused=status in _REFUSED and about_form and not context,
+        ) from error
+    except exceptions.ModelConnectionError as error:
+        msg = f"{name} was not reached, or the connection was lost: {_said(error)}"
+        raise ModelError(msg, retryable=True) from error
+    except exceptions.UserError as error:
+        # The library itself knows that this model does not take such a request.
+        raise ModelError(f"{name}: {_said(error)}", refused=True) from error
+    except exceptions.ModelAPIError as error:
+        raise ModelError(f"{name}: {_said(error)}", retryable=True) from error
+    except exceptions.AgentRunError as error:
+        raise ModelError(f"{name}: {_said(error)}") from error
+
+
+def _said(thing: Any) -> str:
+    if isinstance(thing, dict):
+        inner = thing.get("error", thing)
+        thing = inner.get("message", thing) if isinstance(inner, dict) else thing
+    text = " ".join(str(thing).split())
+    return text if len(text) <= _MOST_SAID else f"{text[:_MOST_SAID]}..."

@@ -1,0 +1,606 @@
+"""`generate_object` with a scripted model: what is returned conforms, and nothing is hidden."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+from pydantic import BaseModel
+
+from ptc import (
+    GenerationError,
+    ModelError,
+    RunEvent,
+    Session,
+    SessionClosedError,
+    ToolError,
+    TruncatedError,
+    UsageError,
+)
+from ptc.models import Mode, ModelReply, ModelRequest, ModelUsage
+from ptc.structured import Partial, Violation
+from ptc.testing import ScriptedModel, cut, lost
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "total": {"type": "integer"},
+        "status": {"enum": ["open", "paid"]},
+    },
+    "required": ["total"],
+    "additionalProperties": False,
+}
+
+
+class Invoice(BaseModel):
+    total: int
+    lines: list[str] = []
+
+
+def tool_only(request: ModelRequest) -> ModelReply:
+    return ModelReply(arguments=('{"total": 1}',))
+
+
+# --- what is asked and what is given -----------------------------------------------------------
+
+
+async def test_what_is_returned_conforms_and_is_of_the_type_that_was_given() -> None:
+    model = ScriptedModel('{"total": 12, "lines": ["tea"]}', {"total": 3})
+    async with Session(model=model) as session:
+        found = await session.generate_object(Invoice, "Read it.")
+        plain = await session.generate_object(SCHEMA, "Read it.")
+    assert found.object == Invoice(total=12, lines=["tea"])
+    assert found.value == {"total": 12, "lines": ["tea"]}
+    assert plain.object == {"total": 3}
+    assert (found.mode_used, found.fallbacks, found.repairs) == ("tool", (), ())
+    assert found.raw_texts == ('{"total": 12, "lines": ["tea"]}',)
+    assert model.requests[0].schema["properties"].keys() == {"total", "lines"}
+
+
+async def test_damage_with_one_meaning_is_mended_without_another_request() -> None:
+    model = ScriptedModel("```json\n{'total': '12',}\n```")
+    async with Session(model=model) as session:
+        found = await session.generate_object(SCHEMA, "Read it.")
+    assert found.object == {"total": 12}
+    assert len(model.requests) == 1
+    kinds = {repair.kind for repair in found.repairs}
+    assert {"text_to_number", "trailing_comma", "quotes"} <= kinds
+    edit = next(repair for repair in found.repairs if repair.kind == "text_to_number")
+    assert (edit.path, edit.before, edit.after) == ("/total", '"12"', "12")
+
+
+async def test_an_answer_that_breaks_the_schema_goes_back_with_what_is_wrong() -> None:
+    model = ScriptedModel({"total": 1, "status": "payed"}, {"total": 1, "status": "paid"})
+    async with Session(model=model) as session:
+        found = await session.generate_object(SCHEMA, "Read it.")
+    assert found.object == {"total": 1, "status": "paid"}
+    assert [len(attempt.violations) for attempt in found.attempts] == [1, 0]
+    question, answer, error = model.requests[1].turns
+    assert (question.role, question.text) == ("user", "Read it.")
+    assert answer.reply is not None
+    assert answer.reply.arguments == ('{"total":1,"status":"payed"}',)
+    assert error.role == "error"
+    assert '/status: "payed" is not one of the 2 allowed values' in error.text
+    assert 'did you mean "paid"?' in error.text
+
+
+async def test_the_prompt_does_not_grow_with_the_attempts() -> None:
+    wrong: list[Any] = [{"total": "a"}, {"total": 1.5}, {"total": None}]
+    model = ScriptedModel(*wrong, {"total": 1})
+    async with Session(model=model) as session:
+        await session.generate_object(SCHEMA, "Read it.", max_repair_attempts=3)
+    assert [len(request.turns) for request in model.requests] == [1, 3, 3, 3]
+    assert "null" in model.requests[3].turns[1].text
+
+
+@pytest.mark.parametrize(("mode", "wrapped"), [("tool", True), ("native", True), ("prompt", False)])
+async def test_a_list_is_wrapped_where_a_provider_wants_an_object(
+    mode: Mode, wrapped: bool
+) -> None:
+    answer = {"elements": [1, 2]} if wrapped else [1, 2]
+    async with Session(model=ScriptedModel.of(lambda _: answer)) as session:
+        found = await session.generate_object(list[int], "Count.", mode=mode)
+        assert found.object == [1, 2]
+        # Of what was meant, the wrapping is a detail.
+        bare = ScriptedModel("[3]")
+        assert (
+            await session.generate_object(list[int], "Count.", mode=mode, model=bare)
+        ).object == [3]
+    assert (bare.requests[0].schema.get("type") == "object") is wrapped
+
+
+async def test_a_scalar_may_be_asked_for() -> None:
+    async with Session(model=ScriptedModel({"value": "paid"})) as session:
+        found = await session.generate_object({"enum": ["open", "paid"]}, "Which?")
+    assert found.object == "paid"
+
+
+async def test_instructions_description_and_settings_reach_the_model() -> None:
+    model = ScriptedModel.of(lambda _: {"total": 1})
+    async with Session(model=model) as session:
+        for mode in ("tool", "prompt"):
+            await session.generate_object(
+                SCHEMA,
+                "Read it.",
+                mode=mode,
+                schema_name="bill",
+                schema_description="A bill.",
+                system="Be exact.",
+                settings={"max_tokens": 99},
+            )
+    by_tool, by_prompt = model.requests
+    assert (by_tool.name, by_tool.description, by_tool.system) == ("bill", "A bill.", "Be exact.")
+    assert by_prompt.system.startswith("Be exact.\n\nAnswer with the bill (A bill.)")
+    assert json.dumps(SCHEMA) in by_prompt.system
+    assert by_tool.settings == by_prompt.settings == {"max_tokens": 99}
+
+
+# --- validators --------------------------------------------------------------------------------
+
+
+async def test_a_validator_gets_the_object_and_its_words_reach_the_model() -> None:
+    seen: list[Invoice] = []
+
+    def positive(invoice: Invoice) -> None:
+        seen.append(invoice)
+        if invoice.total <= 0:
+            msg = "total must be above zero"
+            raise ValueError(msg)
+
+    async def even(invoice: Invoice) -> list[str]:
+        return ["total must be even"] if invoice.total % 2 else []
+
+    model = ScriptedModel({"total": -1}, {"total": 3}, {"total": 4})
+    async with Session(model=model) as session:
+        found = await session.generate_object(Invoice, "Read it.", validators=[positive, even])
+    assert found.object.total == 4
+    assert [invoice.total for invoice in seen] == [-1, 3, 4]
+    told = model.requests[1].turns[-1].text
+    assert "total must be above zero" in told
+    assert "total must be even" in told
+    assert "above zero" not in model.requests[2].turns[-1].text
+
+
+async def test_a_validator_may_name_the_place_and_may_not_say_what_means_nothing() -> None:
+    place = Violation("/total", "ledger", "is not in the ledger")
+    model = ScriptedModel.of(lambda _: {"total": 1})
+    async with Session(model=model) as session:
+        with pytest.raises(GenerationError, match="/total: is not in the ledger"):
+            await session.generate_object(SCHEMA, "Read it.", validators=[lambda _: place])
+        with pytest.raises(UsageError, match="returned False"):
+            await session.generate_object(SCHEMA, "Read it.", validators=[lambda _: False])
+        with pytest.raises(ZeroDivisionError):
+            await session.generate_object(SCHEMA, "Read it.", validators=[lambda _: 1 / 0])
+
+
+# --- forms -------------------------------------------------------------------------------------
+
+
+async def test_a_form_that_the_model_does_not_know_is_left_for_the_next_and_that_is_told() -> None:
+    model = ScriptedModel.of(lambda _: {"total": 1}, modes=["prompt"])
+    async with Session(model=model) as session:
+        found = await session.generate_object(SCHEMA, "Read it.")
+    assert found.mode_used == "prompt"
+    assert [fallback.mode for fallback in found.fallbacks] == ["tool", "native"]
+    assert found.fallbacks[0].reason == "scripted does not know mode tool"
+
+
+async def test_a_form_that_is_refused_is_left_for_the_next_and_costs_no_repair() -> None:
+    refusal = ModelError("HTTP 400: tool_choice is not supported", status=400, refused=True)
+    model = ScriptedModel(refusal, refusal, {"total": "x"}, {"total": 1})
+    async with Session(model=model) as session:
+        found = await session.generate_object(SCHEMA, "Read it.", max_repair_attempts=1)
+    assert (found.object, found.mode_used) == ({"total": 1}, "prompt")
+    assert [f.reason for f in found.fallbacks] == ["HTTP 400: tool_choice is not supported"] * 2
+    assert len(found.attempts) == 2
+
+
+async def test_a_form_that_was_asked_for_is_not_exchanged_for_another() -> None:
+    refusal = ModelError("HTTP 400: no tools", status=400, refused=True)
+    async with Session(model=ScriptedModel(refusal)) as session:
+        with pytest.raises(ModelError, match="no tools"):
+            await session.generate_object(SCHEMA, "Read it.", mode="tool")
+        prompt_only = ScriptedModel(modes=["prompt"])
+        with pytest.raises(UsageError, match="mode='tool' cannot be used: scripted does not know"):
+            await session.generate_object(SCHEMA, "Read it.", mode="tool", model=prompt_only)
+        with pytest.raises(UsageError, match="can be asked in no form"):
+            await session.generate_object(SCHEMA, "Read it.", model=ScriptedModel(modes=[]))
+    assert prompt_only.requests == []
+
+
+@pytest.mark.parametrize("mode", ["tool", "native", "prompt"])
+async def test_an_answer_in_text_is_taken_in_every_mode_and_thinking_is_not(mode: Mode) -> None:
+    text = '<think>maybe {"total": 1}</think>The invoice says:\n```json\n{"total": 2}\n```'
+    async with Session(model=ScriptedModel(ModelReply(text))) as session:
+        found = await session.generate_object(SCHEMA, "Read it.", mode=mode)
+    assert found.object == {"total": 2}
+
+
+async def test_equal_calls_are_one_answer_and_different_ones_are_none() -> None:
+    same = ModelReply(arguments=('{"total": 1}', '{"total": 1}'))
+    other = ModelReply(arguments=('{"total": 1}', '{"total": 2}'))
+    async with Session(model=ScriptedModel(same, other, {"total": 3})) as session:
+        found = await session.generate_object(SCHEMA, "Read it.")
+        assert (found.object, len(found.attempts)) == ({"total": 1}, 1)
+        found = await session.generate_object(SCHEMA, "Read it.")
+    assert (found.object, len(found.attempts)) == ({"total": 3}, 2)
+    assert "more than one value" in str(found.attempts[0].violations[0])
+
+
+# --- what goes wrong ---------------------------------------------------------------------------
+
+
+async def test_every_failure_keeps_what_was_answered_and_spent() -> None:
+    model = ScriptedModel({"total": "x"}, {"total": 1.5}, {"total": None})
+    async with Session(model=model) as session:
+        with pytest.raises(GenerationError, match="3 answers of scripted do not conform") as caught:
+            await session.generate_object(SCHEMA, "Read it.")
+        assert caught.value.reason == "attempts"
+        assert [attempt.value for attempt in caught.value.attempts] == [
+            {"total": "x"},
+            {"total": 1.5},
+            {"total": None},
+        ]
+        assert caught.value.usage is not None
+        assert caught.value.usage.requests == 3
+        assert caught.value.usage.input_tokens > 0
+
+        down = ScriptedModel({"total": "x"}, ModelError("HTTP 500", status=500, retryable=True))
+        with pytest.raises(ModelError) as failed:
+            await session.generate_object(SCHEMA, "Read it.", model=down)
+        assert [attempt.value for attempt in failed.value.attempts] == [{"total": "x"}]
+        assert failed.value.usage is not None
+        assert failed.value.usage == ModelUsage(1, failed.value.usage.input_tokens, 3)
+
+        short = ScriptedModel({"total": "x"}, cut('{"total": 12'))
+        with pytest.raises(TruncatedError) as truncated:
+            await session.generate_object(SCHEMA, "Read it.", model=short)
+        assert len(truncated.value.attempts) == 1
+        assert truncated.value.usage is not None
+        assert truncated.value.usage.requests == 2
+
+
+async def test_the_same_mistake_twice_ends_it_early() -> None:
+    model = ScriptedModel.of(lambda _: {"total": "x"})
+    async with Session(model=model) as session:
+        with pytest.raises(GenerationError, match="wrong alike") as caught:
+            await session.generate_object(SCHEMA, "Read it.", max_repair_attempts=5)
+    assert (caught.value.reason, len(model.requests)) == ("no_progress", 2)
+
+
+async def test_a_cut_answer_is_an_error_and_not_sent_back_as_a_mistake() -> None:
+    model = ScriptedModel(cut('{"total": 1234'), cut('{"total": 1}'))
+    async with Session(model=model) as session:
+        with pytest.raises(TruncatedError) as caught:
+            await session.generate_object(SCHEMA, "Read it.")
+        assert (caught.value.text, len(model.requests)) == ('{"total": 1234', 1)
+        # What was cut behind the value is nothing lost.
+        assert (await session.generate_object(SCHEMA, "Read it.")).object == {"total": 1}
+
+
+async def test_a_lost_connection_is_asked_again_and_costs_no_repair() -> None:
+    model = ScriptedModel(lost('{"to'), lost(""), {"total": 1})
+    async with Session(model=model) as session:
+        found = await session.generate_object(SCHEMA, "Read it.", max_repair_attempts=0)
+        assert (found.object, len(found.attempts), found.usage.requests) == ({"total": 1}, 1, 3)
+        gone = ScriptedModel.of(lambda _: lost('{"total": 1'))
+        with pytest.raises(TruncatedError):
+            await session.generate_object(SCHEMA, "Read it.", model=gone)
+    assert len(gone.requests) == 3
+    assert all(len(request.turns) == 1 for request in gone.requests)
+
+
+async def test_a_refusal_to_answer_is_no_mistake_to_be_mended() -> None:
+    model = ScriptedModel(ModelReply("I will not.", finish="refused"))
+    async with Session(model=model) as session:
+        with pytest.raises(ModelError, match=r"will not answer this.*I will not"):
+            await session.generate_object(SCHEMA, "Read it.")
+
+
+async def test_a_model_that_takes_too_long_is_cancelled() -> None:
+    cancelled = anyio.Event()
+
+    async def slow(request: ModelRequest) -> str:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancelled.set()
+        return ""
+
+    async with Session() as session:
+        with pytest.raises(ModelError, match="longer than timeout_ms=20") as caught:
+            await session.generate_object(SCHEMA, "Read it.", model=slow, timeout_ms=20)
+    assert caught.value.retryable
+    assert cancelled.is_set()
+
+
+async def test_what_cannot_work_is_refused_before_anything_is_paid() -> None:
+    model = ScriptedModel()
+    impossible = {"type": "object", "properties": {"a": False}, "required": ["a"]}
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"schema": impossible}, "no value conforms"),
+        ({"schema": {"type": "objekt"}}, "schema"),
+        ({"schema_name": "a b"}, "schema_name 'a b'"),
+        ({"prompt": " "}, "prompt is text"),
+        ({"system": 3}, "system is text"),
+        ({"mode": "json"}, "mode 'json' is unknown; modes: auto, tool, native, prompt"),
+        ({"max_repair_attempts": 6}, "from 0 to 5"),
+        ({"timeout_ms": 0}, "timeout_ms is an integer from 1"),
+        ({"validators": ["x"]}, "validators are functions"),
+        ({"model": "gpt-5"}, "write provider:name"),
+        ({"model": 3}, "model is provider:name"),
+        ({"model": ScriptedModel}, "model is provider:name"),
+    ]
+    async with Session(model=model) as session:
+        for options, message in wrong:
+            given = {"schema": SCHEMA, "prompt": "Read it.", **options}
+            with pytest.raises(UsageError, match=message):
+                await session.generate_object(**given)
+        with pytest.raises(TypeError, match="max_repairs"):
+            await session.generate_object(SCHEMA, "x", max_repairs=1)  # type: ignore[call-overload]  # what is tested
+    assert model.requests == []
+
+
+async def test_without_a_model_the_tool_is_not_there_and_the_method_says_so() -> None:
+    with pytest.raises(UsageError, match="write provider:name"):
+        Session(model="gpt-5")
+    session = Session()
+    with pytest.raises(SessionClosedError):
+        await session.generate_object(SCHEMA, "x")
+    async with session:
+        assert "generate_object" not in session.tool_names()
+        with pytest.raises(UsageError, match="no model is given"):
+            await session.generate_object(SCHEMA, "x")
+
+
+async def test_a_hundred_are_asked_at_once() -> None:
+    waiting, everybody = 0, anyio.Event()
+
+    async def together(request: ModelRequest) -> str:
+        nonlocal waiting
+        waiting += 1
+        if waiting == 100:
+            everybody.set()
+        await everybody.wait()
+        return json.dumps({"total": int(request.turns[0].text)})
+
+    totals: list[int] = []
+
+    async def one(number: int) -> None:
+        totals.append((await session.generate_object(SCHEMA, str(number))).object["total"])
+
+    with anyio.fail_after(30):
+        async with Session(model=together) as session, anyio.create_task_group() as group:
+            for number in range(100):
+                group.start_soon(one, number)
+    assert sorted(totals) == list(range(100))
+
+
+# --- plain functions ---------------------------------------------------------------------------
+
+
+async def test_a_plain_async_function_is_a_model() -> None:
+    async def whole(request: ModelRequest) -> str:
+        assert '"total"' in request.system
+        return "Sure: {total: 7}"
+
+    async def in_parts(request: ModelRequest) -> AsyncIterator[str]:
+        for part in ('{"to', 'tal"', ": 8}"):
+            yield part
+
+    partials: list[Partial] = []
+    async with Session() as session:
+        found = await session.generate_object(SCHEMA, "Read it.", model=whole)
+        assert (found.object, found.mode_used) == ({"total": 7}, "prompt")
+        streamed = await session.generate_object(
+            SCHEMA, "Read it.", model=in_parts, on_partial=partials.append
+        )
+    assert streamed.object == {"total": 8}
+    assert partials[-1].final
+
+
+async def test_a_function_that_fails_or_gives_no_text_is_an_error_of_the_model() -> None:
+    async def broken(request: ModelRequest) -> str:
+        raise OSError("no route")
+
+    async def odd(request: ModelRequest) -> str:
+        return 3  # type: ignore[return-value]  # what is tested
+
+    async with Session() as session:
+        with pytest.raises(ModelError, match="broken failed: OSError: no route"):
+            await session.generate_object(SCHEMA, "Read it.", model=broken)
+        with pytest.raises(ModelError, match="odd gave 3"):
+            await session.generate_object(SCHEMA, "Read it.", model=odd)
+        with pytest.raises(UsageError, match="a plain function answers in text"):
+            await session.generate_object(SCHEMA, "Read it.", model=broken, mode="tool")
+
+
+# --- streams -----------------------------------------------------------------------------------
+
+
+async def test_partials_only_grow_and_the_last_is_the_validated_object() -> None:
+    answer = {"total": 123456, "lines": ["tea, black", "sugar"]}
+    partials: list[Partial] = []
+    async with Session(model=ScriptedModel(answer, chunk_chars=1)) as session:
+        found = await session.generate_object(Invoice, "Read it.", on_partial=partials.append)
+    assert partials[-1].final
+    assert partials[-1].value == found.value == answer
+    assert len(partials) > 1
+    assert not any(partial.reset for partial in partials)
+    assert not any(partial.final for partial in partials[:-1])
+    assert all(partial.value.get("total", 123456) == 123456 for partial in partials)
+
+
+async def test_a_repair_and_an_objection_begin_a_new_attempt_that_says_so() -> None:
+    first = {"lines": ["x" * 100], "total": "no"}
+    second = {"lines": ["y" * 100], "total": 1}
+    third = {"lines": ["z" * 100], "total": 2}
+    partials: list[Partial] = []
+
+    def not_one(invoice: Invoice) -> str | None:
+        return "total is not 1" if invoice.total == 1 else None
+
+    async with Session(model=ScriptedModel(first, second, third)) as session:
+        found = await session.generate_object(
+            Invoice, "Read it.", on_partial=partials.append, validators=[not_one]
+        )
+    assert found.value == third
+    attempts = [partial.attempt for partial in partials]
+    assert attempts == sorted(attempts)
+    assert set(attempts) == {1, 2, 3}
+    firsts = [partials[attempts.index(number)] for number in (1, 2, 3)]
+    assert [partial.reset for partial in firsts] == [False, True, True]
+    # What a validator refused was never told as the final value.
+    assert [partial.final for partial in partials].count(True) == 1
+    assert partials[-1].value == third
+
+
+async def test_text_before_the_call_is_forgotten_when_the_call_comes() -> None:
+    class Chatty(ScriptedModel):
+        async def stream(self, request: ModelRequest, tell: Any) -> ModelReply:
+            from ptc.models import Delta
+
+            tell(Delta('For example {"total": 99} or so. '))
+            tell(Delta('{"total": 5}', in_call=True))
+            tell(Delta(" done"))
+            return ModelReply("For example", arguments=('{"total": 5}',))
+
+    partials: list[Partial] = []
+    async with Session(model=Chatty()) as session:
+        found = await session.generate_object(SCHEMA, "x", on_partial=partials.append)
+    assert found.object == partials[-1].value == {"total": 5}
+    assert partials[0].value == {"total": 99}
+    assert partials[1].reset
+
+
+async def test_a_stream_that_was_cut_is_an_error_after_the_last_partial() -> None:
+    partials: list[Partial] = []
+    answer = cut('{"status": "open", "total": 1234')
+    async with Session(model=ScriptedModel(answer)) as session:
+        with pytest.raises(TruncatedError):
+            await session.generate_object(SCHEMA, "x", mode="prompt", on_partial=partials.append)
+    assert not any(partial.final for partial in partials)
+
+
+# --- the tool ----------------------------------------------------------------------------------
+
+
+async def events_of(session: Session, **arguments: Any) -> list[RunEvent]:
+    async with session.stream("generate_object", {"prompt": "Read it.", **arguments}) as events:
+        return [event async for event in events]
+
+
+async def test_a_script_gathers_objects_over_many_documents() -> None:
+    model = ScriptedModel.of(lambda request: {"total": len(request.turns[0].text)})
+    source = """
+import asyncio
+
+async def run(ctx, inputs):
+    found = await asyncio.gather(*(
+        ctx.generate_object(inputs["schema"], "x" * number) for number in range(1, 31)
+    ))
+    return {"totals": [one.object["total"] for one in found], "mode": found[0].mode_used}
+"""
+    async with Session(model=model) as session:
+        result = await session.program(
+            source=source, inputs={"schema": SCHEMA}, allowed_tools=["generate_object"]
+        )
+    assert result.unwrap() == {"totals": list(range(1, 31)), "mode": "tool"}
+    assert [call.status for call in result.calls] == ["succeeded"] * 30
+
+
+async def test_the_tool_tells_the_object_the_attempts_the_repairs_and_the_usage() -> None:
+    model = ScriptedModel({"total": "x"}, "{'total': 2}", {"total": 3})
+    async with Session(model=model) as session:
+        result = await session.tool(
+            "generate_object", {"schema": SCHEMA, "prompt": "x", "include_raw_text": True}
+        )
+        silent = await session.tool("generate_object", {"schema": SCHEMA, "prompt": "x"})
+    value = json.loads(result.text)
+    assert value["object"] == {"total": 2}
+    assert [attempt["text"] for attempt in value["attempts"]] == ['{"total":"x"}', "{'total': 2}"]
+    assert "/total" in value["attempts"][0]["violations"][0]
+    assert {repair["kind"] for repair in value["repairs"]} == {"quotes"}
+    assert value["usage"]["requests"] == 2
+    assert json.loads(silent.text)["attempts"] == [{"violations": [], "text": None}]
+
+
+async def test_the_tool_refuses_and_fails_in_words_that_a_script_can_act_on() -> None:
+    prompt = {"schema": SCHEMA, "prompt": "x"}
+    down = ModelError("HTTP 503", status=503, retryable=True)
+    cases: list[tuple[Any, dict[str, Any], str, bool]] = [
+        ([{"total": "x"}], {"max_repair_attempts": 0}, "not_conforming", False),
+        ([cut('{"total": 1')], {}, "truncated", False),
+        ([down], {}, "model_failed", True),
+        ([], {"schema": {"type": "objekt"}}, "invalid_arguments", False),
+        ([], {"mode": "strict"}, "invalid_arguments", False),
+        ([], {"schema_name": "a b"}, "invalid_arguments", False),
+        ([], {"max_repair_attempts": 9}, "invalid_arguments", False),
+    ]
+    for answers, arguments, code, retryable in cases:
+        async with Session(model=ScriptedModel(*answers)) as session:
+            result = await session.tool("generate_object", {**prompt, **arguments})
+        assert isinstance(result.error, ToolError)
+        assert (result.error.code, result.error.retryable) == (code, retryable)
+        if code == "not_conforming":
+            assert result.error.details["reason"] == "attempts"
+            attempts: Any = result.error.details["attempts"]
+            assert attempts[0]["text"] == '{"total":"x"}'
+
+
+async def test_a_streamed_call_gives_deltas_and_ends_with_the_validated_object() -> None:
+    first = {"status": "open", "total": "no"}
+    second = {"total": 41, "status": "paid"}
+    async with Session(model=ScriptedModel(first, second, chunk_chars=3)) as session:
+        events = await events_of(session, schema=SCHEMA)
+    deltas = [event.value for event in events if event.kind == "tool_output_delta"]
+    assert events[-1].kind == "finished"
+    assert deltas[-1] == {
+        "object": second,
+        "attempt": 2,
+        "reset": False,
+        "final": True,
+        "pending": None,
+    }
+    assert events[-1].value.value.object == second
+    assert [delta["final"] for delta in deltas].count(True) == 1
+    begun = [delta["attempt"] for delta in deltas].index(2)
+    assert deltas[begun]["reset"] is (begun > 0)
+
+
+async def test_a_streamed_call_that_was_cut_ends_with_an_error_and_no_final_delta() -> None:
+    async with Session(model=ScriptedModel(cut('{"status": "open", "total": 1'))) as session:
+        events = await events_of(session, schema=SCHEMA)
+    assert not any(e.value["final"] for e in events if e.kind == "tool_output_delta")
+    assert events[-1].value.error.code == "truncated"
+
+
+async def test_nobody_watching_means_no_stream() -> None:
+    class Whole(ScriptedModel):
+        async def stream(self, request: ModelRequest, tell: Any) -> ModelReply:
+            raise AssertionError
+
+        async def complete(self, request: ModelRequest) -> ModelReply:
+            return tool_only(request)
+
+    async with Session(model=Whole()) as session:
+        value = await session.tool("generate_object", {"schema": SCHEMA, "prompt": "x"})
+    assert value.unwrap().object == {"total": 1}
+
+
+def test_a_session_with_a_model_by_name_imports_no_provider() -> None:
+    script = (
+        "import sys, ptc; ptc.Session(model='openai:gpt-5');"
+        "print([m for m in ('pydantic_ai', 'openai', 'anthropic', 'httpx') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

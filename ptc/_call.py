@@ -33,6 +33,8 @@ class OpenCall:
     """The call whose tool made this one; None if the script or the application did."""
     siblings: Occurrences | None = None
     """Calls among which equal ones are told apart; None: those of the run."""
+    refusal: ToolError | None = None
+    """Why it is not looked at any further; None: it goes its way."""
     status: CallStatus = "not_started"
     started: float = 0.0
     ended: float = 0.0

@@ -65,7 +65,10 @@ class Budget:
     """Tool calls a run may still make. Reserved before a call starts, so none can pass it."""
 
     most: int
+    by_tool: Mapping[str, int] = field(default_factory=dict)
+    """The same of single tools; one that is not named has `most` alone."""
     used: int = 0
+    used_by_tool: Counter[str] = field(default_factory=Counter)
 
     @property
     def left(self) -> int:
@@ -75,13 +78,29 @@ class Budget:
     def reserve(self, tool: str) -> None:
         """Take one call. Raises `ToolError` ``limit_exceeded`` if none is left."""
         if self.used >= self.most:
-            msg = (
-                f"{tool}: the run may make {self.most} tool calls and has made them all; "
-                "return what the script has, or ask for a higher max_tool_calls"
-            )
-            details: dict[str, object] = {"limit": "max_tool_calls", "most": self.most}
-            raise ToolError(msg, code="limit_exceeded", tool=tool, details=details)
+            raise _spent(tool, "max_tool_calls", self.most, "tool calls")
+        most = self.by_tool.get(tool)
+        if most is not None:
+            if self.used_by_tool[tool] >= most:
+                raise _spent(tool, "max_calls_by_tool", most, f"calls of {tool}")
+            self.used_by_tool[tool] += 1
         self.used += 1
+
+    def recall(self, tool: str) -> None:
+        """Take a call that was taken before, when it was made."""
+        self.used = min(self.used + 1, self.most)
+        if tool in self.by_tool:
+            used = self.used_by_tool[tool] + 1
+            self.used_by_tool[tool] = min(used, self.by_tool[tool])
+
+
+def _spent(tool: str, limit: str, most: int, what: str) -> ToolError:
+    msg = (
+        f"{tool}: the run may make {most:,} {what} ({limit}) and has made them all; "
+        f"return what the script has, or ask for a higher {limit}"
+    )
+    details: dict[str, object] = {"limit": limit, "most": most, "used": most}
+    return ToolError(msg, code="limit_exceeded", tool=tool, details=details)
 
 
 @dataclass(slots=True)
@@ -122,6 +141,7 @@ class Dispatch:
         *,
         max_result_bytes: int,
         budget: Budget | None = None,
+        call_timeout_ms: int | None = None,
         environment: Environment | None = None,
         discovery: Callable[[], Mapping[str, Tool]] | None = None,
         on_event: OnEvent | None = None,
@@ -133,6 +153,7 @@ class Dispatch:
             shared: What all calls of the session share.
             max_result_bytes: JSON bytes of one result.
             budget: Calls the caller may make; None: an application's direct calls are not counted.
+            call_timeout_ms: Time of one call, with all its tries; None: only the tool's own limit.
             environment: Values the tools asked for. Default: the session's.
             discovery: Makes the tools that `ctx` has for itself, whatever the allow-list. Called
                 when one is first wanted: most runs want none.
@@ -143,6 +164,7 @@ class Dispatch:
         self.shared = shared
         self._max_result_bytes = max_result_bytes
         self.budget = budget
+        self._call_timeout_ms = call_timeout_ms
         self.environment = environment or shared.environment
         self._discovery = discovery
         self.on_event = on_event
@@ -165,6 +187,8 @@ class Dispatch:
         call = open_call.call
         self.mark(open_call)
         try:
+            if open_call.refusal is not None:
+                raise open_call.refusal
             tool = self._look_up(call.name)
             open_call.side_effect = tool.side_effect
             open_call.arguments = tool.validate(call.arguments)
@@ -219,12 +243,18 @@ class Dispatch:
             error = ToolError(msg, code="result_not_json", tool=result.tool)
             open_call.error = error
             return ToolResult(result.tool, error=error), b"null"
-        if len(data) > self._max_result_bytes:
+        most = self._max_result_bytes
+        if len(data) > most:
             msg = (
                 f"the result of {result.tool} has {len(data):,} bytes, over the limit of "
-                f"{self._max_result_bytes:,}; ask for less at a time"
+                f"{most:,} (max_tool_result_bytes); ask for less at a time"
             )
-            error = ToolError(msg, code="result_too_large", tool=result.tool)
+            details: dict[str, object] = {
+                "limit": "max_tool_result_bytes",
+                "most": most,
+                "used": len(data),
+            }
+            error = ToolError(msg, code="result_too_large", tool=result.tool, details=details)
             open_call.error = error
             return ToolResult(result.tool, error=error), b"null"
         open_call.result_bytes = len(data)
@@ -251,8 +281,8 @@ class Dispatch:
             call.arguments = tool.validate(call.call.arguments)
             call.siblings = self._occurrences
             self._occurrences.add(call)
-        if self.budget is not None and self.budget.left > 0:
-            self.budget.used += 1
+        if self.budget is not None:
+            self.budget.recall(tool.name)
         if end.status == "succeeded":
             self._executions[tool.name] += 1
 
@@ -392,11 +422,11 @@ class Dispatch:
     async def _guarded(self, tool: Tool, call: OpenCall) -> ToolResult:
         circuit = self.shared.circuit(tool)
         if circuit is None:
-            return await self._tried(tool, call)
+            return await self._timed(tool, call)
         await circuit.enter(tool.name)
         settle = circuit.leave
         try:
-            result = await self._tried(tool, call)
+            result = await self._timed(tool, call)
             settle = circuit.succeeded
         except ParkedError:
             raise
@@ -406,6 +436,22 @@ class Dispatch:
         finally:
             settle()
         return result
+
+    async def _timed(self, tool: Tool, call: OpenCall) -> ToolResult:
+        """All tries of a call, inside the time that the caller gives one."""
+        most = self._call_timeout_ms
+        if most is None:
+            return await self._tried(tool, call)
+        with anyio.move_on_after(most / 1000) as scope:
+            return await self._tried(tool, call)
+        assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
+        call.cut_off = tool.side_effect
+        msg = (
+            f"{tool.name} took longer than {most:,} ms (tool_timeout_ms) and was cancelled; "
+            "ask it for less at a time, or ask for more tool_timeout_ms"
+        )
+        details: dict[str, object] = {"limit": "tool_timeout_ms", "most": most}
+        raise ToolError(msg, code="timeout", retryable=tool.repeatable, details=details)
 
     async def _tried(self, tool: Tool, call: OpenCall) -> ToolResult:
         if self.track is not None:
@@ -432,8 +478,9 @@ class Dispatch:
             return self._converted(tool, call, await self._execute(tool, call.arguments, call))
         assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
         call.cut_off = tool.side_effect
-        msg = f"{tool.name} took longer than {tool.timeout_ms:,} ms"
-        raise ToolError(msg, code="timeout", retryable=tool.repeatable)
+        msg = f"{tool.name} took longer than {tool.timeout_ms:,} ms, which is what it allows itself"
+        details: dict[str, object] = {"limit": "Tool.timeout_ms", "most": tool.timeout_ms}
+        raise ToolError(msg, code="timeout", retryable=tool.repeatable, details=details)
 
     def _converted(self, tool: Tool, call: OpenCall, value: Any) -> ToolResult:
         """What the function returned, as a result; a failure it returned is raised."""

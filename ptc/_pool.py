@@ -49,15 +49,15 @@ class Pool:
         isolation: str,
         size: int,
         memory_bytes: int,
-        timeout_ms: int,
+        cpu_ms: int,
         packages: Sequence[str] = (),
     ) -> None:
         self._isolation = isolation
         self._packages = packages
         self._size = size
         self._memory_bytes = memory_bytes
-        # The kernel's own stop, should the host hang: a run cannot use more CPU than its wall time.
-        self._cpu_seconds = math.ceil(timeout_ms / 1000) + 1
+        # The kernel's own stop, should the host hang: what any run may have at most.
+        self._cpu_seconds = math.ceil(cpu_ms / 1000) + 1
         self._reactor: Reactor | None = None
         self._zygote: Zygote | None = None
         self._hello: Hello | None = None

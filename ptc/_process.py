@@ -14,8 +14,10 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ._protocol import Decoder, Kind, ProtocolError, State, encode, next_state, parse
@@ -29,6 +31,9 @@ _CHUNK = 65_536
 
 _CHUNKS_IN_A_ROW = 8
 """Chunks of one worker that are read before the event loop has its turn."""
+_PROCESS_CLOCK = 2
+"""CPUCLOCK_SCHED of linux/posix-timers.h: the clock of a process is ``~pid << 3 | 2``, which is
+what clock_getcpuclockid(3) gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +76,11 @@ class Worker:
         "exit",
         "id",
         "memory_bytes",
+        "most_bytes",
         "on_end",
         "on_fault",
         "on_frame",
+        "on_oversized",
         "state",
     )
 
@@ -86,6 +93,10 @@ class Worker:
         self.exit: Exit | None = None
         self.eof = False
         self.on_frame: Callable[[Kind, Any, int], None] = lambda _kind, _message, _size: None
+        self.most_bytes: Mapping[Kind, int] = {}
+        """Bytes that a body may have, of kinds for which that is less than the protocol's."""
+        self.on_oversized: Callable[[Kind, int], None] = lambda _kind, _size: None
+        """Called in place of `on_frame` for a body over that: it is not decoded."""
         self.on_fault: Callable[[ProtocolError], None] = lambda _error: None
         self.on_end: Callable[[], None] = lambda: None
         self._socket = sock
@@ -128,6 +139,19 @@ class Worker:
         self._backlog += data
         if self._stop_writing is None:
             self._stop_writing = self._reactor.on_writable(self._socket, self._writable)
+
+    def cpu_seconds(self) -> float | None:
+        """CPU time its process has used so far; None if that cannot be known any more."""
+        if self._pidfd is None or self.exit is not None:
+            return None
+        try:
+            text = Path(f"/proc/self/fdinfo/{self._pidfd}").read_text(encoding="ascii")
+            pid = int(text.partition("\nPid:")[2].split(None, 1)[0])
+            # Of a process that has been reaped, -1. A number that was given to another since is
+            # read at worst; nothing is done to that process.
+            return time.clock_gettime((~pid << 3) | _PROCESS_CLOCK) if pid > 0 else None
+        except (OSError, ValueError, IndexError):
+            return None
 
     def kill(self) -> None:
         """End the process now. Does nothing to one that has ended."""
@@ -212,7 +236,11 @@ class Worker:
         try:
             for kind, body in self._decoder.feed(data):
                 self.state = next_state(self.state, kind)
-                self.on_frame(kind, parse(kind, body), len(body))
+                size = len(body)
+                if size > self.most_bytes.get(kind, size):
+                    self.on_oversized(kind, size)
+                else:
+                    self.on_frame(kind, parse(kind, body), size)
                 if self.eof:
                     return
         except ProtocolError as error:

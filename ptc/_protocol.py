@@ -50,7 +50,7 @@ class Kind(IntEnum):
     """Kinds of frame. The comment gives the body."""
 
     # host -> worker
-    START = 1  # {"inputs", "tools", "epoch", "seed", "check"}
+    START = 1  # {"inputs", "tools", "epoch", "seed", "limits", "check"}
     SOURCE = 2  # raw: the script, UTF-8
     CODE = 3  # raw: compiled code, as a worker sent it for the same source
     RESULT = 4  # [id, elapsed, ok, records, value | error]
@@ -61,7 +61,7 @@ class Kind(IntEnum):
     READY = 16  # []
     COMPILED = 17  # raw: compiled code
     REJECTED = 18  # [finding, ...]
-    CALL = 19  # [id, tool, arguments, line | null]
+    CALL = 19  # [id, tool, arguments | their bytes if that is too many to send, line | null]
     CANCEL = 20  # [id]
     PRINT = 21  # [text, output]
     EMIT = 22  # the value itself
@@ -239,8 +239,8 @@ class Call:
     """Number the worker chose; larger than every one before."""
     name: str
     """Tool's name."""
-    arguments: dict[str, Any]
-    """As the script gave them; not validated."""
+    arguments: dict[str, Any] | int
+    """As the script gave them; not validated. A number: so many bytes that they were not sent."""
     line: int | None
     """Line of the script, for display."""
 
@@ -323,7 +323,10 @@ MAX_ID = 2**53
 
 
 def _parse_call(body: bytes) -> Call:
-    number, name, arguments, line = _row(body, int, str, dict, (int, _NONE))
+    number, name, arguments, line = _row(body, int, str, (dict, int), (int, _NONE))
+    if type(arguments) is int and not 0 < arguments < MAX_ID:
+        msg = "a number in place of arguments is out of range"
+        raise ProtocolError(msg)
     if not 0 < number < MAX_ID or len(name) > MAX_NAME or not 0 <= (line or 0) < MAX_ID:
         msg = "id, name or line of a call is out of range"
         raise ProtocolError(msg)

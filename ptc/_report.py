@@ -46,7 +46,17 @@ def finding_of(finding: _protocol.Finding, source: str) -> Finding:
     )
 
 
-_LIMIT_CODES = {"limit_max_tool_calls", "memory", "recursion"}
+_LIMIT_CODES = {
+    "limit_max_tool_calls",
+    "limit_max_calls_by_tool",
+    "limit_max_executions_per_run",
+    "limit_max_tasks",
+    "limit_max_output_bytes",
+    "limit_max_emit_bytes",
+    "memory",
+    "recursion",
+}
+"""What a worker may say of limits; each is the script's own end, so a lie harms nobody else."""
 
 
 def failure_of(failure: _protocol.Failure, source: str, filename: str) -> tuple[Status, Failure]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from . import _json
 from ._content import AttachmentRef
-from ._limits import Limits, Usage
+from ._limits import Breach, Limits, Usage
 from .errors import RunError
 
 __all__ = [
@@ -128,6 +128,8 @@ class Failure:
     """Of a ``violation``: the system call it was stopped at; ``""`` if the kernel did not tell."""
     findings: tuple[Finding, ...] = ()
     """All reasons, where a script was refused."""
+    breach: Breach | None = None
+    """The limit it went over, what that allows and what was used; None if it is no limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import anyio
@@ -26,7 +27,7 @@ from ._artifacts import ArtifactStore, shrink
 from ._call import OpenCall
 from ._dispatch import Dispatch
 from ._journal import JournalError
-from ._limits import Usage
+from ._limits import Breach, Limits, Usage
 from ._process import Worker
 from ._program import Program
 from ._protocol import Kind, Output, ProtocolError
@@ -48,6 +49,7 @@ from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult
 from ._track import DivergenceError, ParkedError, pending_call
 from ._violation import Violation, ViolationLog
+from .errors import ToolError
 
 __all__ = ["CodeCache", "Run"]
 
@@ -66,6 +68,10 @@ _LOOKS = 30
 the other has its next call there in 15, and two turns of the event loop cost 25."""
 _MISSES = 3
 """Looks in a row that find nothing before a run is not looked at any more: its script computes."""
+_ENVELOPE_BYTES = 4_096
+"""What a call has beside its arguments: numbers and the name of a tool, each character escaped."""
+_WHOLE_BYTES = 16 << 20
+"""JSON of a value that is kept whole where it is over `Limits.max_output_bytes`."""
 _MAX_CALLS_QUEUED = 100_000
 
 
@@ -134,7 +140,7 @@ class Run:
         self._last_id = 0
         self._partial: list[Any] = []
         self._stdout, self._stderr = Tail(), Tail()
-        self._emit_bytes = 0
+        self._emit_bytes = self._messages = 0
         self._warnings: list[str] = list(program.warnings)
         self._stalled = False
         self._status: Status | None = None
@@ -144,6 +150,8 @@ class Run:
         self._wake = anyio.Event()
         self._stop_timeout: Stop | None = None
         self._stop_tick: Stop | None = None
+        self._stop_cpu: Stop | None = None
+        self._cpu_before = 0.0
         self._started = self._ended = 0.0
         self._unanswered: set[int] = set()
         self._parked: set[int] = set()
@@ -156,6 +164,7 @@ class Run:
         """Run the program in `worker` and give its result; the worker is killed in any case."""
         self._worker = worker
         worker.on_frame, worker.on_fault, worker.on_end = self._frame, self._fault, self._gone
+        worker.on_oversized, worker.most_bytes = self._oversized, _most_bytes(self._limits)
         self._started = time.perf_counter()
         try:
             self._send_program(worker)
@@ -163,12 +172,16 @@ class Run:
             self._stop_timeout = self._reactor.call_later(
                 self._limits.timeout_ms / 1000, self._timed_out
             )
+            # One process without threads: it cannot use more CPU time than wall time.
+            if self._limits.max_cpu_ms < self._limits.timeout_ms:
+                self._cpu_before = worker.cpu_seconds() or 0.0
+                self._look_at_cpu()
             await self._wake.wait()
             if self._status is None:
                 await self._serve_calls()
         finally:
             self._ended = self._ended or time.perf_counter()
-            for stop in (self._stop_timeout, self._stop_tick):
+            for stop in (self._stop_timeout, self._stop_tick, self._stop_cpu):
                 if stop is not None:
                     stop()
             # After the result is on its way: closing the books of a process takes system calls.
@@ -229,6 +242,8 @@ class Run:
 
     def stop(self, status: Status, failure: Failure) -> None:
         """End the run now, from outside: the session closes."""
+        if self._worker is not None:
+            self._worker.look(1)
         self._finish(status, failure)
 
     # --- calls ------------------------------------------------------------------------------
@@ -318,14 +333,16 @@ class Run:
             msg = f"call {call.id} comes after call {self._last_id}"
             raise ProtocolError(msg)
         self._last_id = call.id
+        sent = call.arguments if isinstance(call.arguments, dict) else None
         open_call = OpenCall(
             ToolCall(
                 name=call.name,
-                arguments=call.arguments,
+                arguments=sent if sent is not None else {},
                 seq=len(self._calls) + 1,
                 run_id=self._program.run_id,
                 line=call.line,
-            )
+            ),
+            refusal=None if sent is not None else self._too_large(call),
         )
         self._calls.append(open_call)
         most = self._limits.max_tool_calls
@@ -335,7 +352,7 @@ class Run:
                 "calling after it was refused"
             )
             hint = "stop at the first ToolError with code limit_exceeded, or raise max_tool_calls"
-            self._limit("max_tool_calls", message, hint)
+            self._limit("max_tool_calls", message, hint, used=len(self._calls))
             return
         self._unanswered.add(call.id)
         if self._replay is not None:
@@ -345,6 +362,19 @@ class Run:
         self._waiting.append((call.id, open_call))
         if not self._looking:
             self._call_server()
+
+    def _too_large(self, call: _protocol.Call) -> ToolError:
+        most = self._limits.max_argument_bytes
+        msg = (
+            f"the arguments of {call.name} have {call.arguments:,} bytes of JSON, over the limit "
+            f"of {most:,} (max_argument_bytes); pass less at a time"
+        )
+        details: dict[str, object] = {
+            "limit": "max_argument_bytes",
+            "most": most,
+            "used": call.arguments,
+        }
+        return ToolError(msg, code="arguments_too_large", tool=call.name, details=details)
 
     def _cancelled(self, number: int) -> None:
         self._unanswered.discard(number)
@@ -363,9 +393,10 @@ class Run:
     def _send_program(self, worker: Worker) -> None:
         program = self._program
         tools = {name: tool.parameter_names for name, tool in program.tools.items()}
-        start = b'{"inputs":%b,"tools":%b,"epoch":%.6f,"seed":%d}' % (
+        start = b'{"inputs":%b,"tools":%b,"limits":%b,"epoch":%.6f,"seed":%d}' % (
             program.inputs_json,
             _json.dumps(tools),
+            _limits_json(self._limits),
             program.clock,
             program.seed,
         )
@@ -433,7 +464,22 @@ class Run:
         self._finish("failed", Failure(code="output_schema", message=message[:4_000], hint=hint))
 
     def _failed(self, failure: _protocol.Failure) -> None:
-        self._finish(*failure_of(failure, self._program.source, self._program.filename))
+        status, told = failure_of(failure, self._program.source, self._program.filename)
+        if status == "limit_exceeded":
+            told = replace(told, **self._breach_of(told))
+        self._finish(status, told)
+
+    def _breach_of(self, failure: Failure) -> dict[str, Any]:
+        """The limit that a worker says its script went over; what that allows is known here."""
+        name = failure.code.removeprefix("limit_")
+        if name == "memory":
+            room = self._limits.max_memory_bytes
+            message = f"the script ran out of memory: it wanted more than max_memory_bytes={room:,}"
+            return {"message": message, "breach": Breach("max_memory_bytes", room)}
+        most: int | None = getattr(self._limits, name, None)
+        if name == "max_calls_by_tool":
+            most = self._limits.max_calls_by_tool.get(failure.tool)
+        return {"breach": Breach(name, most)} if most is not None else {}
 
     def _rejected(self, findings: tuple[_protocol.Finding, ...]) -> None:
         rows = tuple(finding_of(f, self._program.source) for f in findings)
@@ -455,20 +501,54 @@ class Run:
     def _printed(self, text: str, output: Output) -> None:
         (self._stdout if output is Output.STDOUT else self._stderr).add(text)
         self._tell(RunEvent(_OUTPUT_EVENTS[output], self._program.run_id, text=text))
-        most = self._limits.max_stdout_bytes
-        if self._stdout.bytes + self._stderr.bytes > most:
-            message = f"the script printed more than {most:,} bytes"
-            self._limit("max_stdout_bytes", message, "print less, or return the data")
+        self._messages += 1
+        used, most = self._stdout.bytes + self._stderr.bytes, self._limits.max_stdout_bytes
+        if used > most:
+            message = f"the script printed {used:,} bytes, over max_stdout_bytes={most:,}"
+            hint = "print less, return the data, or ask for more max_stdout_bytes"
+            self._limit("max_stdout_bytes", message, hint, used=used)
+        elif self._messages > self._limits.max_messages:
+            used, most = self._messages, self._limits.max_messages
+            message = f"the script printed or logged {used:,} times, over max_messages={most:,}"
+            hint = "join lines and print them at once, or ask for more max_messages"
+            self._limit("max_messages", message, hint, used=used)
 
     def _emitted(self, value: Any, size: int) -> None:
-        most = self._limits.max_emit_bytes
-        if self._emit_bytes + size > most:
-            message = f"the script emitted more than {most:,} bytes of partial values"
-            self._limit("max_emit_bytes", message, "emit less, or less often")
+        used, most = self._emit_bytes + size, self._limits.max_emit_bytes
+        if used > most:
+            self._emitted_too_much(used)
+            return
+        if len(self._partial) >= self._limits.max_emits:
+            most = self._limits.max_emits
+            message = f"the script emitted {most + 1:,} partial values, over max_emits={most:,}"
+            hint = "emit several values as one list, or ask for more max_emits"
+            self._limit("max_emits", message, hint, used=most + 1)
             return
         self._emit_bytes += size
         self._partial.append(value)
         self._tell(RunEvent("emitted", self._program.run_id, value=value))
+
+    def _emitted_too_much(self, used: int) -> None:
+        most = self._limits.max_emit_bytes
+        message = f"the script emitted {used:,} bytes of values, over max_emit_bytes={most:,}"
+        hint = "emit less, or ask for more max_emit_bytes"
+        self._limit("max_emit_bytes", message, hint, used=used)
+
+    def _oversized(self, kind: Kind, size: int) -> None:
+        """A frame is larger than what it may say: it is not decoded, so it costs no more memory."""
+        if self._status is not None:
+            return
+        if kind is Kind.EMIT:
+            self._emitted_too_much(self._emit_bytes + size)
+        elif kind is Kind.DONE:
+            most = self._limits.max_output_bytes
+            message = f"the script returned {size:,} bytes, far over max_output_bytes={most:,}"
+            hint = "return what is asked for only: count, filter or join in the script"
+            self._limit("max_output_bytes", message, hint, used=size)
+        else:
+            most = self._limits.max_argument_bytes
+            message = f"a call of {size:,} bytes was sent, over max_argument_bytes={most:,}"
+            self._limit("max_argument_bytes", message, "pass less at a time", used=size)
 
     def _warn(self, text: str) -> None:
         if len(self._warnings) < 100:
@@ -500,7 +580,13 @@ class Run:
     # --- ends -------------------------------------------------------------------------------
 
     def _timed_out(self) -> None:
+        # What the script has said and the loop had no time to read is the script's, too.
+        if self._worker is not None:
+            self._worker.look(1)
+        if self._status is not None:
+            return
         most = self._limits.timeout_ms
+        used = round(self._elapsed() * 1000)
         waiting = [c.call.name for c in self._calls if c.started and not c.ended]
         message = f"the run took longer than {most:,} ms"
         if waiting:
@@ -510,10 +596,37 @@ class Run:
         hint = "do less in one run, emit partial values with ctx.emit, or ask for more timeout_ms"
         if self._stalled and not waiting:
             hint = "an Event, Queue or Future that no other task of the script sets never wakes it"
-        self._finish("timed_out", Failure(code="timeout", message=message, hint=hint))
+        breach = Breach("timeout_ms", most, used)
+        failure = Failure(code="timeout", message=message, hint=hint, breach=breach)
+        self._finish("timed_out", failure)
 
-    def _limit(self, name: str, message: str, hint: str) -> None:
-        self._finish("limit_exceeded", Failure(code=f"limit_{name}", message=message, hint=hint))
+    def _look_at_cpu(self) -> None:
+        """Stop the run if its process has used its CPU time; else look again when it may have."""
+        worker, most = self._worker, self._limits.max_cpu_ms
+        if self._status is not None or worker is None:
+            return
+        now = worker.cpu_seconds()
+        if now is None:
+            return  # it is gone, or this kernel does not tell: then its rlimit is what holds
+        used = (now - self._cpu_before) * 1000
+        if used >= most:
+            worker.look(1)
+            self._used_cpu(round(used))
+            return
+        delay = max(0.005, (most - used) / 1000)
+        self._stop_cpu = self._reactor.call_later(delay, self._look_at_cpu)
+
+    def _used_cpu(self, used: int | None) -> None:
+        most = self._limits.max_cpu_ms
+        spent = f"{used:,} ms" if used is not None else "all it may have"
+        message = f"the script used {spent} of CPU time, over max_cpu_ms={most:,}"
+        hint = "compute less in one run, or ask for more max_cpu_ms"
+        self._limit("max_cpu_ms", message, hint, used=used)
+
+    def _limit(self, name: str, message: str, hint: str, *, used: int | None) -> None:
+        breach = Breach(name, getattr(self._limits, name), used)
+        failure = Failure(code=f"limit_{name}", message=message, hint=hint, breach=breach)
+        self._finish("limit_exceeded", failure)
 
     def _fault(self, error: ProtocolError) -> None:
         self._violated(self._violations.protocol(str(error), **self._script()))
@@ -528,7 +641,7 @@ class Run:
             return
         number = how.signal
         if number == signal.SIGXCPU:
-            self._limit("cpu", "the script used more CPU time than its wall time", "compute less")
+            self._used_cpu(None)
             return
         message = f"the worker process ended before the script did ({how.words})"
         hint = "very deep nesting of data or calls overflows the C stack of the interpreter"
@@ -617,6 +730,21 @@ class Run:
             f"is whole in {cut.artifact}"
         )
         return shrink(value, most), cut
+
+
+@lru_cache(maxsize=64)
+def _limits_json(limits: Limits) -> bytes:
+    """Limits as a script's side counts with them."""
+    return _json.dumps(asdict(limits))
+
+
+def _most_bytes(limits: Limits) -> dict[Kind, int]:
+    """What a frame may have before it is decoded: decoded, it is twenty times that at worst."""
+    return {
+        Kind.CALL: limits.max_argument_bytes + _ENVELOPE_BYTES,
+        Kind.EMIT: limits.max_emit_bytes,
+        Kind.DONE: max(limits.max_output_bytes, _WHOLE_BYTES),
+    }
 
 
 def _signature(tool: Tool) -> list[Any]:

@@ -148,6 +148,9 @@ class Session:
         if over := self._limits.over(self._ceiling):
             msg = f"limits are above the ceiling: {', '.join(over)}"
             raise UsageError(msg)
+        self._require_tools("ceiling", self._ceiling)
+        self._require_tools("limits", self._limits)
+        self._limits = self._limits.clamp(self._ceiling)
         if isolation not in ISOLATION_LEVELS:
             known = ", ".join(ISOLATION_LEVELS)
             msg = f"isolation={isolation!r} is unknown{nearest(isolation, ISOLATION_LEVELS)}"
@@ -159,7 +162,7 @@ class Session:
             isolation=isolation,
             size=workers,
             memory_bytes=self._limits.max_memory_bytes,
-            timeout_ms=self._ceiling.timeout_ms,
+            cpu_ms=self._ceiling.max_cpu_ms,
             packages=self._packages,
         )
         self._max_concurrent_runs = max_concurrent_runs
@@ -586,9 +589,13 @@ class Session:
         if allowed is not None and not isinstance(allowed, str):
             allowed = list(allowed)  # it is read twice, and may be a generator
         tools = self.select_tools(allowed)
-        asked = limits or self._limits
-        over = () if asked is self._limits else asked.over(self._ceiling)
-        effective = asked.clamp(self._ceiling) if over else asked
+        asked, over, effective = self._limits, [], self._limits
+        if limits is not None:
+            self._require_tools("limits", limits)
+            asked, over = limits, limits.over(self._ceiling)
+            # Tools that the ceiling names and the run does not are bounded, too.
+            named = self._ceiling.max_calls_by_tool
+            effective = limits.clamp(self._ceiling) if over or named else limits
         return Program(
             run_id=uuid.uuid4().hex if run_id is None else checked_run_id(run_id),
             seed=random.getrandbits(48),
@@ -601,8 +608,8 @@ class Session:
             limits=effective,
             check_value=value_check(output_schema) if output_schema is not None else None,
             warnings=tuple(
-                f"limits.{name}={getattr(asked, name):,} is above the session's ceiling and was "
-                f"clamped to {getattr(effective, name):,}"
+                f"limits.{name}={_shown(asked, name)} is above the session's ceiling and was "
+                f"clamped to {_shown(effective, name)}"
                 for name in over
             ),
         )
@@ -621,12 +628,16 @@ class Session:
             async with self._slots:
                 self._check_open()
                 worker = await self._pool.acquire(program.limits.max_memory_bytes)
-                budget = Budget(program.limits.max_tool_calls)
+                limits = program.limits
+                budget = Budget(limits.max_tool_calls, limits.max_calls_by_tool)
+                # A call that may take as long as its run needs no clock of its own.
+                shorter = limits.tool_timeout_ms < limits.timeout_ms
                 dispatch = Dispatch(
                     program.tools,
                     self._shared,
-                    max_result_bytes=program.limits.max_tool_result_bytes,
+                    max_result_bytes=limits.max_tool_result_bytes,
                     budget=budget,
+                    call_timeout_ms=limits.tool_timeout_ms if shorter else None,
                     environment=environment,
                     discovery=cache(partial(discovery_tools, program.tools)),
                 )
@@ -734,6 +745,15 @@ class Session:
         )
         return await self._execute(fresh, on_event)
 
+    def _require_tools(self, what: str, limits: Limits) -> None:
+        for name in limits.max_calls_by_tool:
+            if name not in self._tools:
+                near = nearest(name, self._tools)
+                msg = (
+                    f"{what}: Limits.max_calls_by_tool names no tool of the session: {name!r}{near}"
+                )
+                raise UsageError(msg)
+
     def _check_open(self) -> None:
         if self._state != "open":
             word = "is closed" if self._state == "closed" else "is not open: use `async with`"
@@ -752,6 +772,11 @@ def _folder(root: str | Path) -> Path:
         msg = f"root {str(root)!r} is not a folder"
         raise UsageError(msg)
     return resolved
+
+
+def _shown(limits: Limits, name: str) -> str:
+    value = getattr(limits, name)
+    return f"{value:,}" if isinstance(value, int) else repr(value)
 
 
 def _in_range(name: str, value: int, most: int) -> None:

@@ -444,7 +444,7 @@ def command(
     isolation: str,
     packages: tuple[str, ...],
     print_config: bool,
-    **given: int | None,
+    **given: Any,
 ) -> None:
     """Run the command; `_HELP` is the text for users."""
     allowed = names_of(allow) if allow else None
@@ -477,7 +477,7 @@ def _options(
     toolsets: tuple[str, ...],
     packages: tuple[str, ...],
     isolation: str,
-    limits: Mapping[str, int | None],
+    limits: Mapping[str, Any],
 ) -> list[str]:
     """The options that were given, as a client has to repeat them."""
     options = ["--allow", ",".join(names_of(allow))] if allow else []
@@ -486,9 +486,10 @@ def _options(
         options += ["--toolset", name]
     for name in names_of(packages):
         options += ["--package", name]
-    for name, number in limits.items():
-        if number is not None:
-            options += [f"--{name.replace('_', '-')}", str(number)]
+    for name, given in limits.items():
+        for value in given if isinstance(given, tuple) else [given]:
+            if value is not None:
+                options += [f"--{name.replace('_', '-')}", str(value)]
     return [*options, *(["--isolation", isolation] if isolation != "jail" else [])]
 
 

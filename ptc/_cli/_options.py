@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -32,7 +32,9 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _LIMITS = {
     "timeout_ms": "Wall time of the run, tools included.",
+    "max_cpu_ms": "CPU time of the script's process.",
     "max_tool_calls": "Tool calls the script may make.",
+    "tool_timeout_ms": "Time of one tool call; one that takes longer is cancelled.",
     "max_output_bytes": "JSON bytes of the value; a larger one is cut and kept whole in a file.",
     "max_memory_bytes": "Memory the script may use.",
 }
@@ -50,19 +52,40 @@ def limit_options(command: _Command) -> _Command:
             help=f"{text} [default: {usual:,}]",
         )
         command = option(command)
-    return command
+    return click.option(
+        "--max-calls-by-tool",
+        multiple=True,
+        metavar="TOOL=N",
+        help="Calls of one tool; repeat it for more tools.",
+    )(command)
 
 
-def limits_of(given: dict[str, int | None]) -> Limits:
+def limits_of(given: Mapping[str, Any]) -> Limits:
     """The limits that the options in `given` ask for; None is the default.
 
     Raises:
         UsageError: If a number is out of its range.
     """
+    asked = {name: value for name, value in given.items() if value is not None}
+    asked["max_calls_by_tool"] = _calls_by_tool(asked.get("max_calls_by_tool", ()))
     try:
-        return Limits(**{name: value for name, value in given.items() if value is not None})
+        return Limits(**asked)
     except UsageError as error:
         raise in_words_of_options(error) from None
+
+
+def _calls_by_tool(pairs: Iterable[str]) -> dict[str, int]:
+    calls: dict[str, int] = {}
+    for pair in pairs:
+        name, sign, number = pair.rpartition("=")
+        if not sign or not name or not re.fullmatch(r"-?[0-9]{1,9}", number):
+            msg = f"--max-calls-by-tool {pair!r:.80}: write TOOL=N, as bash=3"
+            raise UsageError(msg)
+        if name in calls:
+            msg = f"--max-calls-by-tool names {name!r} twice; give one number"
+            raise UsageError(msg)
+        calls[name] = int(number)
+    return calls
 
 
 def root_option(command: _Command) -> _Command:

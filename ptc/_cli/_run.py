@@ -86,7 +86,7 @@ def command(
     isolation: str,
     packages: tuple[str, ...],
     as_json: bool,
-    **limits: int | None,
+    **limits: Any,
 ) -> int:
     """Run the command; the docstring for users is `_HELP`."""
     from ..errors import UsageError

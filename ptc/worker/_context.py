@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from .._protocol import Kind
 from ..errors import ToolError
 from . import _values
+from ._budget import Budget, require_room
 from ._classes import open_type
 from ._clock import Clock
 from ._modules._console import LOG
@@ -69,9 +70,10 @@ class PendingCall(asyncio.Future[Any]):
 class Calls:
     """The calls of one run: numbers them, sends them, gives results to whom they belong."""
 
-    def __init__(self, wire: Wire, clock: Clock, filename: str) -> None:
+    def __init__(self, wire: Wire, clock: Clock, filename: str, budget: Budget) -> None:
         self._wire = wire
         self._clock = clock
+        self.budget = budget
         self._filename = filename
         self._last = 0
         self._pending: dict[int, PendingCall] = {}
@@ -93,6 +95,10 @@ class Calls:
     def make(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a tool: a `PendingCall` where a loop runs, the value where none does."""
         body = _values.dumps(dict(arguments), name)
+        if len(body) > self.budget.limit("max_argument_bytes"):
+            # The host refuses it in the usual way, without having to take it in.
+            body = b"%d" % len(body)
+        self.budget.called(name)
         self._last += 1
         number = self._last
         line = self._line()
@@ -101,7 +107,7 @@ class Calls:
         loop = asyncio._get_running_loop()
         if loop is None:
             self._wire.send(Kind.CALL, frame)
-            return self._wait(number)
+            return self._wait(number, name)
         call = PendingCall(name, line, loop)
         call.withdraw = lambda: self._withdraw(number)
         self._pending[number] = call
@@ -119,12 +125,16 @@ class Calls:
         number, elapsed, ok, as_records, value = row
         self._advance(elapsed)
         call = self._pending.pop(number, None)
-        if call is None or call.done():
+        if call is None:
             return
         if ok:
-            call.set_result(_values.records(value) if as_records else value)
-        else:
-            call.set_exception(_tool_error(value))
+            if not call.done():
+                call.set_result(_values.records(value) if as_records else value)
+            return
+        error = _tool_error(value)
+        self.budget.failed(call.tool, error)
+        if not call.done():
+            call.set_exception(error)
 
     def sleep(self, seconds: float) -> None:
         """Blocking sleep of a plain `def run`: the host tells when the time has come."""
@@ -133,7 +143,7 @@ class Calls:
         while self._clock.elapsed < until:
             self.deliver()
 
-    def _wait(self, number: int) -> Any:
+    def _wait(self, number: int, name: str) -> Any:
         while True:
             kind, body = self._wire.receive()
             row = _values.loads(body)
@@ -145,7 +155,9 @@ class Calls:
             if answered != number:
                 continue
             if not ok:
-                raise _tool_error(value)
+                error = _tool_error(value)
+                self.budget.failed(name, error)
+                raise error
             return _values.records(value) if as_records else value
 
     def _withdraw(self, number: int) -> None:
@@ -262,7 +274,15 @@ class Context:
 
     def emit(self, value: Any) -> None:
         """Put a partial value into the result of the run; it is kept however the run ends."""
-        self._wire.send(Kind.EMIT, _values.dumps(value, "emit"))
+        body = _values.dumps(value, "emit")
+        require_room(Kind.EMIT, body, "max_emit_bytes")
+        self._calls.budget.emitted(len(body))
+        self._wire.send(Kind.EMIT, body)
+
+    @property
+    def budget(self) -> Any:
+        """What is left of the run's limits: ``tool_calls``, ``calls_by_tool``, ``time_ms`` ..."""
+        return self._calls.budget.left()
 
     def log(self, *parts: Any) -> None:
         """Write a line to the run's log: to `RunResult.stderr`, and at once to who follows it."""
@@ -272,7 +292,7 @@ class Context:
         return f"<ctx: {', '.join(self._methods)}>"
 
     def __dir__(self) -> list[str]:
-        own = ["call", "describe", "emit", "log", "search_tools", "tools"]
+        own = ["budget", "call", "describe", "emit", "log", "search_tools", "tools"]
         tools = dict.fromkeys(name.partition(".")[0] for name in self._methods)
         return [*tools, *own]
 

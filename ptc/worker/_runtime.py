@@ -15,13 +15,15 @@ import mmap
 import random
 import types
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from .._compiler import BARE_VALUE, ScriptRejected, compile_script, demangle
+from .._limits import Limits
 from .._protocol import MAX_BODY, Finding, Kind, Output, encode
 from ..errors import ToolError
 from . import _values
+from ._budget import Budget, LimitError, require_room
 from ._clock import Clock
 from ._context import Calls, Context
 from ._guards import script_builtins, script_globals
@@ -72,6 +74,7 @@ class Runtime:
         self._packages = Packages(packages, self._random)
         self._modules = {**modules, **self._packages.modules}
         self._wire: Wire | None = None
+        self._budget: Budget | None = None
         self._builtins = script_builtins(extra={"ToolError": ToolError}, write=self._print)
         # Untouched, so it takes no memory. It is part of the zygote's own address space, which a
         # script's limit comes on top of.
@@ -95,7 +98,7 @@ class Runtime:
     def _dummy(self, kind: Kind, program: bytes) -> None:
         wire = Wire(
             _Prompter(
-                (Kind.START, b'{"inputs":{},"tools":{"t":["x"]},"epoch":0,"seed":0}'),
+                (Kind.START, _WARM_START),
                 (kind, program),
                 (Kind.RESULT, b'[1,0.5,true,true,[{"a":1}]]'),
             )
@@ -133,8 +136,10 @@ class Runtime:
         seed: int,
         sleep: Callable[[float], None],
         drive: Callable[[Coroutine[Any, Any, Any]], Any],
+        budget: Budget,
     ) -> None:
-        """Set the logical clock and the random numbers for a run."""
+        """Set the logical clock, the random numbers and the counts for a run."""
+        self._budget = budget
         self._clock.epoch = epoch
         self._clock.elapsed = 0.0
         self._clock.sleep = sleep
@@ -144,13 +149,18 @@ class Runtime:
 
     def _print(self, text: str, output: Output) -> None:
         """What scripts print, in messages to the host."""
-        assert self._wire is not None  # noqa: S101  # a script runs only inside `serve`
+        wire, budget = self._wire, self._budget
+        assert wire is not None and budget is not None  # noqa: S101, PT018  # inside `serve` only
         for start in range(0, len(text), _PRINT_CHARS):
-            row = [text[start : start + _PRINT_CHARS], int(output)]
-            self._wire.send(Kind.PRINT, _values.dumps(row, "print"))
+            part = text[start : start + _PRINT_CHARS]
+            wire.send(Kind.PRINT, _values.dumps([part, int(output)], "print"))
+            budget.printed(part)
 
 
 _PRINT_CHARS = 131_072
+_WARM_START = b'{"inputs":{},"tools":{"t":["x"]},"limits":%b,"epoch":0,"seed":0}' % (
+    _values.dumps(asdict(Limits()), "limits")
+)
 _WARM_CALLS = b"""
 import asyncio, json
 async def run(ctx, inputs):
@@ -249,17 +259,19 @@ class _Run:
             code = self._program()
             if code is None:
                 return
-            calls = Calls(self._wire, self._clock, _FILENAME)
+            budget = Budget(start["limits"], self._clock)
+            calls = Calls(self._wire, self._clock, _FILENAME, budget)
             kit = self._runtime.take_kit()
 
             def drive(coroutine: Coroutine[Any, Any, Any]) -> Any:
                 return self._drive(coroutine, kit.loop, calls)
 
-            self._runtime.reset(start["epoch"], start["seed"], calls.sleep, drive)
+            self._runtime.reset(start["epoch"], start["seed"], calls.sleep, drive, budget)
             context = Context(self._wire, calls, self._tools)
             begin()
             value = _call(code, kit.namespace, context, start["inputs"], drive)
             answer = _values.dumps(value, "result")
+            require_room(Kind.DONE, answer, "max_output_bytes")
             self._wire.send(Kind.DONE, answer)
         except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
             if isinstance(error, MemoryError):
@@ -297,7 +309,8 @@ class _Run:
         return code
 
     def _drive(self, coroutine: Coroutine[Any, Any, Any], loop: ScriptLoop, calls: Calls) -> Any:
-        loop.attach(self._wire, calls.deliver, lambda: calls.pending)
+        most = calls.budget.limit("max_tasks")
+        loop.attach(self._wire, calls.deliver, lambda: calls.pending, most)
         loop.set_exception_handler(self._unhandled)
         return loop.run_until_complete(self._main(coroutine, calls))
 
@@ -364,6 +377,8 @@ class _Run:
             return f"tools are methods of ctx: ctx.{error.name}(...)"
         if isinstance(error, ToolError) and error.code == "limit_exceeded":
             return "catch ToolError and return what the script has, or ask for a higher limit"
+        if isinstance(error, LimitError):
+            return f"do less at a time, or ask for a higher {error.limit}"
         if isinstance(error, MemoryError):
             return "hold less data at a time, or ask for a higher limits.max_memory_bytes"
         return ""
@@ -453,6 +468,14 @@ def _text_of(error: BaseException) -> str:
     return text
 
 
+_LIMITS = {
+    "max_tool_calls",
+    "max_calls_by_tool",
+    "max_executions_per_run",
+    "max_tasks",
+    "max_output_bytes",
+    "max_emit_bytes",
+}
 _CODES: tuple[tuple[type[BaseException], str], ...] = (
     (ToolError, "tool_error"),
     (MemoryError, "memory"),
@@ -462,8 +485,11 @@ _CODES: tuple[tuple[type[BaseException], str], ...] = (
 
 
 def _code_of(error: BaseException) -> str:
+    limit: object = error.limit if isinstance(error, LimitError) else None
     if isinstance(error, ToolError) and error.code == "limit_exceeded":
-        return "limit_max_tool_calls"
+        limit = error.details.get("limit")
+    if limit in _LIMITS:
+        return f"limit_{limit}"
     for kind, code in _CODES:
         if isinstance(error, kind):
             return code

@@ -128,6 +128,26 @@ def test_the_number_of_tool_calls_is_what_the_option_says(command: Any, script: 
     assert result["limits"]["max_tool_calls"] == 3
 
 
+def test_the_calls_of_one_tool_are_what_the_option_says(command: Any, script: Any) -> None:
+    source = "async def run(ctx, inputs):\n    for n in range(9):\n        await ctx.add(n)\n"
+    options = ["--toolset", "shelf", "--max-calls-by-tool", "add=2", "--tool-timeout-ms", "9000"]
+    done = command("run", script(source), *options, "--json")
+    result = json.loads(done.out)
+    assert [call["status"] for call in result["calls"]] == ["succeeded"] * 2 + ["not_started"]
+    assert result["error"]["breach"] == {"limit": "max_calls_by_tool", "most": 2, "used": None}
+    assert result["limits"]["tool_timeout_ms"] == 9000
+    for wrong, words in {
+        "add": "write TOOL=N, as bash=3",
+        "=3": "write TOOL=N",
+        "add=x": "write TOOL=N",
+        "add=0": "--max-calls-by-tool['add'] must be an integer from 1",
+        "ad=3": "--max-calls-by-tool names no tool of the session: 'ad'",
+    }.items():
+        refused = command("run", script(source), "--toolset", "shelf", "--max-calls-by-tool", wrong)
+        assert refused.status == 2, wrong
+        assert words in refused.err, refused.err
+
+
 def test_a_value_over_its_limit_is_cut_and_the_warning_names_the_file(
     command: Any, script: Any, tmp_path: Path
 ) -> None:

@@ -181,7 +181,7 @@ except ToolError as error:
 """
     result = await run(tmp_path, body, max_tool_calls=7)
     assert result.status == "completed", result.error
-    assert result.value == ["limit_exceeded", 7, {"limit": "max_tool_calls", "most": 7}]
+    assert result.value == ["limit_exceeded", 7, {"limit": "max_tool_calls", "most": 7, "used": 7}]
     assert [c.status for c in result.calls] == ["succeeded"] * 7 + ["not_started"]
 
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
 
 async def test_a_worker_is_killed_by_descriptor() -> None:
-    pool = Pool(isolation="jail", size=1, memory_bytes=64 << 20, timeout_ms=5_000)
+    pool = Pool(isolation="jail", size=1, memory_bytes=64 << 20, cpu_ms=5_000)
     try:
         with anyio.fail_after(20):
             worker = await pool.acquire(64 << 20)
@@ -83,7 +83,7 @@ async def test_the_host_does_not_send_what_is_not_legal() -> None:
 
 
 async def test_a_pool_keeps_its_number_of_workers_ready() -> None:
-    pool = Pool(isolation="jail", size=3, memory_bytes=64 << 20, timeout_ms=5_000)
+    pool = Pool(isolation="jail", size=3, memory_bytes=64 << 20, cpu_ms=5_000)
     try:
         with anyio.fail_after(20):
             for _ in range(6):
@@ -97,7 +97,7 @@ async def test_a_pool_keeps_its_number_of_workers_ready() -> None:
 
 
 async def test_a_run_with_a_memory_limit_of_its_own_gets_a_worker_of_its_own() -> None:
-    pool = Pool(isolation="jail", size=1, memory_bytes=64 << 20, timeout_ms=5_000)
+    pool = Pool(isolation="jail", size=1, memory_bytes=64 << 20, cpu_ms=5_000)
     try:
         with anyio.fail_after(20):
             small = await pool.acquire(32 << 20)

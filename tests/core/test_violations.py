@@ -11,6 +11,7 @@ import marshal  # noqa: TID251  # the test makes what a compromised compiler wou
 import platform
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,7 +55,7 @@ def without_the_first_fence(session: Session, code: str) -> None:
 
 
 async def stopped(
-    session: Session, code: str, events: list[RunEvent] | None = None, **limits: int
+    session: Session, code: str, events: list[RunEvent] | None = None, **limits: Any
 ) -> RunResult:
     without_the_first_fence(session, code)
     tell = events.append if events is not None else None

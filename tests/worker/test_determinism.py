@@ -158,7 +158,7 @@ async def differing(
     """How each program ended, and both streams of those whose replay differs."""
     taped = await record(list(programs.values()), root, monkeypatch)
     monkeypatch.setattr("ptc._pool.Worker", TapedWorker)
-    pool = Pool(isolation="jail", size=2, memory_bytes=MEMORY_BYTES, timeout_ms=20_000)
+    pool = Pool(isolation="jail", size=2, memory_bytes=MEMORY_BYTES, cpu_ms=20_000)
     differ = {}
     try:
         for name, (_, tape) in zip(programs, taped, strict=True):
@@ -592,7 +592,7 @@ async def test_another_seed_is_seen_as_a_difference(
     (before, kind, body), *rest = tape.sent
     start = {**json.loads(body), "seed": 1}
     changed = Tape([(before, kind, json.dumps(start).encode()), *rest], tape.said)
-    pool = Pool(isolation="jail", size=1, memory_bytes=MEMORY_BYTES, timeout_ms=20_000)
+    pool = Pool(isolation="jail", size=1, memory_bytes=MEMORY_BYTES, cpu_ms=20_000)
     monkeypatch.setattr("ptc._pool.Worker", TapedWorker)
     try:
         assert await replay(tape, pool) == bytes(tape.said)

@@ -1,0 +1,104 @@
+"""What a script has left of its limits, as far as it can know: ``ctx.budget``.
+
+Rule 1: it is a function of what the script did and of the messages it got, as everything here.
+    tests/worker/test_budget.py::test_what_is_left_is_the_same_in_every_run
+Rule 2: it decides nothing: the host counts for itself.
+    tests/core/test_hostile_worker.py
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from .._protocol import MAX_BODY, Kind
+from ..errors import ToolError
+from ._clock import Clock
+from ._values import Record
+
+__all__ = ["Budget", "LimitError", "require_room"]
+
+_NOT_COUNTED = {"unknown_tool", "not_allowed", "invalid_arguments", "arguments_too_large"}
+"""Codes of calls that the host refused before it counted them."""
+COUNTED_LIMITS = {"max_tool_calls", "max_calls_by_tool"}
+
+
+class LimitError(RuntimeError):
+    """The script went over a limit that its own side of the wire can see."""
+
+    def __init__(self, message: str, limit: str) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+def require_room(kind: Kind, body: bytes, limit: str) -> None:
+    """Refuse what has no room in a frame.
+
+    Raises:
+        LimitError: In the name of `limit`.
+    """
+    if len(body) > MAX_BODY[kind]:
+        msg = f"{len(body):,} bytes of JSON are over any {limit}; make it less"
+        raise LimitError(msg, limit)
+
+
+class Budget:
+    """Counts what one run does."""
+
+    __slots__ = ("_calls", "_clock", "_emit_bytes", "_emits", "_limits", "_messages", "_stdout")
+
+    def __init__(self, limits: Mapping[str, Any], clock: Clock) -> None:
+        """Begin at nothing.
+
+        Args:
+            limits: The run's `Limits` by name.
+            clock: Its logical clock.
+        """
+        self._limits = limits
+        self._clock = clock
+        self._calls: Counter[str] = Counter()
+        self._emit_bytes = self._emits = self._messages = self._stdout = 0
+
+    def limit(self, name: str) -> int:
+        """One of the limits."""
+        number: int = self._limits[name]
+        return number
+
+    def called(self, tool: str) -> None:
+        """A call was made."""
+        self._calls[tool] += 1
+
+    def failed(self, tool: str, error: ToolError) -> None:
+        """A call came to nothing: give it back if the host did not count it."""
+        limit = error.details.get("limit") if error.code == "limit_exceeded" else None
+        if error.code in _NOT_COUNTED or limit in COUNTED_LIMITS:
+            self._calls[tool] -= 1
+
+    def printed(self, text: str) -> None:
+        """A piece of text was printed or logged."""
+        self._messages += 1
+        self._stdout += len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+
+    def emitted(self, size: int) -> None:
+        """A partial value was emitted."""
+        self._emits += 1
+        self._emit_bytes += size
+
+    def left(self) -> Record:
+        """What is left, by name; a fresh dict each time."""
+        limits = self._limits
+        by_tool = limits["max_calls_by_tool"].items()
+        spent = {
+            "tool_calls": limits["max_tool_calls"] - self._calls.total(),
+            "time_ms": limits["timeout_ms"] - int(self._clock.elapsed * 1000),
+            "stdout_bytes": limits["max_stdout_bytes"] - self._stdout,
+            "messages": limits["max_messages"] - self._messages,
+            "emits": limits["max_emits"] - self._emits,
+            "emit_bytes": limits["max_emit_bytes"] - self._emit_bytes,
+        }
+        left = Record({name: max(0, number) for name, number in spent.items()})
+        left["calls_by_tool"] = Record(
+            {tool: max(0, most - self._calls[tool]) for tool, most in by_tool}
+        )
+        return left

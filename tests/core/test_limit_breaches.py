@@ -1,0 +1,281 @@
+"""Going over a limit: which one, by how much, the way out; and what the run had is kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ptc import Failure, Limits, Retry, RunResult, Session, ToolContext, tool
+
+pytestmark = pytest.mark.anyio
+
+ENDED: list[str] = []
+
+
+@tool
+async def add(a: int, b: int = 2) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+async def wait(seconds: float) -> str:
+    """Wait; note how it ended."""
+    try:
+        await anyio.sleep(seconds)
+    except BaseException as error:
+        ENDED.append(type(error).__name__)
+        raise
+    return "waited"
+
+
+@tool(side_effect=True)
+def block(seconds: float, context: ToolContext) -> str:
+    """Wait in a thread, until it is told to stop."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not context.cancelled:
+        time.sleep(0.005)
+    ENDED.append("cancelled" if context.cancelled else "done")
+    return "waited"
+
+
+@tool
+async def take(data: str) -> int:
+    """Take a text."""
+    return len(data)
+
+
+@pytest.fixture
+async def session(tmp_path: Path) -> AsyncIterator[Session]:
+    ENDED.clear()
+    tools = [add, wait, block, take]
+    async with Session(tmp_path, tools=tools, toolsets=(), workers=1) as opened:
+        yield opened
+
+
+async def run(session: Session, body: str, kind: str = "def", /, **limits: Any) -> RunResult:
+    source = f"import asyncio, logging\n{kind} run(ctx, inputs):\n"
+    source += "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
+    with anyio.fail_after(30):
+        return await session.program(
+            source=source, limits=Limits(**limits), allowed_tools=session.tool_names()
+        )
+
+
+def breached(result: RunResult, name: str, most: int, status: str = "limit_exceeded") -> Failure:
+    """Check that the run ended at that limit and says so in full."""
+    assert result.status == status, result.error
+    error = result.error
+    assert error is not None
+    assert error.breach is not None
+    assert (error.breach.limit, error.breach.most) == (name, most)
+    assert error.code == {"timeout_ms": "timeout", "max_memory_bytes": "memory"}.get(
+        name, f"limit_{name}"
+    )
+    assert name in error.message + error.hint
+    assert f"{most:,}" in error.message
+    assert error.hint
+    return error
+
+
+def used(failure: Failure) -> int:
+    assert failure.breach is not None
+    assert failure.breach.used is not None
+    assert f"{failure.breach.used:,}" in failure.message
+    return failure.breach.used
+
+
+# --- one tool call ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["wait", "block"])
+async def test_a_call_over_its_time_is_cancelled_and_awaited_and_the_script_goes_on(
+    session: Session, name: str
+) -> None:
+    body = f"""
+try:
+    ctx.{name}(60)
+except ToolError as error:
+    return [error.code, error.details, error.retryable, str(error), ctx.add(1)]
+"""
+    result = await run(session, body, tool_timeout_ms=50)
+    assert result.status == "completed", result.error
+    code, details, retryable, message, after = result.value
+    assert (code, details) == ("timeout", {"limit": "tool_timeout_ms", "most": 50})
+    assert f"{name} took longer than 50 ms (tool_timeout_ms)" in message
+    assert "ask for more tool_timeout_ms" in message
+    # What has a side effect may have done it: its outcome is not known, and not to be repeated.
+    assert retryable == (name == "wait")
+    assert result.calls[0].status == ("failed" if name == "wait" else "unknown")
+    assert after == 3
+    assert len(ENDED) == 1
+    assert ENDED != ["done"]
+
+
+async def test_the_shorter_of_the_tools_own_time_and_the_runs_holds(session: Session) -> None:
+    body = "try:\n    ctx.own(60)\nexcept ToolError as error:\n    return error.details['limit']"
+    quick = replace(wait, name="own", timeout_ms=40)
+    async with Session(session.root, tools=[quick], toolsets=(), workers=1) as other:
+        for most in (30_000, 5_000):
+            assert (await run(other, body, tool_timeout_ms=most)).value == "Tool.timeout_ms"
+    slow = replace(wait, name="own", timeout_ms=20_000)
+    async with Session(session.root, tools=[slow], toolsets=(), workers=1) as other:
+        assert (await run(other, body, tool_timeout_ms=40)).value == "tool_timeout_ms"
+
+
+async def test_all_tries_of_a_call_share_its_time(session: Session) -> None:
+    tries: list[int] = []
+
+    @tool(retry=Retry(max_retries=5, backoff_ms=30))
+    async def flaky(context: ToolContext) -> None:
+        """Fail each time."""
+        tries.append(context.attempt)
+        raise ConnectionError
+
+    body = "try:\n    ctx.flaky()\nexcept ToolError as error:\n    return error.code"
+    async with Session(session.root, tools=[flaky], toolsets=(), workers=1) as other:
+        assert (await run(other, body, tool_timeout_ms=45)).value == "timeout"
+    assert tries[:1] == [1]
+    assert len(tries) < 6
+
+
+async def test_arguments_over_their_limit_are_an_error_of_that_call(session: Session) -> None:
+    body = """
+out = []
+for size in (996, 997, 5_000, 2_000_000):
+    try:
+        out.append(ctx.call("take", {"data": "x" * size})) if size > 0 else None
+    except ToolError as error:
+        out.append([error.code, error.details["most"], error.details["used"], str(error)])
+return out
+"""
+    # {"data":"..."} has 11 characters beside the text.
+    result = await run(session, body, max_argument_bytes=1_007)
+    assert result.status == "completed", result.error
+    fits, *refused = result.value
+    assert fits == 996
+    for row, size in zip(refused, (997, 5_000, 2_000_000), strict=True):
+        assert row[:3] == ["arguments_too_large", 1_007, size + 11]
+        assert "(max_argument_bytes); pass less at a time" in row[3]
+    assert [call.status for call in result.calls] == ["succeeded", *["not_started"] * 3]
+    assert result.calls[3].error_code == "arguments_too_large"
+
+
+# --- the run ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("caught", [False, True])
+async def test_cpu_time_is_a_limit_of_its_own(session: Session, *, caught: bool) -> None:
+    body = "ctx.emit('begun')\nwhile True:\n    pass"
+    if caught:
+        body = "ctx.emit('begun')\nwhile True:\n    try:\n        while True: pass\n"
+        body += "    except BaseException: pass"
+    result = await run(session, body, max_cpu_ms=150)
+    error = breached(result, "max_cpu_ms", 150)
+    assert 150 <= used(error) < 10_000
+    assert "ask for more max_cpu_ms" in error.hint
+    assert result.partial == ("begun",)
+
+
+async def test_waiting_uses_no_cpu_time(session: Session) -> None:
+    body = "await asyncio.sleep(0.4)\nreturn await ctx.wait(0.2)"
+    result = await run(session, body, "async def", max_cpu_ms=150)
+    assert result.value == "waited", result.error
+
+
+async def test_a_time_out_says_its_limit_and_what_was_used(session: Session) -> None:
+    result = await run(session, "ctx.wait(60)", timeout_ms=120)
+    error = breached(result, "timeout_ms", 120, "timed_out")
+    assert error.breach is not None
+    assert error.breach.used is not None
+    assert error.breach.used >= 120
+    assert "it was waiting for wait" in error.message
+
+
+async def test_memory_names_its_limit(session: Session) -> None:
+    result = await run(session, "return len('x' * 10 ** 10)", max_memory_bytes=64 << 20)
+    error = breached(result, "max_memory_bytes", 64 << 20)
+    assert "ask for a higher limits.max_memory_bytes" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("body", "limit", "most", "expected"),
+    [
+        ("while True: print('x' * 99)", "max_stdout_bytes", 1_000, 1_100),
+        ("while True: print(end='x')", "max_messages", 50, 51),
+        ("while True: ctx.log('x')", "max_messages", 50, 51),
+        ("while True: logging.error('x')", "max_messages", 50, 51),
+        ("while True: ctx.emit('x' * 98)", "max_emit_bytes", 1_000, 1_100),
+        ("ctx.emit('x' * 3_000_000)", "max_emit_bytes", 1_000, 3_000_002),
+        ("while True: ctx.emit(0)", "max_emits", 50, 51),
+        ("return ['x' * 999] * 20_000", "max_output_bytes", 1_000, 20_040_001),
+    ],
+)
+async def test_what_a_script_says_is_bounded_in_bytes_and_in_number(
+    session: Session, body: str, limit: str, most: int, expected: int
+) -> None:
+    result = await run(session, f"ctx.add(1)\n{body}", "def", **{limit: most})
+    assert used(breached(result, limit, most)) == expected
+    assert [call.status for call in result.calls] == ["succeeded"]
+
+
+async def test_exactly_what_is_allowed_is_allowed(session: Session) -> None:
+    body = """
+for n in range(20):
+    print(end='12345')
+    ctx.emit('123')
+return ctx.add(1)
+"""
+    limits = {"max_stdout_bytes": 100, "max_messages": 20, "max_emits": 20, "max_emit_bytes": 100}
+    result = await run(
+        session, body, "def", **limits, max_tool_calls=1, max_calls_by_tool={"add": 1}
+    )
+    assert result.value == 3, result.error
+    for name, most in limits.items():
+        over = await run(session, body, "def", **{**limits, name: most - 1})
+        breached(over, name, most - 1)
+
+
+# --- tasks --------------------------------------------------------------------------------------
+
+
+async def test_a_flood_of_tasks_is_refused_before_memory_is(session: Session) -> None:
+    body = """
+async def sleeper():
+    await asyncio.sleep(3600)
+tasks = [asyncio.ensure_future(sleeper()) for _ in range(10 ** 7)]
+"""
+    result = await run(session, body, "async def", max_tasks=500)
+    error = breached(result, "max_tasks", 500)
+    assert error.line
+    assert "wait for some before making more" in error.message
+
+
+async def test_tasks_that_have_ended_do_not_count(session: Session) -> None:
+    body = """
+async def one(n):
+    await asyncio.sleep(0)
+    return n
+total = 0
+for _ in range(30):
+    total += sum(await asyncio.gather(*(one(n) for n in range(20))))
+keep = [asyncio.ensure_future(one(n)) for n in range(20)]
+try:
+    asyncio.ensure_future(one(0))
+except RuntimeError as error:
+    await asyncio.gather(*keep)
+    return [total, str(error)[:32], await asyncio.ensure_future(one(7))]
+"""
+    result = await run(session, body, "async def", max_tasks=20)
+    assert result.value == [30 * 190, "the script has 20 tasks, as many", 7], result.error
+
+
+async def test_gathered_calls_are_no_tasks(session: Session) -> None:
+    body = "return sum(await asyncio.gather(*(ctx.add(n) for n in range(90))))"
+    assert (await run(session, body, "async def", max_tasks=1)).ok

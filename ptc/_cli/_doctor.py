@@ -182,6 +182,9 @@ def _show(output: Stream, findings: dict[str, Any]) -> None:
         output.line(f"command {row['name']}: {row['error'] or 'ready'}")
     output.line()
     if findings["ok"]:
-        output.line("ok: scripts run here, behind every required fence", "green")
+        if findings["isolation"] == "jail":
+            output.line("ok: scripts run here, behind every required fence", "green")
+        else:
+            output.line("ok: scripts run here; the language policy is their only fence", "yellow")
     for problem in findings["problems"]:
         output.line(f"problem: {problem}", "bold red")

@@ -155,7 +155,7 @@ def _be_the_probe(jail: ZygoteJail, wire_fd: int) -> None:
     found |= _see_a_workers_own(jail)
     problem = shut(jail, lambda: found.update(files=_limits_are_zero(resource.RLIMIT_NOFILE)))
     found["descriptors"] = _only_the_wire(jail)
-    found["violation_names"] = (not problem, problem or "the zygote was told")
+    found["violation_names"] = (not problem, problem)
     wire.sendall(json.dumps(found).encode() + _UNDER_FILTER)  # the filter lets a worker talk ...
     if jail.filter is None:
         return
@@ -322,6 +322,11 @@ def _report(
     jailed = jail.isolation == JAIL
     if jailed:
         found["seccomp"] = _ended_by_the_filter(said, status, call)
+        # The fork knows why it could not be told; that it was is known here.
+        if call is not None:
+            found["violation_names"] = (True, f"system call {call[1]}")
+        elif found.get("violation_names", (False, ""))[0]:
+            found["violation_names"] = (False, "nothing was told")
     layers = [_layer(jail, name, found) for name in _HOW]
     if jailed:
         layers += [_namespace_layer(jail, name, found) for name in _namespaces.CLONE_FLAGS]

@@ -326,6 +326,38 @@ def test_a_machine_without_a_required_layer_exits_with_5_and_names_it(
     assert json.loads(done.out)["sum"] == 5
 
 
+NO_FIRST_FENCE = """
+import marshal, sys
+from ptc._cli import main
+from ptc._run import CodeCache
+hostile = '''
+def run(ctx, inputs):
+    for kind in ().__class__.__base__.__subclasses__():
+        if kind.__name__ == "_wrap_close":
+            kind.__init__.__globals__["open"]("/etc/passwd", 0)
+'''
+CodeCache.get = lambda cache, source: marshal.dumps(compile(hostile, "script", "exec"))
+sys.argv = ["ptc", *sys.argv[4:]]
+main()
+"""
+"""Gives the worker code that no compiler of ours has looked at."""
+
+
+def test_a_script_at_the_second_fence_exits_with_4_and_the_call_is_named(
+    command: Any, script: Any
+) -> None:
+    done = command("run", script(HELLO), "--toolset", "shelf", before=["-c", NO_FIRST_FENCE])
+    assert (done.status, done.out) == (4, "")
+    assert "Error: the script was stopped at the second fence: the jail does not allow" in done.err
+    assert "the system call openat" in done.err
+    # the alarm of the log, for whoever keeps standard error
+    assert "violation: " in done.err
+    told = command(
+        "run", script(HELLO), "--toolset", "shelf", "--json", before=["-c", NO_FIRST_FENCE]
+    )
+    assert json.loads(told.out)["error"]["syscall"] == "openat"
+
+
 def test_the_default_allow_list_leaves_side_effects_out(command: Any, script: Any) -> None:
     touch = script("async def run(ctx, inputs): return await ctx.touch('x')")
     refused = command("run", touch, "--toolset", "shelf")

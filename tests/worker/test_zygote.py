@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import pytest
 
-from ptc import Session, SetupError
+from ptc import Session, SetupError, tool
 from ptc._reactor import current_reactor
 from ptc._zygote import Zygote
 
@@ -60,6 +62,24 @@ async def test_a_missing_layer_refuses_to_start(
     assert [layer.name for layer in caught.value.layers if layer.required and not layer.on] == [
         "environment"
     ]
+
+
+@pytest.mark.parametrize("isolation", ["jail", "process"])
+@pytest.mark.parametrize("system", ["darwin", "win32"])
+async def test_a_system_that_has_no_level_refuses_and_still_has_tools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, isolation: str
+) -> None:
+    @tool
+    async def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    pretended = SimpleNamespace(platform=system, executable=sys.executable)
+    monkeypatch.setattr("ptc._zygote.sys", pretended)
+    async with Session(tmp_path, tools=[add], toolsets=(), isolation=isolation) as session:
+        with pytest.raises(SetupError, match=f"on Linux only, and this is {system}"):
+            await session.warm_up()
+        assert await session.add(a=1, b=2) == 3
 
 
 async def test_every_required_layer_is_on_here_and_says_how_it_was_verified(

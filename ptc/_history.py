@@ -277,7 +277,7 @@ def checked_run_id(run_id: str) -> str:
 def row_of(program: Program) -> RunRow:
     """A program as a journal keeps it."""
     options = {
-        "tools": list(program.tools),
+        "tools": {name: list(tool.parameter_names) for name, tool in program.tools.items()},
         "rules": program.ruled,
         "limits": asdict(program.limits),
         "schema": program.schema if isinstance(program.schema, Mapping) else None,
@@ -328,7 +328,7 @@ def program_of(
         source=row.source,
         filename=row.filename,
         inputs_json=row.inputs,
-        tools=select(options["tools"] if allowed_tools is None else allowed_tools),
+        tools=select(list(options["tools"]) if allowed_tools is None else allowed_tools),
         limits=Limits(**limits),
         check_value=value_check(schema) if schema is not None else None,
         clock=row.clock,

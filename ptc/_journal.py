@@ -225,6 +225,9 @@ class Journal(Protocol):
     def release(self, lease: Lease) -> None:
         """Give the lease of a run back that has not ended: it was cut off, and can be resumed."""
 
+    def flush(self) -> None:
+        """Wait until what was appended has been written. Raises `JournalError` if it was not."""
+
     def load(self, run_id: str) -> Recorded:
         """Everything recorded of a run. Raises `JournalError` if it is unknown or damaged."""
 

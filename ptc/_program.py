@@ -58,6 +58,8 @@ class Program:
     """Seconds since 1970 that the script's clock begins with."""
     seed: int = 0
     """Of the script's random numbers."""
+    until: str | None = None
+    """Stop the replay when the script is given the outcome of this call."""
     schema: Any = None
     """What `check_value` was made of."""
     ruled: bool = False

@@ -57,6 +57,7 @@ class Kind(IntEnum):
     TICK = 5  # [elapsed]
     REHEARSE = 6  # []: run the dummies now; nothing is answered
     PING = 7  # []: answer when you have nothing left to do
+    INSPECT = 8  # []: show the local variables of the script
     # worker -> host
     READY = 16  # []
     COMPILED = 17  # raw: compiled code
@@ -72,6 +73,7 @@ class Kind(IntEnum):
     FAILED = 27  # {"type", "message", "frames", ...}, see Failure
     CHECKED = 28  # [finding, ...]: what a look at the script found, in place of running it
     PONG = 29  # []: everything sent before the PING was handled, and the script waits
+    FRAMES = 30  # [[function, line, [[name, text], ...]], ...]: the local variables
 
 
 class Output(IntEnum):
@@ -108,6 +110,8 @@ _STAY = dict.fromkeys(
         _K.STALLED,
         _K.PING,
         _K.PONG,
+        _K.INSPECT,
+        _K.FRAMES,
     ),
     _S.RUNNING,
 )
@@ -151,6 +155,8 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.STALLED: 64,
     _K.PING: 64,
     _K.PONG: 64,
+    _K.INSPECT: 64,
+    _K.FRAMES: _MIB,
     _K.DONE: 68 * _MIB,
     _K.FAILED: _MIB,
     _K.CHECKED: _MIB,
@@ -363,6 +369,26 @@ def _parse_nothing(body: bytes) -> None:
     _row(body)
 
 
+def _parse_frames(body: bytes) -> list[tuple[str, int, dict[str, str]]]:
+    rows = _json(body)
+    if type(rows) is not list:
+        msg = "frames are not a list"
+        raise ProtocolError(msg)
+    found = []
+    for row in rows:
+        if type(row) is not list or [type(item) for item in row] != [str, int, list]:
+            msg = "a frame is not [function, line, variables]"
+            raise ProtocolError(msg)
+        names = {}
+        for pair in row[2]:
+            if type(pair) is not list or [type(item) for item in pair] != [str, str]:
+                msg = "a variable is not [name, text]"
+                raise ProtocolError(msg)
+            names[pair[0]] = pair[1]
+        found.append((row[0], row[1], names))
+    return found
+
+
 _FRAME_TYPES = (int, int, int, int, str)
 
 
@@ -472,6 +498,7 @@ _PARSERS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.WARN: _parse_text,
     Kind.STALLED: _parse_nothing,
     Kind.PONG: _parse_nothing,
+    Kind.FRAMES: _parse_frames,
     Kind.DONE: _json,
     Kind.FAILED: _parse_failure,
 }

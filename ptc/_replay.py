@@ -27,6 +27,10 @@ class Replay:
     dispatch: Dispatch
     send: Callable[[Kind, bytes], None]
     answer: Callable[[int, float, bytes], None]
+    until: str | None = None
+    """Stop when the script is given the outcome of this call."""
+    stopped: bool = False
+    """True if it was."""
     held: list[tuple[int, OpenCall]] = field(default_factory=list)
     """Calls whose outcome the script was not given before: for when the run goes on."""
     timer: float | None = None
@@ -36,7 +40,7 @@ class Replay:
     @property
     def done(self) -> bool:
         """True if the worker was sent all that it was sent before."""
-        return not self.track.deliveries
+        return not self.track.deliveries and not self.stopped
 
     def called(self, number: int, call: OpenCall) -> None:
         """The script made a call.
@@ -55,7 +59,7 @@ class Replay:
     def feed(self) -> None:
         """Send what can be sent."""
         deliveries = self.track.deliveries
-        while deliveries:
+        while deliveries and not self.stopped:
             next_one = deliveries[0]
             if next_one.path is None:
                 if self.timer is None:
@@ -70,10 +74,13 @@ class Replay:
                 assert row.end is not None  # noqa: S101  # `called` has looked
                 self.answer(number, next_one.elapsed, row.end.body)
             deliveries.popleft()
+            if self.until is not None and next_one.path == self.until:
+                self.stopped = True
+                self.send(Kind.INSPECT, b"[]")
 
     def refuse_end(self, how: str) -> None:
         """The script ended. Raises `DivergenceError` if it did not before."""
-        if self.done:
+        if not self.track.deliveries:
             return
         path = self.track.deliveries[0].path
         what = "was told the time" if path is None else f"was given the outcome of call {path}"

@@ -21,6 +21,7 @@ __all__ = [
     "RunEvent",
     "RunResult",
     "Status",
+    "Variables",
 ]
 
 Status: TypeAlias = Literal[
@@ -145,6 +146,16 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
+class Variables:
+    """Local variables of a function of a script that waits."""
+
+    function: str
+    line: int
+    names: dict[str, str]
+    """Name -> `repr`, cut to 300 characters."""
+
+
+@dataclass(frozen=True, slots=True)
 class PendingCall:
     """A call that waits for a decision."""
 
@@ -190,6 +201,8 @@ class RunResult:
     """Set if the value was too large and was cut."""
     pending: tuple[PendingCall, ...] = ()
     """Calls that wait for a decision, of a run that is ``paused``."""
+    frames: tuple[Variables, ...] = ()
+    """The script's functions and their variables, where a replay was stopped."""
 
     @property
     def ok(self) -> bool:

@@ -43,6 +43,7 @@ from ._result import (
     RunEvent,
     RunResult,
     Status,
+    Variables,
 )
 from ._tail import Tail
 from ._tool import Tool, ToolCall
@@ -156,9 +157,10 @@ class Run:
         self._unanswered: set[int] = set()
         self._parked: set[int] = set()
         self._pinged = False
+        self._frames: tuple[Variables, ...] = ()
         self._replay: Replay | None = None
         if dispatch.track is not None and dispatch.track.deliveries:
-            self._replay = Replay(dispatch.track, dispatch, self._send, self._answer)
+            self._replay = Replay(dispatch.track, dispatch, self._send, self._answer, program.until)
 
     async def execute(self, worker: Worker) -> RunResult:
         """Run the program in `worker` and give its result; the worker is killed in any case."""
@@ -451,6 +453,9 @@ class Run:
             self._stalled = True
         elif kind is Kind.PONG:
             self._ponged()
+        elif kind is Kind.FRAMES:
+            self._frames = tuple(Variables(*row) for row in message)
+            self._finish("paused", None)
 
     def _done(self, value: Any, size: int) -> None:
         self._value, self._output_bytes = value, size
@@ -719,6 +724,7 @@ class Run:
             warnings=tuple(self._warnings),
             cut=cut,
             pending=self._pending(),
+            frames=self._frames,
         )
 
     def _cut(self, value: Any) -> tuple[Any, Cut]:

@@ -687,6 +687,7 @@ class Session:
         *,
         allowed_tools: AllowList | None = None,
         output_schema: Any = None,
+        until: str | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
     ) -> RunResult:
         """Go on with a run that is paused or was cut off, in this process or another's place.
@@ -699,6 +700,8 @@ class Session:
             allowed_tools: Needed again if the run's allow-list had rules (`Allow`), or a tool was
                 renamed. Default: as it was made with.
             output_schema: Needed again if it was a type. Default: as it was made with.
+            until: Stop when the script is given the recorded outcome of this call, as ``"3"``: the
+                result is ``paused`` and has the script's variables in `RunResult.frames`.
             on_event: As for `program`; what happened before is not told again.
 
         Returns:
@@ -712,7 +715,7 @@ class Session:
         self._check_open()
         recorded = self.history.recorded(run_id)
         program = program_of(recorded.run, self.select_tools, allowed_tools, output_schema)
-        program = replace(program, limits=program.limits.clamp(self._ceiling))
+        program = replace(program, limits=program.limits.clamp(self._ceiling), until=until)
         return await self._execute(program, on_event, again=True)
 
     async def retry(

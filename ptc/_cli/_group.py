@@ -15,8 +15,23 @@ from ._status import FAILED, INTERRUPTED, SETUP, USAGE
 
 __all__ = ["run_command_line"]
 
-_HOME = {"run": "_run", "check": "_check", "call": "_call", "tools": "_tools", "doctor": "_doctor"}
-"""Our commands and their modules, in the order of the help. A package cannot replace one."""
+_HOME = {
+    "run": "_run:command",
+    "check": "_check:command",
+    "call": "_call:command",
+    "tools": "_tools:command",
+    "doctor": "_doctor:command",
+    "runs": "_runs:runs",
+    "show": "_runs:show",
+    "resume": "_decide:resume",
+    "approvals": "_decide:approvals",
+    "approve": "_decide:approve",
+    "reject": "_decide:reject",
+    "settle": "_decide:settle",
+    "replay": "_runs:replay",
+    "export": "_runs:export",
+}
+"""Our commands and where they are, in the order of the help. A package cannot replace one."""
 
 _HELP = """Run Python scripts whose only powers are the tools you allow, in a jail.
 
@@ -25,6 +40,7 @@ _HELP = """Run Python scripts whose only powers are the tools you allow, in a ja
   ptc call grep '{"pattern": "TODO"}'                    call one tool yourself
   ptc tools                                              what tools there are
   ptc doctor                                             which fences are on here
+  ptc runs                                               what was run, to show and resume
 
 A script is `async def run(ctx, inputs)`; what it returns is printed as JSON.
 """
@@ -38,8 +54,9 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in _HOME:
-            command = import_module(f"._cli.{_HOME[cmd_name]}", __package__.rpartition(".")[0])
-            loaded: click.Command = command.command
+            module, _, attribute = _HOME[cmd_name].partition(":")
+            home = import_module(f"._cli.{module}", __package__.rpartition(".")[0])
+            loaded: click.Command = getattr(home, attribute)
             return loaded
         from ._plugins import load_plugin, plugin_names
 

@@ -137,6 +137,7 @@ def open_session(
     limits: Limits | None = None,
     isolation: str = "jail",
     packages: Iterable[str] = (),
+    journal: str | None = None,
 ) -> Session:
     """A session for one command: one worker is kept ready, for there is one run.
 
@@ -155,6 +156,7 @@ def open_session(
             isolation=isolation,
             packages=names_of(packages),
             workers=1,
+            journal=journal,
         )
     except UsageError as error:
         raise in_words_of_options(error) from None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .._session import Session
     from ._progress import Progress
 
-__all__ = ["command"]
+__all__ = ["command", "tell"]
 
 _HELP = """Run SCRIPT, a file with `async def run(ctx, inputs)` or `def run(ctx, inputs)`.
 
@@ -152,7 +152,7 @@ def _execute(
     except UsageError as error:
         raise in_words_of_options(error) from None
     if result is not None:
-        _tell(result, filename, as_json=as_json)
+        tell(result, filename, as_json=as_json)
     if guarded.signal is not None:
         if result is None or not as_json:
             after = f" after {counted_calls(len(result.calls))}" if result is not None else ""
@@ -162,7 +162,7 @@ def _execute(
     return status_of(result)
 
 
-def _tell(result: RunResult, filename: str, *, as_json: bool) -> None:
+def tell(result: RunResult, filename: str, *, as_json: bool) -> None:
     """The value, then what is to be said of the run."""
     from .. import _json
     from ._report import report_calls, report_outcome

@@ -16,6 +16,7 @@ import random
 import types
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from .._compiler import BARE_VALUE, ScriptRejected, compile_script, demangle
@@ -28,6 +29,7 @@ from ._clock import Clock
 from ._context import Calls, Context
 from ._guards import script_builtins, script_globals
 from ._identity import restart_numbers
+from ._inspect import frames
 from ._loop import ScriptLoop
 from ._modules import build_modules
 from ._packages import Packages
@@ -261,6 +263,7 @@ class _Run:
                 return
             budget = Budget(start["limits"], self._clock)
             calls = Calls(self._wire, self._clock, _FILENAME, budget)
+            self._wire.inspect = partial(frames, _FILENAME)
             kit = self._runtime.take_kit()
 
             def drive(coroutine: Coroutine[Any, Any, Any]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
+from collections.abc import Callable
 from typing import NoReturn, Protocol
 
 from .._protocol import Decoder, Kind, encode
@@ -36,7 +37,10 @@ class Stream(Protocol):
 class Wire:
     """Frames over a connected stream socket. Frames queued are sent before anything is awaited."""
 
-    __slots__ = ("_decoder", "_inbox", "_outbox", "_outbox_bytes", "_socket")
+    __slots__ = ("_decoder", "_inbox", "_outbox", "_outbox_bytes", "_socket", "inspect")
+
+    inspect: Callable[[], bytes]
+    """Gives the script's local variables; set where a script runs."""
 
     def __init__(self, sock: Stream) -> None:
         self._socket = sock
@@ -92,6 +96,9 @@ class Wire:
         if frame[0] is Kind.PING:
             # Whoever asks for a frame has handled all those before: that is the answer.
             self.send(Kind.PONG, b"[]")
+            return self.receive(spin=spin)
+        if frame[0] is Kind.INSPECT:
+            self.send(Kind.FRAMES, self.inspect())
             return self.receive(spin=spin)
         return frame
 

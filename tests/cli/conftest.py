@@ -74,7 +74,13 @@ async def touch(name: str) -> str:
     return name
 
 
-toolset = Toolset("shelf", (add, slow, refuse, escape, announce, touch))
+@tool(needs_approval=True)
+async def gate(n: int) -> int:
+    """Be asked about."""
+    return n
+
+
+toolset = Toolset("shelf", (add, slow, refuse, escape, announce, touch, gate))
 
 
 @click.command()
@@ -326,3 +332,12 @@ def all_gone() -> Callable[[list[tuple[int, str]]], None]:
             time.sleep(0.01)
 
     return wait
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], str]:
+    def write(text: str) -> str:
+        (tmp_path / "script.py").write_text(text)
+        return "script.py"
+
+    return write

@@ -10,6 +10,7 @@ import pytest
 
 import ptc
 
+SHELF_TOOLS = ["add", "slow", "refuse", "escape", "announce", "touch", "gate"]
 SHELF = ("--toolset", "shelf")
 
 
@@ -56,6 +57,7 @@ def test_tools_are_lines_of_columns_on_a_pipe(command: Any) -> None:
         ["escape", "", "no", "Give text that would clear a terminal."],
         ["announce", "[seconds]", "no", "Say on standard error that it has begun, and wait."],
         ["touch", "name", "yes", "Make a file."],
+        ["gate", "n", "no", "Be asked about."],
     ]
 
 
@@ -76,7 +78,7 @@ def test_one_tool_is_described_in_full(command: Any) -> None:
 
 def test_tools_as_json_are_the_definitions_a_model_is_given(command: Any) -> None:
     definitions = json.loads(command("tools", "--json", *SHELF).out)
-    assert [sorted(row) for row in definitions] == [["description", "name", "parameters"]] * 6
+    assert [sorted(row) for row in definitions] == [["description", "name", "parameters"]] * 7
     assert definitions[0]["parameters"]["required"] == ["a"]
     unknown = command("tools", "addd", *SHELF)
     assert unknown.status == 2
@@ -104,7 +106,7 @@ def test_doctor_says_which_fences_are_on_and_runs_a_script_through_them(command:
     assert findings["policy"] == {"import subprocess": "rejected"}
     assert findings["python"].endswith(platform.python_version())
     toolsets = {row["name"]: row for row in findings["toolsets"]}
-    assert toolsets["shelf"]["tools"] == ["add", "slow", "refuse", "escape", "announce", "touch"]
+    assert toolsets["shelf"]["tools"] == SHELF_TOOLS
     assert toolsets["broken"]["error"] == "ValueError: half written"
     commands = {row["name"]: row["error"] for row in findings["commands"]}
     assert commands["greet"] is None
@@ -124,7 +126,8 @@ def test_help_teaches_with_examples_and_lists_commands_of_packages(command: Any)
     assert done.status == 0
     for text in ("ptc run find.py --input query=TODO", "doctor", "greet", "Say hello."):
         assert text in done.out
-    assert "pip install 'ptc-cli-shelf[lacks]'" in done.out
+    # Folded at a hyphen, where the names of commands leave little room.
+    assert "pipinstall'ptc-cli-shelf[lacks]'" in "".join(done.out.split())
     for name in ("run", "call", "tools", "doctor"):
         text = command(name, "--help").out
         assert "Examples:" in text

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,15 +24,6 @@ async def run(ctx, inputs):
     print("hello")
     return {"sum": await ctx.add(inputs.get("a", 1), b=4), "inputs": inputs}
 """
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Callable[[str], str]:
-    def write(text: str) -> str:
-        (tmp_path / "script.py").write_text(text)
-        return "script.py"
-
-    return write
 
 
 def test_a_pipe_gets_the_value_as_json_and_nothing_else(command: Any, script: Any) -> None:

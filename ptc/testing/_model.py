@@ -8,9 +8,9 @@ from typing import Any, Self, TypeAlias
 
 import anyio.lowlevel
 
-from . import _json
-from .errors import ModelError, UsageError
-from .models._model import MODES, Delta, Mode, ModelReply, ModelRequest, ModelUsage
+from .. import _json
+from ..errors import ModelError, UsageError
+from ..models._model import MODES, Delta, Mode, ModelReply, ModelRequest, ModelUsage
 
 __all__ = ["Answer", "ScriptedModel", "cut", "lost"]
 

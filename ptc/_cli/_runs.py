@@ -1,0 +1,234 @@
+"""``ptc runs``, ``show``, ``replay`` and ``export``: looking back at runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._options import json_option, root_option
+from ._status import COMPLETED, EXIT_STATUS_HELP, status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .._history import History
+    from .._journal import CallRow, Recorded
+    from .._tool import Tool
+
+__all__ = ["export", "history_of", "journal_option", "replay", "runs", "show"]
+
+
+def history_of(root: str, journal: str | None, tools: Mapping[str, Tool] | None = None) -> History:
+    """The runs of a folder. Raises `UsageError` if none was ever made there."""
+    from pathlib import Path
+
+    from .._history import History
+    from ..errors import UsageError
+
+    place = Path(journal) if journal else Path(root) / ".ptc" / "journal.sqlite3"
+    if not place.is_file():
+        msg = f"there is no journal {str(place)!r}: nothing was run there, or name it by --journal"
+        raise UsageError(msg)
+    return History(place, tools=tools)
+
+
+def journal_option(command: Any) -> Any:
+    """Give `command` the option ``--journal``."""
+    text = "File the runs are recorded in. [default: .ptc/journal.sqlite3 in --root]"
+    return click.option("--journal", metavar="FILE", help=text)(command)
+
+
+_RUNS_HELP = """List the newest runs: name, when, outcome, calls, and the script's file name.
+
+\b
+Examples:
+  ptc runs
+  ptc runs --limit 5 --json | jq '.[].run_id'
+"""
+
+
+@click.command("runs", short_help="List the runs that were.", help=_RUNS_HELP)
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="N")
+@root_option
+@journal_option
+@json_option("Print the list as JSON.")
+def runs(*, limit: int, root: str, journal: str | None, as_json: bool) -> int:
+    """Run the command; the docstring for users is `_RUNS_HELP`."""
+    from datetime import datetime
+
+    from ._table import write_table
+    from ._terminal import standard_output
+
+    history = history_of(root, journal)
+    rows = []
+    for run in history.runs(limit):
+        begun = datetime.fromtimestamp(run.created_ms / 1000).astimezone()
+        calls = len(history.recorded(run.run_id).calls)
+        rows.append((run.run_id, begun.isoformat(" ", "seconds"), run.status, calls, run.filename))
+    history.close()
+    output = standard_output()
+    if as_json:
+        names = ("run_id", "begun", "status", "calls", "filename")
+        output.json([dict(zip(names, row, strict=True)) for row in rows])
+        return COMPLETED
+    columns = (("run", ""), ("begun", ""), ("outcome", ""), ("calls", "number"), ("script", "cut"))
+    write_table(output, columns, [tuple(map(str, row)) for row in rows])
+    return COMPLETED
+
+
+_SHOW_HELP = """Show RUN: its source with the calls beside its lines, then each call in order.
+
+\b
+Examples:
+  ptc show 3f2a...
+  ptc show 3f2a... --json | jq '.calls[].tool'
+"""
+
+
+@click.command("show", short_help="Show a run: source, calls, outcome.", help=_SHOW_HELP)
+@click.argument("run", metavar="RUN")
+@root_option
+@journal_option
+@json_option("Print everything that is recorded as JSON, as `ptc export` does.")
+def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
+    """Run the command; the docstring for users is `_SHOW_HELP`."""
+    from .. import _json
+    from .._history import recorded_result
+    from ..testing import Recording
+    from ._report import report_outcome
+    from ._terminal import standard_output
+
+    history = history_of(root, journal)
+    recorded = history.recorded(run)
+    history.close()
+    output = standard_output()
+    if as_json:
+        output.json(_json.loads(Recording(recorded).to_json()))
+        return COMPLETED
+    for line in _annotated(recorded):
+        output.line(line)
+    output.line("")
+    for row in recorded.calls:
+        output.line(_told(row))
+    result = recorded_result(recorded.run)
+    if result is None:
+        output.line(f"{recorded.run.status}: no outcome is recorded; `ptc resume` goes on with it")
+    elif result.ok:
+        output.line("completed:")
+        output.json(result.value)
+    else:
+        report_outcome(output, result, recorded.run.filename)
+    return COMPLETED
+
+
+def _annotated(recorded: Recorded) -> list[str]:
+    at: dict[int, list[str]] = {}
+    for row in recorded.calls:
+        if row.start.line is not None:
+            at.setdefault(row.start.line, []).append(row.start.path)
+    lines = recorded.run.source.splitlines()
+    width = len(str(len(lines)))
+    shown = []
+    for number, line in enumerate(lines, 1):
+        calls = at.get(number, [])
+        more = f", {len(calls) - 8} more" if len(calls) > 8 else ""
+        note = f"   # call {', '.join(calls[:8])}{more}" if calls else ""
+        shown.append(f"{number:>{width}} | {line}{note}")
+    return shown
+
+
+def _told(row: CallRow) -> str:
+    start, end = row.start, row.end
+    arguments = start.arguments.decode(errors="replace")
+    head = f"{start.path:>4}  {start.tool}({arguments[:120]}{'…' if len(arguments) > 120 else ''})"
+    if end is None:
+        return f"{head}  began; its end is not known"
+    value = end.body.decode(errors="replace")
+    took = f"{end.at_ms - start.at_ms} ms"
+    return f"{head}  {end.status}, {took}: {value[:120]}{'…' if len(value) > 120 else ''}"
+
+
+_REPLAY_HELP = """Run RUN's script again with the recorded answers; no tool is called.
+
+With --until CALL it stops when the script is given the outcome of that call, and shows the local
+variables of the script at that moment.
+
+\b
+Examples:
+  ptc replay 3f2a...
+  ptc replay 3f2a... --until 7
+"""
+
+
+@click.command(
+    "replay", short_help="Run a run's script again.", help=_REPLAY_HELP, epilog=EXIT_STATUS_HELP
+)
+@click.argument("run", metavar="RUN")
+@click.option("--until", metavar="CALL", help="Stop there and show the variables.")
+@root_option
+@journal_option
+@json_option("Print the whole result as JSON.")
+def replay(*, run: str, until: str | None, root: str, journal: str | None, as_json: bool) -> int:
+    """Run the command; the docstring for users is `_REPLAY_HELP`."""
+    from functools import partial
+
+    import anyio
+
+    from .. import _json
+    from ..testing import Recording
+    from ._report import report_outcome
+    from ._terminal import standard_error, standard_output
+
+    history = history_of(root, journal)
+    recording = Recording.of(history, run)
+    history.close()
+    result = anyio.run(partial(recording.replay, until=until))
+    output = standard_output()
+    if as_json:
+        output.json(_json.loads(result.to_json()))
+        return status_of(result)
+    if until is not None and result.status == "paused":
+        for frame in result.frames:
+            output.line(f"{frame.function}, line {frame.line}")
+            for name, text in frame.names.items():
+                output.line(f"    {name} = {text}")
+        return COMPLETED
+    if result.ok:
+        output.json(result.value)
+    report_outcome(standard_error(), result, recording.recorded.run.filename)
+    return status_of(result)
+
+
+_EXPORT_HELP = """Write RUN as one JSON file, or to standard output, that replays anywhere.
+
+\b
+Examples:
+  ptc export 3f2a... -o tests/data/report.json
+In a test: await ptc.testing.Recording.load("tests/data/report.json").replay()
+"""
+
+
+@click.command("export", short_help="Write a run as a test fixture.", help=_EXPORT_HELP)
+@click.argument("run", metavar="RUN")
+@click.option("-o", "--output", "target", metavar="FILE", help="Where to. [default: stdout]")
+@root_option
+@journal_option
+def export(*, run: str, target: str | None, root: str, journal: str | None) -> int:
+    """Run the command; the docstring for users is `_EXPORT_HELP`."""
+    from ..errors import UsageError
+    from ..testing import Recording
+    from ._terminal import standard_output
+
+    history = history_of(root, journal)
+    recording = Recording.of(history, run)
+    history.close()
+    if target is None:
+        standard_output().write(recording.to_json().decode() + "\n")
+        return COMPLETED
+    try:
+        recording.save(target)
+    except OSError as error:
+        msg = f"{target!r} cannot be written: {error.strerror}"
+        raise UsageError(msg) from None
+    return COMPLETED

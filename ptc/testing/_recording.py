@@ -1,0 +1,202 @@
+"""Runs that were, as test fixtures: a recording is one JSON file that replays without any tool.
+
+::
+
+    recording = Recording.load("tests/data/report.json")
+    result = await recording.replay()                       # what it came to then
+    result = await recording.replay(source=changed_script)  # what another script makes of it
+
+A script that does not make the same calls in the same order ends with code ``divergence``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from .. import _json
+from .._history import History
+from .._journal import CallEnd, CallRow, CallStart, CallWhole, Journal, Recorded, RunRow, Tick
+from .._journal import Delivery as _Delivery
+from .._result import RunResult
+from .._session import Session
+from .._tool import Tool, define_tool
+from ..errors import ToolError, UsageError
+
+__all__ = ["Recording"]
+
+FORMAT = 1
+"""Of the file; another one is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A run as it is recorded: its script, its inputs, and what its tools answered."""
+
+    recorded: Recorded
+
+    @classmethod
+    def of(cls, history: History, run_id: str) -> Recording:
+        """The recording of a run of a session, `Session.history`.
+
+        Raises:
+            JournalError: If there is no such run.
+        """
+        return cls(history.recorded(run_id))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Recording:
+        """Read a file that `save` or ``ptc export`` wrote.
+
+        Raises:
+            UsageError: If it is none.
+        """
+        try:
+            data = _json.loads(Path(path).read_bytes())
+            if data["format"] != FORMAT:
+                msg = f"{str(path)!r} has format {data['format']}; this version reads {FORMAT}"
+                raise UsageError(msg)
+            return cls(_recorded(data))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            msg = f"{str(path)!r} is no recording of a run: {type(error).__name__}: {error}"
+            raise UsageError(msg) from None
+
+    def to_json(self) -> bytes:
+        """The recording as one JSON object."""
+        return _json.dumps(_plain(self.recorded), what="recording")
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a file."""
+        Path(path).write_bytes(self.to_json() + b"\n")
+
+    async def replay(self, *, source: str | None = None, until: str | None = None) -> RunResult:
+        """Run the script again with the recorded answers. No tool is called, nothing is written.
+
+        Args:
+            source: Another script in place of the recorded one.
+            until: Stop when the script is given the outcome of this call, as ``"3"``; the result is
+                then ``paused``, with its local variables in `RunResult.frames`.
+
+        Returns:
+            The outcome. A call that was not answered then is a `ToolError` with code
+            ``not_recorded``.
+
+        Raises:
+            UsageError: If there is no such call.
+        """
+        run = self.recorded.run
+        options = _json.loads(run.options)
+        paths = {delivery.path for delivery in self.recorded.deliveries}
+        if until is not None and until not in paths:
+            msg = f"run {run.run_id!r} was given no outcome of a call {until!r}"
+            raise UsageError(msg)
+        tools = [_recorded_tool(name, names) for name, names in options["tools"].items()]
+        with TemporaryDirectory() as root:
+            async with Session(root, tools=tools, toolsets=(), journal=":memory:") as session:
+                copy(self.recorded, session.history.journal, source=source)
+                return await session.resume(
+                    run.run_id,
+                    allowed_tools=list(options["tools"]),
+                    output_schema=options["schema"] or {},
+                    until=until,
+                )
+
+
+def copy(recorded: Recorded, journal: Journal, *, source: str | None = None) -> None:
+    """Write a recorded run into another journal, as one that was cut off."""
+    run = recorded.run
+    fresh = RunRow(
+        run_id=run.run_id,
+        source=run.source if source is None else source,
+        filename=run.filename,
+        inputs=run.inputs,
+        options=run.options,
+        seed=run.seed,
+        clock=run.clock,
+        created_ms=run.created_ms,
+    )
+    lease = journal.begin(fresh)
+    rows = {row.start.path: row for row in recorded.calls}
+    for delivery in recorded.deliveries:
+        row = rows.pop(delivery.path, None) if delivery.path is not None else None
+        if row is not None and row.end is not None:
+            journal.append(lease, CallWhole(row.start, row.end))
+        else:
+            journal.append(lease, Tick(delivery.elapsed))
+    for row in rows.values():
+        if row.end is None:
+            journal.append(lease, row.start)
+        else:
+            journal.append(lease, CallWhole(row.start, row.end))
+    for pending in recorded.pending:
+        journal.append(lease, pending)
+    journal.release(lease)
+    journal.flush()
+    for verdict in recorded.verdicts:
+        journal.decide(run.run_id, verdict)
+
+
+def _recorded_tool(name: str, parameters: list[str]) -> Tool:
+    def answer(arguments: dict[str, Any]) -> Any:
+        msg = f"{name}: this call is not in the recording"
+        raise ToolError(msg, code="not_recorded", tool=name, details={"arguments": arguments})
+
+    schema = {"type": "object", "properties": {parameter: {} for parameter in parameters}}
+    return define_tool(name, "A recorded tool.", schema, answer)
+
+
+def _plain(recorded: Recorded) -> dict[str, Any]:
+    run = recorded.run
+    return {
+        "format": FORMAT,
+        "run_id": run.run_id,
+        "source": run.source,
+        "filename": run.filename,
+        "inputs": _json.loads(run.inputs),
+        "options": _json.loads(run.options),
+        "seed": run.seed,
+        "clock": run.clock,
+        "created_ms": run.created_ms,
+        "status": run.status,
+        "result": None if run.result is None else _json.loads(run.result),
+        "calls": [
+            {
+                **row.start._asdict(),
+                "arguments": _json.loads(row.start.arguments),
+                "end": None
+                if row.end is None
+                else {**row.end._asdict(), "body": _json.loads(row.end.body)},
+            }
+            for row in recorded.calls
+        ],
+        "deliveries": [[d.path, d.elapsed] for d in recorded.deliveries],
+    }
+
+
+def _recorded(data: Mapping[str, Any]) -> Recorded:
+    calls = []
+    for row in data["calls"]:
+        start = {key: row[key] for key in CallStart._fields if key != "arguments"}
+        arguments = _json.dumps(row["arguments"], sort_keys=True)
+        end = row["end"]
+        if end is not None:
+            fields = {key: end[key] for key in CallEnd._fields if key != "body"}
+            end = CallEnd(body=_json.dumps(end["body"]), **fields)
+        calls.append(CallRow(CallStart(arguments=arguments, **start), end))
+    run = RunRow(
+        run_id=data["run_id"],
+        source=data["source"],
+        filename=data["filename"],
+        inputs=_json.dumps(data["inputs"]),
+        options=_json.dumps(data["options"]),
+        seed=data["seed"],
+        clock=data["clock"],
+        created_ms=data["created_ms"],
+        status=data["status"],
+        result=None if data["result"] is None else _json.dumps(data["result"]),
+    )
+    deliveries = tuple(_Delivery(path, elapsed) for path, elapsed in data["deliveries"])
+    return Recorded(run, tuple(calls), deliveries, (), ())

@@ -1,0 +1,82 @@
+"""The commands that look back at runs and decide about those that wait."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ptc.testing import Recording
+
+GATED = """
+async def run(ctx, inputs):
+    n = await ctx.add(1)
+    await ctx.gate(n=n)
+    return n
+"""
+
+
+@pytest.fixture
+def paused(command: Any, script: Any) -> str:
+    """A run that waits for an approval."""
+    done = command("run", script(GATED), "--toolset", "shelf", "--allow", "add,gate", "--json")
+    assert done.status == 6, done.err
+    result = json.loads(done.out)
+    assert result["status"] == "paused"
+    return str(result["run_id"])
+
+
+def test_a_paused_run_is_listed_decided_and_resumed(command: Any, paused: str) -> None:
+    listed = json.loads(command("runs", "--json").out)
+    assert [(row["run_id"], row["status"]) for row in listed] == [(paused, "paused")]
+    waiting = json.loads(command("approvals", "--json").out)
+    assert [(w["run_id"], w["call"], w["tool"]) for w in waiting] == [(paused, "2", "gate")]
+    refused = command("approve", paused, "2", "--arguments", '{"n": "x"}', "--toolset", "shelf")
+    assert refused.status == 2
+    assert "nothing was decided" in refused.err
+    assert command("approve", paused, "--by", "ann").status == 0
+    again = command("reject", paused, "2")
+    assert again.status == 2
+    assert "decisions are final" in again.err
+    done = command("resume", paused, "--toolset", "shelf")
+    assert (done.status, json.loads(done.out)) == (0, 3), done.err
+    assert command("approvals", "--json").out.strip() == "[]"
+
+
+def test_a_run_is_shown_with_its_calls_beside_its_lines(command: Any, paused: str) -> None:
+    shown = command("show", paused).out
+    assert "3 |     n = await ctx.add(1)   # call 1" in shown
+    assert "succeeded" in shown
+    assert "needs an approval" in shown
+
+
+def test_a_run_is_exported_and_replays_without_tools(
+    command: Any, paused: str, tmp_path: Path
+) -> None:
+    command("approve", paused)
+    command("resume", paused, "--toolset", "shelf")
+    target = tmp_path / "out.json"
+    assert command("export", paused, "-o", str(target)).status == 0
+    replayed = anyio.run(Recording.load(target).replay)
+    assert replayed.unwrap() == 3
+    again = command("replay", paused)
+    assert (again.status, json.loads(again.out)) == (0, 3)
+    travelled = command("replay", paused, "--until", "1")
+    assert travelled.status == 0
+    assert "run, line 4\n" in travelled.out
+    assert "    n = 3\n" in travelled.out
+
+
+def test_a_run_that_is_not_there_is_told(command: Any, paused: str, tmp_path: Path) -> None:
+    for name in ("show", "replay", "export", "resume"):
+        done = command(name, "nope")
+        assert done.status == 1
+        assert "there is no run 'nope'" in done.err
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = command("runs", "--root", str(empty))
+    assert done.status == 2
+    assert "there is no journal" in done.err

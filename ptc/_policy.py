@@ -96,6 +96,7 @@ VETTED_POWER: Final = {
     "evaluate_constraints": "lazily evaluated type parameter (3.14)",
     "evaluate_default": "lazily evaluated type parameter (3.14)",
     "f_generator": "frame of a generator (3.14)",
+    "buffer_info": "array.array: an address",
     "getbuffer": "memoryview over a buffer that can be resized under it",
     "parser": "pathlib (3.13): the module posixpath, and through it os",
     "get_field": "string.Formatter: attribute walk that returns objects",
@@ -345,6 +346,9 @@ OWN_METHODS: Final = frozenset(
 
 # Data a class body may bind.
 CLASS_DATA: Final = frozenset({"__slots__", "__match_args__", "__doc__", "__hash__"})
+
+#: Those that hold names as text: a literal, which nothing can change afterwards.
+NAMES_AS_TEXT: Final = frozenset({"__slots__", "__match_args__"})
 
 DEFINABLE: Final = OPERATOR_METHODS | OWN_METHODS
 

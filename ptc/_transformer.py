@@ -17,7 +17,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from RestrictedPython.transformer import copy_locations
 
@@ -159,16 +159,26 @@ class ScriptTransformer(ImportRules, DefinitionRules):
             self._tested.add(node.value)
         node.type_comment = None
         if scope is not None:
-            for target in node.targets:
-                if isinstance(target, ast.Name) and target.id in {"__slots__", "__match_args__"}:
-                    self._class_strings(target.id, node.value)
+            target = node.targets[0]
+            if isinstance(target, ast.Name) and target.id in policy.NAMES_AS_TEXT:
+                node.value = self._class_strings(target, node.value)
         return cast(ast.AST, self.node_contents_visit(node))
 
-    def _class_strings(self, name: str, value: ast.expr) -> None:
-        """Rename private names in `__slots__` and `__match_args__`, which hold names as text."""
-        constants = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
-        if isinstance(value, ast.Dict) and name == "__slots__":
-            constants = [key for key in value.keys if key is not None]
+    def _class_strings(self, target: ast.Name, value: ast.expr) -> ast.expr:
+        """Rename private names in `__slots__` and `__match_args__`, which hold names as text.
+
+        Slots become a tuple: a list could be changed once the class is made, and `copy` would read
+        what it holds then.
+        """
+        name = target.id
+        self._checked.add(target)
+        constants: list[Any] = [value]
+        if isinstance(value, ast.Tuple | ast.List):
+            constants = [*value.elts]
+        elif isinstance(value, ast.Dict) and name == "__slots__":
+            constants = [key or value for key in value.keys]  # None stands for `**`
+        if isinstance(value, ast.List | ast.Dict) and name == "__slots__":
+            value = ast.copy_location(ast.Tuple(constants, ast.Load()), value)
         for constant in constants:
             if not (isinstance(constant, ast.Constant) and isinstance(constant.value, str)):
                 hint = "write the names as text constants in a tuple"
@@ -183,14 +193,15 @@ class ScriptTransformer(ImportRules, DefinitionRules):
                 message = f"{attr!r} cannot be matched by position"
                 self.refuse(constant, "attribute_refused", message, hint)
             constant.value = policy.rename(attr)
+        return value
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         in_class = self._class_scope is not None
         if node.value is not None:
             self._kept.add(node.value)
-            name = node.target.id if isinstance(node.target, ast.Name) else ""
-            if in_class and name in {"__slots__", "__match_args__"}:
-                self._class_strings(name, node.value)
+            target = node.target
+            if in_class and isinstance(target, ast.Name) and target.id in policy.NAMES_AS_TEXT:
+                node.value = self._class_strings(target, node.value)
         node.annotation = self._annotation(node.annotation, in_class=in_class)
         node.target = self.visit(node.target)
         node.value = self._visit(node.value)

@@ -52,6 +52,7 @@ class ScriptVisitor(RestrictingNodeTransformer):
         self._import_may_fail = 0
         self._may_not_run = 0
         self._tested: set[ast.AST] = set()  # expressions that are only asked whether they are None
+        self._checked: set[ast.AST] = set()  # targets whose value, names as text, was looked at
         self._outer: set[ast.AST] = set()  # names in a class body that mean what is outside of it
 
     # -- the walk ------------------------------------------------------------------------------
@@ -120,6 +121,9 @@ class ScriptVisitor(RestrictingNodeTransformer):
                 return policy.rename(mangled)
             return mangled
         if scope is not None and (name in policy.DEFINABLE or name in policy.CLASS_DATA):
+            if name in policy.NAMES_AS_TEXT and store and node not in self._checked:
+                hint = f"write `{name} = (...)` with the names as text constants"
+                self.refuse(node, "name_refused", f"{name} is assigned alone", hint)
             if store or name in scope.bound:
                 return name
         elif (not store and name in policy.READABLE_NAMES) or (

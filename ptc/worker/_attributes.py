@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 
 from .. import _policy as policy
 from ._classes import is_allowed_base, is_open, is_script_class
-from ._types import type_of
+from ._types import stands_for, type_of
 from ._views import exact_text, namespace_of, unmangled
 
 __all__ = [
@@ -315,13 +315,14 @@ def format_map(template: str, values: Mapping[str, Any]) -> str:
     )
 
 
+@stands_for(types.BuiltinMethodType)
 class _Formatter:
     """The bound method `"...".format`."""
 
     __slots__ = ("_map", "_template")
 
     def __init__(self, template: str, name: str) -> None:
-        self._template = template
+        self._template = exact_text(template)
         self._map = name == "format_map"
 
     def __call__(self, *args: Any, **values: Any) -> str:

@@ -21,9 +21,9 @@ from typing import Any, Final
 from .. import _policy as policy
 from . import _freeze
 from ._identity import ScriptObject
+from ._types import Token
 
 __all__ = [
-    "Token",
     "allow_bases",
     "build_class",
     "check_match_args",
@@ -39,19 +39,6 @@ _bases: set[type] = {
     object, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset,
 }  # fmt: skip
 _open: set[type] = set()
-
-
-class Token:
-    """Stands for a class that a script may name but never hold, such as a metaclass."""
-
-    __slots__ = ("_name", "_target")
-
-    def __init__(self, name: str, target: type) -> None:
-        self._name = name
-        self._target = target
-
-    def __repr__(self) -> str:
-        return f"<class '{self._name}'>"
 
 
 def allow_bases(*kinds: type) -> None:
@@ -118,7 +105,10 @@ def check_match_args(kind: type) -> None:
 
 def _resolved(bases: tuple[object, ...]) -> tuple[object, ...]:
     for base in bases:
-        if isinstance(base, type) or type(base) in _ALIASES or base in _ENTRY_FUNCTIONS:
+        if isinstance(base, type) or type(base) in _ALIASES:
+            continue
+        # By identity: a script's `==` may say that anything is anything.
+        if any(base is function for function in _ENTRY_FUNCTIONS):
             continue
         raise TypeError(_base_refused(base))
     return types.resolve_bases(typing.cast(Any, bases))
@@ -144,7 +134,8 @@ _ABSENT: Final = object()
 
 
 def _base_refused(base: object) -> str:
-    name = policy.demangle(getattr(base, "__name__", None) or repr(type(base).__name__))
+    named = base if isinstance(base, type | types.FunctionType) else type(base)
+    name = policy.demangle(named.__name__)
     return (
         f"a script may not subclass {name}; subclass object, a builtin data type, an exception, "
         "or wrap an instance"
@@ -165,13 +156,17 @@ def build_class(
         if not is_allowed_base(base):
             raise TypeError(_base_refused(base))
     if _hashes_by_address(resolved):
+        resolved = (*(base for base in resolved if base is not object), ScriptObject)
         bases = (*(base for base in bases if base is not object), ScriptObject)
+    chosen: Any = type
     if metaclass is not _ABSENT:
-        target = metaclass._target if type(metaclass) is Token else None
-        if target not in _METACLASSES:
+        chosen = metaclass._target if type(metaclass) is Token else None
+        if not any(chosen is known for known in _METACLASSES):
             raise TypeError("metaclasses are not available; use a decorator or __init_subclass__")
-        options["metaclass"] = target
-    made = builtins.__build_class__(function, policy.demangle(name), *bases, **options)
+    maker = _Maker(chosen, bases, resolved)
+    made = builtins.__build_class__(
+        function, policy.demangle(name), *resolved, metaclass=maker, **options
+    )
     if not isinstance(made, type):
         raise TypeError("a class statement must make a class")
     if policy.PRIVATE_PREFIX in made.__qualname__:
@@ -179,6 +174,37 @@ def build_class(
     if isinstance(made, enum.EnumMeta):
         _check_enum(made)
     return register(made)
+
+
+class _Maker:
+    """A metaclass that calls the real one with the bases that were checked.
+
+    CPython would ask each base for its entries once more, and the answer could be another.
+    """
+
+    __slots__ = ("_bases", "_metaclass", "_written")
+
+    def __init__(self, metaclass: Any, written: tuple[Any, ...], bases: tuple[Any, ...]) -> None:
+        for base in bases:
+            kind = type(base)
+            if issubclass(kind, metaclass):
+                metaclass = kind
+            elif not issubclass(metaclass, kind):
+                raise TypeError(
+                    "metaclass conflict: the metaclass of a derived class must be a (non-strict) "
+                    "subclass of the metaclasses of all its bases"
+                )
+        self._metaclass = metaclass
+        self._written = written
+        self._bases = bases
+
+    def __prepare__(self, name: str, bases: tuple[Any, ...], **options: Any) -> Any:
+        return self._metaclass.__prepare__(name, bases, **options)
+
+    def __call__(self, name: str, bases: tuple[Any, ...], namespace: Any, **options: Any) -> Any:
+        if list(map(id, self._written)) != list(map(id, self._bases)):
+            namespace["__orig_bases__"] = self._written
+        return self._metaclass(name, bases, namespace, **options)
 
 
 def _hashes_by_address(bases: tuple[Any, ...]) -> bool:

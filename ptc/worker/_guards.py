@@ -241,7 +241,11 @@ def script_globals(
         found = import_module(module, "")
         if f"{module}.{wanted}" in modules:
             return modules[f"{module}.{wanted}"]
+        known = policy.MODULES.get(module)
         try:
+            # In a `try` the compiler has not looked at the name.
+            if (known is not None and wanted not in known) or wanted.startswith("_"):
+                raise AttributeError(wanted)
             return getattr(found, wanted)
         except AttributeError:
             message = f"cannot import name {wanted!r} from {module!r}"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import types
+from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["Future", "ScriptType", "Task", "type_of"]
+__all__ = ["Future", "ScriptType", "Task", "Token", "stands_for", "type_of"]
 
 
 class _TypeMeta(type):
@@ -68,9 +69,41 @@ Task = _OpaqueMeta("Task", (Future,), {"__slots__": (), "__module__": "asyncio"}
 _OPAQUE: Final[dict[type, type]] = {Future: asyncio.Future, Task: asyncio.Task}
 
 
+class Token:
+    """Stands for a class that a script may name but never hold, such as a metaclass."""
+
+    __slots__ = ("_name", "_target")
+
+    def __init__(self, name: str, target: type) -> None:
+        self._name = name
+        self._target = target
+
+    def __repr__(self) -> str:
+        return f"<class '{self._name}'>"
+
+
+_SHOWN: Final[dict[type, type]] = {Token: ScriptType}
+
+
+def stands_for(shown: type) -> Callable[[type], type]:
+    """Make `type(x)` give `shown` for instances of a class of ours.
+
+    Whoever holds a class can call it: ``type("".format)(template, ...)`` was a way to a format
+    string that nobody had looked at.
+    """
+
+    def note(kind: type) -> type:
+        _SHOWN[kind] = shown
+        return kind
+
+    return note
+
+
 def type_of(obj: object) -> Any:
     """The class of `obj`; never a metaclass, which could make classes past the checks."""
     kind = type(obj)
+    if kind in _SHOWN:
+        return _SHOWN[kind]
     if issubclass(kind, type):
         return ScriptType
     if issubclass(kind, asyncio.Future):

@@ -53,8 +53,11 @@ class NamespaceView(dict[str, Any]):
 
     def __init__(self, target: MutableMapping[str, Any]) -> None:
         self._target = target
-        shown = {k: v for k, v in target.items() if type(k) is not str or _is_shown(k)}
-        super().__init__(unmangled(shown))
+        super().__init__(unmangled(self._shown(target)))
+
+    @staticmethod
+    def _shown(target: Mapping[str, Any]) -> dict[str, Any]:
+        return _own_names(target)
 
     @staticmethod
     def _key(key: Any) -> str:
@@ -104,6 +107,19 @@ class NamespaceView(dict[str, Any]):
             del self[key]
 
 
+def _own_names(namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """What the script put into the namespace of an object or a class.
+
+    Its privates are renamed, so one that is not is the library's: `_new_member_` of an enum makes
+    instances of any class.
+    """
+    return {
+        name: value
+        for name, value in namespace.items()
+        if type(name) is not str or (_is_shown(name) and not policy.is_private(name))
+    }
+
+
 def _is_shown(name: str) -> bool:
     return not policy.is_dunder(name) and not name.startswith("@") and not name.startswith(".")
 
@@ -112,6 +128,10 @@ class _Globals(NamespaceView):
     """`globals()`: variables are not renamed, unlike attributes."""
 
     __slots__ = ()
+
+    @staticmethod
+    def _shown(target: Mapping[str, Any]) -> dict[str, Any]:
+        return {k: v for k, v in target.items() if type(k) is not str or _is_shown(k)}
 
     @staticmethod
     def _key(key: Any) -> str:
@@ -137,7 +157,7 @@ def show_vars(*args: Any) -> dict[str, Any]:
         return _visible(sys._getframe(1))
     (obj,) = args
     if isinstance(obj, type) and is_script_class(obj):
-        return unmangled({k: v for k, v in obj.__dict__.items() if _is_shown(k)})
+        return unmangled(_own_names(obj.__dict__))
     namespace = namespace_of(obj)
     if namespace is None:
         raise TypeError("vars() argument must be an object of a class of the script")

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..._policy import MODULES
-from .._classes import Token, allow_bases
+from .._classes import allow_bases
 from .._clock import Clock
-from .._types import Future, Task
+from .._types import Future, Task, Token
 from . import _copy, _own, _text
 from ._console import redirect_stderr, redirect_stdout
 from ._facade import facade
@@ -156,7 +156,7 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "redirect_stderr": redirect_stderr,
             "redirect_stdout": redirect_stdout,
         },
-        "copy": {"deepcopy": _copy.deepcopy},
+        "copy": {"copy": _copy.shallow, "deepcopy": _copy.deepcopy},
         "dataclasses": {
             "asdict": _own.asdict,
             "astuple": _own.astuple,
@@ -170,6 +170,7 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
         },
         "functools": {
             "cache": _own.cache,
+            "cached_property": _own.cached_property,
             "lru_cache": _own.lru_cache,
             "singledispatch": _own.singledispatch,
             "update_wrapper": _own.update_wrapper,
@@ -204,6 +205,8 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
 
     _preload()
     _own.vet_enum_calls()
+    _own.vet_enum_properties()
+    _own.vet_field_names()
     own = _own_members(clock)
     members: dict[str, dict[str, Any]] = time_modules(clock, rng)
     members |= {

@@ -1,4 +1,4 @@
-"""`copy.deepcopy` that goes no further than the script's own data.
+"""`copy.copy` and `copy.deepcopy` that go no further than the script's own data.
 
 The library's walks into any object and notes each part in `memo`, a dict that the script may
 hold: ``copy.deepcopy(ctx, memo)`` would leave what is behind `ctx` in it. Here containers, library
@@ -29,7 +29,7 @@ from ..._policy import demangle
 from .._classes import is_open, is_script_class
 from .._identity import known_id
 
-__all__ = ["deepcopy"]
+__all__ = ["deepcopy", "shallow"]
 
 # Immutable all through, or shared by nature, as in the library.
 _SHARED: Final = (
@@ -77,34 +77,62 @@ def _copy(x: Any, memo: _Memo) -> Any:
     return copier(x, memo)
 
 
+def shallow(x: Any) -> Any:
+    """`copy.copy`.
+
+    Of a script's object the library asks the object itself how it is taken apart, and then sets
+    whatever attribute the answer names; here its class is asked.
+    """
+    kind = type(x)
+    if not (is_script_class(kind) or issubclass(kind, types.SimpleNamespace)):
+        return copy.copy(x)
+    custom = getattr(kind, "__copy__", None)
+    if custom is not None:
+        return custom(x)
+    return _remade(x, kind, lambda part: part, lambda made: None)
+
+
 def _own_instance(x: Any, kind: type, memo: _Memo) -> Any:
     custom = getattr(kind, "__deepcopy__", None)
     if custom is not None:
         made = custom(x, memo)
         memo[id(x)] = made
         return made
+
+    def note(made: Any) -> None:
+        memo[id(x)] = made
+
+    return _remade(x, kind, lambda part: _copy(part, memo), note)
+
+
+def _remade(x: Any, kind: Any, part: Callable[[Any], Any], note: Callable[[Any], None]) -> Any:
+    """`x` taken apart and put together again, with `part` of each part."""
     if issubclass(kind, enum.Enum):
         return x
     # A script can define no hook of this protocol, so what it gives is made by the library.
     reduced = kind.__reduce_ex__(x, 4)
     make, args, state, items, pairs = (*reduced, None, None, None)[:5]
-    made = make(*(_copy(arg, memo) for arg in args))
-    memo[id(x)] = made
-    _restore(made, state, memo)
+    made = make(*(part(arg) for arg in args))
+    note(made)
+    _restore(made, state, part)
     for item in items or ():
-        made.append(_copy(item, memo))
+        made.append(part(item))
     for key, value in pairs or ():
-        made[_copy(key, memo)] = _copy(value, memo)
+        made[part(key)] = part(value)
     return made
 
 
-def _restore(made: Any, state: Any, memo: _Memo) -> None:
-    """Give `made` the attributes in `state`: a dict, or a dict and one of slots."""
+def _restore(made: Any, state: Any, part: Callable[[Any], Any]) -> None:
+    """Give `made` its state: attributes, attributes and slots, or what its class makes of it."""
+    given = getattr(type(made), "__setstate__", None)
+    if given is not None:  # of a frozen dataclass with slots, or of the library
+        given(made, part(state))
+        return
     attributes, slots = state if isinstance(state, tuple) else (state, None)
     for name, value in (attributes or {}).items():
-        made.__dict__[name] = _copy(value, memo)
+        made.__dict__[name] = part(value)
     for name, value in (slots or {}).items():
-        object.__setattr__(made, name, _copy(value, memo))
+        object.__setattr__(made, name, part(value))
 
 
 def _list(x: Any, memo: _Memo) -> Any:
@@ -179,7 +207,7 @@ def _exception(x: Any, memo: _Memo) -> Any:
 def _namespace(x: Any, memo: _Memo) -> Any:
     made = type(x)()
     memo[id(x)] = made
-    _restore(made, x.__dict__, memo)
+    _restore(made, x.__dict__, lambda part: _copy(part, memo))
     return made
 
 

@@ -110,6 +110,52 @@ def _plain_function(function: Any) -> Any:
     return call
 
 
+class cached_property:  # the library's name
+    """`functools.cached_property`.
+
+    The library's keeps the name under which it stores where a script can write to it, and with it
+    any key of an object's ``__dict__``: ``__reduce_ex__``, for one.
+    """
+
+    def __init__(self, func: Any) -> None:
+        self._function = func
+        self._name: str | None = None
+        text = getattr(func, "__doc__", None)
+        self.__doc__ = text if type(text) is str else None
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        if policy.is_dunder(name):
+            raise TypeError(f"a cached_property may not be called {name!r}")
+        if self._name is not None and self._name != name:
+            raise TypeError(
+                "Cannot assign the same cached_property to two different names "
+                f"({policy.demangle(self._name)!r} and {policy.demangle(name)!r})."
+            )
+        self._name = name
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        name = self._name
+        if name is None:
+            raise TypeError(
+                "Cannot use cached_property instance without calling __set_name__ on it."
+            )
+        try:
+            kept = object.__getattribute__(instance, "__dict__")
+        except AttributeError:
+            raise TypeError(
+                f"No '__dict__' attribute on {policy.demangle(type(instance).__name__)!r} "
+                f"instance to cache {policy.demangle(name)!r} property."
+            ) from None
+        if name not in kept:
+            kept[name] = self._function(instance)
+        return kept[name]
+
+    def __class_getitem__(cls, item: Any) -> types.GenericAlias:
+        return types.GenericAlias(cls, item)
+
+
 def lru_cache(maxsize: Any = 128, typed: bool = False) -> Any:
     """`functools.lru_cache`."""
     if callable(maxsize) and not isinstance(maxsize, int):
@@ -254,6 +300,53 @@ def vet_enum_calls() -> None:
 
     call.vetted = True  # type: ignore[attr-defined]  # functions take attributes
     _freeze.replace_attribute(enum.EnumMeta, "__call__", call)
+
+
+def vet_enum_properties() -> None:
+    """Make what `enum` puts in the place of an attribute follow the rules of source.
+
+    A member that has the name of a method of a mixin becomes a property, which reads that name of
+    the member's *value* (3.12): ``gi_frame`` of a generator.
+    """
+    prop: Any = enum.property
+    original = prop.__get__
+    if getattr(original, "vetted", False):
+        return
+
+    def get(self: Any, instance: Any, ownerclass: Any = None) -> Any:
+        if instance is not None:
+            function = self.fget
+            if function is not None:
+                return function(instance)
+            read = getattr(self, "_attr_type", None)
+            if read == "attr":
+                return read_named(self._cls_type, self.name)
+            if read == "desc":
+                return read_named(instance._value_, self.name)
+        return original(self, instance, ownerclass)
+
+    get.vetted = True  # type: ignore[attr-defined]  # functions take attributes
+    _freeze.replace_attribute(prop, "__get__", get)
+
+
+def vet_field_names() -> None:
+    """Let the name of a dataclass's field be nothing but a name.
+
+    The library makes the text of methods of it, and reads attributes by it; a script has the field
+    in hand and could write another name to it, also while a class is being made.
+    """
+    slot: Any = dataclasses.Field.__dict__["name"]
+    if isinstance(slot, property):
+        return
+
+    def write(self: Any, name: Any) -> None:
+        if name is not None and not (
+            type(name) is str and name.isidentifier() and not policy.is_dunder(name)
+        ):
+            raise TypeError("the name of a field must be an identifier without double underscores")
+        slot.__set__(self, name)
+
+    _freeze.replace_attribute(dataclasses.Field, "name", property(slot.__get__, write))
 
 
 def _members(names: Any) -> list[Any]:

@@ -33,6 +33,35 @@ _DEFAULTS: Final = tuple(
 )
 
 
+class WarningMessage:
+    """What `catch_warnings(record=True)` keeps."""
+
+    def __init__(
+        self,
+        message: Any,
+        category: Any,
+        filename: str,
+        lineno: int,
+        file: Any = None,
+        line: str | None = None,
+        source: Any = None,
+    ) -> None:
+        self.message, self.category, self.filename, self.lineno = (
+            message,
+            category,
+            filename,
+            lineno,
+        )
+        self.file, self.line, self.source = file, line, source
+
+    def __str__(self) -> str:
+        kind = policy.demangle(self.category.__name__)
+        return (
+            f"{{message : {self.message!r}, category : {kind!r}, filename : {self.filename!r}, "
+            f"lineno : {self.lineno}, line : {self.line!r}}}"
+        )
+
+
 class _State:
     __slots__ = ("filters", "kept", "seen")
 
@@ -141,11 +170,7 @@ def _warn(
     if action == "ignore" or not _is_new(action, text, kind, line):
         return
     if _state.kept is not None:
-        kept = types.SimpleNamespace(
-            message=warning, category=kind, filename=_FILE, lineno=line, file=None, line=None,
-            source=source,
-        )  # fmt: skip
-        _state.kept.append(kept)
+        _state.kept.append(WarningMessage(warning, kind, _FILE, line, source=source))
         return
     CONSOLE.show(
         f"{_FILE}:{line}: {policy.demangle(kind.__name__)}: {policy.demangle(text)}",

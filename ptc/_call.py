@@ -95,7 +95,7 @@ class OpenCall:
             duration_ms=round((end - self.started) * 1000, 3) if self.started else 0.0,
             result_bytes=self.result_bytes,
             error_code=self.error.code if self.error else None,
-            error=self.error.message[:2_000] if self.error else None,
+            error=_json.plain_text(self.error.message, 2_000) if self.error else None,
             line=self.call.line,
             parent=self.parent.path if self.parent else None,
             attempts=self.attempt,

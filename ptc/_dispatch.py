@@ -637,11 +637,13 @@ class _Services:
 
 async def _in_thread(function: Callable[[], Any], services: _Services) -> Any:
     """Run a plain function in a thread; when cancelled, give it a moment to come to its end."""
-    finished = ThreadEvent()
+    begun, finished = ThreadEvent(), ThreadEvent()
 
     def work() -> Any:
+        begun.set()
         try:
-            return function()
+            # Either this sees that it was cancelled, or who cancelled sees that it has begun.
+            return None if services.cancelled else function()
         finally:
             finished.set()
 
@@ -650,6 +652,6 @@ async def _in_thread(function: Callable[[], Any], services: _Services) -> Any:
     except anyio.get_cancelled_exc_class():
         services.cancelled = True
         with anyio.move_on_after(THREAD_GRACE_SECONDS, shield=True):
-            while not finished.is_set():  # noqa: ASYNC110  # the thread has no loop to set an anyio.Event in
+            while begun.is_set() and not finished.is_set():  # noqa: ASYNC110  # the thread has no loop to set an anyio.Event in
                 await anyio.sleep(0.002)
         raise

@@ -19,7 +19,7 @@ from uuid import UUID
 
 import orjson
 
-__all__ = ["JsonError", "dumps", "loads", "sha256_of"]
+__all__ = ["JsonError", "dumps", "loads", "plain_text", "sha256_of"]
 
 INT64_MIN, UINT64_MAX = -(2**63), 2**64 - 1
 """The integers orjson writes; a larger one would come back as a float in most readers."""
@@ -87,6 +87,13 @@ def dumps(value: object, *, what: str = "value", sort_keys: bool = False) -> byt
 def checked_dumps(value: object) -> bytes:
     """Write data as JSON bytes that is known to have an exact JSON form, as what came from JSON."""
     return orjson.dumps(value, option=_OPTIONS)
+
+
+def plain_text(text: object, most: int) -> str:
+    """At most about `most` characters as JSON can hold them: names of files may have surrogates."""
+    words = str(text)
+    words = words if len(words) <= most else f"{words[:most]} ({len(words) - most:,} more)"
+    return words.encode(errors="backslashreplace").decode()
 
 
 def loads(data: bytes | str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 import os
@@ -13,10 +14,10 @@ from typing import Any
 import anyio
 
 from ._process import Exit, Worker
-from ._protocol import Kind, ProtocolError, State
+from ._protocol import Kind, State
 from ._reactor import Reactor, current_reactor
 from ._zygote import Hello, Zygote
-from .errors import SetupError
+from .errors import SessionClosedError, SetupError
 
 __all__ = ["Pool"]
 
@@ -24,6 +25,18 @@ _log = logging.getLogger("ptc")
 
 _FAILED_FORKS = 3
 """Forks in a row that may fail before those who wait are told."""
+_STARTS = 3
+"""Zygotes that may die while one run waits for its worker."""
+_DIED = (
+    f"the process that forks the workers died {_STARTS} times before it gave one; look for an "
+    "out-of-memory killer or a limit of the container"
+)
+_BARREN = 2
+"""Zygotes in a row that may die without a single worker before the next has to wait."""
+_REST_SECONDS = 0.05
+_MOST_REST_SECONDS = 1.0
+_FORK_SECONDS = 20.0
+_CLOSED = "the session was closed"
 _CLOSE_SECONDS = 5.0
 _REFILL_SECONDS = 0.002
 
@@ -33,7 +46,7 @@ class _Waiter:
     memory_bytes: int
     event: anyio.Event
     worker: Worker | None = None
-    error: SetupError | None = None
+    error: SetupError | SessionClosedError | None = None
 
 
 class Pool:
@@ -69,7 +82,10 @@ class Pool:
         self._coming = 0
         self._waiting: deque[_Waiter] = deque()
         self._failed = 0
+        self._faults: dict[int, str] = {}
+        self._barren = 0
         self._closing = False
+        self._closed = anyio.Event()
         self._empty: anyio.Event | None = None
 
     @property
@@ -103,66 +119,118 @@ class Pool:
 
         Raises:
             SetupError: If a required layer of the jail is missing or the process cannot start.
+            SessionClosedError: If the pool was closed.
         """
         async with self._starting:
-            if self._zygote is None:
-                self.spawn()
+            for _ in range(_STARTS):
+                if self._hello is not None:
+                    break
+                await self._rest()
+                self._check_open()
+                if self._zygote is None:
+                    self.spawn()
+                zygote = self._zygote
+                assert zygote is not None  # noqa: S101  # spawned above
+                try:
+                    hello = await zygote.hello()
+                except SetupError:
+                    self._check_open()
+                    self._barren += 1
+                    if self._zygote is zygote:
+                        zygote.close()
+                        self._zygote = None
+                    raise
+                # It may have said hello and died before this task had its turn.
+                if self._zygote is zygote:
+                    self._hello = hello
+                    self._refill()
             if self._hello is None:
-                assert self._zygote is not None  # noqa: S101  # spawned above
-                self._hello = await self._zygote.hello()
-                self._refill()
+                raise SetupError(_DIED)
             return self._hello
+
+    async def _rest(self) -> None:
+        """Wait before yet another zygote is started where the last ones were of no use."""
+        if self._barren > _BARREN:
+            seconds = min(_REST_SECONDS * 2 ** (self._barren - _BARREN), _MOST_REST_SECONDS)
+            with anyio.move_on_after(seconds):
+                await self._closed.wait()
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise SessionClosedError(_CLOSED)
 
     async def acquire(self, memory_bytes: int) -> Worker:
         """A worker for one run, in the order of asking.
 
         Raises:
             SetupError: If workers cannot be had.
+            SessionClosedError: If the pool was closed.
         """
-        if self._hello is None:
-            await self.hello()
-        plain = memory_bytes == self._memory_bytes
-        if plain and self._ready and not self._waiting:
-            worker = self._ready.popleft()
-            # A fork takes a core for a millisecond, which this run may need: let it have a start.
-            self.reactor.call_later(_REFILL_SECONDS, self._refill)
-            return worker
+        for _ in range(_STARTS):
+            if self._hello is None:
+                await self.hello()
+            self._check_open()
+            if memory_bytes == self._memory_bytes and self._ready and not self._waiting:
+                worker = self._ready.popleft()
+                # A fork takes a core for a millisecond, which this run may need: let it have a
+                # start.
+                self.reactor.call_later(_REFILL_SECONDS, self._refill)
+                return worker
+            waiter = await self._wait(memory_bytes)
+            if waiter.error is not None:
+                raise waiter.error
+            if waiter.worker is not None:
+                return waiter.worker
+            # The zygote died. A script that has not begun does not suffer from it.
+        raise SetupError(_DIED)
+
+    async def _wait(self, memory_bytes: int) -> _Waiter:
+        """Wait for a worker that has yet to be forked."""
         waiter = _Waiter(memory_bytes, anyio.Event())
         self._waiting.append(waiter)
         try:
-            if plain:
+            if memory_bytes == self._memory_bytes:
                 self._refill()
             else:
                 self._fork(memory_bytes)
-            await waiter.event.wait()
+            with anyio.move_on_after(_FORK_SECONDS):
+                await waiter.event.wait()
         except BaseException:
             self._waiting = deque(w for w in self._waiting if w is not waiter)
             if waiter.worker is not None:
                 waiter.worker.hang_up()
             raise
-        if waiter.error is not None:
-            raise waiter.error
-        assert waiter.worker is not None  # noqa: S101  # one of the two is set
-        return waiter.worker
+        if not waiter.event.is_set():
+            self._waiting.remove(waiter)
+            msg = (
+                f"no worker was forked in {_FORK_SECONDS:.0f} s: the process that forks them does "
+                "not answer; it may be stopped, or the machine out of memory"
+            )
+            waiter.error = SetupError(msg)
+        return waiter
 
     async def close(self) -> None:
         """Kill every worker and the zygote, and wait until none is left."""
         self._closing = True
-        if self._hello is None and self._zygote is not None:
-            self._zygote.close()
-        for waiter in self._waiting:
-            self._fail(waiter, SetupError("the session was closed"))
-        self._waiting.clear()
-        for worker in list(self._workers.values()):
-            worker.hang_up()
-        if self._workers and self._zygote is not None and self._zygote.alive:
-            self._empty = anyio.Event()
-            with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
-                await self._empty.wait()
-        if self._zygote is not None:
-            self._zygote.close()
-            self._zygote = None
-        self._forget_all()
+        self._closed.set()
+        try:
+            if self._hello is None and self._zygote is not None:
+                self._zygote.close()
+            for waiter in self._waiting:
+                self._fail(waiter, SessionClosedError(_CLOSED))
+            self._waiting.clear()
+            for worker in list(self._workers.values()):
+                worker.hang_up()
+            if self._workers and self._zygote is not None and self._zygote.alive:
+                self._empty = anyio.Event()
+                with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+                    await self._empty.wait()
+        finally:
+            # Also where the wait was cancelled: the workers die with their zygote.
+            if self._zygote is not None:
+                self._zygote.close()
+                self._zygote = None
+            self._forget_all()
 
     # --- zygote's side ----------------------------------------------------------------------
 
@@ -194,7 +262,7 @@ class Pool:
     def _first_frame(self, worker: Worker, kind: Kind) -> None:
         if kind is not Kind.READY:  # pragma: no cover  # the table allows nothing else here
             return
-        self._failed = 0
+        self._failed = self._barren = 0
         if worker.memory_bytes == self._memory_bytes:
             self._coming -= 1
         for waiter in self._waiting:
@@ -223,11 +291,20 @@ class Pool:
                 worker.send((Kind.REHEARSE, b"[]"))
         self._cold.clear()
 
-    def _first_fault(self, worker: Worker, error: ProtocolError) -> None:
-        self._fork_failed(worker.memory_bytes, f"a fresh worker broke the protocol: {error}")
+    def _first_fault(self, worker: Worker, error: Exception) -> None:
+        # What follows is its exit, which counts as a fork that failed.
+        self._faults[worker.id] = f"a fresh worker broke the protocol: {error}"
 
-    def _forked(self, number: int, pidfd: int) -> None:
+    def _forked(self, number: int, pidfd: int | None) -> None:
         worker = self._workers.get(number)
+        if pidfd is None:
+            # A worker that cannot be killed is given no script.
+            self._faults[number] = f"{os.strerror(errno.EMFILE)} in this process"
+            if self._zygote is not None:
+                self._zygote.kill(number)
+            if worker is not None:
+                worker.hang_up()
+            return
         if worker is None:
             os.close(pidfd)
             return
@@ -237,6 +314,7 @@ class Pool:
 
     def _exited(self, number: int, how: Exit) -> None:
         worker = self._workers.pop(number, None)
+        fault = self._faults.pop(number, how.why)
         if worker is None:
             return
         if how.reached_the_fence and worker.state in {State.FORKED, State.IDLE}:
@@ -245,11 +323,11 @@ class Pool:
             self._ready.remove(worker)
             worker.hang_up()
             self.reactor.call_later(0, self._refill)
-        elif worker.state.name == "FORKED":
+        elif worker.state is State.FORKED:
             worker.hang_up()
             if worker.memory_bytes == self._memory_bytes:
                 self._coming -= 1
-            reason = f"a worker ended before it was ready ({how.words})"
+            reason = fault or f"a worker ended before it was ready ({how.words})"
             self._fork_failed(worker.memory_bytes, reason)
         worker.ended(how)
         if not self._workers and self._empty is not None:
@@ -268,7 +346,11 @@ class Pool:
         self._failed = 0
         for waiter in [w for w in self._waiting if w.memory_bytes == memory_bytes]:
             self._waiting.remove(waiter)
-            self._fail(waiter, SetupError(f"no worker can be forked: {reason}"))
+            msg = (
+                f"no worker can be forked: {reason}; close what is open, use fewer workers, or "
+                "raise the limit (ulimit -n, ulimit -u, pids.max)"
+            )
+            self._fail(waiter, SetupError(msg))
 
     def _retry(self, memory_bytes: int) -> None:
         if not self._closing and self._zygote is not None and self._zygote.alive:
@@ -279,24 +361,30 @@ class Pool:
         if self._zygote is not None:
             self._zygote.close()
             self._zygote = None
+        if self._hello is not None:
+            self._barren += 1
         self._hello = None
-        self._forget_all()
+        self._forget_all("the process that forked it died")
         for waiter in self._waiting:
-            self._fail(waiter, SetupError("the zygote process died; try again"))
+            waiter.event.set()
         self._waiting.clear()
 
-    def _forget_all(self) -> None:
+    def _forget_all(self, why: str = "") -> None:
         self._ready.clear()
+        self._cold.clear()
+        self._faults.clear()
         self._coming = 0
         workers, self._workers = self._workers, {}
         for worker in workers.values():
             worker.hang_up()
-            worker.ended(Exit(signal=9, status=0))
+        for worker in workers.values():
+            worker.wait()
+            worker.ended(Exit(signal=9, status=0, why=why))
         if self._empty is not None:
             self._empty.set()
 
     @staticmethod
-    def _fail(waiter: _Waiter, error: SetupError) -> None:
+    def _fail(waiter: _Waiter, error: SetupError | SessionClosedError) -> None:
         waiter.error = error
         waiter.event.set()
 

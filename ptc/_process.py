@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import time
@@ -20,20 +21,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ._protocol import Decoder, Kind, ProtocolError, State, encode, next_state, parse
+import anyio
+
+from ._protocol import Decoder, Kind, State, encode, next_state, parse
 from ._reactor import Reactor, Stop
 from ._syscalls import syscall_name
 
-__all__ = ["Exit", "Worker"]
+__all__ = ["Exit", "Worker", "WorkerGoneError"]
 
 _CHUNK = 65_536
 """Bytes read at once. Over 128 KiB malloc takes fresh pages for each buffer: 8 us a frame."""
 
+_END_SECONDS = 1.0
 _CHUNKS_IN_A_ROW = 8
 """Chunks of one worker that are read before the event loop has its turn."""
 _PROCESS_CLOCK = 2
 """CPUCLOCK_SCHED of linux/posix-timers.h: the clock of a process is ``~pid << 3 | 2``, which is
 what clock_getcpuclockid(3) gives."""
+
+
+class WorkerGoneError(Exception):
+    """Raised when a program cannot be sent: the worker died before it had one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,9 @@ class Exit:
     """The system call that the jail stopped it at, as the kernel told the zygote: architecture,
     number, six arguments. None: it was not stopped, or nobody was told."""
 
+    why: str = ""
+    """What is known beyond that."""
+
     @property
     def reached_the_fence(self) -> bool:
         """True if the jail ended it."""
@@ -58,7 +69,8 @@ class Exit:
         """How it ended, for a person."""
         if self.call is not None:
             return f"stopped at system call {syscall_name(self.call[0], self.call[1])}"
-        return signal.Signals(self.signal).name if self.signal else f"exit status {self.status}"
+        words = signal.Signals(self.signal).name if self.signal else f"exit status {self.status}"
+        return f"{words}: {self.why}" if self.why else words
 
 
 class Worker:
@@ -72,6 +84,7 @@ class Worker:
         "_socket",
         "_stop_reading",
         "_stop_writing",
+        "_taken",
         "eof",
         "exit",
         "id",
@@ -97,13 +110,14 @@ class Worker:
         """Bytes that a body may have, of kinds for which that is less than the protocol's."""
         self.on_oversized: Callable[[Kind, int], None] = lambda _kind, _size: None
         """Called in place of `on_frame` for a body over that: it is not decoded."""
-        self.on_fault: Callable[[ProtocolError], None] = lambda _error: None
+        self.on_fault: Callable[[Exception], None] = lambda _error: None
         self.on_end: Callable[[], None] = lambda: None
         self._socket = sock
         self._reactor = reactor
         self._decoder = Decoder()
         self._pidfd: int | None = None
         self._backlog = bytearray()
+        self._taken: anyio.Event | None = None
         self._stop_writing: Stop | None = None
         self._stop_reading: Stop | None = reactor.on_readable(sock, self._readable)
 
@@ -111,8 +125,23 @@ class Worker:
         """Take the descriptor through which the worker is signalled."""
         self._pidfd = pidfd
 
-    def send(self, *frames: tuple[Kind, bytes]) -> None:
+    @property
+    def backlog_bytes(self) -> int:
+        """Bytes sent that the worker has not yet made room for."""
+        return len(self._backlog)
+
+    async def taken(self) -> None:
+        """Wait until the worker has made room for what was sent, or is gone."""
+        if self._backlog:
+            if self._taken is None:
+                self._taken = anyio.Event()
+            await self._taken.wait()
+
+    def send(self, *frames: tuple[Kind, bytes]) -> bool:
         """Send frames; what the socket does not take now is sent when it does.
+
+        Returns:
+            False if the worker is known to be gone.
 
         Raises:
             ProtocolError: If a frame is not legal in the worker's state.
@@ -125,20 +154,21 @@ class Worker:
         self.state = state
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         if self.eof:
-            return
+            return False
         if not self._backlog:
             try:
                 sent = self._socket.send(data)
             except (BlockingIOError, InterruptedError):
                 sent = 0
             except OSError:
-                return
+                return False
             if sent == len(data):
-                return
+                return True
             data = data[sent:]
         self._backlog += data
         if self._stop_writing is None:
             self._stop_writing = self._reactor.on_writable(self._socket, self._writable)
+        return True
 
     def cpu_seconds(self) -> float | None:
         """CPU time its process has used so far; None if that cannot be known any more."""
@@ -164,6 +194,11 @@ class Worker:
         self.kill()
         self._close_socket()
 
+    def wait(self) -> None:
+        """Wait for the end of a worker that has been killed and whose zygote is gone: a moment."""
+        if self._pidfd is not None and self.exit is None:
+            select.select([self._pidfd], [], [], _END_SECONDS)
+
     def ended(self, how: Exit) -> None:
         """Called with the zygote's report that the process has been reaped."""
         self.exit = how
@@ -180,6 +215,7 @@ class Worker:
                 stop()
         self._stop_reading = self._stop_writing = None
         self._backlog.clear()
+        self._all_taken()
         if self._socket.fileno() >= 0:
             self._reactor.closing(self._socket)
             self._socket.close()
@@ -195,6 +231,12 @@ class Worker:
         if not self._backlog and self._stop_writing is not None:
             self._stop_writing()
             self._stop_writing = None
+            self._all_taken()
+
+    def _all_taken(self) -> None:
+        if self._taken is not None:
+            self._taken.set()
+            self._taken = None
 
     def look(self, times: int) -> bool:
         """Look for bytes and handle them, without the event loop; True if there were some."""
@@ -243,6 +285,6 @@ class Worker:
                     self.on_frame(kind, parse(kind, body), size)
                 if self.eof:
                     return
-        except ProtocolError as error:
+        except Exception as error:  # noqa: BLE001  # no callback of an event loop may raise
             self.hang_up()
             self.on_fault(error)

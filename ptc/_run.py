@@ -11,6 +11,7 @@ Rule 3: a run that fails loses nothing that it had: calls, partial values, outpu
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 from collections import deque
@@ -28,7 +29,7 @@ from ._call import OpenCall
 from ._dispatch import Dispatch
 from ._journal import JournalError
 from ._limits import Breach, Limits, Usage
-from ._process import Worker
+from ._process import Worker, WorkerGoneError
 from ._program import Program
 from ._protocol import Kind, Output, ProtocolError
 from ._reactor import Reactor, Stop
@@ -54,6 +55,9 @@ from .errors import ToolError
 
 __all__ = ["CodeCache", "Run"]
 
+_log = logging.getLogger("ptc")
+_MESSAGE_CHARS = 4_000
+
 _OUTPUT_EVENTS: Final[dict[Output, EventKind]] = {
     Output.STDOUT: "stdout",
     Output.STDERR: "stderr",
@@ -62,6 +66,9 @@ _OUTPUT_EVENTS: Final[dict[Output, EventKind]] = {
 _REFUSED_CALLS = 1_000
 """Calls beyond ten times the budget that a script may make before it is stopped: room for one
 gather that is over the limit as a whole, none for a loop that swallows the error."""
+_BACKLOG_BYTES = 4 << 20
+"""Results that wait for the script to take them before another call is begun for it."""
+_TICK_AGAIN_SECONDS = 0.01
 _CALLS_IN_A_ROW = 32
 """Calls that one server serves before it lets the event loop have its turn."""
 _LOOKS = 30
@@ -144,6 +151,7 @@ class Run:
         self._emit_bytes = self._messages = 0
         self._warnings: list[str] = list(program.warnings)
         self._stalled = False
+        self._again = self._lost = self._ticked = False
         self._status: Status | None = None
         self._failure: Failure | None = None
         self._value: Any = None
@@ -161,16 +169,30 @@ class Run:
         self._replay: Replay | None = None
         if dispatch.track is not None and dispatch.track.deliveries:
             self._replay = Replay(dispatch.track, dispatch, self._send, self._answer, program.until)
+        self._resumed = self._replay is not None
 
     async def execute(self, worker: Worker) -> RunResult:
-        """Run the program in `worker` and give its result; the worker is killed in any case."""
-        self._worker = worker
+        """Run the program in `worker` and give its result; the worker is killed in any case.
+
+        Raises:
+            WorkerGoneError: If `worker` died while it was idle, or with its zygote before the
+                script did anything. The same run can be executed in another.
+        """
+        sent = False
+        try:
+            sent = self._send_program(worker)
+        finally:
+            if not sent:
+                worker.hang_up()
+        if not sent:
+            raise WorkerGoneError
+        self._worker, self._lost, self._wake = worker, False, anyio.Event()
         worker.on_frame, worker.on_fault, worker.on_end = self._frame, self._fault, self._gone
         worker.on_oversized, worker.most_bytes = self._oversized, _most_bytes(self._limits)
         self._started = time.perf_counter()
         try:
-            self._send_program(worker)
-            self._tell(RunEvent("started", self._program.run_id))
+            if not self._again:
+                self._tell(RunEvent("started", self._program.run_id))
             self._stop_timeout = self._reactor.call_later(
                 self._limits.timeout_ms / 1000, self._timed_out
             )
@@ -179,10 +201,14 @@ class Run:
                 self._cpu_before = worker.cpu_seconds() or 0.0
                 self._look_at_cpu()
             await self._wake.wait()
+            if self._lost:
+                raise WorkerGoneError
             if self._status is None:
                 await self._serve_calls()
         finally:
-            self._ended = self._ended or time.perf_counter()
+            if not self._lost:
+                # Cancelled from outside: nothing that the worker still says is heard.
+                self._finish("cancelled", None)
             for stop in (self._stop_timeout, self._stop_tick, self._stop_cpu):
                 if stop is not None:
                     stop()
@@ -258,14 +284,19 @@ class Run:
         """
         async with anyio.create_task_group() as group:
             self._wanted = len(self._waiting)
-            while self._status is None:
-                for _ in range(min(self._wanted, self._limits.max_in_flight - self._servers)):
-                    self._servers += 1
-                    group.start_soon(self._server)
-                self._wanted = 0
-                self._wake = anyio.Event()
-                await self._wake.wait()
-            group.cancel_scope.cancel()
+            try:
+                while self._status is None:
+                    for _ in range(min(self._wanted, self._limits.max_in_flight - self._servers)):
+                        self._servers += 1
+                        group.start_soon(self._server)
+                    self._wanted = 0
+                    self._wake = anyio.Event()
+                    await self._wake.wait()
+            finally:
+                # While the calls under way are ended no other begins, also where it is the caller
+                # who was cancelled.
+                self._finish("cancelled", None)
+                group.cancel_scope.cancel()
 
     def _call_server(self) -> None:
         """Have a waiting call served: by a server that is idle, or by a new one if one may be."""
@@ -277,9 +308,14 @@ class Run:
 
     async def _server(self) -> None:
         """Serve calls one after the other. A task for each call would cost more than most calls."""
-        served = 0
+        worker, served = self._worker, 0
+        assert worker is not None  # noqa: S101  # set before the first server is started
         while True:
-            while self._waiting:
+            while self._waiting and self._status is None:
+                if worker.backlog_bytes > _BACKLOG_BYTES:
+                    # A script that takes no results gets no more of them made.
+                    await worker.taken()
+                    continue
                 await self._serve(*self._waiting.popleft())
                 served += 1
                 if served % _CALLS_IN_A_ROW == 0:
@@ -392,7 +428,7 @@ class Run:
 
     # --- frames -----------------------------------------------------------------------------
 
-    def _send_program(self, worker: Worker) -> None:
+    def _send_program(self, worker: Worker) -> bool:
         program = self._program
         tools = {name: tool.parameter_names for name, tool in program.tools.items()}
         start = b'{"inputs":%b,"tools":%b,"limits":%b,"epoch":%.6f,"seed":%d}' % (
@@ -407,9 +443,8 @@ class Run:
             start = start[:-1] + b',"check":%b}' % _json.dumps(signatures)
         code = None if program.only_check else self._cache.get(program.source)
         if code is not None:
-            worker.send((Kind.START, start), (Kind.CODE, code))
-        else:
-            worker.send((Kind.START, start), (Kind.SOURCE, program.source.encode()))
+            return worker.send((Kind.START, start), (Kind.CODE, code))
+        return worker.send((Kind.START, start), (Kind.SOURCE, program.source.encode()))
 
     def _frame(self, kind: Kind, message: Any, size: int) -> None:
         if self._status is not None:
@@ -459,7 +494,14 @@ class Run:
 
     def _done(self, value: Any, size: int) -> None:
         self._value, self._output_bytes = value, size
-        wrong = self._program.check_value(value) if self._program.check_value is not None else []
+        wrong = []
+        if self._program.check_value is not None:
+            try:
+                wrong = self._program.check_value(value)
+            except Exception as error:  # noqa: BLE001  # a model's validators are anybody's code
+                _log.exception("run %s: output_schema failed", self._program.run_id)
+                why = _json.plain_text(error, _MESSAGE_CHARS)
+                wrong = [f"its check raised {type(error).__name__}: {why}"]
         if not wrong:
             self._finish("completed", None)
             return
@@ -573,11 +615,20 @@ class Run:
         self._stop_tick = self._reactor.call_later(delay, lambda: self._tick(deadline))
 
     def _tick(self, deadline: float) -> None:
-        if self._status is None and self._worker is not None:
-            elapsed = max(deadline, self._elapsed())
-            if self._dispatch.track is not None:
-                self._dispatch.track.tick(elapsed)
-            self._worker.send((Kind.TICK, b"[%r]" % elapsed))
+        if self._status is not None or self._worker is None:
+            return
+        if self._worker.backlog_bytes:
+            # Ticks are as many as the worker asks for: they do not pile up for one who does not
+            # take them.
+            self._stop_tick = self._reactor.call_later(
+                _TICK_AGAIN_SECONDS, lambda: self._tick(deadline)
+            )
+            return
+        elapsed = max(deadline, self._elapsed())
+        self._ticked = True
+        if self._dispatch.track is not None:
+            self._dispatch.track.tick(elapsed)
+        self._worker.send((Kind.TICK, b"[%r]" % elapsed))
 
     def _elapsed(self) -> float:
         return time.perf_counter() - self._started
@@ -633,8 +684,15 @@ class Run:
         failure = Failure(code=f"limit_{name}", message=message, hint=hint, breach=breach)
         self._finish("limit_exceeded", failure)
 
-    def _fault(self, error: ProtocolError) -> None:
-        self._violated(self._violations.protocol(str(error), **self._script()))
+    def _fault(self, error: Exception) -> None:
+        if isinstance(error, ProtocolError):
+            self._violated(self._violations.protocol(str(error), **self._script()))
+            return
+        _log.error("run %s: the host failed", self._program.run_id, exc_info=error)
+        message = f"the host failed on what the script sent: {type(error).__name__}: {error}"
+        hint = "this is a bug of ptc, not of the script; the log has its traceback"
+        failure = Failure(code="internal", message=message[:_MESSAGE_CHARS], hint=hint)
+        self._finish("crashed", failure)
 
     def _gone(self) -> None:
         """The worker's process ended; called when its last frame has been read."""
@@ -644,6 +702,12 @@ class Run:
             self._violated(self._violations.system_call(how.call, **self._script()))
         if self._status is not None or how is None:
             return
+        if how.why and not self._again and not self._said_anything():
+            # Its zygote died. A script that has done nothing that anybody knows of begins again,
+            # once, in a worker of the next.
+            self._again = self._lost = True
+            self._wake.set()
+            return
         number = how.signal
         if number == signal.SIGXCPU:
             self._used_cpu(None)
@@ -652,6 +716,11 @@ class Run:
         hint = "very deep nesting of data or calls overflows the C stack of the interpreter"
         failure = Failure(code="crash", message=message, hint=hint if number == 11 else "")
         self._finish("crashed", failure)
+
+    def _said_anything(self) -> bool:
+        """True if somebody knows of something that the script has done or was told."""
+        said = self._calls or self._partial or self._stdout.bytes or self._stderr.bytes
+        return bool(said) or self._ticked or self._resumed
 
     def _script(self) -> dict[str, str]:
         program = self._program
@@ -677,8 +746,19 @@ class Run:
 
     def _tell(self, event: RunEvent) -> None:
         # What happened before was told before.
-        if self._on_event is not None and self._replay is None:
+        if self._on_event is None or self._replay is not None:
+            return
+        try:
             self._on_event(event)
+        except Exception as error:  # noqa: BLE001  # the caller's own code
+            # The run is not to suffer from who watches it: a result that is lost for a log line
+            # would be worse. It says so itself.
+            self._on_event = None
+            _log.exception("run %s: on_event failed", self._program.run_id)
+            self._warnings.append(
+                f"on_event raised {type(error).__name__}: {_json.plain_text(error, 500)}; it was "
+                "told nothing after that"
+            )
 
     def _tell_of_call(self, kind: EventKind, call: OpenCall, data: Any) -> None:
         self._tell(RunEvent(kind, self._program.run_id, call=call.record(), value=data))
@@ -727,14 +807,17 @@ class Run:
             frames=self._frames,
         )
 
-    def _cut(self, value: Any) -> tuple[Any, Cut]:
+    def _cut(self, value: Any) -> tuple[Any, Cut | None]:
         whole = _json.dumps(value)
         most = self._limits.max_output_bytes
-        cut = self._artifacts.keep(whole)
-        self._warnings.append(
-            f"the value has {len(whole):,} bytes, over max_output_bytes={most:,}: it was cut, and "
-            f"is whole in {cut.artifact}"
-        )
+        over = f"the value has {len(whole):,} bytes, over max_output_bytes={most:,}: it was cut"
+        cut = None
+        try:
+            cut = self._artifacts.keep(whole)
+            self._warnings.append(f"{over}, and is whole in {cut.artifact}")
+        except OSError as error:
+            # A full disk is no reason to lose what the script has done.
+            self._warnings.append(f"{over}, and could not be kept whole: {error}")
         return shrink(value, most), cut
 
 

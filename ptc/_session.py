@@ -28,6 +28,7 @@ from ._limits import CEILING, Limits
 from ._packages import packages_of
 from ._policy_modules import MODULES
 from ._pool import Pool
+from ._process import WorkerGoneError
 from ._program import (
     Program,
     ProgramOptions,
@@ -176,6 +177,7 @@ class Session:
         self._active: set[Run] = set()
         self._programs = 0
         self._idle: anyio.Event | None = None
+        self._closing: anyio.Event | None = None
         self._slots: anyio.Semaphore | None = None
         self._direct_calls = 0
         self._shared = Shared(
@@ -222,18 +224,25 @@ class Session:
     async def aclose(self) -> None:
         """End every run with status ``cancelled``, and wait until no process is left."""
         if self._state == "closed":
+            if self._closing is not None:
+                await self._closing.wait()
             return
         self._state = "closed"
-        with anyio.CancelScope(shield=True):
-            failure = Failure(code="cancelled", message="the session was closed during the run")
-            for run in list(self._active):
-                run.stop("cancelled", failure)
-            await self._pool.close()
-            await self._models.aclose()
-            if self._programs:
-                self._idle = anyio.Event()
-                await self._idle.wait()
+        self._closing = anyio.Event()
+        try:
+            with anyio.CancelScope(shield=True):
+                failure = Failure(code="cancelled", message="the session was closed during the run")
+                for run in list(self._active):
+                    run.stop("cancelled", failure)
+                # A task of asyncio can be cancelled here all the same: `close` leaves no process.
+                await self._pool.close()
+                await self._models.aclose()
+                if self._programs:
+                    self._idle = anyio.Event()
+                    await self._idle.wait()
+        finally:
             self.history.close()
+            self._closing.set()
 
     async def warm_up(self) -> tuple[Layer, ...]:
         """Start the workers now rather than with the first program; give the jail's layers.
@@ -655,7 +664,12 @@ class Session:
                 )
                 self._active.add(run)
                 try:
-                    return await run.execute(worker)
+                    while True:
+                        try:
+                            return await run.execute(worker)
+                        except WorkerGoneError:
+                            memory_bytes = program.limits.max_memory_bytes
+                            worker = await self._pool.acquire(memory_bytes)
                 finally:
                     self._active.discard(run)
                     if dispatch.track is not None:

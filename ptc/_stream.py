@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Self
 
 import anyio
@@ -12,6 +13,11 @@ import anyio
 from ._result import RunEvent
 
 __all__ = ["streamed"]
+
+_OUTPUT = frozenset({"stdout", "stderr"})
+_JOIN_AFTER = 256
+"""Events that wait for a slow reader before output is joined."""
+_JOINED_CHARS = 1_024
 
 
 class _Events:
@@ -23,8 +29,15 @@ class _Events:
         self._ended = False
 
     def put(self, event: RunEvent) -> None:
-        # Not bounded here: what a run may print, emit and call is.
-        self._waiting.append(event)
+        # Not bounded here: what a run may print, emit and call is. But a million events of one
+        # character each take a hundred times the memory of their text.
+        waiting = self._waiting
+        if len(waiting) >= _JOIN_AFTER and event.kind == waiting[-1].kind in _OUTPUT:
+            text = (waiting[-1].text or "") + (event.text or "")
+            if len(text) <= _JOINED_CHARS:
+                waiting[-1] = replace(event, text=text)
+                return
+        waiting.append(event)
         self._news.set()
 
     def __aiter__(self) -> Self:

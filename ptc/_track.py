@@ -287,19 +287,30 @@ def _outcome(tool: str, end: CallEnd) -> ToolResult:
 
 
 def error_row(error: ToolError) -> dict[str, Any]:
-    """A tool's failure as the script is told it, and as it is recorded."""
+    """A tool's failure as the script is told it, and as it is recorded.
+
+    Whatever a tool says, something can be said: it is cut, and made text where it is none.
+    """
     details: Any = error.details
     try:
-        _json.dumps(details)
+        size = len(_json.dumps(details, what="details"))
+        if size > _DETAILS_BYTES:
+            details = {"left_out": f"details has {size:,} bytes, over {_DETAILS_BYTES:,}"}
     except _json.JsonError as refused:
-        details = {"left_out": str(refused)}
+        details = {"left_out": _json.plain_text(refused, _MESSAGE_CHARS)}
     return {
-        "message": error.message,
-        "code": error.code,
+        "message": _json.plain_text(error.message, _MESSAGE_CHARS),
+        "code": _json.plain_text(error.code, _CODE_CHARS),
         "tool": error.tool,
-        "retryable": error.retryable,
+        "retryable": bool(error.retryable),
         "details": details,
     }
+
+
+_MESSAGE_CHARS = 65_536
+_CODE_CHARS = 256
+_DETAILS_BYTES = 1 << 20
+"""JSON bytes of the details of one error."""
 
 
 def error_of(row: Mapping[str, Any], tool: str) -> ToolError:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import array
+import contextlib
+import errno
 import importlib.util
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -29,6 +33,7 @@ no descriptors, and nothing against system calls: for systems without the rest, 
 unless it is asked for by name."""
 
 _START_SECONDS = 20.0
+_END_SECONDS = 1.0
 _MESSAGE_BYTES = 65_536
 
 
@@ -62,12 +67,13 @@ class Zygote:
         self._reactor = reactor
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._pidfd: int | None = None
         self._stop: Stop | None = None
         self._answered = anyio.Event()
         self._hello: Hello | None = None
         self._fault = ""
         self._layers: tuple[Layer, ...] = ()
-        self.on_forked: Callable[[int, int], None] = lambda _number, pidfd: os.close(pidfd)
+        self.on_forked: Callable[[int, int | None], None] = _unwanted
         self.on_exited: Callable[[int, Exit], None] = lambda _number, _exit: None
         self.on_gone: Callable[[], None] = lambda: None
 
@@ -90,29 +96,42 @@ class Zygote:
                 "direct tool calls work everywhere"
             )
             raise SetupError(msg)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        folders = _import_folders(everything=bool(self._packages))
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            raise SetupError(_cannot_start(error)) from None
         with theirs:
-            entry = Path(__file__).parent / "worker" / "__main__.py"
-            self._process = subprocess.Popen(  # noqa: S603  # our own interpreter and our own file
-                # -I would be these and -E, but -E drops PYTHONHASHSEED; the environment is empty
-                # but for that, so nothing else can come in by it.
-                [
-                    *(sys.executable, "-P", "-s", "-S", str(entry)),
-                    *(str(theirs.fileno()), self._isolation, ",".join(self._packages)),
-                    *_import_folders(everything=bool(self._packages)),
-                ],
-                env={"PYTHONHASHSEED": "0"},
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                cwd="/",
-                # Ctrl-C in the terminal is for the host, which ends its runs in order.
-                start_new_session=True,
-            )
+            try:
+                self._process = self._popen(theirs.fileno(), folders)
+            except BaseException as error:
+                ours.close()
+                if isinstance(error, OSError):
+                    raise SetupError(_cannot_start(error)) from None
+                raise
         ours.setblocking(False)
         self._control = ours
         self._stop = self._reactor.on_readable(ours, self._readable)
+
+    def _popen(self, control_fd: int, folders: list[str]) -> subprocess.Popen[bytes]:
+        entry = Path(__file__).parent / "worker" / "__main__.py"
+        return subprocess.Popen(  # noqa: S603  # our own interpreter and our own file
+            # -I would be these and -E, but -E drops PYTHONHASHSEED; the environment is empty
+            # but for that, so nothing else can come in by it.
+            [
+                *(sys.executable, "-P", "-s", "-S", str(entry)),
+                *(str(control_fd), self._isolation, ",".join(self._packages)),
+                *folders,
+            ],
+            env={"PYTHONHASHSEED": "0"},
+            pass_fds=(control_fd,),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            # Ctrl-C in the terminal is for the host, which ends its runs in order.
+            start_new_session=True,
+        )
 
     async def hello(self) -> Hello:
         """Wait until the zygote is ready.
@@ -145,10 +164,17 @@ class Zygote:
                 )
             except OSError as error:
                 ours.close()
-                msg = f"the zygote process is gone: {error}"
+                msg = f"the process that forks the workers cannot be reached: {error}"
                 raise SetupError(msg) from None
         ours.setblocking(False)
         return ours
+
+    def kill(self, number: int) -> None:
+        """Have a worker killed whose pidfd did not arrive."""
+        if self._control is not None:
+            # One that cannot be told has gone, and its workers with it.
+            with contextlib.suppress(OSError):
+                self._control.send(orjson.dumps({"kill": number}))
 
     def close(self) -> None:
         """End the zygote and, through it, every worker. Returns when it has been reaped."""
@@ -157,6 +183,14 @@ class Zygote:
             # Whoever waits for it to start must not wait for nothing.
             self._fault = "the session was closed while its workers were starting"
             self._answered.set()
+        if self._pidfd is not None:
+            # What was started may be no more than the shell of a PID namespace, whose end does not
+            # wait for the zygote's. The zygote's own waits for the workers'.
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            select.select([self._pidfd], [], [], _END_SECONDS)
+            os.close(self._pidfd)
+            self._pidfd = None
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -176,7 +210,8 @@ class Zygote:
     def _readable(self) -> None:
         # recvmsg is right here: the zygote runs no script, and pidfds come this way.
         for _ in range(64):
-            assert self._control is not None  # noqa: S101  # watched only while open
+            if self._control is None:
+                return
             size = array.array("i").itemsize
             try:
                 data, ancillary, _, _ = self._control.recvmsg(
@@ -197,13 +232,21 @@ class Zygote:
 
     def _message(self, message: dict[str, Any], fds: list[int]) -> None:
         if "forked" in message:
-            self.on_forked(message["forked"], fds[0])
+            # The kernel drops a descriptor for which this process has no room.
+            self.on_forked(message["forked"], fds[0] if fds else None)
         elif "exited" in message:
             call = message["call"]
-            how = Exit(message["signal"], message["status"], tuple(call) if call else None)
+            stopped = tuple(call) if call else None
+            how = Exit(message["signal"], message["status"], stopped, message.get("why", ""))
             self.on_exited(message["exited"], how)
         elif "hello" in message:
-            hello = message["hello"]
+            if not fds:
+                # Without it there would be no sure end of the zygote.
+                error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                self._fault = _cannot_start(error)
+                self._answered.set()
+                return
+            hello, self._pidfd = message["hello"], fds[0]
             self._hello = Hello(tuple(Layer(**row) for row in hello["layers"]), hello["policy"])
             self._answered.set()
         else:
@@ -224,6 +267,18 @@ class Zygote:
         os.set_blocking(self._process.stderr.fileno(), False)
         words = (self._process.stderr.read() or b"").decode(errors="replace").strip()
         return words[-2_000:] or "no reason given"
+
+
+def _unwanted(_number: int, pidfd: int | None) -> None:
+    if pidfd is not None:
+        os.close(pidfd)
+
+
+def _cannot_start(error: OSError) -> str:
+    return (
+        f"the process that forks the workers cannot be started: {error}; "
+        "raise the limit it names (ulimit -n, ulimit -u, pids.max), or close what is open"
+    )
 
 
 def _import_folders(*, everything: bool) -> list[str]:

@@ -8,15 +8,17 @@ Rule 3: a worker serves one run and exits; it shares no descriptor with another.
     tests/worker/test_jail.py
 
 Control messages are single datagrams of JSON on a SOCK_SEQPACKET socket. From the host:
-``{"fork": id, "memory": bytes, "cpu": seconds}`` with the worker's socket attached. To the host:
-``{"hello": ...}``, ``{"forked": id}`` with a pidfd attached, ``{"exited": id, "signal": n,
-"status": n, "call": null}``, ``{"error": text}``; ``call`` is ``[architecture, number, argument
-...]`` of the system call that a worker was stopped at.
+``{"fork": id, "memory": bytes, "cpu": seconds}`` with the worker's socket attached, ``{"kill":
+id}``. To the host: ``{"hello": ...}`` with the zygote's own pidfd, ``{"forked": id}`` with the
+worker's, ``{"exited": id, "signal": n, "status": n, "call": null, "why": text}``, ``{"error":
+text}``; ``call`` is ``[architecture, number, argument ...]`` of the system call that a worker was
+stopped at.
 """
 
 from __future__ import annotations
 
 import array
+import errno
 import gc
 import os
 import select
@@ -77,10 +79,13 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = ()) -> None:
     except (JailError, PackageError) as error:
         _say(control, {"error": str(error), "layers": [asdict(layer) for layer in layers]})
         os._exit(1)
+    myself = os.pidfd_open(os.getpid())
     _say(
         control,
         {"hello": {"layers": [asdict(layer) for layer in layers], "policy": POLICY_VERSION}},
+        (myself,),
     )
+    os.close(myself)
     _Server(control, runtime, jail).serve()
 
 
@@ -156,8 +161,23 @@ class _Server:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 fds.frombytes(payload[: len(payload) - len(payload) % size])
         message = orjson.loads(data)
-        (wire_fd,) = fds
-        self._fork(message, wire_fd)
+        if "kill" in message:
+            self._kill(message["kill"])
+        elif not fds:
+            # The kernel drops a descriptor for which this process has no room.
+            self._not_forked(message["fork"], os.strerror(errno.EMFILE))
+        else:
+            self._fork(message, fds[0])
+
+    def _kill(self, number: int) -> None:
+        """Kill a worker for a host that got no pidfd of it."""
+        for worker in self._by_pid.values():
+            if worker.number == number:
+                signal.pidfd_send_signal(worker.pidfd, signal.SIGKILL)
+
+    def _not_forked(self, number: int, why: str) -> None:
+        ended = {"exited": number, "signal": 0, "status": -1, "call": None, "why": why}
+        _say(self._control, ended)
 
     def _fork(self, message: dict[str, Any], wire_fd: int) -> None:
         number = message["fork"]
@@ -165,16 +185,23 @@ class _Server:
             pid = fork()
         except OSError as error:
             os.close(wire_fd)
-            ended = {"exited": number, "signal": 0, "status": -1, "call": None, "why": str(error)}
-            _say(self._control, ended)
+            self._not_forked(number, str(error))
             return
         if pid == 0:
             self._be_worker(message, wire_fd)
         os.close(wire_fd)
-        worker = _Forked(number, pid, os.pidfd_open(pid))
-        self._by_pid[pid] = self._by_pidfd[worker.pidfd] = worker
-        self._poll.register(worker.pidfd, select.POLLIN)
-        _say(self._control, {"forked": number}, (worker.pidfd,))
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError as error:
+            # It is our child and not yet reaped: the number is its own.
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            self._not_forked(number, str(error))
+            return
+        worker = _Forked(number, pid, pidfd)
+        self._by_pid[pid] = self._by_pidfd[pidfd] = worker
+        self._poll.register(pidfd, select.POLLIN)
+        _say(self._control, {"forked": number}, (pidfd,))
 
     def _be_worker(self, message: dict[str, Any], wire_fd: int) -> None:
         try:

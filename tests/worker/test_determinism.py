@@ -100,11 +100,11 @@ class TapedWorker(Worker):
         self.tape = Tape()
         self._decoder = Tap(self.tape)
 
-    def send(self, *frames: tuple[Kind, bytes]) -> None:
+    def send(self, *frames: tuple[Kind, bytes]) -> bool:
         """As `Worker.send`."""
         for kind, body in frames:
             self.tape.sent.append((len(self.tape.said), kind, body))
-        super().send(*frames)
+        return super().send(*frames)
 
 
 async def record(
@@ -114,10 +114,10 @@ async def record(
     taped: list[TapedWorker] = []
 
     class Noted(TapedWorker):
-        def send(self, *frames: tuple[Kind, bytes]) -> None:
+        def send(self, *frames: tuple[Kind, bytes]) -> bool:
             if frames and frames[0][0] is Kind.START:
                 taped.append(self)
-            super().send(*frames)
+            return super().send(*frames)
 
     found = []
     monkeypatch.setattr("ptc._pool.Worker", Noted)

@@ -74,3 +74,16 @@ def test_no_rounds_at_all_are_refused() -> None:
     done = benchmark("--rounds", "0")
     assert done.returncode == 2
     assert "--rounds 0: give a number from 1 to 1000" in done.stderr
+
+
+def test_the_file_tools_are_measured_beside_what_they_are_made_of(tmp_path: Path) -> None:
+    file = tmp_path / "numbers.json"
+    command = [sys.executable, str(COMMAND.with_name("files.py")), "--rounds", "1"]
+    command += ["--files", "300", "--json", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(file.read_text())["rows"]
+    assert [row["beside"] for row in rows] == ["rg", "rg", "rg", "open"]
+    for row in rows:
+        assert row["wall_ratio"] == pytest.approx(row["wall_ms"] / row["other_wall_ms"])
+        assert row["name"] in done.stdout

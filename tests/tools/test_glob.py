@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from ptc import ToolError
-from ptc_tools import _glob, _ripgrep, glob
+from ptc_tools import _glob, _reading, glob
 from ptc_tools._pattern import compile_pattern
 
 pytestmark = pytest.mark.anyio
@@ -227,7 +227,7 @@ async def test_an_ignore_file_above_the_root_does_not_count(
     root: Path, call: Call, landlock: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not landlock:
-        monkeypatch.setattr(_ripgrep, "_landlock_version", lambda: 0)
+        monkeypatch.setattr(_reading, "landlock_version", lambda: 0)
     touch(root, "a.txt", "sub/b.txt")
     for name in (".gitignore", ".ignore", ".rgignore"):
         (root.parent / name).write_text("*\n")
@@ -245,7 +245,7 @@ async def test_an_ignore_file_that_links_outside_is_not_read(
     root: Path, outside: Path, call: Call
 ) -> None:
     touch(root, "SECRET", "sub/SECRET", "sub/deep/SECRET")
-    if _ripgrep._landlock_version() <= 0:
+    if _reading.landlock_version() <= 0:
         pytest.skip("this kernel has no Landlock")
     (outside / "rules").write_text("SECRET\n")
     (root / ".gitignore").symlink_to(outside / "rules")

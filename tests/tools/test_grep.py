@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
+import struct
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,7 +13,7 @@ import anyio
 import pytest
 
 from ptc import ToolError
-from ptc_tools import Match, MatchCount, _grep, _ripgrep, glob, grep
+from ptc_tools import Match, MatchCount, _grep, _reading, _ripgrep, glob, grep
 from ptc_tools._paths import Root
 
 pytestmark = pytest.mark.anyio
@@ -259,7 +261,7 @@ async def test_a_swapped_folder_never_gives_content_from_outside(
     root: Path, outside: Path, call: Call, landlock: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not landlock:
-        monkeypatch.setattr(_ripgrep, "_landlock_version", lambda: 0)
+        monkeypatch.setattr(_reading, "landlock_version", lambda: 0)
     for folder in (root / "d", outside):
         folder.mkdir(exist_ok=True)
         for number in range(20):
@@ -289,7 +291,7 @@ async def test_a_swapped_folder_never_gives_content_from_outside(
 async def test_ripgrep_itself_cannot_open_a_file_outside(
     root: Path, outside: Path, call: Call
 ) -> None:
-    if _ripgrep._landlock_version() <= 0:
+    if _reading.landlock_version() <= 0:
         pytest.skip("this kernel has no Landlock")
     write(root, a_txt="one\n")
     # The one way to make ripgrep read a file by its name: a list of patterns.
@@ -306,6 +308,44 @@ async def test_ripgrep_itself_cannot_open_a_file_outside(
                         list(ripgrep.lines(opened, place, [f"--file={name}"]))
             finally:
                 ripgrep.end()
+
+
+def openat2_truncating(path: Path) -> None:
+    at_cwd, number = -100, 437
+    how = struct.pack("=QQQ", os.O_RDONLY | os.O_TRUNC, 0, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    arguments = (ctypes.c_int(at_cwd), os.fsencode(path), how, ctypes.c_size_t(len(how)))
+    if libc.syscall(ctypes.c_long(number), *arguments) < 0:
+        raise OSError(ctypes.get_errno(), "openat2")
+
+
+@pytest.mark.parametrize("filtered", [True, False])
+def test_nothing_can_be_changed_by_what_only_reads(
+    root: Path, filtered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if _reading.landlock_version() < 3:
+        pytest.skip("this kernel's Landlock does not know truncation")
+    if not filtered:
+        monkeypatch.setattr(_reading, "_refuse_truncation", lambda: False)
+    (root / "a").write_text("text")
+    ways: list[Callable[[], object]] = [
+        lambda: os.truncate(root / "a", 0),
+        lambda: os.open(root / "a", os.O_WRONLY),
+        lambda: os.open(root / "a", os.O_RDONLY | os.O_TRUNC),
+        lambda: os.open(root / "b", os.O_WRONLY | os.O_CREAT),
+        lambda: os.unlink(root / "a"),
+        lambda: os.rename(root / "a", root / "b"),
+        lambda: os.symlink("a", root / "b"),
+        lambda: os.mkdir(root / "b"),
+        lambda: os.execv("/bin/true", ["true"]),  # noqa: S606  # must not start
+        lambda: openat2_truncating(root / "a"),
+    ]
+    with Root(root) as opened:
+        for way in ways:
+            with pytest.raises(PermissionError):
+                _reading.in_reading_thread(way, opened.fd, "/bin/cat")
+        assert _reading.in_reading_thread((root / "a").read_text, opened.fd, "/bin/cat") == "text"
+    assert os.listdir(root) == ["a"]
 
 
 async def test_without_ripgrep_the_error_says_how_to_install_it(
@@ -411,7 +451,7 @@ async def test_a_file_that_cannot_be_opened_is_skipped(
 ) -> None:
     # Landlock refuses ripgrep the folder `closed`, as a missing right would (root has them all).
     write(root, open__a_txt="x\n", closed__b_txt="x\n")
-    allow = _ripgrep._allow
+    allow = _reading._allow
 
     def only_open(rules: int, fd: int, rights: int) -> None:
         if os.readlink(f"/proc/self/fd/{fd}") == str(root):
@@ -421,9 +461,9 @@ async def test_a_file_that_cannot_be_opened_is_skipped(
         else:
             allow(rules, fd, rights)
 
-    if _ripgrep._landlock_version() <= 0:
+    if _reading.landlock_version() <= 0:
         pytest.skip("this kernel has no Landlock")
-    monkeypatch.setattr(_ripgrep, "_allow", only_open)
+    monkeypatch.setattr(_reading, "_allow", only_open)
     assert await call(grep, pattern="x") == []
     assert await call(grep, pattern="x", path="open") == [Match("open/a.txt", 1, "x")]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -80,10 +79,8 @@ def _find(
             if begin and readable(name).split("/") <= begin:
                 continue
             # What is listed is a regular file beneath the root, not what ripgrep took for one.
-            fd = root.open_exact(name)
-            if fd is None:
+            if not root.has_exact(name):
                 continue
-            os.close(fd)
             found.append(name)
             if len(found) == limit:
                 break
@@ -109,7 +106,7 @@ def selection(pattern: Pattern) -> list[str]:
 
     Types, unlike ``-g``, leave the ignore files in force.
     """
-    options = ["--hidden"] if pattern.names_dots else ["--glob=!.*"]
+    options = ["--hidden"] if pattern.names_dots else []
     for name in pattern.name_globs:
         options.append(f"--type-add=wanted:{name}")
     if pattern.name_globs:

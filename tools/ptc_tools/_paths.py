@@ -235,6 +235,21 @@ class Root:
         except (ToolError, OSError):
             return None
 
+    def has_exact(self, path: str) -> bool:
+        """True if `open_exact` would open a file, as far as one can see without opening it."""
+        if self._kernel_walk:
+            look = openat2(self.fd, os.fsencode(path), _LOOK, _BENEATH | RESOLVE_NO_SYMLINKS)
+            if look is None:
+                return False
+            try:
+                return self._is_readable(look)
+            finally:
+                os.close(look)
+        fd = self.open_exact(path)
+        if fd is not None:
+            os.close(fd)
+        return fd is not None
+
     def slot(self, path: str) -> Slot:
         """Where a file at `path` is or would be; the caller closes the slot.
 

@@ -19,12 +19,10 @@ Rule 4: Neither a hostile file nor a hostile pattern makes the host's memory gro
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import resource
 import shutil
-import struct
 import subprocess
 import sys
 import sysconfig
@@ -40,6 +38,7 @@ from ptc import ToolError
 
 from ._killable import in_killable_thread
 from ._paths import Place, Root
+from ._reading import in_reading_thread
 
 __all__ = ["Hit", "Ripgrep", "run_killable"]
 
@@ -186,7 +185,7 @@ class Ripgrep:
             with self._lock:
                 if self._killed:
                     raise ToolError("the search was cancelled", code="cancelled")
-                process = self._process = _in_confined_thread(spawn, root.fd, program)
+                process = self._process = in_reading_thread(spawn, root.fd, program)
             os.close(to_read)
             to_read = -1
             limits = (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES)
@@ -339,97 +338,3 @@ def _rebased(line: bytes, folder: str) -> bytes:
     # A slash other than at the end ties a rule to the folder of its file.
     tied = b"/" in rule.rstrip()[:-1]
     return negation + b"/" + base + (b"/" if tied else b"/**/") + rule.removeprefix(b"/")
-
-
-# Landlock (landlock(7)): what the process that a thread starts may open. The restriction holds for
-# the calling thread and its children, so a thread is made for it and ends after the start.
-
-_LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
-_LANDLOCK_RULE_PATH_BENEATH = 1
-_PR_SET_NO_NEW_PRIVS = 38
-_EXECUTE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 2, 1 << 3
-
-_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", "/gnu")
-"""Where a dynamically linked rg has its loader and libraries."""
-
-
-def _in_confined_thread(
-    spawn: Callable[[], subprocess.Popen[bytes]], root: int, program: str
-) -> subprocess.Popen[bytes]:
-    """Call `spawn` in a thread that may read only the root, the libraries and `program`."""
-    started: list[subprocess.Popen[bytes] | BaseException] = []
-
-    def confined() -> None:
-        try:
-            _confine(root, program)
-            started.append(spawn())
-        except BaseException as error:  # noqa: BLE001 - carried over to the caller's thread
-            started.append(error)
-
-    thread = threading.Thread(target=confined, name="ptc-ripgrep-start")
-    thread.start()
-    thread.join()
-    outcome = started[0]
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return outcome
-
-
-def _syscall(number: int, *arguments: object) -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
-    result: int = libc.syscall(ctypes.c_long(number), *arguments)
-    return result
-
-
-def _landlock_version() -> int:
-    """Version of the kernel's Landlock; 0 or less if it has none."""
-    return _syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
-
-
-def _confine(root: int, program: str) -> None:
-    """Restrict the calling thread. Does nothing on a kernel without Landlock.
-
-    Raises:
-        OSError: If the kernel has Landlock but the restriction did not come about.
-    """
-    version = _landlock_version()
-    if version <= 0:
-        return
-    # Every right of the version: what is handled and not granted by a rule is refused.
-    rights = (1 << 13) - 1
-    for since, right in ((2, 1 << 13), (3, 1 << 14), (5, 1 << 15)):
-        rights |= right if version >= since else 0
-    net = 0b11 if version >= 4 else 0
-    attributes = struct.pack("=QQ", rights, net)[: 16 if version >= 4 else 8]
-    libc = ctypes.CDLL(None, use_errno=True)
-    rules = _syscall(
-        _LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0)
-    )
-    if rules < 0:
-        raise OSError(ctypes.get_errno(), "landlock_create_ruleset")
-    try:
-        _allow(rules, root, _READ_FILE | _READ_FOLDER)
-        grants = [(program, _EXECUTE | _READ_FILE), ("/etc/ld.so.cache", _READ_FILE)]
-        grants += [(library, _EXECUTE | _READ_FILE | _READ_FOLDER) for library in _LIBRARIES]
-        for path, right in grants:
-            try:
-                fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            except FileNotFoundError:
-                continue
-            try:
-                _allow(rules, fd, right)
-            finally:
-                os.close(fd)
-        if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-            raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS)")
-        if _syscall(_LANDLOCK_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint32(0)) != 0:
-            raise OSError(ctypes.get_errno(), "landlock_restrict_self")
-    finally:
-        os.close(rules)
-
-
-def _allow(rules: int, fd: int, rights: int) -> None:
-    beneath = struct.pack("=Qi", rights, fd)
-    arguments = (ctypes.c_int(rules), ctypes.c_int(_LANDLOCK_RULE_PATH_BENEATH), beneath)
-    if _syscall(_LANDLOCK_ADD_RULE, *arguments, ctypes.c_uint32(0)) != 0:
-        raise OSError(ctypes.get_errno(), "landlock_add_rule")

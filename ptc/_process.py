@@ -55,9 +55,10 @@ class Exit:
     call: tuple[int, ...] | None = None
     """The system call that the jail stopped it at, as the kernel told the zygote: architecture,
     number, six arguments. None: it was not stopped, or nobody was told."""
-
     why: str = ""
     """What is known beyond that."""
+    memory_bytes: int = 0
+    """The most memory it held at once beside what it was forked with."""
 
     @property
     def reached_the_fence(self) -> bool:

@@ -80,6 +80,10 @@ _ENVELOPE_BYTES = 4_096
 """What a call has beside its arguments: numbers and the name of a tool, each character escaped."""
 _WHOLE_BYTES = 16 << 20
 """JSON of a value that is kept whole where it is over `Limits.max_output_bytes`."""
+_REFUSED_SIGNALS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT})
+"""What code in C dies of that does not look whether it was given the memory it asked for. A buffer
+that is doubled is half of the limit when the next doubling is refused; two fifths leave room for
+what a worker holds elsewhere. A stack that overflows there looks the same, hence `most likely`."""
 _MAX_CALLS_QUEUED = 100_000
 
 
@@ -711,6 +715,20 @@ class Run:
         number = how.signal
         if number == signal.SIGXCPU:
             self._used_cpu(None)
+            return
+        most = self._limits.max_memory_bytes
+        if number in _REFUSED_SIGNALS and how.memory_bytes * 5 >= most * 2:
+            message = (
+                f"the worker process died ({how.words}) with {how.memory_bytes:,} bytes of its "
+                f"max_memory_bytes={most:,}: most likely it was refused more"
+            )
+            hint = (
+                "hold less data at a time, or ask for a higher limits.max_memory_bytes; "
+                "very deep nesting of data or calls ends like this, too"
+            )
+            breach = Breach("max_memory_bytes", most, how.memory_bytes)
+            failure = Failure(code="memory", message=message, hint=hint, breach=breach)
+            self._finish("limit_exceeded", failure)
             return
         message = f"the worker process ended before the script did ({how.words})"
         hint = "very deep nesting of data or calls overflows the C stack of the interpreter"

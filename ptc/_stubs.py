@@ -10,7 +10,7 @@ import json
 import keyword
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -121,19 +121,28 @@ def _rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -> lis
         "Return JSON-able data, and only what is needed: filter, count and join in the script.",
         "print(...) is for notes: the text is reported beside the result. ctx.emit(value) keeps "
         "a partial value that is reported even if the run fails later.",
-        f"Limits: {_limits(limits)}.",
+        f"Limits: {_limits(limits, {tool.name for tool in tools})}. ctx.budget tells what is left: "
+        ".tool_calls, .calls_by_tool, .time_ms, .stdout_bytes, .messages, .emits, .emit_bytes.",
         imports,
         "No files, network, processes, environment or other packages except through ctx. Nothing "
         "is kept between runs.",
     ]
 
 
-def _limits(limits: Limits) -> str:
+def _limits(limits: Limits, tools: Set[str]) -> str:
     calls = "1 tool call" if limits.max_tool_calls == 1 else f"{limits.max_tool_calls:,} tool calls"
+    by_tool = "".join(
+        f"{name} at most {'once' if most == 1 else f'{most:,} times'}; "
+        for name, most in limits.max_calls_by_tool.items()
+        if name in tools
+    )
+    shorter = limits.max_cpu_ms < limits.timeout_ms
+    cpu = f"{_seconds(limits.max_cpu_ms)} of CPU time; " if shorter else ""
     return (
-        f"{_seconds(limits.timeout_ms)} for the run, tools included; {calls} (the next one raises "
-        f"ToolError with code limit_exceeded); {_bytes(limits.max_output_bytes)} of JSON returned "
-        f"(more is cut); {_bytes(limits.max_tool_result_bytes)} for one tool's result; "
+        f"{_seconds(limits.timeout_ms)} for the run, tools included; {cpu}{calls} (the next one "
+        f"raises ToolError with code limit_exceeded); {by_tool}"
+        f"{_bytes(limits.max_output_bytes)} of JSON returned (more is cut); "
+        f"{_bytes(limits.max_tool_result_bytes)} for one tool's result; "
         f"{_bytes(limits.max_stdout_bytes)} printed; {_bytes(limits.max_memory_bytes)} of memory"
     )
 

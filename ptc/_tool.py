@@ -272,7 +272,7 @@ OpenAI and Anthropic accept."""
 _SNAKE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")
 _MOST_NAME_CHARS = 256
 
-RESERVED = frozenset({"call", "describe", "emit", "log", "search_tools", "tools"})
+RESERVED = frozenset({"budget", "call", "describe", "emit", "log", "search_tools", "tools"})
 """Names that `ctx` has for itself."""
 
 

@@ -236,8 +236,13 @@ class Zygote:
             self.on_forked(message["forked"], fds[0] if fds else None)
         elif "exited" in message:
             call = message["call"]
-            stopped = tuple(call) if call else None
-            how = Exit(message["signal"], message["status"], stopped, message.get("why", ""))
+            how = Exit(
+                message["signal"],
+                message["status"],
+                tuple(call) if call else None,
+                why=message.get("why", ""),
+                memory_bytes=message.get("memory", 0),
+            )
             self.on_exited(message["exited"], how)
         elif "hello" in message:
             if not fds:

@@ -13,16 +13,20 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from .._protocol import Kind
+from .._protocol import MAX_BODY, Kind
 from ..errors import ToolError
 from . import _values
 from ._budget import Budget, require_room
 from ._classes import open_type
 from ._clock import Clock
+from ._headroom import require_headroom
 from ._modules._console import LOG
 from ._wire import Wire
 
 __all__ = ["Calls", "Context", "PendingCall"]
+
+_LARGE_BYTES = MAX_BODY[Kind.CALL]
+"""Text in arguments that no limit lets pass: it is not even written as JSON."""
 
 
 class PendingCall(asyncio.Future[Any]):
@@ -94,10 +98,13 @@ class Calls:
 
     def make(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a tool: a `PendingCall` where a loop runs, the value where none does."""
-        body = _values.dumps(dict(arguments), name)
-        if len(body) > self.budget.limit("max_argument_bytes"):
+        given = dict(arguments)
+        size = sum(len(value) for value in given.values() if type(value) is str)
+        body = b"" if size > _LARGE_BYTES else _values.dumps(given, name)
+        size = len(body) or size
+        if size > self.budget.limit("max_argument_bytes"):
             # The host refuses it in the usual way, without having to take it in.
-            body = b"%d" % len(body)
+            body = b"%d" % size
         self.budget.called(name)
         self._last += 1
         number = self._last
@@ -274,6 +281,7 @@ class Context:
 
     def emit(self, value: Any) -> None:
         """Put a partial value into the result of the run; it is kept however the run ends."""
+        require_headroom(value, self._calls.budget.limit("max_memory_bytes"))
         body = _values.dumps(value, "emit")
         require_room(Kind.EMIT, body, "max_emit_bytes")
         self._calls.budget.emitted(len(body))

@@ -28,6 +28,7 @@ from ._budget import Budget, LimitError, require_room
 from ._clock import Clock
 from ._context import Calls, Context
 from ._guards import script_builtins, script_globals
+from ._headroom import require_headroom
 from ._identity import restart_numbers
 from ._inspect import frames
 from ._loop import ScriptLoop
@@ -43,6 +44,8 @@ _FILENAME = "\ud800script"
 file of a SyntaxError to quote from it, which the filter would take for an attack."""
 _MESSAGE_CHARS = 8_192
 _FRAMES = 24
+_GROUPS = 4
+"""Groups in groups whose members are told."""
 _BALLAST_BYTES = 8 << 20
 """Address space let go when memory has run out, so that the report can still be made. CPython takes
 1 MiB at a time for small objects, and orjson does not survive a refused allocation."""
@@ -273,6 +276,7 @@ class _Run:
             context = Context(self._wire, calls, self._tools)
             begin()
             value = _call(code, kit.namespace, context, start["inputs"], drive)
+            require_headroom(value, budget.limit("max_memory_bytes"))
             answer = _values.dumps(value, "result")
             require_room(Kind.DONE, answer, "max_output_bytes")
             self._wire.send(Kind.DONE, answer)
@@ -453,16 +457,16 @@ def _position(trace: types.TracebackType, code: types.CodeType) -> list[Any]:
 
 def _leaf(error: BaseException) -> BaseException:
     """The error inside a group of one, which is what a TaskGroup makes of a single failure."""
-    for _ in range(10):
-        if not isinstance(error, BaseExceptionGroup) or len(error.exceptions) != 1:
-            break
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
 
 
-def _text_of(error: BaseException) -> str:
-    if isinstance(error, BaseExceptionGroup):
-        inner = "; ".join(f"{type(e).__name__}: {_text_of(e)}"[:500] for e in error.exceptions[:5])
+def _text_of(error: BaseException, level: int = 0) -> str:
+    if isinstance(error, BaseExceptionGroup) and level < _GROUPS:
+        inner = "; ".join(
+            f"{type(e).__name__}: {_text_of(e, level + 1)}"[:500] for e in error.exceptions[:5]
+        )
         return f"{error.message}: {inner}"
     try:
         text = str(error)

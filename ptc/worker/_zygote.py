@@ -21,6 +21,7 @@ import array
 import errno
 import gc
 import os
+import resource
 import select
 import signal
 import socket
@@ -130,6 +131,7 @@ class _Server:
         self._by_pid: dict[int, _Forked] = {}
         self._by_pidfd: dict[int, _Forked] = {}
         self._by_listener: dict[int, _Forked] = {}
+        self._own_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self._poll = select.poll()
 
     def serve(self) -> None:
@@ -249,7 +251,7 @@ class _Server:
 
     def _reap(self, worker: _Forked) -> None:
         # Numbers of descriptors are used again: what poll said may be of an older one.
-        pid, status = os.waitpid(worker.pid, os.WNOHANG)
+        pid, status, spent = os.wait4(worker.pid, os.WNOHANG)
         if pid == 0:
             return
         self._close_listener(worker)
@@ -261,5 +263,7 @@ class _Server:
             "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
             "status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0,
             "call": worker.call,
+            # Of the pages that it had with this process, all are counted: they are not its own.
+            "memory": max(0, spent.ru_maxrss - self._own_kib) << 10,
         }
         _say(self._control, ended)

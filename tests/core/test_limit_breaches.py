@@ -148,7 +148,7 @@ async def test_all_tries_of_a_call_share_its_time(session: Session) -> None:
 async def test_arguments_over_their_limit_are_an_error_of_that_call(session: Session) -> None:
     body = """
 out = []
-for size in (996, 997, 5_000, 2_000_000):
+for size in (996, 997, 5_000, 2_000_000, 40_000_000):
     try:
         out.append(ctx.call("take", {"data": "x" * size})) if size > 0 else None
     except ToolError as error:
@@ -160,10 +160,12 @@ return out
     assert result.status == "completed", result.error
     fits, *refused = result.value
     assert fits == 996
-    for row, size in zip(refused, (997, 5_000, 2_000_000), strict=True):
-        assert row[:3] == ["arguments_too_large", 1_007, size + 11]
+    for row, size in zip(refused, (997, 5_000, 2_000_000, 40_000_000), strict=True):
+        # What is hopeless is not even written: its text alone is counted.
+        told = size + 11 if size < 16_000_000 else size
+        assert row[:3] == ["arguments_too_large", 1_007, told]
         assert "(max_argument_bytes); pass less at a time" in row[3]
-    assert [call.status for call in result.calls] == ["succeeded", *["not_started"] * 3]
+    assert [call.status for call in result.calls] == ["succeeded", *["not_started"] * 4]
     assert result.calls[3].error_code == "arguments_too_large"
 
 
@@ -196,6 +198,41 @@ async def test_a_time_out_says_its_limit_and_what_was_used(session: Session) -> 
     assert error.breach.used is not None
     assert error.breach.used >= 120
     assert "it was waiting for wait" in error.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return 'x' * 20_000_000",
+        "return {'rows': ['y', {'k': ['é' * 9_000_000]}]}",
+        "ctx.emit('x' * 20_000_000)",
+        "x = {'k': 1}\nfor _ in range(30):\n    x = {'a': x, 'b': x}\nreturn x",
+        "x = ['z' * 100_000]\nfor _ in range(12):\n    x = [x, x]\nctx.emit(x)",
+    ],
+)
+async def test_memory_that_is_refused_while_a_value_is_written_is_no_crash(
+    session: Session, body: str
+) -> None:
+    result = await run(session, f"ctx.emit('begun')\n{body}", max_memory_bytes=64 << 20)
+    breached(result, "max_memory_bytes", 64 << 20)
+    assert result.partial == ("begun",)
+
+
+async def test_a_large_value_is_written_where_there_is_memory_for_it(session: Session) -> None:
+    body = "return 'x' * 12_000_000"
+    result = await run(session, body, max_memory_bytes=256 << 20, max_output_bytes=1_000)
+    assert result.status == "completed", result.error
+    assert result.usage.output_bytes == 12_000_002
+
+
+async def test_a_crash_with_memory_to_spare_is_a_crash(session: Session) -> None:
+    # A known fault of CPython: iterators in iterators without a check of the C stack.
+    body = "import itertools\nit = iter([1])\nfor _ in range(300_000):\n"
+    body += "    it = itertools.chain(it)\nreturn next(it)"
+    result = await run(session, body)
+    assert result.status == "crashed", result.error
+    assert result.error is not None
+    assert result.error.breach is None
 
 
 async def test_memory_names_its_limit(session: Session) -> None:

@@ -243,13 +243,13 @@ class _Generation:
     def _modes(self) -> list[Mode]:
         asked = self._question.mode
         if asked != "auto":
-            if (why := self._model.why_not(asked)) is not None:
+            if (why := self._why_not(asked)) is not None:
                 msg = f"mode={asked!r} cannot be used: {why}; mode='auto' finds one that can"
                 raise UsageError(msg)
             return [asked]
         usable: list[Mode] = []
         for mode in MODES:
-            why = self._model.why_not(mode)
+            why = self._why_not(mode)
             if why is None:
                 usable.append(mode)
             elif not usable:
@@ -258,6 +258,15 @@ class _Generation:
             msg = f"{self._model.name} can be asked in no form: {self._fallbacks}"
             raise UsageError(msg)
         return usable
+
+    def _why_not(self, mode: Mode) -> str | None:
+        return self._model.why_not(mode, self._schema(mode))
+
+    def _schema(self, mode: Mode) -> Mapping[str, Any]:
+        """What is asked for: an object, but where there is no provider that wants one."""
+        contract = self._question.contract
+        schema = contract.schema if mode == "prompt" else contract.object_schema()
+        return schema if isinstance(schema, Mapping) else {}
 
     async def _in_mode(self, mode: Mode) -> Generated[Any]:
         question = self._question
@@ -278,8 +287,11 @@ class _Generation:
                 reply = await self._ask(request, told)
                 verdict = loop.take(reply.answer, ended=reply.finish == "stop")
             except (TruncatedError, ModelError) as error:
-                lost = reply.finish is None if reply is not None else told and told.heard
-                if not lost or not resends or (isinstance(error, ModelError) and error.refused):
+                if isinstance(error, ModelError):
+                    lost = error.lost
+                else:
+                    lost = reply is not None and reply.finish is None
+                if not lost or not resends:
                     raise
                 resends -= 1
                 continue
@@ -320,12 +332,11 @@ class _Generation:
                 "prose, no code fence. It conforms to this JSON Schema:\n"
                 + json.dumps(contract.schema, ensure_ascii=False)
             )
-        schema = contract.schema if mode == "prompt" else contract.object_schema()
         return ModelRequest(
             mode=mode,
             name=contract.name,
             description=question.description or "The answer, in the form that is asked for.",
-            schema=schema if isinstance(schema, Mapping) else {},
+            schema=self._schema(mode),
             turns=turns,
             system="\n\n".join(instructions),
             settings=question.settings,
@@ -373,7 +384,6 @@ class _Told:
         self._attempt = 0
         self._in_call = False
         self._last: Partial | None = None
-        self.heard = False
 
     def begin(self) -> None:
         """Another request is sent: what comes now continues nothing."""
@@ -381,11 +391,9 @@ class _Told:
             self._parser.restart()
         self._attempt += 1
         self._in_call = False
-        self.heard = False
 
     def hear(self, delta: Delta) -> None:
         """Take the next characters."""
-        self.heard = True
         if delta.in_call and not self._in_call:
             # What was said before the call was no answer.
             self._in_call = True

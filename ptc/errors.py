@@ -152,6 +152,7 @@ class ModelError(PtcError):
         status: HTTP status, if there was one.
         retryable: True if the same request may succeed later.
         refused: True if the provider does not take such a request, whatever the prompt.
+        lost: True if the request was sent and the connection broke before the reply's end.
         attempts: The answers before it, of `generate_object`.
         usage: What was spent; None if nothing is known.
     """
@@ -163,8 +164,10 @@ class ModelError(PtcError):
         status: int | None = None,
         retryable: bool = False,
         refused: bool = False,
+        lost: bool = False,
     ) -> None:
         super().__init__(message)
+        self.lost = lost
         self.status = status
         self.retryable = retryable
         self.refused = refused

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeAlias, cast
 
 from ..errors import ModelError, PtcError
@@ -36,7 +36,7 @@ class FunctionAsModel:
         """The function's."""
         return str(getattr(self._function, "__name__", type(self._function).__name__))
 
-    def why_not(self, mode: Mode) -> str | None:
+    def why_not(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
         """A function knows of no tools and no schemas."""
         return None if mode == "prompt" else "a plain function answers in text"
 

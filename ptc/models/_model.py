@@ -131,8 +131,11 @@ class Model(Protocol):
         """What it is called in messages."""
         ...
 
-    def why_not(self, mode: Mode) -> str | None:
-        """Why it cannot answer in a mode, in a few words; None if it can, as far as it knows."""
+    def why_not(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
+        """Why it cannot answer by `schema` in a mode, in a few words.
+
+        None if it can, as far as it knows without being asked.
+        """
         ...
 
     async def complete(self, request: ModelRequest) -> ModelReply:

@@ -80,8 +80,8 @@ class ProviderAsModel:
         """``provider:name``."""
         return f"{self._model.system}:{self._model.model_name}"
 
-    def why_not(self, mode: Mode) -> str | None:
-        """What the profile of the model says."""
+    def why_not(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
+        """What the profile of the model says, and what pydantic-ai can make of the schema."""
         try:
             profile = self._model.profile
         except NotImplementedError:
@@ -94,6 +94,19 @@ class ProviderAsModel:
                 return f"{self.name} cannot be made to call a tool"
         if mode == "native" and not profile.get("supports_json_schema_output", False):
             return f"{self.name} takes no schema of the answer"
+        if mode == "native" and _has_free_keys(schema):
+            # They are closed on the way: an answer would lose what it has there, and conform.
+            return "a provider's own form has no objects with free keys, and the schema has"
+        return self._cannot_send(mode, schema)
+
+    def _cannot_send(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
+        request = ModelRequest(mode, "answer", "", schema, ())
+        try:
+            self._model.prepare_request(_settings(request), _parameters(request))
+        except NotImplementedError:
+            return None
+        except Exception as error:  # noqa: BLE001  # what rewrites schemas fails on some in its own ways
+            return f"{self.name} does not take the schema: {type(error).__name__}: {_said(error)}"
         return None
 
     async def complete(self, request: ModelRequest) -> ModelReply:
@@ -257,6 +270,19 @@ def _history(request: ModelRequest) -> list[messages.ModelMessage]:
     return found
 
 
+def _has_free_keys(node: Any) -> bool:
+    """True if a schema has an object whose keys are not all named."""
+    if isinstance(node, list | tuple):
+        return any(_has_free_keys(item) for item in node)
+    if not isinstance(node, Mapping):
+        return False
+    if "patternProperties" in node or node.get("additionalProperties", False) is not False:
+        return True
+    if node.get("type") == "object" and not node.keys() & {"properties", "$ref", "allOf"}:
+        return True
+    return any(_has_free_keys(value) for value in node.values())
+
+
 def _written(arguments: str | Mapping[str, Any] | None) -> str:
     """Arguments as the model wrote them, or nearly: some providers give them parsed."""
     if isinstance(arguments, str):
@@ -281,7 +307,10 @@ def _as_model_errors(name: str) -> Iterator[None]:
         ) from error
     except exceptions.ModelConnectionError as error:
         msg = f"{name} was not reached, or the connection was lost: {_said(error)}"
-        raise ModelError(msg, retryable=True) from error
+        lost = error.phase == "read" and not isinstance(error, exceptions.ModelTimeoutError)
+        raise ModelError(msg, retryable=True, lost=lost) from error
+    except exceptions.ModelRequestRejectedError as error:
+        raise ModelError(f"{name}: {_said(error)}", refused=True) from error
     except exceptions.UserError as error:
         # The library itself knows that this model does not take such a request.
         raise ModelError(f"{name}: {_said(error)}", refused=True) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import repeat
 from typing import Any, Self, TypeAlias
 
@@ -89,7 +89,7 @@ class ScriptedModel:
         """What it is called."""
         return self._name
 
-    def why_not(self, mode: Mode) -> str | None:
+    def why_not(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
         """None for the modes it was made with."""
         return None if mode in self._modes else f"{self._name} does not know mode {mode}"
 

@@ -290,6 +290,9 @@ async def test_a_lost_connection_is_asked_again_and_costs_no_repair() -> None:
     async with Session(model=model) as session:
         found = await session.generate_object(SCHEMA, "Read it.", max_repair_attempts=0)
         assert (found.object, len(found.attempts), found.usage.requests) == ({"total": 1}, 1, 3)
+        broken = ScriptedModel(ModelError("reset by peer", lost=True), {"total": 2})
+        found = await session.generate_object(SCHEMA, "Read it.", model=broken)
+        assert (found.object, found.usage.requests) == ({"total": 2}, 1)
         gone = ScriptedModel.of(lambda _: lost('{"total": 1'))
         with pytest.raises(TruncatedError):
             await session.generate_object(SCHEMA, "Read it.", model=gone)

@@ -1,0 +1,249 @@
+"""What goes over the wire, with the providers' own packages and a server of this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from ptc import Generated, ModelError, Session, TruncatedError, UsageError
+from ptc.structured import Partial
+
+from .fake_server import FakeServer, Step
+
+pytest.importorskip("pydantic_ai", reason="pip install 'ptc[models]'")
+
+pytestmark = [
+    pytest.mark.anyio,
+    # Which models are deprecated is a matter of the day.
+    pytest.mark.filterwarnings("ignore:The model .* is deprecated:DeprecationWarning"),
+    # openai's streams leave generators to the collector, which trio tells of.
+    pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning"),
+]
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"note": {"type": "string"}, "total": {"type": "integer"}},
+    "required": ["total"],
+    "additionalProperties": False,
+}
+CHAT, RESPONSES, MESSAGES = (
+    "openai-chat:gpt-4o",
+    "openai-responses:gpt-4o",
+    "anthropic:claude-sonnet-4-5",
+)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The providers' packages run on either loop; one test is made on both."""
+    return "asyncio"
+
+
+@pytest.fixture(params=[CHAT, RESPONSES, MESSAGES])
+def name(request: pytest.FixtureRequest) -> str:
+    provider = str(request.param).split("-")[0].split(":")[0]
+    pytest.importorskip(provider, reason="pip install 'ptc[models]'")
+    return str(request.param)
+
+
+@pytest.fixture(params=["whole", "streamed"])
+def streamed(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "streamed")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
+    with FakeServer([]) as running:
+        monkeypatch.setenv("OPENAI_API_KEY", "not-a-key")
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "not-a-key")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{running.url}/v1")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", running.url)
+        yield running
+
+
+class Asked:
+    """One session's questions to the server, with the partials that came."""
+
+    def __init__(self, server: FakeServer, name: str, streamed: bool) -> None:
+        self._server = server
+        self._name = name
+        self._streamed = streamed
+        self.partials: list[Partial] = []
+
+    async def __call__(self, *steps: Step, **options: Any) -> Generated[Any]:
+        self._server.steps[:] = steps
+        self._server.requests.clear()
+        self.partials.clear()
+        if self._streamed:
+            options["on_partial"] = self.partials.append
+        schema = options.pop("schema", SCHEMA)
+        async with Session(model=self._name) as session:
+            return await session.generate_object(schema, "Read it.", **options)
+
+
+@pytest.fixture
+def ask(server: FakeServer, name: str, streamed: bool) -> Asked:
+    return Asked(server, name, streamed)
+
+
+def tool_of(name: str, body: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """The schema that went along, and what made the model call the tool."""
+    (tool,) = body["tools"]
+    if name == CHAT:
+        return tool["function"]["parameters"], body["tool_choice"]
+    return tool["parameters" if name == RESPONSES else "input_schema"], body["tool_choice"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_the_tool_is_forced_and_thoughts_are_no_answer(
+    ask: Asked, server: FakeServer, name: str, streamed: bool
+) -> None:
+    found = await ask(Step(args='{"note": "a", "total": 1234}', thinking='{"total": 9}'))
+    assert found.object == {"note": "a", "total": 1234}
+    assert (found.mode_used, found.usage.input_tokens, found.usage.output_tokens) == ("tool", 10, 4)
+    schema, choice = tool_of(name, server.requests[0].body)
+    assert schema == SCHEMA
+    assert choice == "required" or choice["type"] == "any"
+    assert all(p.value.get("total", 1234) == 1234 for p in ask.partials)
+    assert (ask.partials[-1].value == found.value) if streamed else not ask.partials
+
+
+async def test_what_is_wrong_goes_back_as_the_result_of_the_call(
+    ask: Asked, server: FakeServer, name: str
+) -> None:
+    found = await ask(Step(args='{"total": "x"}'), Step(args='{"total": 3}'))
+    assert (found.object, found.usage.requests, found.usage.output_tokens) == ({"total": 3}, 2, 8)
+    body = server.requests[1].body
+    said = body["input" if name == RESPONSES else "messages"][-1]
+    if name == CHAT:
+        assert (said["role"], said["tool_call_id"]) == ("tool", "t1")
+        text = json.loads(said["content"])["error"]
+    elif name == RESPONSES:
+        assert (said["type"], said["call_id"]) == ("function_call_output", "t1")
+        text = json.loads(said["output"])["error"]
+    else:
+        (result,) = said["content"]
+        assert (result["type"], result["tool_use_id"]) == ("tool_result", "t1")
+        assert result["is_error"]
+        text = result["content"][0]["text"]
+    assert '/total: "x" is not of type "integer"' in text
+
+
+async def test_arguments_that_are_no_json_are_mended_here(ask: Asked, name: str) -> None:
+    found = await ask(Step(args="{'note': 'a', 'total': 3,}"))
+    assert (found.object, found.usage.requests) == ({"note": "a", "total": 3}, 1)
+
+
+async def test_text_is_taken_although_the_tool_was_forced(ask: Asked) -> None:
+    found = await ask(Step(text='Here it is:\n```json\n{"total": 5}\n```'))
+    assert (found.object, found.mode_used) == ({"total": 5}, "tool")
+
+
+async def test_the_schema_goes_in_the_providers_own_form_or_in_the_instructions(
+    ask: Asked, server: FakeServer, name: str
+) -> None:
+    await ask(Step(text='{"total": 5}'), mode="native")
+    body = server.requests[0].body
+    form = {
+        CHAT: lambda: body["response_format"]["json_schema"]["schema"],
+        RESPONSES: lambda: body["text"]["format"]["schema"],
+        MESSAGES: lambda: body["output_config"]["format"]["schema"],
+    }[name]()
+    assert form["properties"]["total"] == {"type": "integer"}
+    assert "tools" not in body
+    await ask(Step(text='{"total": 5}'), mode="prompt", system="Be exact.")
+    body = server.requests[0].body
+    said = {
+        CHAT: lambda: body["messages"][0]["content"],
+        RESPONSES: lambda: body["instructions"],
+        MESSAGES: lambda: json.dumps(body["system"]),
+    }[name]()
+    assert "Be exact." in said
+    assert '"additionalProperties"' in said.replace("\\", "")
+
+
+async def test_a_refused_form_is_left_for_the_next(ask: Asked, server: FakeServer) -> None:
+    refusal = Step(status=400, error="tool_choice is not supported with thinking")
+    found = await ask(refusal, Step(status=422, error="no output format"), Step(text='{"total":5}'))
+    assert (found.object, found.mode_used) == ({"total": 5}, "prompt")
+    assert [fallback.mode for fallback in found.fallbacks] == ["tool", "native"]
+    assert "HTTP 400: tool_choice is not supported" in found.fallbacks[0].reason
+    assert len(server.requests) == 3
+
+
+async def test_a_schema_with_free_keys_is_not_sent_in_a_form_that_would_empty_them(
+    ask: Asked, server: FakeServer
+) -> None:
+    free = {"type": "object", "additionalProperties": {"type": "integer"}}
+    refusal = Step(status=400, error="no tools")
+    found = await ask(refusal, Step(text='{"a": 1}'), schema=free)
+    assert (found.object, found.mode_used) == ({"a": 1}, "prompt")
+    with pytest.raises(UsageError, match="no objects with free keys"):
+        await ask(schema=free, mode="native")
+    assert server.requests == []
+
+
+async def test_busy_and_broken_servers_are_asked_again_by_the_providers_package(
+    ask: Asked, server: FakeServer
+) -> None:
+    busy, down = Step(status=429), Step(status=500)
+    found = await ask(busy, down, Step(args='{"total": 5}'))
+    assert (found.object, len(found.attempts), len(server.requests)) == ({"total": 5}, 1, 3)
+    with pytest.raises(ModelError, match="HTTP 500: the server said no") as caught:
+        await ask(down, down, down)
+    assert (caught.value.status, caught.value.retryable) == (500, True)
+    assert (len(server.requests), caught.value.attempts) == (3, ())
+
+
+async def test_a_wrong_key_and_an_unknown_model_are_told_at_once(
+    ask: Asked, server: FakeServer
+) -> None:
+    for status, message in ((401, "bad key"), (404, "no such model")):
+        with pytest.raises(ModelError, match=message) as caught:
+            await ask(Step(status=status, error=message))
+        assert (caught.value.status, caught.value.retryable) == (status, False)
+        assert len(server.requests) == 1
+
+
+async def test_an_answer_without_room_is_cut_and_not_a_mistake(
+    ask: Asked, server: FakeServer
+) -> None:
+    with pytest.raises(TruncatedError) as caught:
+        await ask(Step(args='{"note": "abc", "total": 12', finish="length"))
+    assert caught.value.text == '{"note": "abc", "total": 12'
+    assert len(server.requests) == 1
+    assert not any(partial.final for partial in ask.partials)
+
+
+@pytest.mark.parametrize("end", ["closed", "broken"])
+async def test_a_cut_stream_is_asked_again_and_never_taken_for_an_answer(
+    server: FakeServer, name: str, end: Any
+) -> None:
+    ask = Asked(server, name, streamed=True)
+    # By itself the first would do: of what follows nobody knows.
+    parts = Step(args='{"note": "abc", "total": 12', end=end), Step(args='{"total": 1234}')
+    found = await ask(*parts)
+    assert (found.object, len(found.attempts)) == ({"total": 1234}, 1)
+    assert len(server.requests) == 2
+    assert ask.partials[-1].value == {"total": 1234}
+    assert ask.partials[-1].attempt == 2
+    with pytest.raises((TruncatedError, ModelError)):
+        await ask(*[Step(args='{"note": "ab', end=end)] * 3)
+    assert len(server.requests) == 3
+
+
+async def test_many_questions_at_once_share_a_session(server: FakeServer, name: str) -> None:
+    server.steps[:] = [Step(args='{"total": 5}')] * 30
+    found: list[Any] = []
+
+    async def one() -> None:
+        found.append((await session.generate_object(SCHEMA, "Read it.")).object)
+
+    async with Session(model=name) as session, anyio.create_task_group() as group:
+        for _ in range(30):
+            group.start_soon(one)
+    assert found == [{"total": 5}] * 30

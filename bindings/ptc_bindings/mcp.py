@@ -36,6 +36,7 @@ from ptc._cli._options import (
     isolation_option,
     limit_options,
     limits_of,
+    model_option,
     names_of,
     open_session,
     package_option,
@@ -430,6 +431,7 @@ may do is fixed here: it can choose neither tools nor limits.
 @limit_options
 @isolation_option
 @package_option
+@model_option
 @click.option(
     "--print-config", is_flag=True, help="Print the line for a client's configuration and exit."
 )
@@ -443,6 +445,7 @@ def command(
     toolsets: tuple[str, ...],
     isolation: str,
     packages: tuple[str, ...],
+    model: str | None,
     print_config: bool,
     **given: Any,
 ) -> None:
@@ -454,6 +457,7 @@ def command(
         limits=limits_of(given),
         isolation=isolation,
         packages=packages,
+        model=model,
     )
     try:
         session.select_tools(allowed)
@@ -461,6 +465,7 @@ def command(
         raise in_words_of_options(error) from None
     if print_config:
         options = _options(allow, direct_tools, toolsets, packages, isolation, given)
+        options += ["--model", model] if model else []
         click.echo(json.dumps(_config(session.root, options)))
         return
     try:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import click
 
-from ._options import json_option, open_session, require_tool, root_option, toolset_option
+from ._options import (
+    json_option,
+    model_option,
+    open_session,
+    require_tool,
+    root_option,
+    toolset_option,
+)
 from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED
 
 __all__ = ["command"]
@@ -27,9 +34,16 @@ Examples:
 @click.argument("arguments", metavar="[ARGUMENTS]", default="{}")
 @root_option
 @toolset_option
+@model_option
 @json_option("Print the value as JSON instead of the text for a model.")
 def command(
-    *, tool: str, arguments: str, root: str, toolsets: tuple[str, ...], as_json: bool
+    *,
+    tool: str,
+    arguments: str,
+    root: str,
+    toolsets: tuple[str, ...],
+    model: str | None,
+    as_json: bool,
 ) -> int:
     """Run the command; the docstring for users is `_HELP`."""
     import anyio
@@ -43,7 +57,7 @@ def command(
         parsed = read_object("-", "ARGUMENTS")
     else:
         parsed = parse_object(arguments, "ARGUMENTS")
-    session = open_session(root=root, toolsets=toolsets)
+    session = open_session(root=root, toolsets=toolsets, model=model)
 
     async def call() -> ToolResult:
         async with session:

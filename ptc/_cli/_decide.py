@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from ._options import isolation_option, json_option, open_session, root_option, toolset_option
+from ._options import (
+    isolation_option,
+    json_option,
+    model_option,
+    open_session,
+    root_option,
+    toolset_option,
+)
 from ._runs import history_of, journal_option
 from ._status import COMPLETED, EXIT_STATUS_HELP, status_of
 
@@ -183,6 +190,7 @@ Examples:
 @toolset_option
 @isolation_option
 @journal_option
+@model_option
 @json_option("Print the whole result as JSON.")
 def resume(
     *,
@@ -191,6 +199,7 @@ def resume(
     toolsets: tuple[str, ...],
     isolation: str,
     journal: str | None,
+    model: str | None,
     as_json: bool,
 ) -> int:
     """Run the command; the docstring for users is `_RESUME_HELP`."""
@@ -200,7 +209,9 @@ def resume(
     from ._run import tell
 
     history_of(root, journal).close()
-    session = open_session(root=root, toolsets=toolsets, isolation=isolation, journal=journal)
+    session = open_session(
+        root=root, toolsets=toolsets, isolation=isolation, journal=journal, model=model
+    )
 
     async def go_on() -> RunResult:
         async with session:

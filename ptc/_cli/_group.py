@@ -19,6 +19,7 @@ _HOME = {
     "run": "_run:command",
     "check": "_check:command",
     "call": "_call:command",
+    "generate": "_generate:command",
     "tools": "_tools:command",
     "doctor": "_doctor:command",
     "runs": "_runs:runs",
@@ -38,6 +39,7 @@ _HELP = """Run Python scripts whose only powers are the tools you allow, in a ja
 \b
   ptc run find.py --input query=TODO --allow grep,read   run a script
   ptc call grep '{"pattern": "TODO"}'                    call one tool yourself
+  ptc generate --schema s.json --prompt "..." a.txt      data from a model, by a schema
   ptc tools                                              what tools there are
   ptc doctor                                             which fences are on here
   ptc runs                                               what was run, to show and resume

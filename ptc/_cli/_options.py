@@ -20,6 +20,7 @@ __all__ = [
     "json_option",
     "limit_options",
     "limits_of",
+    "model_option",
     "names_of",
     "open_session",
     "package_option",
@@ -120,6 +121,14 @@ def package_option(command: _Command) -> _Command:
     return click.option("--package", "packages", multiple=True, metavar="NAME", help=text)(command)
 
 
+def model_option(command: _Command) -> _Command:
+    """Give `command` the option ``--model``."""
+    text = "Model that `generate_object` asks; without one there is no such tool."
+    return click.option(
+        "--model", envvar="PTC_MODEL", show_envvar=True, metavar="PROVIDER:NAME", help=text
+    )(command)
+
+
 def json_option(text: str) -> Callable[[_Command], _Command]:
     """Give a command the option ``--json`` with its own help."""
     return click.option("--json", "as_json", is_flag=True, help=text)
@@ -138,6 +147,7 @@ def open_session(
     isolation: str = "jail",
     packages: Iterable[str] = (),
     journal: str | None = None,
+    model: str | None = None,
 ) -> Session:
     """A session for one command: one worker is kept ready, for there is one run.
 
@@ -157,6 +167,7 @@ def open_session(
             packages=names_of(packages),
             workers=1,
             journal=journal,
+            model=model,
         )
     except UsageError as error:
         raise in_words_of_options(error) from None
@@ -183,5 +194,5 @@ def in_words_of_options(error: UsageError) -> UsageError:
     )
     message = re.sub(r"^allowed_tools: ", "--allow: ", message)
     message = re.sub(r"^packages: ", "--package: ", message)
-    message = re.sub(r"^(inputs|root)\b", r"--\1", message)
+    message = re.sub(r"^(inputs|root|model)\b", r"--\1", message)
     return UsageError(message)

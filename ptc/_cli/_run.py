@@ -17,6 +17,7 @@ from ._options import (
     json_option,
     limit_options,
     limits_of,
+    model_option,
     names_of,
     package_option,
     root_option,
@@ -74,6 +75,7 @@ no JSON is a string: TODO. To pass a string that looks like JSON, quote it: --in
 @limit_options
 @isolation_option
 @package_option
+@model_option
 @json_option("Print the whole result (status, value, calls, usage, error ...) as JSON.")
 def command(
     *,
@@ -85,6 +87,7 @@ def command(
     toolsets: tuple[str, ...],
     isolation: str,
     packages: tuple[str, ...],
+    model: str | None,
     as_json: bool,
     **limits: Any,
 ) -> int:
@@ -110,6 +113,7 @@ def command(
         toolsets=toolsets,
         isolation=isolation,
         packages=packages,
+        model=model,
         as_json=as_json,
     )
 
@@ -125,6 +129,7 @@ def _execute(
     toolsets: tuple[str, ...],
     isolation: str,
     packages: tuple[str, ...],
+    model: str | None,
     as_json: bool,
 ) -> int:
     import anyio
@@ -136,7 +141,12 @@ def _execute(
     from ._terminal import standard_error
 
     session = open_session(
-        root=root, toolsets=toolsets, limits=limits, isolation=isolation, packages=packages
+        root=root,
+        toolsets=toolsets,
+        limits=limits,
+        isolation=isolation,
+        packages=packages,
+        model=model,
     )
     errors = standard_error()
     if isolation == "process":

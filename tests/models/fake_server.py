@@ -324,7 +324,10 @@ class _Messages:
         for index, block in enumerate(self._content(step, body)):
             field_name, delta_type, delta_key = keys[block["type"]]
             text = block[field_name]
-            opened = {**block, field_name: {} if block["type"] == "tool_use" else ""}
+            opened: dict[str, Any] = {
+                **block,
+                field_name: {} if block["type"] == "tool_use" else "",
+            }
             yield {"type": "content_block_start", "index": index, "content_block": opened}
             for piece in _pieces(text):
                 delta = {"type": delta_type, delta_key: piece}
@@ -332,8 +335,8 @@ class _Messages:
             if step.end == "whole":
                 yield {"type": "content_block_stop", "index": index}
         if step.end == "whole":
-            delta = {"stop_reason": self._finish(step), "stop_sequence": None}
-            yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 4}}
+            end = {"stop_reason": self._finish(step), "stop_sequence": None}
+            yield {"type": "message_delta", "delta": end, "usage": {"output_tokens": 4}}
             yield {"type": "message_stop"}
 
 

@@ -112,6 +112,12 @@ async def test_the_tool_is_forced_and_thoughts_are_no_answer(
     assert (ask.partials[-1].value == found.value) if streamed else not ask.partials
 
 
+def part_of(body: Any, path: list[Any]) -> Any:
+    for step in path:
+        body = body[step]
+    return body
+
+
 async def test_what_is_wrong_goes_back_as_the_result_of_the_call(
     ask: Asked, server: FakeServer, name: str
 ) -> None:
@@ -148,20 +154,24 @@ async def test_the_schema_goes_in_the_providers_own_form_or_in_the_instructions(
 ) -> None:
     await ask(Step(text='{"total": 5}'), mode="native")
     body = server.requests[0].body
-    form = {
-        CHAT: lambda: body["response_format"]["json_schema"]["schema"],
-        RESPONSES: lambda: body["text"]["format"]["schema"],
-        MESSAGES: lambda: body["output_config"]["format"]["schema"],
-    }[name]()
+    form = part_of(
+        body,
+        {
+            CHAT: ["response_format", "json_schema", "schema"],
+            RESPONSES: ["text", "format", "schema"],
+            MESSAGES: ["output_config", "format", "schema"],
+        }[name],
+    )
     assert form["properties"]["total"] == {"type": "integer"}
     assert "tools" not in body
     await ask(Step(text='{"total": 5}'), mode="prompt", system="Be exact.")
     body = server.requests[0].body
-    said = {
-        CHAT: lambda: body["messages"][0]["content"],
-        RESPONSES: lambda: body["instructions"],
-        MESSAGES: lambda: json.dumps(body["system"]),
-    }[name]()
+    places: dict[str, list[Any]] = {
+        CHAT: ["messages", 0, "content"],
+        RESPONSES: ["instructions"],
+        MESSAGES: ["system"],
+    }
+    said = json.dumps(part_of(body, places[name]))
     assert "Be exact." in said
     assert '"additionalProperties"' in said.replace("\\", "")
 

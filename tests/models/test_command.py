@@ -1,0 +1,148 @@
+"""``ptc generate``, and ``--model`` of the other commands, against a server of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .fake_server import FakeServer, Step
+
+pytest.importorskip("pydantic_ai", reason="pip install 'ptc[models]'")
+pytest.importorskip("openai", reason="pip install 'ptc[models]'")
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"total": {"type": "integer"}},
+    "required": ["total"],
+}
+MODEL = "openai-chat:gpt-4o"
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with FakeServer([]) as running:
+        yield running
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> str:
+    path = tmp_path / "schema.json"
+    path.write_text(json.dumps(SCHEMA))
+    return str(path)
+
+
+def ptc(
+    *arguments: str, server: FakeServer | None = None, stdin: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "PTC_"))}
+    if server is not None:
+        clean |= {"OPENAI_API_KEY": "not-a-key", "OPENAI_BASE_URL": f"{server.url}/v1"}
+    return subprocess.run(
+        [sys.executable, "-m", "ptc", *arguments],
+        env=clean | environment,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_object_is_printed_and_nothing_else_on_standard_output(
+    server: FakeServer, schema: str, tmp_path: Path
+) -> None:
+    server.steps[:] = [Step(args='{"total": "x"}'), Step(args="{'total': 3}")]
+    document = tmp_path / "a.txt"
+    document.write_text("Total: three\n")
+    options = ("--schema", schema, "--prompt", "Read it.", "--model", MODEL)
+    done = ptc("generate", *options, str(document), server=server)
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"total": 3})
+    assert 'attempt 1: /total: "x" is not of type "integer"' in done.stderr
+    assert "mended: " in done.stderr
+    asked = server.requests[0].body["messages"][0]["content"]
+    assert asked == "Read it.\n\nTotal: three\n"
+
+
+def test_json_prints_how_it_came_about_and_the_model_may_be_in_the_environment(
+    server: FakeServer, schema: str
+) -> None:
+    server.steps[:] = [Step(text='{"total": 3}')]
+    options = ("--schema", schema, "--prompt", "Read it.", "--mode", "native", "--json", "-")
+    done = ptc("generate", *options, server=server, stdin="3!", PTC_MODEL=MODEL)
+    value = json.loads(done.stdout)
+    assert (value["object"], value["mode_used"]) == ({"total": 3}, "native")
+    assert value["attempts"] == [{"violations": [], "text": '{"total": 3}'}]
+    assert value["usage"]["requests"] == 1
+    assert server.requests[0].body["messages"][0]["content"] == "Read it.\n\n3!"
+
+
+def test_a_failure_has_the_attempts_and_its_own_exit_status(
+    server: FakeServer, schema: str, tmp_path: Path
+) -> None:
+    options = ("--schema", schema, "--prompt", "x", "--model", MODEL)
+    server.steps[:] = [Step(args='{"total": "x"}')] * 2
+    done = ptc("generate", *options, "--json", server=server)
+    assert done.returncode == 1
+    failure = json.loads(done.stdout)
+    assert (failure["reason"], len(failure["attempts"])) == ("no_progress", 2)
+    assert "do not conform" in done.stderr
+    server.steps[:] = [Step(status=401, error="bad key")]
+    done = ptc("generate", *options, server=server)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "HTTP 401: bad key" in done.stderr
+    # No key: this machine lacks something.
+    done = ptc("generate", *options)
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "OPENAI_API_KEY" in done.stderr
+
+
+def test_a_wrong_command_line_is_told_before_anything_is_asked(
+    server: FakeServer, schema: str, tmp_path: Path
+) -> None:
+    base = {"--schema": schema, "--prompt": "x", "--model": MODEL}
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"--model": "gpt-5"}, "--model 'gpt-5': write provider:name"),
+        ({"--model": "nobody:x"}, "Unknown model"),
+        ({"--schema": str(tmp_path / "none.json")}, "cannot be read"),
+        ({"--max-repair-attempts": "9"}, "from 0 to 5"),
+        ({"--mode": "json"}, "--mode"),
+        ({"--schema-name": "a b"}, "schema_name"),
+    ]
+    for options, message in wrong:
+        given = [part for pair in (base | options).items() for part in pair]
+        done = ptc("generate", *given, server=server)
+        assert (done.returncode, done.stdout) == (2, ""), options
+        assert message in done.stderr
+    done = ptc("generate", "--schema", schema, "--prompt", "x", server=server)
+    assert (done.returncode, "PTC_MODEL" in done.stderr) == (2, True)
+    assert server.requests == []
+
+
+def test_a_script_run_with_a_model_asks_it(server: FakeServer, tmp_path: Path) -> None:
+    server.steps[:] = [Step(args='{"total": 7}')]
+    script = tmp_path / "ask.py"
+    script.write_text(
+        "async def run(ctx, inputs):\n"
+        "    return (await ctx.generate_object(inputs['schema'], 'Read it.')).object\n"
+    )
+    inputs = tmp_path / "inputs.json"
+    inputs.write_text(json.dumps({"schema": SCHEMA}))
+    options = ("--inputs", str(inputs), "--root", str(tmp_path), "--model", MODEL)
+    done = ptc("run", str(script), *options, server=server)
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"total": 7})
+    done = ptc("run", str(script), *options[:-2], server=server)
+    assert done.returncode == 1
+    assert "generate_object" in done.stderr
+
+
+def test_the_server_for_agents_repeats_the_model_in_its_configuration(tmp_path: Path) -> None:
+    done = ptc("mcp", "--root", str(tmp_path), "--model", MODEL, "--print-config")
+    (entry,) = json.loads(done.stdout)["mcpServers"].values()
+    assert entry["args"][-2:] == ["--model", MODEL]

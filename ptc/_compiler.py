@@ -96,8 +96,13 @@ def compile_script(
             return _compile(source, filename, require_run=require_run)
     except SyntaxError as error:
         raise ScriptRejected([_syntax_finding(error)]) from None
-    except (RecursionError, MemoryError):
+    except RecursionError:
         raise ScriptRejected([_whole("too_complex", "the script nests too deeply")]) from None
+    except MemoryError:
+        # What CPython's parser says of deep nesting, too.
+        message = "the script nests too deeply, or there is no memory to compile it"
+        hint = "split the expression, or ask for a higher limits.max_memory_bytes"
+        raise ScriptRejected([_whole("too_complex", message, hint)]) from None
     except (ValueError, OverflowError) as error:
         # int literals over the digit limit, and whatever else a parser objects to.
         raise ScriptRejected([_whole("syntax_error", str(error))]) from None

@@ -119,7 +119,12 @@ LEGAL: Final[dict[State, dict[Kind, State]]] = {
     _S.FORKED: {_K.READY: _S.IDLE},
     _S.IDLE: {_K.REHEARSE: _S.IDLE, _K.START: _S.STARTED},
     _S.STARTED: {_K.SOURCE: _S.COMPILING, _K.CODE: _S.RUNNING},
-    _S.COMPILING: {_K.COMPILED: _S.RUNNING, _K.REJECTED: _S.ENDED, _K.CHECKED: _S.ENDED},
+    _S.COMPILING: {
+        _K.COMPILED: _S.RUNNING,
+        _K.REJECTED: _S.ENDED,
+        _K.CHECKED: _S.ENDED,
+        _K.FAILED: _S.ENDED,  # no memory for inputs or source
+    },
     _S.RUNNING: {**_STAY, _K.DONE: _S.ENDED, _K.FAILED: _S.ENDED},
     _S.ENDED: {},
 }

@@ -59,6 +59,10 @@ _LIMIT_CODES = {
 """What a worker may say of limits; each is the script's own end, so a lie harms nobody else."""
 
 
+_HINTS = {"memory": "hold less data at a time, or ask for a higher limits.max_memory_bytes"}
+"""Where a worker had no room to say it."""
+
+
 def failure_of(failure: _protocol.Failure, source: str, filename: str) -> tuple[Status, Failure]:
     """A worker's failure as a status and a `Failure` with excerpt and traceback."""
     # Columns of CPython count UTF-8 bytes; the excerpt counts characters.
@@ -89,7 +93,7 @@ def failure_of(failure: _protocol.Failure, source: str, filename: str) -> tuple[
         line=line,
         column=column,
         excerpt=excerpt,
-        hint=failure.hint,
+        hint=failure.hint or _HINTS.get(failure.code, ""),
         traceback="\n".join([*head, *blocks, last]),
         tool=failure.tool,
     )

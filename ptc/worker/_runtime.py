@@ -46,6 +46,10 @@ _MESSAGE_CHARS = 8_192
 _FRAMES = 24
 _GROUPS = 4
 """Groups in groups whose members are told."""
+_BARE_FAILURE = (
+    b'{"type":"","message":"the script failed, and how cannot be told","frames":[],"code":"%b",'
+    b'"tool":"","hint":""}'
+)
 _BALLAST_BYTES = 8 << 20
 """Address space let go when memory has run out, so that the report can still be made. CPython takes
 1 MiB at a time for small objects, and orjson does not survive a refused allocation."""
@@ -124,10 +128,15 @@ class Runtime:
 
     def serve(self, wire: Wire) -> None:
         """Serve one run on `wire`: read START and the program, answer DONE, FAILED or REJECTED."""
-        kind, body = wire.receive(spin=False)
-        while kind is Kind.REHEARSE:
-            self.warm()
+        try:
             kind, body = wire.receive(spin=False)
+            while kind is Kind.REHEARSE:
+                self.warm()
+                kind, body = wire.receive(spin=False)
+        except MemoryError:  # the inputs, as they came
+            self.drop_ballast()
+            wire.send(Kind.FAILED, _BARE_FAILURE % b"memory")
+            return
         self._run(wire, body, _begin_anew)
 
     def _run(self, wire: Wire, start: bytes, begin: Callable[[], None]) -> None:
@@ -349,6 +358,14 @@ class _Run:
         self._wire.queue(Kind.WARN, _values.dumps([text], "warning"))
 
     def _fail(self, error: BaseException) -> None:
+        try:
+            body = self._failure(error)
+        except Exception:  # noqa: BLE001  # no memory for it, or text of the script that fails
+            gc.collect()
+            body = _BARE_FAILURE % _code_of(error).encode()
+        self._wire.send(Kind.FAILED, body)
+
+    def _failure(self, error: BaseException) -> bytes:
         leaf = _leaf(error)
         name = demangle(type(leaf).__name__)
         row = {
@@ -360,12 +377,10 @@ class _Run:
             "hint": self._hint(leaf),
         }
         try:
-            body = _values.dumps(row, "error")
-        except Exception:  # noqa: BLE001  # a message with surrogates, or no memory for it
-            gc.collect()
+            return _values.dumps(row, "error")
+        except _values.ValueRefused:  # a message with surrogates
             row["message"] = str(row["message"]).encode("ascii", "replace").decode()
-            body = _values.dumps(row, "error")
-        self._wire.send(Kind.FAILED, body)
+            return _values.dumps(row, "error")
 
     def _frames(self, error: BaseException) -> list[list[Any]]:
         rows: list[list[Any]] = []

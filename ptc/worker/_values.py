@@ -69,8 +69,15 @@ _NESTED = frozenset({dict, list})
 
 
 def loads(data: bytes) -> Any:
-    """Read JSON that the host wrote."""
-    return load_json(data)
+    """Read JSON that the host wrote.
+
+    Raises:
+        MemoryError: If there is no room for it. orjson calls that a mistake in the JSON.
+    """
+    try:
+        return load_json(data)
+    except ValueError:
+        raise MemoryError from None
 
 
 def _special(value: object) -> object:

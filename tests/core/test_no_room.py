@@ -1,0 +1,107 @@
+"""Memory that does not hold what a script is given is told as the limit on memory, and no alarm."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptc import Limits, RunResult, Session, tool
+
+pytestmark = pytest.mark.anyio
+
+MIB = 1 << 20
+
+
+@tool
+async def names(number: int) -> list[str]:
+    """Give names."""
+    return ["x" * 10] * number
+
+
+@tool
+async def text(length: int) -> str:
+    """Give a text."""
+    return "x" * length
+
+
+@pytest.fixture
+async def session(tmp_path: Path) -> AsyncIterator[Session]:
+    async with Session(tmp_path, tools=[names, text], toolsets=(), workers=1) as opened:
+        yield opened
+
+
+async def run(session: Session, body: str, inputs: Any, memory_bytes: int) -> RunResult:
+    source = f"def run(ctx, inputs):\n    return {body}\n"
+    limits = replace(Limits(), max_memory_bytes=memory_bytes)
+    return await session.program(source=source, inputs=inputs, limits=limits)
+
+
+def ran_out(result: RunResult) -> None:
+    assert result.status == "limit_exceeded", result.error
+    assert result.error is not None
+    assert result.error.code == "memory"
+    assert result.error.breach is not None
+    assert result.error.breach.limit == "max_memory_bytes"
+    assert "max_memory_bytes" in result.error.hint
+
+
+GIVEN = {"many names": {"a": ["x" * 10] * 150_000}, "one text": {"a": "x" * 2_000_000}}
+
+
+@pytest.mark.parametrize("name", list(GIVEN))
+async def test_inputs_without_room_are_the_limit_on_memory(session: Session, name: str) -> None:
+    # 1 MiB has no room for the bytes, the others none to read them.
+    for memory in (1 * MIB, 4 * MIB, 8 * MIB):
+        ran_out(await run(session, "len(inputs['a'])", GIVEN[name], memory))
+    assert (await run(session, "len(inputs['a'])", GIVEN[name], 256 * MIB)).ok
+
+
+@pytest.mark.parametrize("call", ["ctx.names(150_000)", "ctx.text(2_000_000)"])
+async def test_a_tools_result_without_room_is_the_limit_on_memory(
+    session: Session, call: str
+) -> None:
+    for memory in (1 * MIB, 4 * MIB, 8 * MIB):
+        ran_out(await run(session, f"len({call})", None, memory))
+    assert (await run(session, f"len({call})", None, 256 * MIB)).ok
+
+
+async def test_a_tools_result_without_room_can_be_caught(session: Session) -> None:
+    source = (
+        "def run(ctx, inputs):\n    try:\n        return len(ctx.names(150_000))\n"
+        "    except MemoryError:\n        return len(ctx.names(6))\n"
+    )
+    limits = Limits(max_memory_bytes=8 * MIB)
+    assert (await session.program(source=source, limits=limits)).value == 6
+
+
+async def test_a_source_without_room_says_so(session: Session) -> None:
+    source = "".join(f"def f{n}(a, b):\n    return [a, b, {n}]\n" for n in range(2_500))
+    source += "def run(ctx, inputs):\n    return 1\n"
+    for memory in (1, 1 << 18, 1 << 19, MIB):
+        limits = Limits(max_memory_bytes=memory)
+        result = await session.program(source=f"{source}# {memory}\n", limits=limits)
+        assert result.error is not None
+        if result.status == "rejected":
+            assert "there is no memory to compile it" in result.error.message
+            assert "max_memory_bytes" in result.error.hint
+        else:
+            ran_out(result)
+    assert (await session.program(source=source)).value == 1
+
+
+async def test_an_error_that_is_too_deep_to_tell_is_told_all_the_same(session: Session) -> None:
+    source = """
+def run(ctx, inputs):
+    error = ValueError("the innermost")
+    for _ in range(30_000):
+        error = ExceptionGroup("a group", [error, error])
+    raise error
+"""
+    result = await session.program(source=source)
+    assert result.status == "failed"
+    assert result.error is not None
+    assert result.error.code == "exception"

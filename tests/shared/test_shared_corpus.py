@@ -22,7 +22,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -246,8 +246,11 @@ async def test_every_idiom_gives_the_result_of_cpython(tmp_path: Path) -> None:
 # Escapes, with the second fence off
 
 
+Json: TypeAlias = dict[str, Any] | list[Any] | str | float | bool | None
+
+
 @tool
-async def echo(x: Any = None) -> Any:
+async def echo(x: Json = None) -> Any:
     """Give `x` back."""
     return x
 
@@ -262,7 +265,7 @@ async def fail() -> None:
 
 
 @tool
-async def apply(fn: Any) -> Any:
+async def apply(fn: Json) -> Any:
     """Take a function, which data cannot be."""
     return fn
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 import asyncio
 import builtins
 import ctypes
+import hashlib
+import pprint
 import reprlib
 import types
 import weakref
@@ -181,6 +183,10 @@ def _outcome(future: asyncio.Future[Any]) -> str:
     return f" result={reprlib.repr(future.result())}"
 
 
+def _hash_repr(self: Any) -> str:
+    return f"<{self.name} {_type_name(type(self))} object @ {stable_id(self):#x}>"
+
+
 _REPRS: Final[dict[type, Callable[[Any], str]]] = {
     object: _object_repr,
     types.FunctionType: _function_repr,
@@ -191,7 +197,18 @@ _REPRS: Final[dict[type, Callable[[Any], str]]] = {
     types.AsyncGeneratorType: _running_repr,
     asyncio.Future: _future_repr,
     asyncio.Task: _task_repr,
+    # Of OpenSSL; where Python has its own, they have the default.
+    **{
+        type(made): _hash_repr
+        for made in (hashlib.md5(usedforsecurity=False), hashlib.shake_128())
+        if type(made).__repr__ is not object.__repr__
+    },
 }
+
+
+def _recursion(obj: object) -> str:
+    """What `pprint` shows of a container inside itself."""
+    return f"<Recursion on {type(obj).__name__} with id={stable_id(obj)}>"
 
 
 def _slot(kind: type, offset: int) -> ctypes.c_void_p:
@@ -235,14 +252,19 @@ def hide_addresses() -> None:
         replace_attribute(kind, "__hash__", _number)
     for kind in heirs:
         _slot(kind, _TP_HASH).value = _slot(_Shown, _TP_HASH).value
-    vars(asyncio.queues)["id"] = stable_id  # for the repr of a Queue
+    for module in (asyncio.queues, reprlib):  # for the repr of a Queue, and of what has none
+        vars(module)["id"] = stable_id
+    vars(pprint)["_recursion"] = _recursion
 
 
 _HASHED: Final = (asyncio.Future, types.CoroutineType)
 
 
 def _prove() -> None:
-    """Check, on types that have the defaults and types that have not, that we look at the slots."""
+    """Check that we look at the slots: by what they hold, and by what writing to them does.
+
+    Written to is a class of this function's only, so that a wrong place does no harm elsewhere.
+    """
 
     class Plain:
         __slots__ = ()
@@ -251,4 +273,12 @@ def _prove() -> None:
         default = _slot(object, offset).value
         others = {_slot(kind, offset).value for kind in (int, str, _Shown)}
         if default is None or _slot(Plain, offset).value != default or default in others:
-            raise FreezeError("the slots of a type are not where this CPython should have them")
+            raise FreezeError(_NOT_THERE)
+        _slot(Plain, offset).value = _slot(_Shown, offset).value
+    for name in ("__repr__", "__hash__"):
+        replace_attribute(Plain, name, vars(_Shown)[name])  # leaves the slots alone
+    if repr(Plain()) != "shown" or hash(Plain()) != 0:
+        raise FreezeError(_NOT_THERE)
+
+
+_NOT_THERE: Final = "the slots of a type are not where this CPython should have them"

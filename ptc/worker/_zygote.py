@@ -39,6 +39,7 @@ from ._freeze import freeze_types
 from ._identity import hide_addresses
 from ._jail import JailError, ZygoteJail, enter_worker_jail, enter_zygote_jail
 from ._libc import fork
+from ._modules._console import STDOUT
 from ._packages import PackageError, close_files
 from ._probe import Layer, probe_layers, require_layers
 from ._runtime import Runtime
@@ -77,6 +78,8 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = ()) -> None:
         require_layers(layers)
         if packages:
             close_files()
+        # `TextCalendar().prmonth(...)` and `re.DEBUG` print: into the output of the script.
+        sys.stdout = STDOUT
     except (JailError, PackageError) as error:
         _say(control, {"error": str(error), "layers": [asdict(layer) for layer in layers]})
         os._exit(1)

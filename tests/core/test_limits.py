@@ -109,6 +109,25 @@ async def test_recursion_without_end_is_a_limit(tmp_path: Path) -> None:
     assert result.error.code == "recursion"
 
 
+DEEP = {
+    "plain functions": "def f(n): return f(n + 1)\nreturn f(0)",
+    "through a sort": "def f(n): return sorted([1, 2], key=f)\nreturn f(0)",
+    "through a pattern": "def f(m): return re.sub('a', f, 'a')\nreturn f(0)",
+    "through repr": "class A:\n    def __repr__(self): return repr(A())\nreturn repr(A())",
+    "iterators in iterators": "x = [1]\nfor n in range(200_000): x = map(int, x)\nreturn list(x)",
+    "lists in lists": "x = []\nfor n in range(200_000): x = [x]\nreturn x == [x]",
+}
+
+
+@pytest.mark.parametrize("name", list(DEEP))
+async def test_depth_ends_at_worst_in_a_crash_of_the_worker(tmp_path: Path, name: str) -> None:
+    result = await run(tmp_path, f"import sys\nsys.setrecursionlimit(10 ** 6)\n{DEEP[name]}")
+    assert result.error is not None
+    assert result.error.code in {"recursion", "crash"}
+    if name in {"plain functions", "through a pattern", "lists in lists"}:
+        assert result.error.code == "recursion"
+
+
 async def test_printing_without_end_is_a_limit_and_the_tail_is_kept(tmp_path: Path) -> None:
     result = await run(tmp_path, "for n in itertools.count(): print('line', n)", timeout_ms=20_000)
     assert result.status == "limit_exceeded"
@@ -146,6 +165,22 @@ async def test_standard_error_is_kept_apart_and_counts_for_the_same_limit(tmp_pa
         assert (over.usage.stdout_bytes, over.usage.stderr_bytes > 499) == (501, True)
     whole = await run(tmp_path, "import sys\nsys.stderr.write('a' * 70_000 + 'end')\nprint('o')")
     assert (len(whole.stderr), whole.stderr[-4:], whole.stdout) == (65_536, "aend", "o\n")
+
+
+async def test_what_the_library_prints_is_printed_by_the_script(tmp_path: Path) -> None:
+    body = "import calendar\ncalendar.TextCalendar().prmonth(2024, 2)\nre.compile('a', re.DEBUG)"
+    result = await run(tmp_path, body)
+    assert result.stdout.startswith("   February 2024\n")
+    assert "LITERAL 97" in result.stdout
+
+
+@pytest.mark.parametrize("text", ["[i := 0 for i in x]", "(yield)", "await x", "x =", "a b"])
+async def test_text_in_an_annotation_is_not_compiled_and_rings_no_alarm(
+    tmp_path: Path, text: str
+) -> None:
+    body = f"import typing\ntry:\n    return repr(typing.List[{text!r}])\nexcept SyntaxError:\n"
+    result = await run(tmp_path, f"{body}    return 'wrong'")
+    assert result.value in {"wrong", f"typing.List[ForwardRef({text!r})]"}
 
 
 async def test_what_is_logged_is_told_as_it_happens(tmp_path: Path) -> None:

@@ -420,6 +420,32 @@ def run(ctx, inputs):
 """,
 }
 IDENTITY = {
+    "reprs of the library": """
+import array, asyncio, contextlib, csv, decimal, difflib, functools, hashlib, hmac, io, json, re
+import itertools, logging, pprint, random, reprlib, string, struct, sys, textwrap, types, typing
+import zlib
+class Bad:
+    def __repr__(self):
+        raise ValueError
+def run(ctx, inputs):
+    ring = []
+    ring.append(ring)
+    things = [
+        hashlib.sha256(), hashlib.md5(), hashlib.blake2b(), hashlib.sha3_256(),
+        hashlib.shake_128(),
+        hashlib.new("sha1"), hmac.new(b"", b"", "md5"), zlib.compressobj(), io.StringIO(),
+        csv.reader([]),
+        struct.Struct("b"), random.Random(), json.JSONEncoder(), itertools.count(), iter([]), zip(),
+        textwrap.TextWrapper(), difflib.SequenceMatcher(), functools.partial(run), "".format,
+        functools.lru_cache(run), array.array("b"), logging.getLogger("x"), sys.stdout, ctx,
+        contextlib.ExitStack(), decimal.getcontext(), string.Template("x"), print, run,
+        re.compile("a").scanner("a"),
+        types.MethodType(run, ring), (x for x in ()), dict.fromkeys, [].append, property(),
+        typing.TypeVar("T"), contextlib.contextmanager(run), asyncio.Queue(), asyncio.Lock(),
+        functools.cached_property(run),
+    ]
+    return [*map(repr, things), pprint.pformat(ring), reprlib.repr(Bad()), pprint.saferepr(ring)]
+""",
     "hashes of none": """
 def run(ctx, inputs):
     rows = [ctx.rows(n) for n in (3, 4)]

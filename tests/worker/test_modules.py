@@ -274,6 +274,19 @@ def test_freezing_refuses_to_start_when_the_flags_are_not_where_they_should_be()
     _freeze._prove_offset(_freeze._flags)
 
 
+@pytest.mark.parametrize("slot", ["_TP_REPR", "_TP_HASH"])
+def test_identity_refuses_to_start_when_a_slot_is_not_where_it_should_be(
+    slot: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ptc.worker import _freeze, _identity
+
+    _identity._prove()
+    other = {"_TP_REPR": _identity._TP_HASH, "_TP_HASH": _identity._TP_REPR}[slot]
+    monkeypatch.setattr(_identity, slot, other)
+    with pytest.raises(_freeze.FreezeError, match="the slots of a type are not where"):
+        _identity._prove()
+
+
 # ---------------------------------------------------------------------------------------------
 # Time and chance
 

@@ -204,6 +204,7 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
     import posixpath
 
     _preload()
+    _own.vet_annotations()
     _own.vet_enum_calls()
     _own.vet_enum_properties()
     _own.vet_field_names()

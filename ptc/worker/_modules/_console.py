@@ -10,7 +10,7 @@ from typing import Any
 
 from ..._protocol import Output
 
-__all__ = ["CONSOLE", "Stream", "redirect_stderr", "redirect_stdout"]
+__all__ = ["CONSOLE", "LOG", "STDERR", "STDOUT", "Stream", "redirect_stderr", "redirect_stdout"]
 
 
 def _to_the_process(text: str, output: Output) -> None:

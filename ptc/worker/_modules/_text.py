@@ -148,7 +148,8 @@ def pprint_members() -> dict[str, Any]:
     }
 
 
-# Calls from Python through C and back take up to 2 KB each of a stack of 8 MB (3.11).
+# Calls from Python through C and back take up to 2 KB each of a stack of 8 MB; `sorted` on 3.13
+# takes more and ends in a crash at about 1,800. Calls of plain functions take none.
 _RECURSION: Final = 3_000
 
 

@@ -48,10 +48,10 @@ from ._toolset import Toolset, ToolSource, collect, installed_toolset
 from ._violation import Violation, ViolationLog
 from ._zygote import ISOLATION_LEVELS, Layer
 from .errors import SessionClosedError, UsageError
-from .models._open import ModelSource, OpenModels
 
 if TYPE_CHECKING:
     from ._generate import Generated, GenerateOptions
+    from .models._open import ModelSource, OpenModels
 
 __all__ = ["Session"]
 
@@ -133,10 +133,12 @@ class Session:
         """
         self._root = _folder(root)
         sources = [*(installed_toolset(name) for name in toolsets), *tools]
-        self._models = OpenModels(model)
+        self._models: OpenModels | None = None
         if model is not None:
             from ._generate_tool import generate_object_tool
+            from .models._open import OpenModels
 
+            self._models = OpenModels(model)
             sources.append(generate_object_tool(self._models))
         self._tools = collect(sources)
         self._toolsets = {
@@ -236,7 +238,8 @@ class Session:
                     run.stop("cancelled", failure)
                 # A task of asyncio can be cancelled here all the same: `close` leaves no process.
                 await self._pool.close()
-                await self._models.aclose()
+                if self._models is not None:
+                    await self._models.aclose()
                 if self._programs:
                     self._idle = anyio.Event()
                     await self._idle.wait()
@@ -377,7 +380,10 @@ class Session:
         """
         self._check_open()
         from ._generate import generate_object
+        from .models._open import OpenModels
 
+        if self._models is None:
+            self._models = OpenModels()
         return await generate_object(self._models, schema, prompt, **options)
 
     def _direct_call(

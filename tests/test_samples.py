@@ -29,13 +29,21 @@ PROGRAMS = {
         "timed_out None ({'first_page': [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]},) 'thinking\\n'",
     ],
     "mcp_client.py": ["{'a.py': 2}"],
+    "extract_invoices.py": [
+        "harbour: 2025-04-17 Harbour Supply Co.: 163.25 EUR",
+        "mended here: quotes, surrounding_text, trailing_comma",
+        'went back: /currency: "kronor" is not one of the 3 allowed values',
+        "went back: (root): the lines add up to 705.00, total says otherwise",
+        "3 invoices, 5 requests",
+    ],
 }
 """Samples run with ``python samples/NAME``, and lines of what they print."""
 
 SCRIPTS = {"find_usages.py", "summarise_log.py"}
 """Samples run with ``ptc run``; the tests below have their names."""
 
-DATA = {"data/service.log"}
+INVOICES = ("harbour", "lindgren", "okafor")
+DATA = {"data/service.log", *(f"data/invoices/{name}.txt" for name in INVOICES)}
 
 
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -22,7 +24,9 @@ from ptc import (
     TruncatedError,
     UsageError,
 )
+from ptc._generate import generate_object
 from ptc.models import Mode, ModelReply, ModelRequest, ModelUsage
+from ptc.models._open import OpenModels
 from ptc.structured import Partial, Violation
 from ptc.testing import ScriptedModel, cut, lost
 
@@ -465,6 +469,50 @@ async def test_a_repair_and_an_objection_begin_a_new_attempt_that_says_so() -> N
     assert partials[-1].value == third
 
 
+def grows(before: Any, after: Any) -> bool:
+    """True if nothing of `before` was taken back: keys stay, lists and strings only get longer."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return all(key in after and grows(part, after[key]) for key, part in before.items())
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) <= len(after) and all(map(grows, before, after))
+    if isinstance(before, str) and isinstance(after, str):
+        return after.startswith(before)
+    return bool(before == after)
+
+
+async def test_over_random_answers_faults_and_chunks_no_partial_is_taken_back_unsaid() -> None:
+    dice = random.Random(8)
+
+    def answer() -> dict[str, Any]:
+        lines = [dice.choice("xyz") * dice.randrange(120) for _ in range(dice.randrange(4))]
+        fields: list[tuple[str, Any]] = [("total", dice.randrange(10**9)), ("lines", lines)]
+        dice.shuffle(fields)
+        return dict(fields)
+
+    for _ in range(150):
+        good = answer()
+        bad: list[Any] = [
+            {**answer(), "total": "no"},
+            {**answer(), "lines": 3},
+            lost(json.dumps(answer())[:-9]),
+            f"It is {json.dumps(answer())} or {json.dumps(answer())}",
+            f"```json\n{json.dumps(answer())[:-1]},}}\n```",
+        ]
+        answers = dice.sample(bad, dice.randrange(3))
+        model = ScriptedModel(*answers, good, chunk_chars=dice.randrange(1, 40))
+        partials: list[Partial] = []
+        found = await generate_object(
+            OpenModels(model), Invoice, "x", on_partial=partials.append, max_repair_attempts=5
+        )
+        assert partials[-1].final
+        assert partials[-1].value == found.value
+        assert [partial.final for partial in partials].count(True) == 1
+        for before, after in pairwise(partials):
+            assert after.reset or grows(before.value, after.value)
+            assert after.reset or after.attempt == before.attempt
+            assert "total" not in after.value or isinstance(after.value["total"], int)
+
+
 async def test_text_before_the_call_is_forgotten_when_the_call_comes() -> None:
     class Chatty(ScriptedModel):
         async def stream(self, request: ModelRequest, tell: Any) -> ModelReply:
@@ -598,12 +646,18 @@ async def test_nobody_watching_means_no_stream() -> None:
     assert value.unwrap().object == {"total": 1}
 
 
-def test_a_session_with_a_model_by_name_imports_no_provider() -> None:
-    script = (
-        "import sys, ptc; ptc.Session(model='openai:gpt-5');"
-        "print([m for m in ('pydantic_ai', 'openai', 'anthropic', 'httpx') if m in sys.modules])"
-    )
+@pytest.mark.parametrize(
+    ("options", "unwanted"),
+    [
+        ("model='openai:gpt-5'", ("pydantic_ai", "openai", "anthropic", "httpx", "ptc.testing")),
+        ("", ("ptc.models", "ptc.structured", "ptc._generate", "jsonschema_rs")),
+    ],
+)
+def test_a_session_imports_of_models_what_it_was_asked_for(
+    options: str, unwanted: tuple[str, ...]
+) -> None:
+    script = f"import sys, ptc; ptc.Session({options}); print('\\n'.join(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "[]"
+    assert not set(done.stdout.split()) & set(unwanted)

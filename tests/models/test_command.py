@@ -146,3 +146,29 @@ def test_the_server_for_agents_repeats_the_model_in_its_configuration(tmp_path: 
     done = ptc("mcp", "--root", str(tmp_path), "--model", MODEL, "--print-config")
     (entry,) = json.loads(done.stdout)["mcpServers"].values()
     assert entry["args"][-2:] == ["--model", MODEL]
+
+
+def test_the_sample_asks_a_provider_when_one_is_named(server: FakeServer) -> None:
+    invoice = {
+        "number": "1",
+        "seller": "S",
+        "day": "2025-01-31",
+        "currency": "EUR",
+        "lines": [{"text": "tea", "amount": "1.50"}],
+        "total": "1.50",
+    }
+    server.steps[:] = [Step(args=json.dumps(invoice))] * 3
+    keys = {"OPENAI_API_KEY": "not-a-key", "OPENAI_BASE_URL": f"{server.url}/v1"}
+    sample = Path(__file__).parents[2] / "samples" / "extract_invoices.py"
+    done = subprocess.run(
+        [sys.executable, str(sample), MODEL],
+        env=os.environ | keys,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "3 invoices, 3 requests" in done.stdout
+    asked = "".join(seen.body["messages"][0]["content"] for seen in server.requests)
+    assert all(name in asked for name in ("HARBOUR", "Lindgren", "Okafor"))

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from . import _json
 from ._allow import AllowList
-from ._limits import Limits
+from ._limits import Breach, Limits
 from ._result import Failure, Finding, RunResult
 from ._schema import ValueCheck
 from ._tool import Tool
@@ -88,7 +88,11 @@ def inputs_json(inputs: Mapping[str, Any] | None, limits: Limits) -> bytes:
     except _json.JsonError as error:
         raise UsageError(str(error)) from None
     if len(data) > limits.max_inputs_bytes:
-        msg = f"inputs has {len(data):,} bytes of JSON, over {limits.max_inputs_bytes:,}"
+        most = limits.max_inputs_bytes
+        msg = (
+            f"inputs has {len(data):,} bytes of JSON, over {most:,} (max_inputs_bytes); pass less, "
+            "or what tools can find it by"
+        )
         raise UsageError(msg)
     return data
 
@@ -123,12 +127,17 @@ def refused(program: Program) -> RunResult | None:
     except UnicodeEncodeError as error:
         return _rejected(program, "source_text", f"character {error.start} is a lone surrogate")
     if size > limits.max_source_bytes:
-        message = f"the script has {size:,} bytes, over the limit of {limits.max_source_bytes:,}"
-        return _rejected(program, "source_size", message, "pass data as inputs, not as literals")
+        most = limits.max_source_bytes
+        message = f"the script has {size:,} bytes, over max_source_bytes={most:,}"
+        hint = "pass data as inputs, not as literals, or ask for more max_source_bytes"
+        breach = Breach("max_source_bytes", most, size)
+        return _rejected(program, "source_size", message, hint, breach)
     return None
 
 
-def _rejected(program: Program, code: str, message: str, hint: str = "") -> RunResult:
+def _rejected(
+    program: Program, code: str, message: str, hint: str = "", breach: Breach | None = None
+) -> RunResult:
     finding = Finding(code=code, message=message, line=0, column=0, hint=hint, excerpt="")
-    failure = Failure(code=code, message=message, hint=hint, findings=(finding,))
+    failure = Failure(code=code, message=message, hint=hint, findings=(finding,), breach=breach)
     return RunResult(run_id=program.run_id, status="rejected", error=failure, limits=program.limits)

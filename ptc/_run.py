@@ -25,6 +25,14 @@ import anyio.lowlevel
 
 from . import _json, _protocol
 from ._artifacts import ArtifactStore, shrink
+from ._breaches import (
+    arguments_too_large,
+    body_limits,
+    over,
+    refused_memory,
+    told_of_limit,
+    used_cpu,
+)
 from ._call import OpenCall
 from ._dispatch import Dispatch
 from ._journal import JournalError
@@ -76,14 +84,6 @@ _LOOKS = 30
 the other has its next call there in 15, and two turns of the event loop cost 25."""
 _MISSES = 3
 """Looks in a row that find nothing before a run is not looked at any more: its script computes."""
-_ENVELOPE_BYTES = 4_096
-"""What a call has beside its arguments: numbers and the name of a tool, each character escaped."""
-_WHOLE_BYTES = 16 << 20
-"""JSON of a value that is kept whole where it is over `Limits.max_output_bytes`."""
-_REFUSED_SIGNALS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT})
-"""What code in C dies of that does not look whether it was given the memory it asked for. A buffer
-that is doubled is half of the limit when the next doubling is refused; two fifths leave room for
-what a worker holds elsewhere. A stack that overflows there looks the same, hence `most likely`."""
 _MAX_CALLS_QUEUED = 100_000
 
 
@@ -192,7 +192,7 @@ class Run:
             raise WorkerGoneError
         self._worker, self._lost, self._wake = worker, False, anyio.Event()
         worker.on_frame, worker.on_fault, worker.on_end = self._frame, self._fault, self._gone
-        worker.on_oversized, worker.most_bytes = self._oversized, _most_bytes(self._limits)
+        worker.on_oversized, worker.most_bytes = self._oversized, body_limits(self._limits)
         self._started = time.perf_counter()
         try:
             if not self._again:
@@ -384,17 +384,12 @@ class Run:
                 run_id=self._program.run_id,
                 line=call.line,
             ),
-            refusal=None if sent is not None else self._too_large(call),
+            refusal=_refusal(self._limits, call),
         )
         self._calls.append(open_call)
         most = self._limits.max_tool_calls
         if len(self._calls) > most + min(10 * most + _REFUSED_CALLS, _MAX_CALLS_QUEUED):
-            message = (
-                f"the script made {len(self._calls)} tool calls with a limit of {most} and went on "
-                "calling after it was refused"
-            )
-            hint = "stop at the first ToolError with code limit_exceeded, or raise max_tool_calls"
-            self._limit("max_tool_calls", message, hint, used=len(self._calls))
+            self._over("max_tool_calls", len(self._calls))
             return
         self._unanswered.add(call.id)
         if self._replay is not None:
@@ -404,19 +399,6 @@ class Run:
         self._waiting.append((call.id, open_call))
         if not self._looking:
             self._call_server()
-
-    def _too_large(self, call: _protocol.Call) -> ToolError:
-        most = self._limits.max_argument_bytes
-        msg = (
-            f"the arguments of {call.name} have {call.arguments:,} bytes of JSON, over the limit "
-            f"of {most:,} (max_argument_bytes); pass less at a time"
-        )
-        details: dict[str, object] = {
-            "limit": "max_argument_bytes",
-            "most": most,
-            "used": call.arguments,
-        }
-        return ToolError(msg, code="arguments_too_large", tool=call.name, details=details)
 
     def _cancelled(self, number: int) -> None:
         self._unanswered.discard(number)
@@ -517,20 +499,8 @@ class Run:
     def _failed(self, failure: _protocol.Failure) -> None:
         status, told = failure_of(failure, self._program.source, self._program.filename)
         if status == "limit_exceeded":
-            told = replace(told, **self._breach_of(told))
+            told = told_of_limit(self._limits, told)
         self._finish(status, told)
-
-    def _breach_of(self, failure: Failure) -> dict[str, Any]:
-        """The limit that a worker says its script went over; what that allows is known here."""
-        name = failure.code.removeprefix("limit_")
-        if name == "memory":
-            room = self._limits.max_memory_bytes
-            message = f"the script ran out of memory: it wanted more than max_memory_bytes={room:,}"
-            return {"message": message, "breach": Breach("max_memory_bytes", room)}
-        most: int | None = getattr(self._limits, name, None)
-        if name == "max_calls_by_tool":
-            most = self._limits.max_calls_by_tool.get(failure.tool)
-        return {"breach": Breach(name, most)} if most is not None else {}
 
     def _rejected(self, findings: tuple[_protocol.Finding, ...]) -> None:
         rows = tuple(finding_of(f, self._program.source) for f in findings)
@@ -553,53 +523,31 @@ class Run:
         (self._stdout if output is Output.STDOUT else self._stderr).add(text)
         self._tell(RunEvent(_OUTPUT_EVENTS[output], self._program.run_id, text=text))
         self._messages += 1
-        used, most = self._stdout.bytes + self._stderr.bytes, self._limits.max_stdout_bytes
-        if used > most:
-            message = f"the script printed {used:,} bytes, over max_stdout_bytes={most:,}"
-            hint = "print less, return the data, or ask for more max_stdout_bytes"
-            self._limit("max_stdout_bytes", message, hint, used=used)
+        used = self._stdout.bytes + self._stderr.bytes
+        if used > self._limits.max_stdout_bytes:
+            self._over("max_stdout_bytes", used)
         elif self._messages > self._limits.max_messages:
-            used, most = self._messages, self._limits.max_messages
-            message = f"the script printed or logged {used:,} times, over max_messages={most:,}"
-            hint = "join lines and print them at once, or ask for more max_messages"
-            self._limit("max_messages", message, hint, used=used)
+            self._over("max_messages", self._messages)
 
     def _emitted(self, value: Any, size: int) -> None:
-        used, most = self._emit_bytes + size, self._limits.max_emit_bytes
-        if used > most:
-            self._emitted_too_much(used)
-            return
-        if len(self._partial) >= self._limits.max_emits:
-            most = self._limits.max_emits
-            message = f"the script emitted {most + 1:,} partial values, over max_emits={most:,}"
-            hint = "emit several values as one list, or ask for more max_emits"
-            self._limit("max_emits", message, hint, used=most + 1)
-            return
-        self._emit_bytes += size
-        self._partial.append(value)
-        self._tell(RunEvent("emitted", self._program.run_id, value=value))
-
-    def _emitted_too_much(self, used: int) -> None:
-        most = self._limits.max_emit_bytes
-        message = f"the script emitted {used:,} bytes of values, over max_emit_bytes={most:,}"
-        hint = "emit less, or ask for more max_emit_bytes"
-        self._limit("max_emit_bytes", message, hint, used=used)
+        used = self._emit_bytes + size
+        if used > self._limits.max_emit_bytes:
+            self._over("max_emit_bytes", used)
+        elif len(self._partial) >= self._limits.max_emits:
+            self._over("max_emits", len(self._partial) + 1)
+        else:
+            self._emit_bytes = used
+            self._partial.append(value)
+            self._tell(RunEvent("emitted", self._program.run_id, value=value))
 
     def _oversized(self, kind: Kind, size: int) -> None:
         """A frame is larger than what it may say: it is not decoded, so it costs no more memory."""
         if self._status is not None:
             return
         if kind is Kind.EMIT:
-            self._emitted_too_much(self._emit_bytes + size)
-        elif kind is Kind.DONE:
-            most = self._limits.max_output_bytes
-            message = f"the script returned {size:,} bytes, far over max_output_bytes={most:,}"
-            hint = "return what is asked for only: count, filter or join in the script"
-            self._limit("max_output_bytes", message, hint, used=size)
+            self._over("max_emit_bytes", self._emit_bytes + size)
         else:
-            most = self._limits.max_argument_bytes
-            message = f"a call of {size:,} bytes was sent, over max_argument_bytes={most:,}"
-            self._limit("max_argument_bytes", message, "pass less at a time", used=size)
+            self._over("max_output_bytes" if kind is Kind.DONE else "max_argument_bytes", size)
 
     def _warn(self, text: str) -> None:
         if len(self._warnings) < 100:
@@ -671,22 +619,13 @@ class Run:
         used = (now - self._cpu_before) * 1000
         if used >= most:
             worker.look(1)
-            self._used_cpu(round(used))
+            self._finish("limit_exceeded", used_cpu(self._limits, round(used)))
             return
         delay = max(0.005, (most - used) / 1000)
         self._stop_cpu = self._reactor.call_later(delay, self._look_at_cpu)
 
-    def _used_cpu(self, used: int | None) -> None:
-        most = self._limits.max_cpu_ms
-        spent = f"{used:,} ms" if used is not None else "all it may have"
-        message = f"the script used {spent} of CPU time, over max_cpu_ms={most:,}"
-        hint = "compute less in one run, or ask for more max_cpu_ms"
-        self._limit("max_cpu_ms", message, hint, used=used)
-
-    def _limit(self, name: str, message: str, hint: str, *, used: int | None) -> None:
-        breach = Breach(name, getattr(self._limits, name), used)
-        failure = Failure(code=f"limit_{name}", message=message, hint=hint, breach=breach)
-        self._finish("limit_exceeded", failure)
+    def _over(self, name: str, used: int) -> None:
+        self._finish("limit_exceeded", over(self._limits, name, used))
 
     def _fault(self, error: Exception) -> None:
         if isinstance(error, ProtocolError):
@@ -714,20 +653,10 @@ class Run:
             return
         number = how.signal
         if number == signal.SIGXCPU:
-            self._used_cpu(None)
+            self._finish("limit_exceeded", used_cpu(self._limits, None))
             return
-        most = self._limits.max_memory_bytes
-        if number in _REFUSED_SIGNALS and how.memory_bytes * 5 >= most * 2:
-            message = (
-                f"the worker process died ({how.words}) with {how.memory_bytes:,} bytes of its "
-                f"max_memory_bytes={most:,}: most likely it was refused more"
-            )
-            hint = (
-                "hold less data at a time, or ask for a higher limits.max_memory_bytes; "
-                "very deep nesting of data or calls ends like this, too"
-            )
-            breach = Breach("max_memory_bytes", most, how.memory_bytes)
-            failure = Failure(code="memory", message=message, hint=hint, breach=breach)
+        failure = refused_memory(self._limits, how)
+        if failure is not None:
             self._finish("limit_exceeded", failure)
             return
         message = f"the worker process ended before the script did ({how.words})"
@@ -845,13 +774,10 @@ def _limits_json(limits: Limits) -> bytes:
     return _json.dumps(asdict(limits))
 
 
-def _most_bytes(limits: Limits) -> dict[Kind, int]:
-    """What a frame may have before it is decoded: decoded, it is twenty times that at worst."""
-    return {
-        Kind.CALL: limits.max_argument_bytes + _ENVELOPE_BYTES,
-        Kind.EMIT: limits.max_emit_bytes,
-        Kind.DONE: max(limits.max_output_bytes, _WHOLE_BYTES),
-    }
+def _refusal(limits: Limits, call: _protocol.Call) -> ToolError | None:
+    """Why a call goes no further: its arguments were too large to be sent."""
+    sent = call.arguments
+    return arguments_too_large(limits, call.name, sent) if isinstance(sent, int) else None
 
 
 def _signature(tool: Tool) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ptc import Failure, Limits, Retry, RunResult, Session, ToolContext, tool
+from ptc import Failure, Limits, Retry, RunResult, Session, ToolContext, UsageError, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -277,6 +277,26 @@ return ctx.add(1)
     for name, most in limits.items():
         over = await run(session, body, "def", **{**limits, name: most - 1})
         breached(over, name, most - 1)
+
+
+async def test_a_script_over_its_size_is_refused_before_anything_runs(session: Session) -> None:
+    source = "def run(ctx, inputs):\n    return 1\n"
+    fits = await session.program(source=source, limits=Limits(max_source_bytes=len(source)))
+    assert fits.value == 1
+    over = Limits(max_source_bytes=len(source) - 1)
+    error = (await session.program(source=source, limits=over)).error
+    assert error is not None
+    assert error.code == "source_size"
+    assert error.breach is not None
+    assert error.breach.limit == "max_source_bytes"
+    assert used(error) == len(source)
+    assert "ask for more max_source_bytes" in error.hint
+
+
+async def test_inputs_over_their_size_are_the_callers_error(session: Session) -> None:
+    words = r"inputs has 12 bytes of JSON, over 10 \(max_inputs_bytes\); pass less"
+    with pytest.raises(UsageError, match=words):
+        await session.program(source="1", inputs={"abc": "xy"}, limits=Limits(max_inputs_bytes=10))
 
 
 # --- tasks --------------------------------------------------------------------------------------

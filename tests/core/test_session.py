@@ -287,7 +287,7 @@ async def test_a_script_that_is_too_large_or_no_text_is_rejected(tmp_path: Path)
         large = await s.program(source="#" * 200_000)
         torn = await s.program(source="x = '\ud800'")
     assert large.error is not None
-    assert "200,000 bytes, over the limit of 131,072" in large.error.message
+    assert "200,000 bytes, over max_source_bytes=131,072" in large.error.message
     assert torn.error is not None
     assert "character 5 is a lone surrogate" in torn.error.message
 

@@ -198,10 +198,10 @@ class _Maker:
         self._written = written
         self._bases = bases
 
-    def __prepare__(self, name: str, bases: tuple[Any, ...], **options: Any) -> Any:
+    def __prepare__(self, name: str, bases: tuple[Any, ...], /, **options: Any) -> Any:
         return self._metaclass.__prepare__(name, bases, **options)
 
-    def __call__(self, name: str, bases: tuple[Any, ...], namespace: Any, **options: Any) -> Any:
+    def __call__(self, name: str, bases: tuple[Any, ...], namespace: Any, /, **options: Any) -> Any:
         if list(map(id, self._written)) != list(map(id, self._bases)):
             namespace["__orig_bases__"] = self._written
         return self._metaclass(name, bases, namespace, **options)

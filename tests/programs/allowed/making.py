@@ -95,6 +95,17 @@ class Bag(dict):
         return made
 
 
+class Plugin:
+    known = {}
+
+    def __init_subclass__(cls, /, name="", **more):
+        cls.known[name or cls.__name__] = more
+
+
+class Named(Plugin, name="n", bases=1, self=2, namespace=3, function=4):
+    pass
+
+
 class Queue(collections.UserList):
     kind = "fifo"
 
@@ -125,6 +136,7 @@ def run(ctx, inputs):
     out += [copy.copy(Text.title) is Text.title, copy.deepcopy([Text.title])[0] is Text.title]
     b = Bag(x=[1])
     out += [copy.copy(b).copied, copy.copy(b)["x"] is b["x"], copy.deepcopy(b), hasattr(copy.deepcopy(b), "copied")]
+    out += [Plugin.known]
     q = Queue([[1], 2])
     out += [copy.copy(q), copy.copy(q)[0] is q[0], copy.deepcopy(q)[0] is q[0], q.kind]
     error = copy.copy(KeyError("k"))

@@ -20,7 +20,9 @@ _SAFE = 29
 are escaped and 8 reserved, in a buffer that was doubled: 28 times as much."""
 _PART_BYTES = 4
 """Of anything that is no text, or around one."""
-_MOST_PARTS = 1 << 21
+_FEW_PARTS, _MOST_PARTS = 100, 1 << 21
+_SMALL_BYTES = 65_536
+"""What is written without asking: 1 us tells that most values are no larger."""
 
 
 def require_headroom(value: object, most_bytes: int) -> None:
@@ -33,8 +35,14 @@ def require_headroom(value: object, most_bytes: int) -> None:
     Raises:
         MemoryError: If it cannot.
     """
-    # 2 us: hardly a script holds more.
-    if not _free(most_bytes - most_bytes // _SAFE) and not _free(_buffer_bytes(value)):
+    size, whole = _buffer_bytes(value, _FEW_PARTS)
+    if whole and size <= _SMALL_BYTES:
+        return
+    # 12 us: hardly a script holds more.
+    if _free(most_bytes - most_bytes // _SAFE):
+        return
+    size, _ = _buffer_bytes(value, _MOST_PARTS)
+    if not _free(size):
         msg = "no memory is left to write this as JSON"
         raise MemoryError(msg)
 
@@ -47,11 +55,11 @@ def _free(size: int) -> bool:
     return True
 
 
-def _buffer_bytes(value: object) -> int:
-    """The buffer that orjson comes to for `value`; less if it has very many parts."""
+def _buffer_bytes(value: object, most_parts: int) -> tuple[int, bool]:
+    """The buffer that orjson comes to for `value`, and whether all of its parts were looked at."""
     total = longest = parts = 0
     todo: list[Any] = [value]
-    while todo and parts < _MOST_PARTS:
+    while todo and parts < most_parts:
         item = todo.pop()
         parts += 1
         # Methods of the builtin types: those of a script's own class may never come back.
@@ -67,4 +75,4 @@ def _buffer_bytes(value: object) -> int:
         elif isinstance(item, tuple):
             todo.extend(tuple.__iter__(item))
         total += _PART_BYTES
-    return 1 << (total + _RESERVED * longest).bit_length()
+    return 1 << (total + _RESERVED * longest).bit_length(), not todo

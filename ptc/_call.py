@@ -53,6 +53,12 @@ class OpenCall:
     """Calls that its tool has made."""
     attached: list[AttachmentRef] = field(default_factory=list)
     """Files that its tool has kept so far."""
+    repeatable: bool = True
+    """True if it may be made again by itself."""
+    parked: bool = False
+    """True if a call that its tool made waits for a decision: what the tool says counts no more."""
+    known: bool = False
+    """True if its outcome was recorded before, or decided."""
     said: ToolResult | None = None
     """What the function returned, if it was more than a value."""
     occurrence: int = 0
@@ -75,6 +81,16 @@ class OpenCall:
     def path(self) -> str:
         """`place` as text: ``3.1``."""
         return ".".join(map(str, self.place))
+
+    @property
+    def may_park(self) -> bool:
+        """True if it may wait for days: the tools that asked for it can be begun again."""
+        above = self.parent
+        while above is not None:
+            if not above.repeatable:
+                return False
+            above = above.parent
+        return True
 
     @property
     def id(self) -> str:

@@ -190,13 +190,15 @@ class Dispatch:
             if open_call.refusal is not None:
                 raise open_call.refusal
             tool = self._look_up(call.name)
-            open_call.side_effect = tool.side_effect
+            open_call.side_effect, open_call.repeatable = tool.side_effect, tool.repeatable
             open_call.arguments = tool.validate(call.arguments)
             if call.run_id is not None:
                 # Direct calls have no key of their own making, and there is no end to them.
                 if open_call.siblings is None:
                     open_call.siblings = self._occurrences
                 open_call.siblings.add(open_call)
+                if self.track is not None and open_call.parent is not None:
+                    self.track.put_back(open_call)
             if self.budget is not None:
                 self.budget.reserve(call.name)
             before = self.track.outcome(call.name, open_call) if self.track else None
@@ -285,6 +287,30 @@ class Dispatch:
             self.budget.recall(tool.name)
         if end.status == "succeeded":
             self._executions[tool.name] += 1
+        if self.track is not None and call.parent is None:
+            self._recall_below(self.track, call)
+
+    def _recall_below(self, track: Track, call: OpenCall) -> None:
+        """The same for the calls that its tool made."""
+        made = {call.path: call}
+        for row in track.below(call.path):
+            above, _, seq = row.start.path.rpartition(".")
+            parent = made.get(above)
+            if parent is None:
+                continue
+            arguments = _json.loads(row.start.arguments)
+            name, run_id = row.start.tool, call.call.run_id
+            child = OpenCall(ToolCall(name, arguments, seq=int(seq), run_id=run_id), parent=parent)
+            child.side_effect, child.attempt = row.start.side_effect, row.start.attempt
+            child.status = "unknown" if row.end is None else row.end.status
+            if row.end is not None and not row.end.ok:
+                child.error = error_of(_json.loads(row.end.body)[2], name)
+            made[child.path] = child
+            self.nested.append(child)
+            if child.status != "not_started" and self.budget is not None:
+                self.budget.recall(name)
+            if child.status == "succeeded":
+                self._executions[name] += 1
 
     def record(self, call: OpenCall, result: ToolResult, elapsed: float | None) -> bytes:
         """What came of a call, written down; its body as the script is given it."""
@@ -355,7 +381,7 @@ class Dispatch:
 
     async def _decide(self, tool: Tool, call: OpenCall) -> Decision:
         approver = self.shared.approver
-        if approver is None and (self.track is None or call.parent is not None):
+        if approver is None and (self.track is None or not call.may_park):
             msg = (
                 f"{tool.name} needs an approval and nobody is there to give it; "
                 "open the session with approver="
@@ -371,7 +397,7 @@ class Dispatch:
             prompt=prompt_text(tool.approval_prompt, arguments),
             defaults=tool.approval_defaults,
         )
-        track = self.track if call.parent is None else None
+        track = self.track if call.may_park else None
         if track is not None and (approver is None or track.verdict(call, "approval") is not None):
             return track.approval(call, request)
         assert approver is not None  # noqa: S101  # one of the two was there
@@ -464,8 +490,15 @@ class Dispatch:
         while True:
             call.attempt += 1
             try:
-                return await self._once(tool, call)
+                result = await self._once(tool, call)
+                if call.parked:
+                    raise _parked(tool)
+                return result
             except Exception as error:
+                if call.parked:
+                    # What a tool makes of a call that waits, an error of its own or a value, is
+                    # not what it will say when that call is made.
+                    raise _parked(tool) from error
                 wanted = retry is not None and retry.wants(error, call.attempt)
                 if retry is None or not wanted or call.attempt > retry.max_retries:
                     raise
@@ -542,8 +575,14 @@ class Dispatch:
     @staticmethod
     def _failed(open_call: OpenCall, error: ToolError) -> None:
         open_call.error = error
-        if not open_call.cut_off:
+        if open_call.known:
+            open_call.status = "failed" if open_call.status == "not_started" else open_call.status
+        elif not open_call.cut_off:
             open_call.status = "failed" if open_call.started else "not_started"
+
+
+def _parked(tool: Tool) -> ParkedError:
+    return ParkedError(f"{tool.name} called a tool whose call waits for a decision")
 
 
 class _Services:
@@ -615,6 +654,8 @@ class _Services:
         if len(parent.place) > _MOST_NESTED:
             msg = f"{name}: {_MOST_NESTED} tools have called one another; that is a circle"
             raise ToolError(msg, code="too_deep", tool=name)
+        if parent.parked:
+            raise _parked(self._tool)
         if self._made is None:
             # Of this try: the same calls of a second try are the same again.
             self._made = Occurrences()
@@ -627,7 +668,10 @@ class _Services:
         try:
             result = await self._dispatch.run(open_call)
         except ParkedError as parked:
-            # A tool that is at work cannot be put away for a day.
+            if open_call.may_park:
+                parent.parked = True
+                raise
+            # A tool that cannot be begun again cannot be put away for a day.
             raise ToolError(str(parked), code="unknown_outcome", tool=name) from None
         finally:
             self._dispatch.tell("tool_finished", open_call)

@@ -38,6 +38,7 @@ __all__ = [
     "PendingKind",
     "Recorded",
     "RunRow",
+    "Spent",
     "Tick",
     "Verdict",
 ]
@@ -134,6 +135,15 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """The decision to make a call again was used; if its end is unknown again, it is asked anew."""
+
+    path: str
+    attempt: int
+    """The try whose end was not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pending:
     """A call that waits for a decision."""
 
@@ -147,7 +157,7 @@ class Pending:
     at_ms: int
 
 
-Entry: TypeAlias = CallStart | CallEnd | CallWhole | Tick | Pending
+Entry: TypeAlias = CallStart | CallEnd | CallWhole | Tick | Pending | Spent
 PendingKind: TypeAlias = Literal["approval", "unknown"]
 
 

@@ -42,6 +42,7 @@ from ._journal import (
     Pending,
     Recorded,
     RunRow,
+    Spent,
     Tick,
     Verdict,
 )
@@ -109,6 +110,11 @@ _END = (
 )
 _TICK = "INSERT INTO ticks VALUES(?,?,?)"
 _PENDING = "INSERT OR REPLACE INTO pending VALUES(?,?,?,?,?,?,?)"
+_SPENT = tuple(
+    f"UPDATE OR REPLACE {table} SET kind=? WHERE run=? AND path=? AND kind='unknown'"  # noqa: S608  # ours
+    for table in ("verdicts", "pending")
+)
+"""Who decided stays in the file; `load` does not give it."""
 _BEGIN = (
     f"INSERT INTO runs(number, {_RUN_COLUMNS}, owner, alive_ms, epoch)"  # our names
     " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,1)"
@@ -268,6 +274,9 @@ class SqliteJournal:
             self._put(lease, _END, (*self._ending(run, entry), run, entry.path))
         elif isinstance(entry, Tick):
             self._put(lease, _TICK, (run, self._next_place(run), entry.elapsed))
+        elif isinstance(entry, Spent):
+            for sql in _SPENT:
+                self._put(lease, sql, (f"unknown {entry.attempt}", run, entry.path))
         else:
             columns = (entry.kind, entry.tool, entry.fingerprint, entry.details, entry.at_ms)
             self._put(lease, _PENDING, (run, entry.path, *columns))
@@ -407,7 +416,7 @@ class SqliteJournal:
                 Pending(*columns)
                 for columns in self._all(
                     "SELECT path, kind, tool, fingerprint, details, at_ms FROM pending WHERE run=?"
-                    " ORDER BY rowid",
+                    " AND kind IN ('approval', 'unknown') ORDER BY rowid",
                     (number,),
                 )
             )
@@ -449,6 +458,7 @@ class SqliteJournal:
     def _verdicts(self, number: int) -> Iterator[Verdict]:
         sql = (
             "SELECT path, kind, action, value, decided_by, comment, at_ms FROM verdicts WHERE run=?"
+            " AND kind IN ('approval', 'unknown')"
         )
         for row in self._all(sql, (number,)):
             yield Verdict(*row)

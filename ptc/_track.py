@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from . import _json
@@ -31,6 +32,7 @@ from ._journal import (
     Pending,
     PendingKind,
     Recorded,
+    Spent,
     Tick,
     Verdict,
 )
@@ -79,6 +81,7 @@ class Track:
         self._rows = {row.start.path: row for row in rows}
         self._verdicts = {(v.path, v.kind): v for v in (recorded.verdicts if recorded else ())}
         self._before_now = {(p.path, p.kind): p for p in (recorded.pending if recorded else ())}
+        self._paths, self._children = _below(recorded) if recorded else ({}, {})
         self.deliveries: deque[Delivery] = deque(recorded.deliveries if recorded else ())
         """What the worker was sent and has not been sent again yet."""
         self.elapsed = max((d.elapsed for d in self.deliveries), default=0.0)
@@ -124,14 +127,24 @@ class Track:
         row = self._before(call)
         if row is None or row.end is None or row.end.status == "not_started":
             return None
-        call.status, call.attempt = row.end.status, row.start.attempt
+        call.status, call.attempt, call.known = row.end.status, row.start.attempt, True
         return _outcome(tool, row.end)
 
-    def recall_children(self, call: OpenCall) -> None:
-        """Number the calls that a tool makes after those that it made before."""
-        prefix = f"{call.path}."
-        made = [path for path in self._rows if path.startswith(prefix)]
-        call.children = max((int(p[len(prefix) :].partition(".")[0]) for p in made), default=0)
+    def put_back(self, call: OpenCall) -> None:
+        """Give a call that a tool made the number it had when the tool was at work before.
+
+        A tool may make its calls in another order each time: they are told apart by their keys.
+        """
+        if not self._paths:
+            return
+        path = self._paths.get(idempotency_key(call) or "")
+        if path is not None:
+            call.call = replace(call.call, seq=int(path.rpartition(".")[2]))
+
+    def below(self, path: str) -> Iterator[CallRow]:
+        """What is recorded of the calls that the tool of a call made, callers first."""
+        if path in self._children:
+            yield from (row for at, row in self._rows.items() if at.startswith(f"{path}."))
 
     def verdict(self, call: OpenCall, kind: PendingKind) -> Verdict | None:
         """What was decided of a call; None if nothing was, or it was about other arguments."""
@@ -151,9 +164,10 @@ class Track:
             ToolError: ``journal`` if it cannot be written: then the effect must not happen.
         """
         row = self._before(call)
+        # What a tool calls now is numbered after what it called before.
+        call.children = max(call.children, self._children.get(call.path, 0))
         if row is not None:
             call.attempt = row.start.attempt
-            self.recall_children(call)
             if row.start.side_effect and not tool.repeatable:
                 decided = self._decided_of_unknown(tool, call)
                 if decided is not None:
@@ -173,24 +187,28 @@ class Track:
         """What is recorded of this very call: by its place, or, made by a tool, by its key."""
         if call.parent is None:
             return self.row(call)
-        key = idempotency_key(call)
-        for path, row in self._rows.items():
-            if row.start.key == key and path.startswith(f"{call.parent.path}."):
-                return row
-        return None
+        known = self._paths.get(idempotency_key(call) or "") == call.path
+        return self._rows.get(call.path) if known else None
 
     def _decided_of_unknown(self, tool: Tool, call: OpenCall) -> ToolResult | None:
         verdict = self.verdict(call, "unknown")
         if verdict is None:
+            if not call.may_park:
+                msg = f"{tool.name} began before and its end is not known"
+                raise ToolError(msg, code="unknown_outcome", tool=tool.name)
             self.park(call, "unknown", {"arguments": _json.loads(bounded_arguments(call))})
             msg = f"{tool.name} began and its end is not known; decide what became of it"
             raise ParkedError(msg)
+        if verdict.action == "again":
+            # It is about this once: if that is cut off, too, somebody is asked again.
+            self._verdicts.pop((call.path, "unknown"))
+            self._journal.append(self._lease, Spent(call.path, call.attempt))
+            return None
+        call.known = True
         if verdict.action == "done":
             return ToolResult(tool.name, value=_json.loads(verdict.value))
-        if verdict.action == "failed":
-            why = verdict.comment or "it did not succeed"
-            raise ToolError(f"{tool.name} failed: {why}", code="failed", tool=tool.name)
-        return None
+        why = verdict.comment or "it did not succeed"
+        raise ToolError(f"{tool.name} failed: {why}", code="failed", tool=tool.name)
 
     def ended(
         self, call: OpenCall, status: CallStatus, ok: bool, body: bytes, elapsed: float | None
@@ -208,7 +226,7 @@ class Track:
 
     def park(self, call: OpenCall, kind: PendingKind, details: Mapping[str, Any]) -> None:
         """Note that a call waits for a decision."""
-        body = _json.dumps(dict(details), what="pending")
+        body = _json.dumps({**details, "key": idempotency_key(call)}, what="pending")
         pending = Pending(call.path, kind, call.call.name, call.fingerprint(), body, _now_ms())
         self.pending.append(pending)
         self._journal.append(self._lease, pending)
@@ -272,6 +290,21 @@ class Track:
             attempt=attempt,
             at_ms=_now_ms(),
         )
+
+
+def _below(recorded: Recorded) -> tuple[dict[str, str], dict[str, int]]:
+    """Of calls that tools made: their paths by their keys, and the highest number by caller."""
+    paths: dict[str, str] = {}
+    children: dict[str, int] = {}
+    named = [(row.start.path, row.start.key) for row in recorded.calls]
+    named += [(p.path, _json.loads(p.details).get("key") or "") for p in recorded.pending]
+    for path, key in named:
+        above, dot, number = path.rpartition(".")
+        if dot:
+            children[above] = max(children.get(above, 0), int(number))
+            if key:
+                paths[key] = path
+    return paths, children
 
 
 def _shown(arguments: bytes) -> str:

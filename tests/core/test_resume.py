@@ -424,3 +424,96 @@ async def test_the_time_of_a_pause_is_not_the_runs(tmp_path: Path) -> None:
             db.execute("UPDATE runs SET clock=clock-86400, created_ms=created_ms-86400000")
         session.history.approve("r")
         assert (await session.resume("r")).ok
+
+
+async def test_a_decision_to_make_a_call_again_is_used_once(tmp_path: Path) -> None:
+    world = World()
+    source = "async def run(ctx, inputs):\n    return await ctx.pay(n=1)\n"
+    await cut_off(world, tmp_path, source, "pay", 1)
+    async with world.session(tmp_path) as session:
+        assert (await session.resume("r")).status == "paused"
+        session.history.settle("r", None, "again")
+    world.hang.add(("pay", 1))
+    world.hanging = anyio.Event()
+    async with world.session(tmp_path) as session, anyio.create_task_group() as group:
+        group.start_soon(session.resume, "r")
+        with anyio.fail_after(20):
+            await world.hanging.wait()
+        group.cancel_scope.cancel()
+    world.hang.clear()
+    async with world.session(tmp_path) as session:
+        again = await session.resume("r")
+        assert (again.status, [p.kind for p in again.pending]) == ("paused", ["unknown"])
+        assert world.calls["pay", 1] == 2, "nobody has asked for a third time"
+        session.history.settle("r", None, "done", value=7)
+        assert (await session.resume("r")).unwrap() == 7
+    assert world.calls["pay", 1] == 2
+
+
+def caller_of(names: list[str], **options: Any) -> Tool:
+    """A tool that calls tools, and makes a value of whatever goes wrong."""
+
+    async def work(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+        found = []
+        for name in names:
+            try:
+                found.append(await ctx.call_tool(name, n=arguments["n"]))
+            except Exception as error:
+                found.append(getattr(error, "code", "swallowed"))
+        return found
+
+    return define_tool("all", "Calls tools.", ANY, work, **options)
+
+
+async def test_a_call_of_a_tool_waits_for_its_approval_and_is_made_once(tmp_path: Path) -> None:
+    world = World()
+    tools = [*world.tools, caller_of(["look", "put", "ask", "ask"])]
+    source = "async def run(ctx, inputs):\n    return await ctx.all(n=1)\n"
+    async with Session(tmp_path, tools=tools, toolsets=()) as session:
+        for decided in range(2):
+            result = await session.program(source=source, allowed_tools="*", run_id="r")
+            if decided:
+                result = await session.resume("r")
+            assert result.status == "paused"
+            assert [p.tool for p in result.pending] == ["ask"]
+            assert world.calls["ask", 1] == decided
+            session.history.approve("r")
+        result = await session.resume("r")
+    one = {"n": 1, "twice": 2}
+    assert result.unwrap() == [one] * 4
+    assert (world.calls["put", 1], world.calls["ask", 1]) == (1, 2)
+    assert len(world.keys) == 3
+
+
+async def test_a_tool_that_cannot_be_begun_again_is_not_put_away(tmp_path: Path) -> None:
+    world = World()
+    tools = [*world.tools, caller_of(["ask"], side_effect=True)]
+    source = "async def run(ctx, inputs):\n    return await ctx.all(n=1)\n"
+    async with Session(tmp_path, tools=tools, toolsets=()) as session:
+        result = await session.program(source=source, allowed_tools=["all", "ask"])
+    assert result.unwrap() == ["approval_required"]
+    assert world.calls["ask", 1] == 0
+
+
+async def test_what_a_tool_called_is_still_known_and_counted_on_resume(tmp_path: Path) -> None:
+    world = World()
+    tools = [*world.tools, caller_of(["put", "pay"])]
+    source = (
+        "async def run(ctx, inputs):\n    found = [await ctx.all(n=1)]\n"
+        "    await ctx.ask(n=2)\n    return [found, await ctx.look(n=3)]\n"
+    )
+    limits = Limits(max_tool_calls=4)
+    async with Session(tmp_path, tools=tools, toolsets=()) as session:
+        paused = await session.program(
+            source=source, allowed_tools=["all", *ALL], limits=limits, run_id="r"
+        )
+        assert paused.status == "paused"
+        session.history.approve("r")
+        result = await session.resume("r")
+    assert [(c.tool, c.status) for c in result.calls[:3]] == [
+        ("all", "succeeded"),
+        ("put", "succeeded"),
+        ("pay", "succeeded"),
+    ]
+    assert result.error is not None
+    assert "max_tool_calls" in result.error.message, "the calls of the tool are counted, too"

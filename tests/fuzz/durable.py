@@ -1,0 +1,259 @@
+"""Kill a host at every step of its journal, resume the run, and compare with one that was let be.
+
+usage: python tests/fuzz/durable.py [--minutes 10] [--points N] [--seed N] [--every] [--only NAME]
+
+Exit status 1 if anything was found. A point is a step of a program: a process is killed there with
+SIGKILL, another goes on and is killed, too, most times, until one comes to the end. The same seed
+chooses the same steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+sys.path.insert(0, str(ROOT))
+
+import anyio  # noqa: E402  # the repository is on the path only now
+
+from ptc import Limits, Session, _history  # noqa: E402  # as above
+from tests.fuzz.durable_world import (  # noqa: E402  # as above
+    PROGRAMS,
+    TOOLS,
+    Killed,
+    Server,
+    answer,
+    tools,
+)
+
+_RUN = "r"
+_SECONDS = 60
+"""For one process; more is a finding."""
+_MOST_DEATHS = 6
+_REJECTED = 3
+"""The number whose approval is refused."""
+
+
+# --- the process that is killed -------------------------------------------------------------
+
+
+async def drive(folder: Path, program: str) -> dict[str, Any]:
+    """Run the program, or go on with it, deciding what is asked, until it ends."""
+    server = Server(folder / "server")
+    limits = Limits(max_tool_calls=500)
+    async with Session(
+        folder, tools=tools(server, Killed.step), toolsets=(), journal=folder / "journal"
+    ) as session:
+        result = await session.program(
+            source=PROGRAMS[program], allowed_tools=TOOLS, limits=limits, run_id=_RUN
+        )
+        while result.status == "paused":
+            decide(session, server)
+            result = await session.resume(_RUN)
+        check_rows(session)
+    return {
+        "status": result.status,
+        "value": result.value,
+        "error": result.error.message if result.error else None,
+        "stdout": result.stdout,
+        "partial": result.partial,
+        # What a tool only read it may read again; and no two runs draw the same numbers.
+        "calls": [
+            [c.tool, c.status, c.error_code, "" if c.tool == "echo" else c.arguments]
+            for c in result.calls
+            if c.parent is None or c.tool != "look"
+        ],
+    }
+
+
+def decide(session: Session, server: Server) -> None:
+    """Decide of every call that waits, by what the server has seen."""
+    for call in session.history.pending(_RUN):
+        n = call.arguments["n"]
+        if call.kind == "approval":
+            if n == _REJECTED:
+                session.history.reject(_RUN, call.call, by="ann", comment="not this one")
+            else:
+                session.history.approve(_RUN, call.call, by="ann")
+            continue
+        (row,) = (row for row in rows(session) if row.start.path == call.call)
+        seen = (call.tool, n, row.start.key) in server.taken()
+        if seen:
+            session.history.settle(_RUN, call.call, "done", value=answer(call.tool, n))
+        else:
+            session.history.settle(_RUN, call.call, "again")
+
+
+def rows(session: Session) -> Any:
+    """Calls that are recorded."""
+    return session.history.recorded(_RUN).calls
+
+
+def check_rows(session: Session) -> None:
+    """Nothing of a run that has ended is open."""
+    recorded = session.history.recorded(_RUN)
+    ended = [row for row in recorded.calls if row.end is None]
+    assert not ended, f"open: {ended}"
+    assert not session.history.pending(_RUN), "nothing waits"
+
+
+def child(folder: Path, program: str, at: int | None) -> int:
+    """What a forked process does; its exit status."""
+    try:
+        Killed.steps, Killed.at = 0, at
+        _history.SqliteJournal = Killed  # type: ignore[misc]  # the process is ours alone
+        outcome = anyio.run(drive, folder, program)
+        outcome["steps"] = Killed.steps
+        (folder / "outcome.part").write_text(json.dumps(outcome))
+        (folder / "outcome.part").rename(folder / "outcome")
+    except BaseException:  # noqa: BLE001  # this is what is looked for
+        (folder / "wrong").write_text(traceback.format_exc())
+        return 1
+    return 0
+
+
+# --- the process that kills -----------------------------------------------------------------
+
+
+def spawn(folder: Path, program: str, at: int | None) -> str:
+    """Fork a process and wait for its end: ``ended``, ``killed``, or what is wrong."""
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        os._exit(child(folder, program, at))
+    end = time.monotonic() + _SECONDS
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            break
+        if time.monotonic() > end:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return f"still at work after {_SECONDS} s"
+        time.sleep(0.002)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+        return "killed"
+    if os.WEXITSTATUS(status) == 0:
+        return "ended"
+    wrong = folder / "wrong"
+    return wrong.read_text() if wrong.exists() else f"status {status}"
+
+
+def outcome_of(folder: Path) -> dict[str, Any]:
+    """What a process that came to the end has written."""
+    found: dict[str, Any] = json.loads((folder / "outcome").read_text())
+    found["calls"].sort(key=repr)
+    return found
+
+
+def differences(folder: Path, straight: Path) -> Iterator[str]:
+    """How a run that was killed differs from one that was not."""
+    mine, other = outcome_of(folder), outcome_of(straight)
+    for name in ("status", "value", "error", "stdout", "partial", "calls"):
+        if mine[name] != other[name]:
+            was, now = other[name], mine[name]
+            if name == "calls":
+                was, now = ([c for c in a if c not in b] for a, b in ((was, now), (now, was)))
+            yield f"{name}: {now!r:.2000}\n  in place of {was!r:.2000}"
+    done, wanted = (Server(f / "server").effects() for f in (folder, straight))
+    if done != wanted:
+        yield f"done too often: {done - wanted}; lost: {wanted - done}"
+
+
+def one(program: str, steps: list[int], straight: Path, folder: Path) -> tuple[int, list[str]]:
+    """Kill at these steps, one after the other, then let it end; deaths, and what is wrong."""
+    folder.mkdir(parents=True)
+    deaths = 0
+    for at in [*steps, None]:
+        how = spawn(folder, program, at)
+        if how == "ended":
+            return deaths, list(differences(folder, straight))
+        if how != "killed":
+            return deaths, [how]
+        deaths += 1
+    return deaths, ["the process that was let be was killed"]
+
+
+def points(chance: Random, steps: dict[str, int], every: bool) -> Iterator[tuple[str, list[int]]]:
+    """Programs and the steps to kill them at, for ever or, `every`, each step once."""
+    if every:
+        for program, most in steps.items():
+            for at in range(1, most + 1):
+                yield program, [at]
+        return
+    while True:
+        program = chance.choice(sorted(steps))
+        deaths = 1
+        while deaths < _MOST_DEATHS and chance.random() < 0.6:
+            deaths += 1
+        yield program, [chance.randint(1, steps[program]) for _ in range(deaths)]
+
+
+def work(options: argparse.Namespace) -> int:
+    """Kill until time or points are used up; the number of findings."""
+    chance, found, killed = Random(options.seed), 0, 0
+    counts: Counter[str] = Counter()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        folder, steps = Path(name), {}
+        for program in [options.only] if options.only else PROGRAMS:
+            straight = folder / program
+            straight.mkdir()
+            how = spawn(straight, program, None)
+            if how != "ended":
+                raise RuntimeError(f"{program}: {how}")
+            steps[program] = int(outcome_of(straight)["steps"])
+            say(f"{program}: {steps[program]} steps")
+        for number, (program, at) in enumerate(points(chance, steps, options.every)):
+            used = time.monotonic() - started
+            if number >= options.points or used > options.minutes * 60:
+                break
+            deaths, wrong = one(program, at, folder / program, folder / str(number))
+            killed += deaths
+            counts[program] += deaths
+            for text in wrong:
+                found += 1
+                say(f"{program} killed at {at}: {text}")
+    used = time.monotonic() - started
+    say(f"seed {options.seed}: {killed} deaths in {used:.0f} s")
+    for program, count in sorted(counts.items()):
+        say(f"  {program}: {count}")
+    say(f"  findings: {found}")
+    return found
+
+
+def say(text: str) -> None:
+    """Print at once."""
+    print(text, flush=True)  # noqa: T201  # a command
+
+
+def main() -> int:
+    """Entry of the command."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--points", type=int, default=sys.maxsize, help="stop after so many")
+    parser.add_argument("--seed", type=int, default=None, help="default: by the clock")
+    parser.add_argument("--every", action="store_true", help="each step of each program, once")
+    parser.add_argument("--only", choices=sorted(PROGRAMS), help="one program")
+    options = parser.parse_args()
+    if options.seed is None:
+        options.seed = int(time.time())
+    return 1 if work(options) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,252 @@
+"""Scripts, tools and a server that counts: what `durable.py` kills and resumes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from ptc import Tool, ToolContext, ToolError, define_tool
+from ptc._journal import Entry, Lease, RunRow, Verdict
+from ptc._sqlite import SqliteJournal
+
+__all__ = ["PROGRAMS", "TOOLS", "Killed", "Server", "tools"]
+
+PROGRAMS = {
+    "sequential": """
+async def run(ctx, inputs):
+    found = []
+    for n in range(4):
+        found.append(await ctx.look(n=n))
+        found.append(await ctx.put(n=n))
+        found.append(await ctx.pay(n=n))
+        found.append(await ctx.send(n=n))
+        print(n)
+    ctx.emit(len(found))
+    return found
+""",
+    "gathered": """
+import asyncio
+async def run(ctx, inputs):
+    calls = [ctx.look(n=n) for n in range(60)]
+    calls += [ctx.put(n=n) for n in range(20)]
+    calls += [ctx.pay(n=n) for n in range(10)]
+    calls += [ctx.send(n=7) for n in range(10)]
+    return await asyncio.gather(*calls)
+""",
+    "nested": """
+import asyncio
+async def run(ctx, inputs):
+    first = await ctx.batch(n=1)
+    rest = await asyncio.gather(*(ctx.batch(n=n) for n in range(2, 5)), ctx.deep(n=5))
+    await ctx.pay(n=9)
+    return [first, rest]
+""",
+    "approvals": """
+import asyncio
+async def ask(ctx, n):
+    try:
+        return await ctx.ask(n=n)
+    except ToolError as e:
+        return [e.code, str(e)]
+async def run(ctx, inputs):
+    before = await ctx.put(n=1)
+    both = await asyncio.gather(ask(ctx, 2), ask(ctx, 3), ask(ctx, 4), ctx.look(n=5))
+    await ctx.pay(n=6)
+    return [before, both, await ask(ctx, 7), await ctx.send(n=8)]
+""",
+    "errors": """
+import asyncio
+async def run(ctx, inputs):
+    found = []
+    for name in ("look", "put", "pay", "send"):
+        try:
+            await ctx[name](n=-1) if False else await getattr(ctx, name)(n=-1)
+        except ToolError as e:
+            found.append([e.code, e.details, str(e)])
+    found += await asyncio.gather(
+        *(ctx.pay(n=n) for n in (1, -2, 3, -4)), return_exceptions=True
+    )
+    found = [f if isinstance(f, (dict, list)) else str(f) for f in found]
+    raise ValueError(found)
+""",
+    "timers": """
+import asyncio, random, time
+async def run(ctx, inputs):
+    drawn, began = random.randrange(1000), time.time()
+    try:
+        await asyncio.wait_for(ctx.stuck(n=1), 0.01)
+    except asyncio.TimeoutError:
+        found = ["late"]
+    found.append(await ctx.put(n=2))
+    await asyncio.sleep(0.005)
+    echo = await ctx.echo(drawn=drawn, began=began)
+    found.append(await ctx.pay(n=3))
+    return [found, echo == [drawn, began], time.time() >= began + 0.005]
+""",
+}
+
+
+class Server:
+    """Counts the requests it is sent: lines of a file, each written in one piece."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def take(self, tool: str, n: int, key: str | None) -> None:
+        """A request that does something."""
+        line = json.dumps([tool, n, key]).encode() + b"\n"
+        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            os.write(file, line)
+        finally:
+            os.close(file)
+
+    def taken(self) -> list[tuple[str, int, str]]:
+        """All requests."""
+        if not self._path.exists():
+            return []
+        return [tuple(json.loads(line)) for line in self._path.read_bytes().splitlines()]
+
+    def effects(self) -> Counter[tuple[str, int, str]]:
+        """What was done: requests whose key was taken before are answered and nothing more."""
+        found = Counter(self.taken())
+        return Counter({t: 1 if t[0] in KEYED else count for t, count in found.items()})
+
+
+KEYED = ("put", "send")
+_SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def answer(tool: str, n: int) -> Any:
+    """What a tool says, whenever it is asked."""
+    return {"tool": tool, "n": n, "square": n * n}
+
+
+def tools(server: Server, step: Callable[[], None]) -> list[Tool]:
+    """The tools; `step` is called before and after what they do."""
+
+    def simple(name: str, **options: Any) -> Tool:
+        async def work(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+            n = arguments["n"]
+            await anyio.sleep((n * 7 % 5) / 2_000)
+            if n < 0:
+                raise ToolError(f"{name} of {n}", code="negative", details={"n": n})
+            step()
+            if ctx.side_effect:
+                server.take(name, n, ctx.idempotency_key)
+                step()
+            return answer(name, n)
+
+        return define_tool(name, f"{name}.", _SCHEMA, work, **options)
+
+    async def stuck(arguments: Mapping[str, Any]) -> Any:
+        await anyio.sleep_forever()
+
+    async def echo(arguments: Mapping[str, Any]) -> Any:
+        return [arguments["drawn"], arguments["began"]]
+
+    async def batch(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+        n = 100 * arguments["n"]
+        found = [await ctx.call_tool("look", n=n), await ctx.call_tool("put", n=n)]
+        found.append(await ctx.call_tool("pay", n=n))
+        step()
+        found.append(await ctx.call_tool("pay", n=n))
+        try:
+            await ctx.call_tool("pay", n=-n)
+        except ToolError as error:
+            found.append(error.code)
+        return [*found, await ctx.call_tool("send", n=n + 1)]
+
+    async def deep(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+        return [await ctx.call_tool("batch", n=arguments["n"]), await ctx.call_tool("look", n=1)]
+
+    return [
+        simple("look"),
+        simple("put", side_effect=True, idempotent=True),
+        simple("send", side_effect=True, uses_key=True),
+        simple("pay", side_effect=True),
+        simple("ask", side_effect=True, needs_approval=True),
+        define_tool("stuck", "Never ends.", _SCHEMA, stuck),
+        define_tool("echo", "Says it again.", {"type": "object", "properties": {}}, echo),
+        define_tool("batch", "Calls tools.", _SCHEMA, batch),
+        define_tool("deep", "Calls a tool that calls tools.", _SCHEMA, deep),
+    ]
+
+
+TOOLS = ["look", "put", "send", "pay", "ask", "stuck", "echo", "batch", "deep"]
+
+
+class Killed(SqliteJournal):
+    """A journal whose process dies at a step: before or after any thing that it does."""
+
+    steps = 0
+    """How many there were."""
+    at: int | None = None
+    """The one to die at; None: it lives."""
+
+    @classmethod
+    def step(cls) -> None:
+        """One more."""
+        cls.steps += 1
+        if cls.steps == cls.at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def begin(self, run: RunRow) -> Lease:
+        """As `SqliteJournal.begin`."""
+        self.step()
+        lease = super().begin(run)
+        self.step()
+        return lease
+
+    def claim(self, run_id: str) -> Lease:
+        """As `SqliteJournal.claim`."""
+        self.step()
+        lease = super().claim(run_id)
+        self.step()
+        return lease
+
+    def append(self, lease: Lease, entry: Entry) -> None:
+        """As `SqliteJournal.append`."""
+        self.step()
+        super().append(lease, entry)
+        self.step()
+
+    async def barrier(self, lease: Lease) -> None:
+        """As `SqliteJournal.barrier`."""
+        self.step()
+        await super().barrier(lease)
+        self.step()
+
+    def end(self, lease: Lease, status: str, result: bytes, at_ms: int) -> None:
+        """As `SqliteJournal.end`."""
+        self.step()
+        super().end(lease, status, result, at_ms)
+        self.step()
+
+    def release(self, lease: Lease) -> None:
+        """As `SqliteJournal.release`."""
+        self.step()
+        super().release(lease)
+
+    def decide(self, run_id: str, verdict: Verdict) -> bool:
+        """As `SqliteJournal.decide`."""
+        self.step()
+        first = super().decide(run_id, verdict)
+        self.step()
+        return first
+
+    def _commit(self, batch: Any, *, durable: bool) -> None:
+        self.step()
+        super()._commit(batch, durable=durable)
+        self.step()
+
+    def _write(self, same: Any, writes: Any, held: Any) -> None:
+        super()._write(same, writes, held)
+        self.step()  # in the middle of a transaction

@@ -458,7 +458,7 @@ def caller_of(names: list[str], **options: Any) -> Tool:
         for name in names:
             try:
                 found.append(await ctx.call_tool(name, n=arguments["n"]))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  # what a careless tool does
                 found.append(getattr(error, "code", "swallowed"))
         return found
 
@@ -471,7 +471,7 @@ async def test_a_call_of_a_tool_waits_for_its_approval_and_is_made_once(tmp_path
     source = "async def run(ctx, inputs):\n    return await ctx.all(n=1)\n"
     async with Session(tmp_path, tools=tools, toolsets=()) as session:
         for decided in range(2):
-            result = await session.program(source=source, allowed_tools="*", run_id="r")
+            result = await session.program(source=source, allowed_tools=["all", *ALL], run_id="r")
             if decided:
                 result = await session.resume("r")
             assert result.status == "paused"

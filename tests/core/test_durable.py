@@ -34,7 +34,8 @@ def test_what_a_server_was_asked_twice_or_never_is_found(
     monkeypatch.syspath_prepend(str(ROOT))
     durable: Any = importlib.import_module("tests.fuzz.durable")
     world: Any = importlib.import_module("tests.fuzz.durable_world")
-    outcome = dict.fromkeys(("status", "value", "error", "stdout", "partial"), 1) | {"calls": []}
+    outcome: dict[str, Any] = {"status": "completed", "value": 1, "error": None, "stdout": ""}
+    outcome |= {"partial": [], "calls": []}
     for name, effects in {
         "straight": [("pay", 1, "k"), ("put", 2, "l")],
         "same": [("put", 2, "l"), ("pay", 1, "k"), ("put", 2, "l")],

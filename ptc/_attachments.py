@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from ._artifacts import ArtifactStore
@@ -52,7 +53,7 @@ class AttachmentStore:
         )
 
     def checked(self, ref: AttachmentRef) -> AttachmentRef:
-        """`ref`, if it is of a file that is kept here and still what it says.
+        """`ref` with the size that the file has, if it is kept here and still what it says.
 
         Raises:
             ToolError: ``bad_attachment``.
@@ -63,12 +64,13 @@ class AttachmentStore:
         inside = path.parent == self._files.folder and path.name.startswith(ref.id)
         try:
             good = inside and not path.is_symlink() and _digest(path) == ref.id
+            size = path.stat().st_size if good else 0
         except OSError:
             good = False
         if not good:
-            msg = f"attachment {ref.name!r} refers to no file that this session keeps"
+            msg = f"attachment {ref.name!r:.80} refers to no file that this session keeps"
             raise ToolError(msg, code="bad_attachment")
-        return ref
+        return replace(ref, size_bytes=size)
 
 
 def _digest(path: Path) -> str:

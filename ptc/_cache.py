@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import anyio
 
 from . import _json
+from ._execute import words_of
 from .errors import ToolError, UsageError
 
 __all__ = ["Cache", "CacheKey", "ResultCache"]
@@ -25,8 +26,9 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """How results of a tool are kept. Errors never are; a tool with a side effect may have none.
+    """How results of a tool are kept.
 
+    Errors and values that cannot be copied never are. A tool with a side effect may have no cache.
     Calls that are the same and under way at once are made once, and all get the result.
     """
 
@@ -36,7 +38,8 @@ class Cache:
     """How long a result is good. None: as long as its scope. 0: it serves only the calls that were
     waiting for it."""
     scope: Literal["run", "session"] = "run"
-    """Who shares it: the calls of one run, or of all runs and direct calls of the session."""
+    """Who shares it: the calls of one run, or of all runs and direct calls of the session. A run
+    with an ``env`` of its own keeps results of tools that ask for one to itself."""
 
     def __post_init__(self) -> None:
         if self.scope not in ("run", "session"):
@@ -60,7 +63,7 @@ class Cache:
             what = arguments if self.key is None else self.key(arguments)
             return _json.sha256_of([tool, self.key is None, what])
         except Exception as error:  # the tool author's own function may raise anything
-            msg = f"{tool}: its cache key failed: {type(error).__name__}: {error}"
+            msg = f"{tool}: its cache key failed: {words_of(error)}"
             raise ToolError(msg, code="internal", tool=tool) from error
 
 
@@ -97,7 +100,11 @@ class ResultCache:
         flight = self._flights[digest] = _Flight()
         try:
             value = await make()
-            flight.value, flight.safe = copy.deepcopy(value), True
+            try:
+                flight.value, flight.safe = copy.deepcopy(value), True
+            except Exception:  # noqa: BLE001  # what it is made of says how it is copied
+                # The call was made and its value is good: it serves its own caller alone.
+                return value
         finally:
             del self._flights[digest]
             flight.landed.set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,10 +67,19 @@ class OpenCall:
     """Of tool and validated arguments."""
     redactor: Redactor | None = None
     """What keeps secrets out of its record."""
+    awaited: str = ""
+    """Digest of the result that it makes or waits for in a cache."""
     recorded: frozenset[str] | None = None
     """Arguments that a record has; of others, misspelt ones too, it has size and digest. None: all
     of them."""
     _preview: tuple[str, str] | None = field(default=None, repr=False)
+
+    def above(self) -> Iterator[OpenCall]:
+        """The calls whose tools led to this one, the nearest first."""
+        call = self.parent
+        while call is not None:
+            yield call
+            call = call.parent
 
     @property
     def place(self) -> tuple[int, ...]:

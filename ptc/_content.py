@@ -92,6 +92,10 @@ class AttachmentRef:
     height: int | None = None
     description: str = ""
 
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        _check_media_type(self.media_type)
+
 
 def _check_name(name: object) -> None:
     if (

@@ -20,13 +20,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from threading import Event as ThreadEvent
 from threading import get_ident
 from typing import Any, TypeAlias, cast
 
 import anyio
 import anyio.from_thread
-import anyio.to_thread
 
 from . import _json
 from ._approval import ApprovalRequest, Approver, Decision, is_gated, prompt_text
@@ -36,6 +34,7 @@ from ._call import Occurrences, OpenCall, idempotency_key, plain_arguments
 from ._content import Attachment, AttachmentRef
 from ._context import ToolContext, ambient_call
 from ._environment import Environment
+from ._execute import run_function, words_of
 from ._journal import CallRow
 from ._result import CallRecord, EventKind
 from ._retry import Circuit
@@ -43,7 +42,7 @@ from ._schema import Arguments, nearest
 from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult, result_of, without_secrets
 from ._track import ParkedError, Track, error_of, error_row
-from .errors import ToolError
+from .errors import ToolError, UsageError
 
 __all__ = ["AfterSideEffect", "Budget", "Dispatch", "OnEvent", "Shared"]
 
@@ -54,8 +53,6 @@ AfterSideEffect: TypeAlias = Callable[[CallRecord], Awaitable[None]]
 OnEvent: TypeAlias = Callable[[EventKind, OpenCall, Any], None]
 """Told the kind of a `RunEvent`, the call, and data."""
 
-THREAD_GRACE_SECONDS = 0.5
-"""How long a cancelled call waits for a plain function, which nothing can interrupt."""
 _MOST_NESTED = 8
 """Tools that call tools that call tools: deeper than this is a circle."""
 
@@ -220,7 +217,7 @@ class Dispatch:
             self._failed(open_call, safe)
         except Exception as error:  # noqa: BLE001  # a tool's own: it becomes a result
             wrapped = ToolError(
-                f"{call.name} failed: {type(error).__name__}: {error}",
+                f"{call.name} failed: {words_of(error)}",
                 code="internal",
                 tool=call.name,
             )
@@ -405,7 +402,7 @@ class Dispatch:
         try:
             decision = await approver(request)
         except Exception as error:  # fail closed: who cannot decide has not approved
-            msg = f"the call of {tool.name} was not approved: {type(error).__name__}: {error}"
+            msg = f"the call of {tool.name} was not approved: {words_of(error)}"
             raise ToolError(msg, code="rejected") from error
         if not isinstance(decision, Decision):
             msg = f"the approver of {tool.name} gave {decision!r:.80}, not a Decision"
@@ -417,11 +414,21 @@ class Dispatch:
         cache = tool.cache
         if cache is None:
             return await self._limited(tool, call)
-        results = self.shared.results if cache.scope == "session" else self._results
-        digest = cache.digest(tool.name, plain_arguments(call.arguments))
+        # What a run's own keys gave is not for others: its values are not those of the session.
+        own = tool.env is not None and self.environment is not self.shared.environment
+        shared = cache.scope == "session" and not own
+        results = self.shared.results if shared else self._results
+        call.awaited = cache.digest(tool.name, plain_arguments(call.arguments))
+        if any(above.awaited == call.awaited for above in call.above()):
+            # It would wait for the result of a call that waits for it.
+            msg = f"{tool.name}: it calls itself with the same arguments; that is a circle"
+            raise ToolError(msg, code="too_deep")
         make = partial(self._limited, tool, call)
-        result, call.cached = await results.get(digest, cache.ttl_ms, make)
-        return cast("ToolResult", result)
+        result, call.cached = await results.get(call.awaited, cache.ttl_ms, make)
+        found = cast("ToolResult", result)
+        if call.cached and found.tool:
+            call.said = found
+        return found
 
     async def _limited(self, tool: Tool, call: OpenCall) -> ToolResult:
         """The rest of the way, inside the tool's own limit of executions."""
@@ -447,7 +454,8 @@ class Dispatch:
 
     async def _guarded(self, tool: Tool, call: OpenCall) -> ToolResult:
         circuit = self.shared.circuit(tool)
-        if circuit is None:
+        if circuit is None or any(above.call.name == tool.name for above in call.above()):
+            # A call within one of the same tool: that one has its place, and would wait for it.
             return await self._timed(tool, call)
         await circuit.enter(tool.name)
         settle = circuit.leave
@@ -537,10 +545,13 @@ class Dispatch:
         """Keep an attachment, or check a reference to one."""
         store = self.shared.attachments
         if isinstance(item, AttachmentRef):
-            return store.checked(item)
+            item = store.checked(item)
+        elif not isinstance(item, Attachment):
+            msg = f"attachments are Attachment or AttachmentRef, not {item!r:.80}"
+            raise ToolError(msg, code="bad_attachment")
         text = self.environment.redactor.text
         safe = replace(item, name=text(item.name)[:255], description=text(item.description))
-        return store.keep(safe)
+        return safe if isinstance(safe, AttachmentRef) else store.keep(safe)
 
     def _without_secrets(self, error: ToolError) -> ToolError:
         """`error`, or one like it that says no secret and leads to none that does."""
@@ -566,11 +577,10 @@ class Dispatch:
             bound = partial(tool.function, arguments, **extra)
         token = ambient_call.set(services)
         try:
-            if tool.is_async:
-                return await cast("Callable[[], Awaitable[Any]]", bound)()
-            return await _in_thread(bound, services)
+            return await run_function(bound, services, is_async=tool.is_async)
         finally:
             ambient_call.reset(token)
+            services.over = True
 
     @staticmethod
     def _failed(open_call: OpenCall, error: ToolError) -> None:
@@ -588,7 +598,16 @@ def _parked(tool: Tool) -> ParkedError:
 class _Services:
     """The host's side of one try's `ToolContext`; the context is made when it is wanted."""
 
-    __slots__ = ("_call", "_context", "_dispatch", "_made", "_thread", "_tool", "cancelled")
+    __slots__ = (
+        "_call",
+        "_context",
+        "_dispatch",
+        "_made",
+        "_thread",
+        "_tool",
+        "cancelled",
+        "over",
+    )
 
     def __init__(self, dispatch: Dispatch, tool: Tool, call: OpenCall) -> None:
         self._dispatch = dispatch
@@ -598,6 +617,7 @@ class _Services:
         self._made: Occurrences | None = None
         self._thread = get_ident()
         self.cancelled = False
+        self.over = False
 
     def context(self) -> ToolContext:
         if self._context is None:
@@ -638,6 +658,9 @@ class _Services:
         return self._dispatch.on_event is not None
 
     def _tell(self, kind: EventKind, data: Any) -> None:
+        if self.over:
+            # A task or thread that outlived its call: whoever watched it has seen its end.
+            return
         data = self._dispatch.environment.redactor.data(data)
         if get_ident() == self._thread:
             self._dispatch.tell(kind, self._call, data)
@@ -645,11 +668,18 @@ class _Services:
             anyio.from_thread.run_sync(self._dispatch.tell, kind, self._call, data)
 
     def attach(self, attachment: Attachment) -> AttachmentRef:
+        self._check_open("attach")
         ref = self._dispatch.kept(attachment)
         self._call.attached.append(ref)
         return ref
 
+    def _check_open(self, what: str) -> None:
+        if self.over:
+            msg = f"{self._tool.name}: {what} after the call has ended; await what it starts"
+            raise UsageError(msg)
+
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        self._check_open("call_tool")
         parent = self._call
         if len(parent.place) > _MOST_NESTED:
             msg = f"{name}: {_MOST_NESTED} tools have called one another; that is a circle"
@@ -677,25 +707,3 @@ class _Services:
             self._dispatch.tell("tool_finished", open_call)
         self._dispatch.record(open_call, result, None)
         return result.unwrap()
-
-
-async def _in_thread(function: Callable[[], Any], services: _Services) -> Any:
-    """Run a plain function in a thread; when cancelled, give it a moment to come to its end."""
-    begun, finished = ThreadEvent(), ThreadEvent()
-
-    def work() -> Any:
-        begun.set()
-        try:
-            # Either this sees that it was cancelled, or who cancelled sees that it has begun.
-            return None if services.cancelled else function()
-        finally:
-            finished.set()
-
-    try:
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
-    except anyio.get_cancelled_exc_class():
-        services.cancelled = True
-        with anyio.move_on_after(THREAD_GRACE_SECONDS, shield=True):
-            while begun.is_set() and not finished.is_set():  # noqa: ASYNC110  # the thread has no loop to set an anyio.Event in
-                await anyio.sleep(0.002)
-        raise

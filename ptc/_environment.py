@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, SecretBytes, SecretStr, ValidationError
+from pydantic_core import to_jsonable_python
 
 from ._redact import Redactor
 from ._schema import nearest
@@ -46,6 +48,9 @@ def environment_of(tools: Iterable[Tool], *layers: Mapping[str, Any] | None) -> 
     """
     given: dict[str, Any] = {}
     for layer in layers:
+        if not isinstance(layer, Mapping | None):
+            msg = f"env is a mapping of names to values, not {type(layer).__name__}"
+            raise UsageError(msg)
         given.update({key: value for key, value in (layer or {}).items() if value is not None})
     asking = [tool for tool in tools if tool.env is not None]
     _refuse_unknown(given, asking)
@@ -57,7 +62,7 @@ def environment_of(tools: Iterable[Tool], *layers: Mapping[str, Any] | None) -> 
         assert tool.env is not None  # noqa: S101  # they are the asking ones
         own = {**tool.env_values, **given}
         try:
-            model = tool.env.model_validate(
+            model = _frozen(tool.env).model_validate(
                 {key: own[key] for key in tool.env.model_fields if key in own}
             )
         except ValidationError as error:
@@ -93,12 +98,39 @@ def _refuse_unknown(given: Mapping[str, Any], asking: Iterable[Tool]) -> None:
             raise UsageError(msg)
 
 
+@lru_cache(256)
+def _frozen(model: type[BaseModel]) -> type[BaseModel]:
+    """`model`, by the names of its fields, and with values that no tool can change for others."""
+    config = ConfigDict(frozen=True, validate_by_name=True, loc_by_alias=False)
+    body = {"model_config": config, "__module__": model.__module__}
+    made: Any = type(model)
+    return cast("type[BaseModel]", made(model.__name__, (model,), body))
+
+
 def _secrets(model: BaseModel) -> dict[str, str]:
-    found = {}
+    """The texts in a model by where they are: ``key``, ``tokens.0``, ``account.password``."""
+    found: dict[str, str] = {}
     for name, described in type(model).model_fields.items():
-        value = getattr(model, name)
-        if isinstance(value, SecretStr):
-            found[name] = value.get_secret_value()
-        elif isinstance(value, str) and Public not in described.metadata:
-            found[name] = value
+        if Public not in described.metadata:
+            _collect(name, getattr(model, name), found)
     return found
+
+
+def _collect(name: str, value: Any, found: dict[str, str]) -> None:
+    if isinstance(value, SecretStr | SecretBytes):
+        value = value.get_secret_value()
+    if isinstance(value, bytes | bytearray):
+        value = bytes(value).decode(errors="ignore")
+    if isinstance(value, str):
+        found[name] = value
+    elif isinstance(value, BaseModel):
+        found.update({f"{name}.{part}": text for part, text in _secrets(value).items()})
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            _collect(f"{name}.{key}", item, found)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for number, item in enumerate(value):
+            _collect(f"{name}.{number}", item, found)
+    elif value is not None and not isinstance(value, bool | int | float):
+        # An address with a password in it, a date, an object of the author's own.
+        _collect(name, to_jsonable_python(value, fallback=str), found)

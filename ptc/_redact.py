@@ -33,15 +33,18 @@ class Redactor:
         Args:
             secrets: Value by name. Those under `LEAST_CHARS` characters are left out.
         """
-        self._names: dict[str, str] = {}
+        found: dict[str, str] = {}
         for name, value in secrets.items():
             if len(value) >= LEAST_CHARS:
                 for form in _forms(value):
-                    self._names.setdefault(form.lower(), name)
+                    found.setdefault(form, name)
         # Longest first: a secret that has another one inside is replaced as a whole.
-        forms = sorted(self._names, key=len, reverse=True)
-        # Case is ignored: percent-escapes are written in both.
-        self._pattern = re.compile("|".join(map(re.escape, forms)), re.IGNORECASE)
+        forms = sorted(found, key=len, reverse=True)
+        self._names = [found[form] for form in forms]
+        # Case is ignored: percent-escapes are written in both. Which form it was is told by its
+        # group: what is found need not be what was looked for (a long s is an s without its case).
+        pattern = "|".join(f"({re.escape(form)})" for form in forms)
+        self._pattern = re.compile(pattern, re.IGNORECASE)
 
     def __bool__(self) -> bool:
         return bool(self._names)
@@ -50,11 +53,18 @@ class Redactor:
         """`text` without secrets."""
         if not self._names:
             return text
-        return self._pattern.sub(lambda m: f"[secret {self._names[m[0].lower()]}]", text)
+        return self._pattern.sub(self._named, text)
+
+    def _named(self, match: re.Match[str]) -> str:
+        assert match.lastindex is not None  # noqa: S101  # every alternative is a group
+        return f"[secret {self._names[match.lastindex - 1]}]"
 
     def data(self, value: Any) -> Any:
-        """JSON data without secrets, in keys too."""
-        if not self._names:
+        """Data without secrets, in keys too; what has no JSON form becomes its repr without them.
+
+        An object without a secret stays itself.
+        """
+        if not self._names or value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, str):
             return self.text(value)
@@ -62,7 +72,10 @@ class Redactor:
             return {self.data(key): self.data(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.data(item) for item in value]
-        return value
+        try:
+            return self.value(value)
+        except _json.JsonError:
+            return self.text(repr(value))
 
     def value(self, value: Any) -> Any:
         """Any value with a JSON form: itself, or its JSON data without the secrets it has.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import logging
 import random
 import time
 from collections.abc import Callable
@@ -12,6 +14,8 @@ import anyio
 from .errors import ToolError, UsageError
 
 __all__ = ["Circuit", "Retry"]
+
+_log = logging.getLogger("ptc")
 
 _MOST_RETRIES = 100
 _MOST_MS = 3_600_000
@@ -37,7 +41,7 @@ class Retry:
     should_retry: Callable[[Exception, int], bool] | None = None
     """Given the error and the number of the try that failed, from 1; asked after every failure,
     the last included. None: yes for a `ToolError` that is `retryable` and for every exception that
-    is no `ToolError`."""
+    is no `ToolError`. One that raises means no."""
     breaker_threshold: int | None = None
     """Calls that fail one after the other before further ones are refused with code
     ``circuit_open``; retries of one call count once. None: no breaker. While the breaker is closed
@@ -61,8 +65,10 @@ class Retry:
         if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
             msg = f"Retry.jitter must be a number from 0 to 1, not {self.jitter!r}"
             raise UsageError(msg)
-        if self.should_retry is not None and not callable(self.should_retry):
-            msg = f"Retry.should_retry must be a function, not {self.should_retry!r}"
+        if self.should_retry is not None and (
+            not callable(self.should_retry) or inspect.iscoroutinefunction(self.should_retry)
+        ):
+            msg = f"Retry.should_retry must be a plain function, not {self.should_retry!r:.80}"
             raise UsageError(msg)
 
     def wait_ms(self, retry: int) -> float:
@@ -74,7 +80,12 @@ class Retry:
     def wants(self, error: Exception, attempt: int) -> bool:
         """True if the failure of try number `attempt` is one to retry."""
         if self.should_retry is not None:
-            return self.should_retry(error, attempt)
+            try:
+                return self.should_retry(error, attempt) is True
+            except Exception as own:  # noqa: BLE001  # the tool's own error is the one to tell
+                # Without its traceback: that shows the tool's error, which may have a secret.
+                _log.error("should_retry failed: %s", type(own).__name__)
+                return False
         return error.retryable if isinstance(error, ToolError) else True
 
 

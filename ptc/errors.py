@@ -93,7 +93,8 @@ class ToolError(PtcError):
         details: dict[str, object] | None = None,
     ) -> None:
         super().__init__(message)
-        self.message = message
+        # Tools raise it: `ToolError(error)` is a mistake that must not become another one.
+        self.message = message if isinstance(message, str) else str(message)
         self.code = code
         self.tool = tool
         self.retryable = retryable

@@ -6,6 +6,7 @@ import base64
 import json
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, quote_plus
@@ -13,10 +14,12 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, SecretStr, field_validator
+from pydantic import AnyUrl, BaseModel, Field, SecretBytes, SecretStr, field_validator
 
 from ptc import (
     Attachment,
+    AttachmentRef,
+    Cache,
     Public,
     RunEvent,
     Session,
@@ -170,6 +173,129 @@ async def test_what_is_public_or_very_short_is_left_alone(tmp_path: Path) -> Non
         assert (await s.where())["region"] == "eu-central"
 
 
+class Nested(BaseModel):
+    """Secrets that are not plain text fields."""
+
+    tokens: list[str]
+    password: SecretBytes
+    accounts: dict[str, More]
+    address: AnyUrl
+    shown: Annotated[dict[str, str], Public]
+
+
+async def test_a_secret_inside_another_value_is_one_too(tmp_path: Path) -> None:
+    async def leak(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+        env: Nested = ctx.env
+        account = env.accounts["a"]
+        return [
+            env.tokens,
+            env.password.get_secret_value().decode(),
+            account.api_key,
+            account.password.get_secret_value(),
+            str(env.address),
+            env.shown,
+        ]
+
+    made = define_tool("leak", "Leak.", {"type": "object"}, leak, env=Nested)
+    env = {
+        "tokens": ["token-1", "token-2"],
+        "password": b"pass-word",
+        "accounts": {"a": {"api_key": "key-of-a", "password": "pass-of-a"}},
+        "address": "https://me:pass@example.com/x",
+        "shown": {"a": "public"},
+    }
+    async with Session(tmp_path, tools=[made], toolsets=(), env=env) as s:
+        assert await s.leak() == [
+            ["[secret tokens.0]", "[secret tokens.1]"],
+            "[secret password]",
+            "[secret accounts.a.api_key]",
+            "[secret accounts.a.password]",
+            "[secret address]",
+            {"a": "public"},
+        ]
+
+
+async def test_data_of_an_error_or_an_event_is_looked_into_whatever_its_types(
+    tmp_path: Path,
+) -> None:
+    async def fail(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+        key = ctx.env.api_key
+        data = {"set": {key}, "model": Row(name=key), "path": Path(key), "object": Opaque(key)}
+        ctx.log("data", **data)
+        raise ToolError("no", details={**data, "count": 3})
+
+    made = define_tool("fail", "F.", {"type": "object"}, fail, env=Keys)
+    async with Session(tmp_path, tools=[made], toolsets=(), env={"api_key": "sekrit-99"}) as s:
+        async with s.stream("fail") as stream:
+            events = [event async for event in stream]
+        assert "sekrit-99" not in repr([(e.value, e.call) for e in events])
+        (log,) = [e.value for e in events if e.kind == "log"]
+        hidden = "[secret api_key]"
+        assert log["data"] == {
+            "set": [hidden],
+            "model": {"name": hidden},
+            "path": hidden,
+            "object": f"opaque {hidden}",
+        }
+        assert events[-1].value.error.details["count"] == 3
+
+
+class Opaque:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"opaque {self.text}"
+
+
+async def test_a_reference_to_an_attachment_is_named_without_a_secret(tmp_path: Path) -> None:
+    async def attach(arguments: Mapping[str, Any], ctx: ToolContext) -> ToolResult:
+        ref = ctx.attach(Attachment("a.txt", "text/plain", b"12"))
+        named = replace(ref, name=f"{ctx.env.api_key}.txt", size_bytes=999)
+        return ToolResult.success(1, attachments=[named])
+
+    made = define_tool("attach", "A.", {"type": "object"}, attach, env=Keys)
+    async with Session(tmp_path, tools=[made], toolsets=(), env={"api_key": SECRET}) as s:
+        result = await s.tool("attach")
+        kept, passed = (r for r in result.attachments if isinstance(r, AttachmentRef))
+        assert (kept.name, passed.name) == ("a.txt", "[secret api_key].txt")
+        assert passed.size_bytes == kept.size_bytes == 2, "what the file has"
+
+
+async def test_fields_are_given_by_their_names_and_no_tool_changes_them(tmp_path: Path) -> None:
+    class Aliased(BaseModel):
+        key: str = Field(alias="API_KEY")
+
+    async def change(arguments: Mapping[str, Any], ctx: ToolContext) -> int:
+        assert isinstance(ctx.env, Aliased)
+        if arguments:
+            ctx.env.key = "changed"
+        return len(ctx.env.key)
+
+    made = define_tool("change", "C.", {"type": "object"}, change, env=Aliased)
+    async with Session(tmp_path, tools=[made], toolsets=(), env={"key": "123"}) as s:
+        assert "frozen" in (await s.tool("change", {"now": True})).text
+        assert await s.change() == 3
+    with pytest.raises(UsageError, match="env: key is missing"):
+        Session(tmp_path, tools=[made], toolsets=())
+    with pytest.raises(UsageError, match="env is a mapping of names to values, not list"):
+        Session(tmp_path, tools=[made], toolsets=(), env=["key"])  # type: ignore[arg-type]  # the point
+
+
+async def test_what_one_runs_key_gave_is_not_served_to_another(tmp_path: Path) -> None:
+    async def who(arguments: Mapping[str, Any], ctx: ToolContext) -> str:
+        return str(ctx.env.api_key[:1])
+
+    made = define_tool("who", "W.", {"type": "object"}, who, env=Keys, cache=Cache(scope="session"))
+    source = "def run(ctx, inputs):\n    return [ctx.who(), ctx.who()]\n"
+    async with Session(tmp_path, tools=[made], toolsets=(), env={"api_key": "session"}) as s:
+        runs = [await s.program(source=source, env={"api_key": k}) for k in ("ann", "bob")]
+        assert [run.unwrap() for run in runs] == [["a", "a"], ["b", "b"]]
+        assert [call.cached for call in runs[1].calls] == [False, True]
+        assert await s.who() == "s"
+        assert (await s.program(source=source)).calls[0].cached
+
+
 secrets = st.text(st.characters(min_codepoint=33, exclude_categories=["Cs"]), min_size=8)
 
 
@@ -199,6 +325,18 @@ def test_the_longer_secret_comes_first_and_keys_of_data_are_looked_at() -> None:
     assert redactor.data({"abcdef": ["abcdef", 1, None]}) == {
         "[secret SHORT]": ["[secret SHORT]", 1, None]
     }
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        ("secrets", "a \u017fecret\u017f b"),
+        ("\u0130\u0130\u0130\u0130\u0130\u0130", "a \u0130\u0130\u0130\u0130\u0130\u0130 b"),
+        ("kelvin", "a \u212aelvin b"),
+    ],
+)
+def test_letters_whose_case_is_odd_are_found_and_break_nothing(secret: str, text: str) -> None:
+    assert Redactor({"KEY": secret}).text(text) == "a [secret KEY] b"
 
 
 class Row(BaseModel):

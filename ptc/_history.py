@@ -29,6 +29,7 @@ __all__ = ["History", "checked_run_id", "program_of", "recorded_result"]
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_LISTED = 5
+_DAY_MS = 86_400_000
 _log = logging.getLogger("ptc")
 
 
@@ -102,6 +103,22 @@ class History:
     def recorded(self, run_id: str) -> Recorded:
         """Everything recorded of a run. Raises `JournalError` if it is unknown or damaged."""
         return self.journal.load(run_id)
+
+    def forget(self, older_than_days: float) -> int:
+        """Delete runs that ended so many days ago, and give their room back.
+
+        Runs that are paused, or whose host died, have not ended and stay.
+
+        Returns:
+            How many they were.
+
+        Raises:
+            UsageError: If the number of days is below 0.
+        """
+        if not older_than_days >= 0:
+            msg = f"older_than_days is 0 or more, not {older_than_days!r}"
+            raise UsageError(msg)
+        return self.journal.sweep(_now_ms() - int(older_than_days * _DAY_MS) + 1)
 
     def pending(self, run_id: str) -> tuple[PendingCall, ...]:
         """The calls of a run that wait for a decision."""

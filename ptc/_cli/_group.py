@@ -31,6 +31,7 @@ _HOME = {
     "settle": "_decide:settle",
     "replay": "_runs:replay",
     "export": "_runs:export",
+    "forget": "_runs:forget",
 }
 """Our commands and where they are, in the order of the help. A package cannot replace one."""
 

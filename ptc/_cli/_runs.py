@@ -1,4 +1,4 @@
-"""``ptc runs``, ``show``, ``replay`` and ``export``: looking back at runs."""
+"""``ptc runs``, ``show``, ``replay``, ``export`` and ``forget``: runs that were."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .._journal import CallRow, Recorded
     from .._tool import Tool
 
-__all__ = ["export", "history_of", "journal_option", "replay", "runs", "show"]
+__all__ = ["export", "forget", "history_of", "journal_option", "replay", "runs", "show"]
 
 
 def history_of(root: str, journal: str | None, tools: Mapping[str, Tool] | None = None) -> History:
@@ -231,4 +231,42 @@ def export(*, run: str, target: str | None, root: str, journal: str | None) -> i
     except OSError as error:
         msg = f"{target!r} cannot be written: {error.strerror}"
         raise UsageError(msg) from None
+    return COMPLETED
+
+
+_FORGET_HELP = """Delete the runs that ended more than DAYS days ago, and give their room back.
+
+Runs that are paused, or whose host died, have not ended and stay. What is deleted can be neither
+shown nor replayed any more; `ptc export` what is to be kept.
+
+\b
+Examples:
+  ptc forget --older-than 30
+"""
+
+
+@click.command("forget", short_help="Delete old runs.", help=_FORGET_HELP)
+@click.option(
+    "--older-than",
+    "days",
+    type=click.FloatRange(0, 36_500),
+    required=True,
+    metavar="DAYS",
+    help="Days since a run ended; 0: all that have ended.",
+)
+@root_option
+@journal_option
+@json_option("Print the number as JSON.")
+def forget(*, days: float, root: str, journal: str | None, as_json: bool) -> int:
+    """Run the command; the docstring for users is `_FORGET_HELP`."""
+    from ._terminal import standard_output
+
+    history = history_of(root, journal)
+    count = history.forget(days)
+    history.close()
+    output = standard_output()
+    if as_json:
+        output.json({"forgotten": count})
+    else:
+        output.line(f"{count} run{'' if count == 1 else 's'} forgotten")
     return COMPLETED

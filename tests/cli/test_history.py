@@ -80,3 +80,17 @@ def test_a_run_that_is_not_there_is_told(command: Any, paused: str, tmp_path: Pa
     done = command("runs", "--root", str(empty))
     assert done.status == 2
     assert "there is no journal" in done.err
+
+
+def test_old_runs_are_forgotten_and_those_that_wait_stay(
+    command: Any, script: Any, paused: str
+) -> None:
+    assert command("run", script("async def run(ctx, inputs):\n    return 1\n")).status == 0
+    assert len(json.loads(command("runs", "--json").out)) == 2
+    assert "0 runs forgotten" in command("forget", "--older-than", "1").out
+    assert len(json.loads(command("runs", "--json").out)) == 2
+    assert json.loads(command("forget", "--older-than", "0", "--json").out) == {"forgotten": 1}
+    (left,) = json.loads(command("runs", "--json").out)
+    assert (left["run_id"], left["status"]) == (paused, "paused")
+    assert command("forget").status == 2
+    assert command("forget", "--older-than", "-1").status == 2

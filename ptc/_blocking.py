@@ -70,9 +70,16 @@ class BlockingSession:
         arguments: Mapping[str, Any] | None = None,
         *,
         idempotency_key: str | None = None,
+        allowed_tools: AllowList | None = None,
     ) -> ToolResult:
         """As `Session.tool`."""
-        call = partial(self._session.tool, name, arguments, idempotency_key=idempotency_key)
+        call = partial(
+            self._session.tool,
+            name,
+            arguments,
+            idempotency_key=idempotency_key,
+            allowed_tools=allowed_tools,
+        )
         return self._open().call(call)
 
     def warm_up(self) -> tuple[Layer, ...]:

@@ -13,7 +13,7 @@ from . import _json
 from ._content import AttachmentRef
 from ._redact import Redactor
 from ._result import CallRecord, CallStatus
-from ._tool import ToolCall
+from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult
 from .errors import ToolError
 
@@ -31,6 +31,8 @@ class OpenCall:
     call: ToolCall
     parent: OpenCall | None = None
     """The call whose tool made this one; None if the script or the application did."""
+    allowed: Mapping[str, Tool] | None = None
+    """Tools that it and the calls its tool makes may use; None: those of the dispatch."""
     siblings: Occurrences | None = None
     """Calls among which equal ones are told apart; None: those of the run."""
     refusal: ToolError | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from ._content import Attachment, AttachmentRef
 from .errors import UsageError
 
-__all__ = ["CallServices", "ToolContext", "ambient_call", "current_tool_context"]
+__all__ = ["CallServices", "ToolContext", "ToolFacts", "ambient_call", "current_tool_context"]
 
 
 class CallServices(Protocol):
@@ -38,7 +38,23 @@ class CallServices(Protocol):
 
     def log(self, message: str, data: Mapping[str, Any]) -> None: ...
 
+    def facts(self, name: str) -> ToolFacts | None: ...
+
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFacts:
+    """What a tool may know of another one that it may call."""
+
+    name: str
+    """The tool's name."""
+    side_effect: bool
+    """True if it changes anything outside the run."""
+    idempotent: bool
+    """True if doing it twice is as good as once."""
+    text: Callable[[Any], str] = field(repr=False, compare=False)
+    """What a model reads of a value of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +151,17 @@ class ToolContext:
             msg = "attach needs a context that a session made"
             raise UsageError(msg)
         return self._services.attach(attachment)
+
+    def tool_facts(self, name: str) -> ToolFacts | None:
+        """What is to be known of a tool that `call_tool` would call; None if it would refuse.
+
+        Raises:
+            UsageError: If this context was made by hand.
+        """
+        if self._services is None:
+            msg = "tool_facts needs a context that a session made"
+            raise UsageError(msg)
+        return self._services.facts(name)
 
     async def call_tool(self, name: str, /, **arguments: Any) -> Any:
         """Call another tool as the caller of this one may: its allow-list, its limits.

@@ -32,7 +32,7 @@ from ._attachments import AttachmentStore
 from ._cache import ResultCache
 from ._call import Occurrences, OpenCall, idempotency_key, plain_arguments
 from ._content import Attachment, AttachmentRef
-from ._context import ToolContext, ambient_call
+from ._context import ToolContext, ToolFacts, ambient_call
 from ._environment import Environment
 from ._execute import run_function, words_of
 from ._journal import CallRow
@@ -157,7 +157,7 @@ class Dispatch:
             on_event: Told what happens on the way: the kind of a `RunEvent`, the call, and data.
                 Called in the event loop.
         """
-        self._tools = tools
+        self.tools = tools
         self.shared = shared
         self._max_result_bytes = max_result_bytes
         self.budget = budget
@@ -186,7 +186,7 @@ class Dispatch:
         try:
             if open_call.refusal is not None:
                 raise open_call.refusal
-            tool = self._look_up(call.name)
+            tool = self._look_up(call.name, open_call.allowed)
             open_call.side_effect, open_call.repeatable = tool.side_effect, tool.repeatable
             open_call.arguments = tool.validate(call.arguments)
             if call.run_id is not None:
@@ -267,7 +267,7 @@ class Dispatch:
 
     def recall(self, call: OpenCall, row: CallRow) -> None:
         """Count a call that was made before as it was counted then; it is not made again."""
-        tool = self._tools.get(call.call.name)
+        tool = self.tools.get(call.call.name)
         end = row.end
         assert end is not None  # noqa: S101  # only calls that have ended are recalled
         call.side_effect = row.start.side_effect
@@ -315,7 +315,7 @@ class Dispatch:
         if result.error is not None:
             body = b"[false,false,%b]" % _json.dumps(error_row(result.error))
         else:
-            tool = self._tools.get(result.tool)
+            tool = self.tools.get(result.tool)
             records = b"true" if tool is None or tool.returns_records else b"false"
             body = b"[true,%b,%b]" % (records, data)
         if self.track is not None:
@@ -346,17 +346,18 @@ class Dispatch:
 
     # --- stages -----------------------------------------------------------------------------
 
-    def _look_up(self, name: str) -> Tool:
-        tool = self._tools.get(name)
+    def _look_up(self, name: str, own: Mapping[str, Tool] | None) -> Tool:
+        tools = self.tools if own is None else own
+        tool = tools.get(name)
         if tool is None and self._discovery is not None:
             tool = self._discovery().get(name)
         if tool is not None:
             return tool
-        allowed = ", ".join(self._tools) or "none"
+        allowed = ", ".join(tools) or "none"
         if name in self.shared.known:
             msg = f"tool {name!r} is not allowed in this run; allowed: {allowed}"
             raise ToolError(msg, code="not_allowed", tool=name)
-        msg = f"there is no tool {name!r}{nearest(name, self._tools)}; allowed: {allowed}"
+        msg = f"there is no tool {name!r}{nearest(name, tools)}; allowed: {allowed}"
         raise ToolError(msg, code="unknown_tool", tool=name)
 
     async def _approved(self, tool: Tool, call: OpenCall) -> ToolResult:
@@ -678,6 +679,19 @@ class _Services:
             msg = f"{self._tool.name}: {what} after the call has ended; await what it starts"
             raise UsageError(msg)
 
+    def facts(self, name: str) -> ToolFacts | None:
+        tools = self._dispatch.tools if self._call.allowed is None else self._call.allowed
+        tool = tools.get(name)
+        if tool is None:
+            return None
+        render = tool.render
+        return ToolFacts(
+            name=name,
+            side_effect=tool.side_effect,
+            idempotent=tool.idempotent,
+            text=lambda value: ToolResult(name, value=value, _render=render).text,
+        )
+
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         self._check_open("call_tool")
         parent = self._call
@@ -691,7 +705,7 @@ class _Services:
             self._made = Occurrences()
         parent.children += 1
         call = ToolCall(name, arguments, seq=parent.children, run_id=parent.call.run_id)
-        open_call = OpenCall(call, parent=parent, siblings=self._made)
+        open_call = OpenCall(call, parent=parent, siblings=self._made, allowed=parent.allowed)
         if call.run_id is not None:
             self._dispatch.nested.append(open_call)
         self._dispatch.tell("tool_started", open_call)

@@ -330,6 +330,7 @@ class Session:
         arguments: Mapping[str, Any] | None = None,
         *,
         idempotency_key: str | None = None,
+        allowed_tools: AllowList | None = None,
     ) -> ToolResult:
         """Call a tool. Its failure is in the result, not an exception.
 
@@ -338,11 +339,16 @@ class Session:
             arguments: As its schema says.
             idempotency_key: What the tool finds in `ToolContext.idempotency_key`. Give the same for
                 the same logical call: only you know which those are.
+            allowed_tools: What may be called, by this call and by the tools it calls in turn, as
+                for `program`: for a caller who is not trusted with all. None: any tool.
 
         Raises:
             UsageError: If there is no tool of that name, or the key is no text.
         """
-        return await self._direct.run(self._direct_call(name, arguments, idempotency_key))
+        call = self._direct_call(name, arguments, idempotency_key)
+        if allowed_tools is not None:
+            call.allowed = self.select_tools(allowed_tools)
+        return await self._direct.run(call)
 
     @overload
     async def generate_object(

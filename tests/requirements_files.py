@@ -16,6 +16,7 @@ _EDIT, _PATCH, _RECORDS = (
     "tools/test_patch.py::",
     "tools/test_records.py::",
 )
+_BATCH = "tools/test_batch.py::"
 _README, _WORKSPACE = "tools/test_readme.py::", "tools/test_workspace.py::"
 
 FILES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -145,7 +146,11 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "SM-92": (
         "the allow-list decides",
-        (_RECORDS + "test_a_call_that_is_not_allowed_is_recorded_without_content_too",),
+        (
+            _RECORDS + "test_a_call_that_is_not_allowed_is_recorded_without_content_too",
+            _BATCH + "test_a_batch_never_widens_the_allow_list",
+            _BATCH + "test_functions_of_a_session_keep_the_rules_they_were_made_with",
+        ),
     ),
     "SM-55": (
         "records have size and digest of what is written, never the content",

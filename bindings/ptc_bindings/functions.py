@@ -16,6 +16,8 @@ from typing import Any, Literal, TypeAlias, get_type_hints
 import ptc
 from ptc._schema import nearest
 
+from ._allowed import allow_list
+
 __all__ = ["as_functions", "program_function", "toolset"]
 
 AsyncFunction: TypeAlias = Callable[..., Awaitable[Any]]
@@ -69,7 +71,9 @@ def as_functions(
     Raises:
         UsageError: If a name is unknown.
     """
-    return {name: _tool_function(session, t) for name, t in session.select_tools(names).items()}
+    allowed = allow_list(session, names)
+    tools = session.select_tools(allowed)
+    return {name: _tool_function(session, tool, allowed) for name, tool in tools.items()}
 
 
 def program_function(
@@ -97,13 +101,14 @@ def program_function(
 
     from ._outcome import outcome, outcome_of_error
 
-    tools = session.select_tools(allowed_tools)
+    allowed = allow_list(session, allowed_tools)
+    tools = session.select_tools(allowed)
     effective = limits or session.limits
 
     async def program(source: str, inputs: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
             result = await session.program(
-                source=source, inputs=inputs, allowed_tools=list(tools), limits=effective
+                source=source, inputs=inputs, allowed_tools=allowed, limits=effective
             )
         except ptc.PtcError as error:
             return outcome_of_error(error)
@@ -175,7 +180,9 @@ def _snake_case(name: str) -> str:
 # --- out ----------------------------------------------------------------------------------------
 
 
-def _tool_function(session: ptc.Session, tool: ptc.Tool) -> AsyncFunction:
+def _tool_function(
+    session: ptc.Session, tool: ptc.Tool, allowed: list[str | ptc.Allow]
+) -> AsyncFunction:
     signature, hints = _signature_of(tool)
 
     async def call(*args: Any, **given: Any) -> Any:
@@ -185,7 +192,7 @@ def _tool_function(session: ptc.Session, tool: ptc.Tool) -> AsyncFunction:
             optional = {p.name for p in signature.parameters.values() if p.default is None}
             arguments = {k: v for k, v in arguments.items() if v is not None or k not in optional}
         # By its name and not as a method: a tool may be called as a method of Session is.
-        return (await session.tool(tool.name, arguments)).unwrap()
+        return (await session.tool(tool.name, arguments, allowed_tools=allowed)).unwrap()
 
     call.__name__ = call.__qualname__ = tool.name
     texts = {n: _text_of(s) for n, s in tool.parameters.get("properties", {}).items()}

@@ -44,6 +44,8 @@ from ptc._cli._options import (
     toolset_option,
 )
 
+from ._allowed import allow_list
+
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
@@ -133,7 +135,8 @@ class _Door:
     ) -> None:
         self._session = session
         self._limits = limits
-        self.tools = session.select_tools(allowed_tools)
+        self._allowed = allow_list(session, allowed_tools)
+        self.tools = session.select_tools(self._allowed)
         self._direct = dict(self.tools) if direct_tools else {}
         if PROGRAM in self._direct:
             msg = (
@@ -182,7 +185,7 @@ class _Door:
                 result = await self._session.program(
                     source=source,
                     inputs=inputs,
-                    allowed_tools=list(self.tools),
+                    allowed_tools=self._allowed,
                     limits=self._limits,
                     on_event=progress.on_event,
                 )
@@ -198,7 +201,7 @@ class _Door:
         from ptc import _json
 
         try:
-            result = await self._session.tool(name, arguments)
+            result = await self._session.tool(name, arguments, allowed_tools=self._allowed)
             if not result.ok:
                 return _result([result.text], None, is_error=True)
             data = _json.dumps(result.value, what=name)

@@ -13,6 +13,7 @@ import pytest
 import ptc_tools
 from ptc import Tool, ToolContext
 from ptc_tools import (
+    _batch,
     _change,
     _glob,
     _grep,
@@ -52,7 +53,7 @@ def tools() -> dict[str, Tool]:
 
 
 def test_each_tool_has_a_row_and_each_row_a_tool() -> None:
-    assert list(rows()) == list(tools())
+    assert set(rows()) == set(tools())
 
 
 @pytest.mark.parametrize("name", list(tools()))
@@ -110,6 +111,7 @@ MODULES = {
     "write": ("_write", "_change", "_atomic"),
     "edit": ("_edit", "_change", "_diff", "_read"),
     "patch": ("_patch", "_change", "_diff", "_atomic", "_read"),
+    "batch": ("_batch",),
 }
 
 
@@ -168,6 +170,14 @@ def mib(size: int) -> str:
         ("write", [mib(_change.MAX_CONTENT_BYTES), f"up to {mib(_change.MAX_FILE_BYTES)}"]),
         ("edit", [mib(_change.MAX_CONTENT_BYTES)]),
         ("patch", [mib(_change.MAX_CONTENT_BYTES), f"{_patch.MAX_FILES} files"]),
+        (
+            "batch",
+            [
+                f"{_batch.MAX_CALLS} calls",
+                f"{_batch.MAX_CONCURRENCY} at once",
+                f"{mib(_batch.MAX_TOTAL_BYTES)} of values",
+            ],
+        ),
     ],
 )
 def test_a_row_has_the_limits(name: str, limits: list[str]) -> None:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from ._bash import CommandResult as CommandResult
     from ._bash import bash as bash
     from ._bash import bash_tool as bash_tool
+    from ._batch import BatchCall as BatchCall
+    from ._batch import BatchProblem as BatchProblem
+    from ._batch import BatchResult as BatchResult
+    from ._batch import batch as batch
     from ._change import Change as Change
     from ._edit import edit as edit
     from ._git import git as git
@@ -48,6 +52,9 @@ if TYPE_CHECKING:
     from ._write import write as write
 
 _HOME = {
+    "BatchCall": "_batch",
+    "BatchProblem": "_batch",
+    "BatchResult": "_batch",
     "BlockingWorkspace": "_workspace",
     "Brave": "_web_search",
     "Change": "_change",
@@ -66,6 +73,7 @@ _HOME = {
     "Workspace": "_workspace",
     "bash": "_bash",
     "bash_tool": "_bash",
+    "batch": "_batch",
     "edit": "_edit",
     "git": "_git",
     "git_tool": "_git",
@@ -81,10 +89,25 @@ _HOME = {
     "write": "_write",
 }
 
-_BUILTIN = ("read", "read_files", "ls", "glob", "grep", "write", "edit", "patch", "bash", "git")
+_BUILTIN = (
+    "read",
+    "read_files",
+    "ls",
+    "glob",
+    "grep",
+    "write",
+    "edit",
+    "patch",
+    "bash",
+    "git",
+    "batch",
+)
 """The tools of `builtin`, in the order a model is told about them."""
 
 __all__ = [
+    "BatchCall",
+    "BatchProblem",
+    "BatchResult",
     "BlockingWorkspace",
     "Brave",
     "Change",
@@ -103,6 +126,7 @@ __all__ = [
     "Workspace",
     "bash",
     "bash_tool",
+    "batch",
     "builtin",
     "edit",
     "git",

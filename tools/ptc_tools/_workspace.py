@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ptc import BlockingSession, Session
 
     from ._bash import CommandResult
+    from ._batch import BatchCall, BatchResult
     from ._change import Change
     from ._grep import Match, MatchCount
     from ._ls import Entry
@@ -238,6 +239,15 @@ class Workspace:
         )
         return found
 
+    async def batch(
+        self, calls: list[BatchCall], max_concurrency: int = 8, stop_on_error: bool = False
+    ) -> list[BatchResult]:
+        """Several calls; what failed is in its result."""
+        found: list[BatchResult] = await self._value(
+            "batch", calls=calls, max_concurrency=max_concurrency, stop_on_error=stop_on_error
+        )
+        return found
+
     async def web_fetch(
         self,
         url: str,
@@ -455,6 +465,15 @@ class BlockingWorkspace:
             staged=staged,
             patch=patch,
             all=all,
+        )
+        return found
+
+    def batch(
+        self, calls: list[BatchCall], max_concurrency: int = 8, stop_on_error: bool = False
+    ) -> list[BatchResult]:
+        """Several calls; what failed is in its result."""
+        found: list[BatchResult] = self._value(
+            "batch", calls=calls, max_concurrency=max_concurrency, stop_on_error=stop_on_error
         )
         return found
 

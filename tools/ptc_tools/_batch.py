@@ -1,0 +1,270 @@
+"""`batch`: several tool calls in one, for a model that calls tools itself.
+
+Rule 1: It calls what its caller may call, under the caller's limits, and nothing else.
+    (test_a_batch_never_widens_the_allow_list)
+Rule 2: Calls with a side effect are made one by one and in order; nothing runs beside them.
+    (test_effects_are_made_in_order_and_alone)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import anyio
+from pydantic import ConfigDict, Field
+
+from ptc import ToolContext, ToolError, tool
+from ptc._json import JsonError, dumps, loads
+
+__all__ = [
+    "MAX_CALLS",
+    "MAX_CONCURRENCY",
+    "MAX_TOTAL_BYTES",
+    "BatchCall",
+    "BatchProblem",
+    "BatchResult",
+    "batch",
+]
+
+MAX_CALLS = 32
+"""Calls of one batch."""
+MAX_CONCURRENCY = 16
+MAX_TOTAL_BYTES = 4_194_304
+"""JSON of all values together (4 MiB): half of what a tool result may be by default."""
+
+_ID = r"^[A-Za-z0-9_-]{1,64}$"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCall:
+    """A call of a batch."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    tool: str
+    """Name of the tool."""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    """Its arguments. `{"$ref": "id"}` or `{"$ref": "id.0.path"}` anywhere in them stands for the
+    value, or a part of it, of an earlier call."""
+    id: Annotated[str, Field(pattern=_ID)] | None = None
+    """What the call is called in references and results. Default: its number, "1", "2" ..."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProblem:
+    """Why a call failed or was not made."""
+
+    code: str
+    """That of the tool's error, or ``bad_reference``, ``dependency_failed``, ``not_started``."""
+    message: str
+    retryable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What came of a call."""
+
+    id: str
+    tool: str
+    ok: bool
+    """False: see `error`."""
+    value: Any = None
+    error: BatchProblem | None = None
+    omitted_bytes: int = 0
+    """JSON bytes of a value that is left out because all values together are too large."""
+
+
+class _Results(list[BatchResult]):
+    """The results, and what a model reads of each."""
+
+    texts: list[str]
+
+
+def _render(results: list[BatchResult]) -> str:
+    texts = results.texts if isinstance(results, _Results) else [_text(r, None) for r in results]
+    failed = sum(not result.ok for result in results)
+    head = f"{len(results) - failed} of {len(results)} calls succeeded"
+    parts = [f"=== {r.id} ({r.tool})\n{t}" for r, t in zip(results, texts, strict=True)]
+    return "\n".join([head, *parts])
+
+
+def _text(result: BatchResult, text: str | None) -> str:
+    if result.error is not None:
+        return f"Error [{result.error.code}]: {result.error.message}"
+    if result.omitted_bytes:
+        return f"[value of {result.omitted_bytes:,} bytes left out; call it by itself]"
+    return text if text is not None else dumps(result.value).decode()
+
+
+@tool(side_effect=True, idempotent=False, unrecorded=["calls"], render=_render)
+async def batch(
+    ctx: ToolContext,
+    calls: Annotated[list[BatchCall], Field(min_length=1, max_length=MAX_CALLS)],
+    max_concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] = 8,
+    stop_on_error: bool = False,
+) -> list[BatchResult]:
+    """Make several tool calls. Returns a list of {id, tool, ok, value, error} in their order.
+
+    Calls that only read run at the same time; one with a side effect waits for all before it and
+    runs alone. A call that fails does not end the others, but those that refer to it.
+
+    Args:
+        ctx: The call.
+        calls: [{"tool": "glob", "arguments": {"pattern": "*.md"}, "id": "found"}, {"tool": "read",
+            "arguments": {"path": {"$ref": "found.0"}}}]: references are to calls before.
+        max_concurrency: Most calls at the same time.
+        stop_on_error: True: once a call has failed, no other is begun.
+    """
+    jobs = _jobs(calls)
+    run = _Run(ctx, anyio.Semaphore(max_concurrency), stop_on_error)
+    for group in _groups(ctx, jobs):
+        async with anyio.create_task_group() as tasks:
+            for job in group:
+                # In their order. Those a call refers to come before it, so they have their slots.
+                await run.slots.acquire()
+                tasks.start_soon(run.one, job)
+    results = _Results(job.result for job in jobs if job.result is not None)
+    results.texts = [_text(job.result, job.text) for job in jobs if job.result is not None]
+    return results
+
+
+@dataclass(slots=True)
+class _Job:
+    """A call and what has come of it."""
+
+    id: str
+    call: BatchCall
+    needs: list[_Job]
+    """Calls whose values it wants."""
+    done: anyio.Event = field(default_factory=anyio.Event)
+    result: BatchResult | None = None
+    text: str = ""
+    value: Any = None
+    """JSON data, also where the result leaves it out."""
+
+
+def _jobs(calls: Sequence[BatchCall]) -> list[_Job]:
+    """Check all that can be checked before anything is done."""
+    known: dict[str, _Job] = {}
+    for number, call in enumerate(calls, 1):
+        name = call.id or str(number)
+        if name in known:
+            raise _wrong(f"two calls have the id {name!r}")
+        if call.tool == batch.name:
+            raise _wrong(f"call {name!r}: a batch in a batch; put its calls into this one")
+        needs = []
+        for reference in _references(call.arguments):
+            wanted = reference.partition(".")[0]
+            if wanted not in known:
+                before = ", ".join(known) or "none"
+                raise _wrong(f"call {name!r} refers to {wanted!r}; calls before it: {before}")
+            needs.append(known[wanted])
+        known[name] = _Job(name, call, needs)
+    return list(known.values())
+
+
+def _wrong(why: str) -> ToolError:
+    return ToolError(f"{why}; nothing was called", code="invalid_arguments")
+
+
+def _groups(ctx: ToolContext, jobs: list[_Job]) -> Iterator[list[_Job]]:
+    """Calls that may be made at the same time, group after group."""
+    group: list[_Job] = []
+    for job in jobs:
+        facts = ctx.tool_facts(job.call.tool)
+        if facts is not None and facts.side_effect:
+            yield group
+            yield [job]
+            group = []
+        else:
+            group.append(job)
+    yield group
+
+
+@dataclass(slots=True)
+class _Run:
+    ctx: ToolContext
+    slots: anyio.Semaphore
+    stop_on_error: bool
+    left: int = field(default_factory=lambda: MAX_TOTAL_BYTES)
+    failed: str | None = None
+    """The first call that failed."""
+
+    async def one(self, job: _Job) -> None:
+        """Make a call, once those it needs have been made, and give its slot back."""
+        try:
+            for needed in job.needs:
+                await needed.done.wait()
+            await self._call(job)
+        except ToolError as error:
+            problem = BatchProblem(error.code, error.message, error.retryable)
+            job.result = BatchResult(job.id, job.call.tool, False, error=problem)
+            self.failed = self.failed or job.id
+        finally:
+            job.done.set()
+            self.slots.release()
+
+    async def _call(self, job: _Job) -> None:
+        if self.stop_on_error and self.failed is not None:
+            msg = f"not begun, because call {self.failed!r} failed"
+            raise ToolError(msg, code="not_started")
+        for needed in job.needs:
+            if needed.result is None or not needed.result.ok:
+                msg = f"not begun, because call {needed.id!r}, which it refers to, failed"
+                raise ToolError(msg, code="dependency_failed")
+        arguments = _resolved(job.call.arguments, {needed.id: needed for needed in job.needs})
+        value = await self.ctx.call_tool(job.call.tool, **arguments)
+        try:
+            data = dumps(value, what=job.call.tool)
+        except JsonError as error:
+            msg = f"it was done, but its value cannot be handed over: {error}"
+            raise ToolError(msg, code="result_not_json") from None
+        job.value = loads(data)
+        if len(data) > self.left:
+            job.result = BatchResult(job.id, job.call.tool, True, omitted_bytes=len(data))
+            return
+        self.left -= len(data)
+        facts = self.ctx.tool_facts(job.call.tool)
+        job.text = facts.text(value) if facts is not None else data.decode()
+        job.result = BatchResult(job.id, job.call.tool, True, job.value)
+
+
+def _references(data: Any) -> Iterator[str]:
+    if isinstance(data, dict):
+        if set(data) == {"$ref"}:
+            if not isinstance(data["$ref"], str):
+                raise _wrong('the value of "$ref" is text, as "id" or "id.0.path"')
+            yield data["$ref"]
+            return
+        data = list(data.values())
+    if isinstance(data, list):
+        for item in data:
+            yield from _references(item)
+
+
+def _resolved(data: Any, jobs: dict[str, _Job]) -> Any:
+    if isinstance(data, dict):
+        if set(data) == {"$ref"}:
+            return _part(data["$ref"], jobs)
+        return {key: _resolved(item, jobs) for key, item in data.items()}
+    if isinstance(data, list):
+        return [_resolved(item, jobs) for item in data]
+    return data
+
+
+def _part(reference: str, jobs: dict[str, _Job]) -> Any:
+    name, *path = reference.split(".")
+    value = jobs[name].value
+    for step in path:
+        if isinstance(value, list) and re.fullmatch(r"\d{1,9}", step) and int(step) < len(value):
+            value = value[int(step)]
+        elif isinstance(value, dict) and step in value:
+            value = value[step]
+        else:
+            what = f"a list of {len(value):,}" if isinstance(value, list) else type(value).__name__
+            msg = f"reference {reference!r}: there is no {step!r} in {what}"
+            raise ToolError(msg, code="bad_reference")
+    return value

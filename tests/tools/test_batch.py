@@ -28,7 +28,8 @@ class World:
         self.events.append(f"{kind}{n}+")
         self.now += 1
         self.most = max(self.most, self.now)
-        await anyio.lowlevel.checkpoint()
+        for _ in range(100):  # Turns in which others may begin.
+            await anyio.lowlevel.checkpoint()
         self.now -= 1
         self.events.append(f"{kind}{n}-")
         if n < 0:

@@ -17,7 +17,7 @@ Call = Callable[..., Awaitable[Any]]
 
 
 def version(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written or replaced; reading it changes the time of access only."""
+    """What changes when a file is written or replaced, but not when it is read."""
     status = path.stat()
     return (status.st_ino, status.st_size, status.st_mode, status.st_mtime_ns, status.st_ctime_ns)
 

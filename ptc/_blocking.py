@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
+from inspect import isawaitable
 from pathlib import Path
+from threading import Event
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from anyio import CancelScope
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ._allow import AllowList
@@ -53,7 +56,8 @@ class BlockingSession:
         traceback: TracebackType | None,
     ) -> None:
         self._portal = None
-        self._stack.close()
+        # With what has happened: an interrupted call that is still there is cancelled then.
+        self._stack.__exit__(exc_type, exc, traceback)
 
     def program(
         self,
@@ -62,7 +66,9 @@ class BlockingSession:
         **options: Unpack[ProgramOptions],
     ) -> RunResult:
         """As `Session.program`. `on_event` is called in the session's thread."""
-        return self._open().call(partial(self._session.program, **options, on_event=on_event))
+        call = partial(self._session.program, **options, on_event=on_event)
+        result: RunResult = self._call(call)
+        return result
 
     def tool(
         self,
@@ -80,11 +86,13 @@ class BlockingSession:
             idempotency_key=idempotency_key,
             allowed_tools=allowed_tools,
         )
-        return self._open().call(call)
+        result: ToolResult = self._call(call)
+        return result
 
     def warm_up(self) -> tuple[Layer, ...]:
         """As `Session.warm_up`."""
-        return self._open().call(self._session.warm_up)
+        layers: tuple[Layer, ...] = self._call(self._session.warm_up)
+        return layers
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -103,10 +111,55 @@ class BlockingSession:
         if name.startswith("_"):
             raise AttributeError(name)
         method = getattr(self._session, name)
-        return lambda *args, **arguments: self._open().call(partial(method, *args, **arguments))
+        return lambda *args, **arguments: self._call(partial(method, *args, **arguments))
+
+    def _call(self, function: Callable[[], Any]) -> Any:
+        """Call in the session's thread and wait.
+
+        Who is interrupted while it waits, by Ctrl-C, gets that only when what was asked for has
+        been cancelled and has ended: no script goes on behind the back of its caller.
+        """
+        portal, call = self._open(), _Call(function)
+        try:
+            return portal.start_task_soon(call.run).result()
+        except BaseException:
+            # Also while the task was being handed over: then there is no future to cancel.
+            if portal.call(call.give_up):
+                call.ended.wait()
+            raise
 
     def _open(self) -> BlockingPortal:
         if self._portal is None:
             msg = "the session is not open: use `with BlockingSession(...) as session:`"
             raise SessionClosedError(msg)
         return self._portal
+
+
+class _Call:
+    """One call of the session's thread, which can be given up from outside at any time."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self._scope: CancelScope | None = None
+        self._given_up = False
+        self.ended = Event()
+
+    async def run(self) -> Any:
+        """Make the call."""
+        if self._given_up:
+            return None
+        self._scope = CancelScope()
+        try:
+            with self._scope:
+                given = self._function()
+                return await given if isawaitable(given) else given
+        finally:
+            self.ended.set()
+
+    def give_up(self) -> bool:
+        """Cancel it, whether it has begun or not; True if its end has to be waited for."""
+        self._given_up = True
+        if self._scope is None or self.ended.is_set():
+            return False
+        self._scope.cancel()
+        return True

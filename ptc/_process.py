@@ -86,6 +86,7 @@ class Worker:
         "_stop_reading",
         "_stop_writing",
         "_taken",
+        "batch",
         "eof",
         "exit",
         "id",
@@ -106,6 +107,8 @@ class Worker:
         self.state = State.FORKED
         self.exit: Exit | None = None
         self.eof = False
+        self.batch = 0
+        """Counts what was read at once."""
         self.on_frame: Callable[[Kind, Any, int], None] = lambda _kind, _message, _size: None
         self.most_bytes: Mapping[Kind, int] = {}
         """Bytes that a body may have, of kinds for which that is less than the protocol's."""
@@ -259,33 +262,40 @@ class Worker:
         self.look(1)
 
     def _received(self, data: bytes) -> None:
-        """Handle bytes that have come; a full chunk is rarely the last of its frame."""
-        self._handle(data)
+        """Handle bytes that have come; a chunk that is part of a large frame brings the next.
+
+        Not a chunk of whole frames: thousands of them are enough for one turn of the event loop.
+        """
         for _ in range(_CHUNKS_IN_A_ROW):
-            if len(data) < _CHUNK or self.eof:
+            whole = self._handle(data)
+            if whole or len(data) < _CHUNK or self.eof:
                 return
             try:
                 data = self._socket.recv(_CHUNK)
             except OSError:
                 return
-            self._handle(data)
+        self._handle(data)
 
-    def _handle(self, data: bytes) -> None:
+    def _handle(self, data: bytes) -> bool:
+        """Handle what `data` completes; True if that is a frame."""
+        whole = False
+        self.batch += 1
         if not data:
             self._close_socket()
             if self.exit is not None:
                 self.on_end()
-            return
+            return whole
         try:
             for kind, body in self._decoder.feed(data):
-                self.state = next_state(self.state, kind)
+                self.state, whole = next_state(self.state, kind), True
                 size = len(body)
                 if size > self.most_bytes.get(kind, size):
                     self.on_oversized(kind, size)
                 else:
                     self.on_frame(kind, parse(kind, body), size)
                 if self.eof:
-                    return
+                    break
         except Exception as error:  # noqa: BLE001  # no callback of an event loop may raise
             self.hang_up()
             self.on_fault(error)
+        return whole

@@ -288,13 +288,35 @@ class Failure:
 _LONG_BYTES = 65_536
 
 
+MAX_DEPTH = 200
+"""Nesting of a value, as a worker holds itself to it. What is deeper could not be written again:
+orjson reads 1,024 levels and writes 254, of which a result needs a few for itself."""
+
+
 def _json(body: bytes) -> Any:
     try:
-        return load_json(body)
+        value = load_json(body)
     except ValueError as error:
         # Also too deep: orjson stops at 1,024 levels.
         msg = f"body is not JSON: {error}"
         raise ProtocolError(msg) from None
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
+        _refuse_deep(value)
+    return value
+
+
+def _refuse_deep(value: Any) -> None:
+    """Raise if writing `value` in as many lists as it may not have levels more is too deep."""
+    for _ in range(_WRITE_DEPTH - MAX_DEPTH):
+        value = [value]
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        msg = f"body is nested deeper than {MAX_DEPTH} levels"
+        raise ProtocolError(msg) from None
+
+
+_WRITE_DEPTH = 254
 
 
 def load_json(body: bytes) -> Any:

@@ -155,7 +155,8 @@ class Run:
         self._emit_bytes = self._messages = 0
         self._warnings: list[str] = list(program.warnings)
         self._stalled = False
-        self._again = self._lost = self._ticked = False
+        self._again = self._lost = self._ticked = self._timer_again = False
+        self._deadline, self._timer_batch = 0.0, -1
         self._status: Status | None = None
         self._failure: Failure | None = None
         self._value: Any = None
@@ -458,6 +459,7 @@ class Run:
         elif kind is Kind.CANCEL:
             self._cancelled(message)
         elif kind is Kind.COMPILED:
+            self._asked_for(kind, not self._program.only_check)
             self._cache.put(self._program.source, message)
         elif kind is Kind.FAILED:
             if self._replay is not None:
@@ -466,6 +468,7 @@ class Run:
         elif kind is Kind.REJECTED:
             self._rejected(message)
         elif kind is Kind.CHECKED:
+            self._asked_for(kind, self._program.only_check)
             self._value = tuple(finding_of(f, self._program.source) for f in message)
             self._finish("completed", None)
         elif kind is Kind.WARN:
@@ -473,10 +476,19 @@ class Run:
         elif kind is Kind.STALLED:
             self._stalled = True
         elif kind is Kind.PONG:
+            self._asked_for(kind, self._pinged)
             self._ponged()
         elif kind is Kind.FRAMES:
+            self._asked_for(kind, self._replay is not None and self._replay.stopped)
             self._frames = tuple(Variables(*row) for row in message)
             self._finish("paused", None)
+
+    @staticmethod
+    def _asked_for(kind: Kind, asked: bool) -> None:
+        """Refuse an answer to what this run did not ask: it would be an outcome of its choosing."""
+        if not asked:
+            msg = f"{kind.name} was not asked for"
+            raise ProtocolError(msg)
 
     def _done(self, value: Any, size: int) -> None:
         self._value, self._output_bytes = value, size
@@ -561,10 +573,24 @@ class Run:
             self._repeat()
             return
         # A script waits for its earliest timer only: a newer request replaces the older.
+        self._deadline = deadline
+        batch = self._worker.batch if self._worker is not None else 0
+        if batch != self._timer_batch:
+            self._timer_batch = batch
+            self._start_timer()
+        elif not self._timer_again:
+            # Each timer is a task under trio: of thousands that came at once only the last counts.
+            self._timer_again = True
+            self._reactor.call_later(0, self._start_timer)
+
+    def _start_timer(self) -> None:
+        self._timer_again = False
         if self._stop_tick is not None:
             self._stop_tick()
-        delay = max(0.0, deadline - self._elapsed())
-        self._stop_tick = self._reactor.call_later(delay, lambda: self._tick(deadline))
+        if self._status is None:
+            deadline = self._deadline
+            delay = max(0.0, deadline - self._elapsed())
+            self._stop_tick = self._reactor.call_later(delay, lambda: self._tick(deadline))
 
     def _tick(self, deadline: float) -> None:
         if self._status is not None or self._worker is None:

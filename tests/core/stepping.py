@@ -10,7 +10,7 @@ from typing import Any, Literal
 import anyio
 import sniffio
 
-__all__ = ["MODES", "Outcome", "alive_tasks", "cancelled_at"]
+__all__ = ["MODES", "Mode", "Outcome", "alive_tasks", "cancelled_at"]
 
 Mode = Literal["task", "task-late", "scope"]
 MODES: dict[str, tuple[Mode, ...]] = {

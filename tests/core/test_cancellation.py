@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 from ptc import Cache, Limits, RunResult, Session, tool
 
 from ..conftest import children, descriptors
-from .stepping import MODES, alive_tasks, cancelled_at
+from .stepping import MODES, Mode, alive_tasks, cancelled_at
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -104,11 +104,11 @@ async def warm(root: Path, tools: Tools) -> AsyncIterator[Session]:
 
 
 async def everywhere(
-    backend: str, work: Callable[[], Awaitable[Any]], after: Callable[[], Awaitable[None]]
+    modes: Iterable[Mode], work: Callable[[], Awaitable[Any]], after: Callable[[], Awaitable[None]]
 ) -> int:
     """Cancel `work` at its first await, its second ... until it is done; how many."""
     points = 0
-    for mode in MODES[backend]:
+    for mode in modes:
         for n in range(1, MOST):
             with anyio.fail_after(20):
                 out = await cancelled_at(n, mode, work)
@@ -168,7 +168,7 @@ async def test_what_is_cancelled_anywhere_leaves_a_session_as_good_as_new(
             assert (await session.program(source=OTHER)).value == 2
             await books.balanced()
 
-        points = await everywhere(anyio_backend, lambda: work(session), after)
+        points = await everywhere(MODES[anyio_backend], lambda: work(session), after)
     assert points >= least
 
 
@@ -190,7 +190,8 @@ async def test_a_session_cancelled_anywhere_from_its_first_breath_leaves_nothing
             while children() != processes or len(descriptors()) != before or alive_tasks() != tasks:
                 await anyio.sleep(0.001)
 
-    points = await everywhere(anyio_backend, life, after)
+    # Each starts a zygote: one way to be cancelled is enough here.
+    points = await everywhere(MODES[anyio_backend][:1], life, after)
     assert points >= 5
 
 
@@ -198,7 +199,7 @@ async def test_closing_cancelled_anywhere_still_closes(tmp_path: Path, anyio_bac
     tools = Tools()
     before, processes, tasks = len(descriptors()), children(), alive_tasks()
     reached = 0
-    for mode in MODES[anyio_backend]:
+    for mode in MODES[anyio_backend][:2]:
         for n in range(1, MOST):
             session = Session(tmp_path, tools=tools.all, toolsets=(), workers=1)
             await session.__aenter__()

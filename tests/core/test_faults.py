@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -648,7 +649,7 @@ async def test_an_error_of_a_tool_that_cannot_be_said_is_told_in_other_words(
     @tool
     async def long() -> None:
         """Fail at length."""
-        raise ToolError("x" * (80 << 20), code="long", details={"rows": ["y" * 80] * (1 << 20)})
+        raise ToolError("x" * (2 << 20), code="long", details={"rows": ["y" * 80] * (1 << 15)})
 
     source = """
 async def run(ctx, inputs):
@@ -715,3 +716,66 @@ async def test_a_slow_reader_of_events_gets_all_of_the_output(tmp_path: Path) ->
                 count += 1
         assert text == "".join(f"{n}\n" for n in range(5000))
         assert count < 3000
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from pathlib import Path
+from ptc import BlockingSession, tool
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+ended, calls = [], 0
+
+@tool
+async def interrupt() -> int:
+    "Press Ctrl-C, and never answer."
+    import anyio
+    global calls
+    calls += 1
+    os.kill(os.getpid(), signal.SIGINT)
+    try:
+        await anyio.sleep_forever()
+    finally:
+        ended.append(calls)
+
+with BlockingSession(sys.argv[1], tools=[interrupt], toolsets=(), workers=1) as session:
+    for work in (
+        lambda: session.program(source="await ctx.interrupt()"),
+        lambda: session.tool("interrupt"),
+        lambda: session.interrupt(),
+    ):
+        try:
+            work()
+        except KeyboardInterrupt:
+            # What was asked for has ended before its caller goes on.
+            print("interrupted", calls, ended)
+    print(session.program(source="1 + 1").value, len(session._session._active))
+try:
+    with BlockingSession(sys.argv[1], tools=[interrupt], toolsets=(), workers=1) as session:
+        session.program(source="await ctx.interrupt()")
+except KeyboardInterrupt:
+    print("left", ended, threading.active_count())
+children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text()
+print("children", repr(children))
+"""
+
+
+def test_ctrl_c_ends_what_a_blocking_session_was_asked_for(tmp_path: Path) -> None:
+    script = tmp_path / "interrupted.py"
+    script.write_text(INTERRUPTED)
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.splitlines() == [
+        "interrupted 1 [1]",
+        "interrupted 2 [1, 2]",
+        "interrupted 3 [1, 2, 3]",
+        "2 0",
+        "left [1, 2, 3, 4] 1",
+        "children ''",
+    ], done.stderr

@@ -83,6 +83,7 @@ class Pool:
         self._waiting: deque[_Waiter] = deque()
         self._failed = 0
         self._faults: dict[int, str] = {}
+        self._young: set[int] = set()
         self._barren = 0
         self._closing = False
         self._closed = anyio.Event()
@@ -257,11 +258,18 @@ class Pool:
         worker.on_frame = lambda kind, _message, _size: self._first_frame(worker, kind)
         worker.on_fault = lambda error: self._first_fault(worker, error)
         self._workers[self._last] = worker
+        self._young.add(self._last)
         return True
 
     def _first_frame(self, worker: Worker, kind: Kind) -> None:
         if kind is not Kind.READY:  # pragma: no cover  # the table allows nothing else here
             return
+        # One that cannot be killed yet is given no script: `_forked` offers it.
+        if worker.killable:
+            self._offer(worker)
+
+    def _offer(self, worker: Worker) -> None:
+        self._young.discard(worker.id)
         self._failed = self._barren = 0
         if worker.memory_bytes == self._memory_bytes:
             self._coming -= 1
@@ -298,7 +306,6 @@ class Pool:
     def _forked(self, number: int, pidfd: int | None) -> None:
         worker = self._workers.get(number)
         if pidfd is None:
-            # A worker that cannot be killed is given no script.
             self._faults[number] = f"{os.strerror(errno.EMFILE)} in this process"
             if self._zygote is not None:
                 self._zygote.kill(number)
@@ -311,6 +318,8 @@ class Pool:
         worker.adopt(pidfd)
         if worker.eof or self._closing:
             worker.hang_up()
+        elif worker.state is State.IDLE:
+            self._offer(worker)
 
     def _exited(self, number: int, how: Exit) -> None:
         worker = self._workers.pop(number, None)
@@ -323,7 +332,8 @@ class Pool:
             self._ready.remove(worker)
             worker.hang_up()
             self.reactor.call_later(0, self._refill)
-        elif worker.state is State.FORKED:
+        elif number in self._young:
+            self._young.discard(number)
             worker.hang_up()
             if worker.memory_bytes == self._memory_bytes:
                 self._coming -= 1
@@ -373,6 +383,7 @@ class Pool:
         self._ready.clear()
         self._cold.clear()
         self._faults.clear()
+        self._young.clear()
         self._coming = 0
         workers, self._workers = self._workers, {}
         for worker in workers.values():

@@ -125,6 +125,11 @@ class Worker:
         self._stop_writing: Stop | None = None
         self._stop_reading: Stop | None = reactor.on_readable(sock, self._readable)
 
+    @property
+    def killable(self) -> bool:
+        """True once the descriptor has come through which it is signalled."""
+        return self._pidfd is not None
+
     def adopt(self, pidfd: int) -> None:
         """Take the descriptor through which the worker is signalled."""
         self._pidfd = pidfd

@@ -11,6 +11,8 @@ from __future__ import annotations
 import mmap
 from typing import Any
 
+from ._values import holds_long_text
+
 __all__ = ["require_headroom"]
 
 _RESERVED = 8
@@ -38,6 +40,8 @@ def require_headroom(value: object, most_bytes: int) -> None:
     size, whole = _buffer_bytes(value, _FEW_PARTS)
     if whole and size <= _SMALL_BYTES:
         return
+    if holds_long_text(value):
+        return  # `dumps` writes it in another way, and asks for the room itself
     # 12 us: hardly a script holds more.
     if _free(most_bytes - most_bytes // _SAFE):
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import mmap
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time, timedelta
@@ -24,7 +25,7 @@ from .._compiler import demangle
 from .._protocol import load_json
 from ._classes import open_type
 
-__all__ = ["Record", "ValueRefused", "dumps", "loads", "records"]
+__all__ = ["Record", "ValueRefused", "dumps", "holds_long_text", "loads", "records"]
 
 MAX_DEPTH = 200
 _INT64_MIN, _UINT64_MAX = -(2**63), 2**64 - 1
@@ -127,7 +128,8 @@ def dumps(value: object, what: str) -> bytes:
         ValueRefused: If a part has no exact JSON form, with the path to it (``result.rows[2]``).
     """
     try:
-        data = orjson.dumps(value, default=_special, option=_OPTIONS)
+        plain = _with_long_texts_written(value) if holds_long_text(value) else value
+        data = orjson.dumps(plain, default=_special, option=_OPTIONS)
     except (TypeError, ValueError, RecursionError):
         _explain(value, what, 0)
         msg = f"{what}: {type(value).__name__} has no JSON form"
@@ -136,6 +138,72 @@ def dumps(value: object, what: str) -> bytes:
         # orjson writes NaN and the infinities as null: look for one where a null was written.
         _explain(value, what, 0)
     return data
+
+
+_LONG_CHARS = 1 << 20
+_PIECE_CHARS = 1 << 14
+_LOOKS = 64
+"""Parts of a value in which a long text is looked for: what is longer is seldom deeper."""
+
+
+def holds_long_text(value: Any) -> bool:
+    """True if a long text is found among the first parts of `value`."""
+    looks = _LOOKS
+    parts = [value]
+    for part in parts:  # which grows meanwhile
+        kind = type(part)
+        if kind is str:
+            if len(part) > _LONG_CHARS:
+                return True
+        elif kind is dict or kind is list or kind is Record:
+            looks -= len(part)
+            if looks < 0:
+                return False
+            parts += part if kind is list else part.values()
+    return False
+
+
+def _with_long_texts_written(value: Any) -> Any:
+    """`value` with its long texts as JSON already.
+
+    orjson 3.13 asks for room for eight bytes for each character before it writes a text, and the
+    process dies if it is refused: 30 MB of text would need 240 MB. Written in pieces and joined it
+    needs twice its own length, and what is refused is a MemoryError.
+    """
+    texts: list[bytes] = []
+    written = _written(value, texts)
+    # Its buffer doubles as it grows.
+    _require_room(2 * sum(map(len, texts)))
+    return written
+
+
+def _written(value: Any, texts: list[bytes]) -> Any:
+    kind = type(value)
+    if kind is str and len(value) > _LONG_CHARS:
+        texts.append(_write_text(value))
+        return orjson.Fragment(texts[-1])
+    if kind is dict or kind is Record:
+        return {key: _written(item, texts) for key, item in value.items()}
+    if kind is list:
+        return [_written(item, texts) for item in value]
+    return value
+
+
+def _write_text(value: str) -> bytes:
+    _require_room(2 * len(value))
+    pieces = [b'"']
+    for start in range(0, len(value), _PIECE_CHARS):
+        pieces.append(orjson.dumps(value[start : start + _PIECE_CHARS])[1:-1])
+    pieces.append(b'"')
+    return b"".join(pieces)
+
+
+def _require_room(size: int) -> None:
+    """Raise `MemoryError` if `size` bytes cannot be had. Takes none of them."""
+    try:
+        mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except OSError:
+        raise MemoryError from None
 
 
 _PLAIN = (bool, date, datetime, time, UUID, type(None))

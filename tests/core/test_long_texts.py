@@ -1,0 +1,91 @@
+"""A long text needs room for itself, wherever a script hands it over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptc import Limits, RunResult, Session, tool
+
+pytestmark = pytest.mark.anyio
+
+MOST = 64 << 20
+
+
+@tool
+async def measure(text: str, more: list[str]) -> int:
+    """Length of all texts."""
+    return len(text) + sum(map(len, more))
+
+
+@pytest.fixture
+async def session(tmp_path: Path) -> AsyncIterator[Session]:
+    small = Limits(max_memory_bytes=MOST, timeout_ms=20_000)
+    async with Session(tmp_path, tools=[measure], toolsets=(), limits=small, workers=1) as opened:
+        yield opened
+
+
+async def run(session: Session, body: str, **limits: Any) -> RunResult:
+    source = "def run(ctx, inputs):\n    ctx.emit('begun')\n"
+    source += "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
+    return await session.program(source=source, limits=replace(session.limits, **limits))
+
+
+TEXTS = (
+    "return text",
+    "return {'a': [1, {'text': text}]}",
+    "ctx.emit(text)",
+    "return ctx.measure(text, [])",
+)
+LARGE = {"max_output_bytes": 8 << 20, "max_emit_bytes": 16 << 20, "max_argument_bytes": 14 << 20}
+
+
+async def test_a_long_text_needs_room_for_itself_and_not_for_its_worst_case(
+    session: Session,
+) -> None:
+    # 8 bytes for each character, as the encoder asks for by itself, would be 80 MB.
+    for use in TEXTS:
+        result = await run(session, f"text = 'a' * 10_000_000\n{use}", **LARGE)
+        assert result.status == "completed", (use, result.error)
+        if "return" in use and "measure" not in use:
+            assert result.cut is not None
+            whole = json.loads(Path(result.cut.artifact).read_bytes())
+            assert whole in ("a" * 10_000_000, {"a": [1, {"text": "a" * 10_000_000}]})
+        elif "emit" in use:
+            assert result.partial == ("begun", "a" * 10_000_000)
+        else:
+            assert result.value == 10_000_000
+
+
+async def test_a_long_text_without_room_is_a_memory_error_that_can_be_caught(
+    session: Session,
+) -> None:
+    # What `run` held is free when its value is written: there the text alone has to be too long.
+    alone = "text = 'a' * 30_000_000\n"
+    beside = "held = 'b' * 42_000_000\ntext = 'a' * 12_000_000\n"
+    begins = (alone, alone, beside, beside)
+    for begin, use in zip(begins, TEXTS, strict=True):
+        result = await run(session, begin + use, **LARGE)
+        assert result.status == "limit_exceeded", (use, result.error)
+        assert result.error is not None
+        assert (result.error.code, result.error.type) == ("memory", "MemoryError")
+        assert result.partial == ("begun",)
+    for use in TEXTS[2:]:
+        body = f"{beside}try:\n    {use}\nexcept MemoryError:\n    return 'went on'"
+        assert (await run(session, body, **LARGE)).value == "went on"
+
+
+async def test_several_long_texts_need_room_for_all_of_them(session: Session) -> None:
+    body = """
+held = 'b' * 30_000_000
+texts = [str(n) * 3_900_000 for n in range(4)]
+return ctx.measure('', texts)
+"""
+    result = await run(session, body, max_argument_bytes=16_000_000)
+    assert (result.status, result.error and result.error.code) == ("limit_exceeded", "memory")
+    assert (await run(session, body.replace("30_000", "1"), max_argument_bytes=16_000_000)).ok

@@ -8,10 +8,12 @@ Rule 2: a path is compared as it will be used, and one with ``..`` fits no patte
 
 from __future__ import annotations
 
+import inspect
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -38,8 +40,9 @@ class Allow:
 
     Text with ``*``, ``?`` or ``[`` is a pattern, in which ``**`` crosses folders and ``*`` does
     not; other text and other values must be equal. A path with ``..`` in it fits no pattern. A link
-    leads where it leads, inside the root. A list argument fits if each of its items does. Of
-    several rules for a tool one must fit; its bare name in the same list allows every call.
+    leads where it leads, inside the root. A list argument fits if each of its items does; an empty
+    one, which to many tools means everything, fits a function only. Of several rules for a tool
+    one must fit; its bare name in the same list allows every call.
     """
 
     tool: str
@@ -76,14 +79,20 @@ AllowList: TypeAlias = Iterable[str | Allow]
 
 
 def _frozen(matcher: Matcher) -> Matcher:
+    if inspect.iscoroutinefunction(matcher):
+        msg = f"a rule of Allow is a plain function, not {matcher!r:.80}"
+        raise UsageError(msg)
     if isinstance(matcher, str | bool | int | float | None) or callable(matcher):
         return matcher
-    return tuple(matcher)
+    # A set has another order in every process, and what a model is told should have one.
+    in_order = isinstance(matcher, set | frozenset)
+    return tuple(sorted(matcher, key=repr) if in_order else matcher)
 
 
 def _fits(matcher: Matcher, value: Any) -> bool:
-    if isinstance(value, list | tuple) and not isinstance(matcher, list) and not callable(matcher):
-        return all(_fits(matcher, item) for item in value)
+    value = value.value if isinstance(value, Enum) else value
+    if isinstance(value, list | tuple | set | frozenset) and not callable(matcher):
+        return bool(value) and all(_fits(matcher, item) for item in value)
     if callable(matcher):
         # An exception of the rule is no yes: it reaches the caller as the call's failure.
         return matcher(value) is True

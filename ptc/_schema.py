@@ -11,11 +11,18 @@ import difflib
 import functools
 import inspect
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from . import _json
@@ -128,9 +135,14 @@ def signature_validator(
     _, docs = describe_function(function)
     hints = hints_of(function)
     fields: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    bound = _bound_keywords(function)
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.name == context_parameter:
+        if parameter.name == context_parameter or parameter.name in bound:
             continue
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            msg = f"tool {name!r}: parameter `{parameter.name}` has no name to callers; remove `/`"
+            raise UsageError(msg)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             msg = f"tool {name!r}: parameter `*{parameter.name}` has no schema; name each one"
             raise UsageError(msg)
@@ -140,24 +152,38 @@ def signature_validator(
         default = ... if parameter.default is parameter.empty else parameter.default
         text = docs.get(parameter.name)
         # Only where the docstring has a text: a None would hide that of an `Annotated` hint.
-        field = Field(default, description=text) if text else Field(default)
-        fields[parameter.name] = (hints[parameter.name], field)
+        said: dict[str, Any] = {"description": text} if text else {}
+        field = parameter.name
+        if field.startswith("_") or hasattr(BaseModel, field):
+            # A name that is a method of the model, or that a model may not have.
+            field, said["alias"] = f"parameter_{len(fields)}", parameter.name
+        names[parameter.name] = field
+        fields[field] = (hints[parameter.name], Field(default, **said))
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
     try:
-        with warnings.catch_warnings():
-            # A parameter may be called `schema` or `json`: only fields of this model are read.
-            warnings.filterwarnings("ignore", 'Field name ".*" in ".*" shadows', UserWarning)
-            model = create_model(name, __config__=config, **fields)
+        model = create_model(name, __config__=config, **fields)
         schema = model.model_json_schema()
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
         first = str(error).splitlines()[0]
         msg = f"tool {name!r}: a parameter has no JSON Schema: {first}"
         raise UsageError(msg) from None
-    return published(name, schema, from_hints=True), _keyword_validator(name, model, hidden)
+    return published(name, schema, from_hints=True), _keyword_validator(name, model, names, hidden)
 
 
-def _keyword_validator(name: str, model: type[BaseModel], hidden: Collection[str]) -> Validator:
-    names = tuple(model.model_fields)
+def _bound_keywords(function: Callable[..., Any]) -> set[str]:
+    """Keywords that a `functools.partial` gives: no caller sees or changes them."""
+    bound: set[str] = set()
+    while isinstance(function, functools.partial):
+        bound.update(function.keywords)
+        function = function.func
+    return bound
+
+
+def _keyword_validator(
+    name: str, model: type[BaseModel], fields: Mapping[str, str], hidden: Collection[str]
+) -> Validator:
+    names = tuple(fields)
+    pairs = tuple(fields.items())
     validate = model.__pydantic_validator__.validate_python
 
     def check(arguments: Mapping[str, Any]) -> Arguments:
@@ -166,7 +192,7 @@ def _keyword_validator(name: str, model: type[BaseModel], hidden: Collection[str
         except ValidationError as error:
             sentences = [_sentence(e, names, hidden) for e in error.errors()]
             raise _invalid(name, sentences) from None
-        return {key: getattr(valid, key) for key in names}
+        return {key: getattr(valid, field) for key, field in pairs}
 
     return check
 
@@ -181,6 +207,9 @@ def model_validator(name: str, model: type[BaseModel]) -> tuple[dict[str, Any], 
     """
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         msg = f"tool {name!r}: parameters is a JSON Schema or a pydantic model, not {model!r:.80}"
+        raise UsageError(msg)
+    if issubclass(model, RootModel):
+        msg = f"tool {name!r}: {model.__name__} has no fields; arguments are named, one field each"
         raise UsageError(msg)
     try:
         schema = model.model_json_schema()
@@ -202,7 +231,8 @@ def model_validator(name: str, model: type[BaseModel]) -> tuple[dict[str, Any], 
             raise _invalid(name, sentences)
         return valid
 
-    return published(name, schema, from_hints=True), check
+    # As `check` has it, whatever the model's config says of other keys.
+    return published(name, {**schema, "additionalProperties": False}, from_hints=True), check
 
 
 def _sentence(error: Any, names: tuple[str, ...], hidden: Collection[str] = ()) -> str:
@@ -300,7 +330,7 @@ def compiled(
             offline=True,
         )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        msg = f"{what} is not a valid JSON Schema: {error.args[0]}"
+        msg = f"{what} is not a valid JSON Schema: {str(error.args[0]).splitlines()[0]}"
         raise UsageError(msg) from None
 
 

@@ -141,11 +141,12 @@ class Session:
             self._models = OpenModels(model)
             sources.append(generate_object_tool(self._models))
         self._tools = collect(sources)
-        self._toolsets = {
-            source.name: tuple(item.name for item in source)
-            for source in sources
-            if isinstance(source, Toolset)
-        }
+        self._toolsets: dict[str, tuple[str, ...]] = {}
+        for source in sources:
+            if isinstance(source, Toolset):
+                # Parts of one set, as `fs.read_only()` and `fs.only("write").with_approval()`.
+                before = self._toolsets.get(source.name, ())
+                self._toolsets[source.name] = (*before, *(item.name for item in source))
         self._limits = limits or Limits()
         self._ceiling = ceiling if ceiling is not None else CEILING.raised(self._limits)
         if over := self._limits.over(self._ceiling):

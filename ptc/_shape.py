@@ -57,10 +57,74 @@ def published(tool: str, schema: Mapping[str, Any], *, from_hints: bool) -> dict
     """
     reader = _Reader(tool, schema, from_hints)
     plain = reader.read(schema, "", 0, ())
-    plain.pop("$defs", None)
-    plain.pop("definitions", None)
     plain.pop("description", None)
-    return {key: value for key, value in plain.items() if key != "title"}
+    return _flat({key: value for key, value in plain.items() if key != "title"})
+
+
+_BRANCHES = ("allOf", "anyOf", "oneOf")
+_ABOVE = (*_BRANCHES, "not", "if", "then", "else", "dependentSchemas", "dependentRequired")
+"""What OpenAI and Anthropic refuse at the top of a tool's schema."""
+
+
+def _flat(schema: dict[str, Any]) -> dict[str, Any]:
+    """`schema` of an object without alternatives at its top: it then accepts what any of them does.
+
+    The check of arguments is against the schema as it was written.
+    """
+    flat = {key: value for key, value in schema.items() if key not in _ABOVE}
+    own = flat.setdefault("properties", {})
+    if flat.get("additionalProperties") is False:
+        return flat
+    found, required = _branched(schema)
+    for name, kinds in found.items():
+        if name not in own:
+            own[name] = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+    if needed := [name for name in required if name not in flat.get("required", ())]:
+        flat["required"] = [*flat.get("required", ()), *needed]
+    return flat
+
+
+def _branched(schema: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, None]]:
+    """Parameters that alternatives name, each with its schemas; and those that all require."""
+    found: dict[str, list[Any]] = {}
+    required: dict[str, None] = {}
+    for key in (*_BRANCHES, "then", "else"):
+        given = schema.get(key, [])
+        branches = given if isinstance(given, list) else [given]
+        needs: list[dict[str, None]] = []
+        for branch in branches:
+            if not isinstance(branch, Mapping):
+                continue
+            inner, also = _branched(branch)
+            for name, sub in branch.get("properties", {}).items():
+                inner.setdefault(name, []).insert(0, sub)
+            for name, kinds in inner.items():
+                known = found.setdefault(name, [])
+                known += [kind for kind in kinds if kind not in known]
+            needs.append({**dict.fromkeys(branch.get("required", ())), **also})
+        if key == "allOf":
+            required.update({name: None for need in needs for name in need})
+        elif key in _BRANCHES and needs:
+            required.update({n: None for n in needs[0] if all(n in need for need in needs)})
+    return found, required
+
+
+_NAMED = ("properties", "patternProperties", "dependentSchemas", "dependencies")
+_ONE = (
+    "additionalItems",
+    "contains",
+    "contentSchema",
+    "else",
+    "if",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
+_DROPPED = frozenset({"$defs", "definitions", "discriminator"})
+"""Definitions are written out, and the mapping of a discriminator refers to them: the constant in
+each alternative says the same."""
 
 
 class _Reader:
@@ -94,26 +158,26 @@ class _Reader:
         return {
             key: self._part(key, value, where, level, refs)
             for key, value in node.items()
-            if not (key == "title" and isinstance(value, str)) and key != "$defs"
+            if not (key == "title" and isinstance(value, str)) and key not in _DROPPED
         }
 
     def _part(self, key: str, value: Any, where: str, level: int, refs: tuple[str, ...]) -> Any:
-        if key in ("properties", "patternProperties", "dependentSchemas") and isinstance(
-            value, Mapping
-        ):
+        if key in _NAMED and isinstance(value, Mapping):
             # Keys in here are names, and a parameter may be called "title".
             return {
                 name: self.read(sub, f"{where}.{name}" if where else str(name), level, refs)
                 for name, sub in value.items()
             }
-        if key in ("anyOf", "oneOf", "allOf", "prefixItems") and isinstance(value, list):
+        if key in (*_BRANCHES, "prefixItems") and isinstance(value, list):
             return [self.read(sub, where, level, refs) for sub in value]
+        if key == "items" and isinstance(value, list):
+            return [self.read(sub, f"{where}[]", level, refs) for sub in value]
         if key == "items":
             return self.read(value, f"{where}[]", level, refs)
         if key == "additionalProperties" and isinstance(value, Mapping):
             # `dict[str, Any]` is a record of whatever JSON has: that is a schema of its own.
             return self.read(value, f"{where}.*", level, refs) if value else True
-        if key in ("not", "if", "then", "else", "contains", "propertyNames"):
+        if key in _ONE:
             return self.read(value, where, level, refs)
         return value
 

@@ -58,13 +58,21 @@ class _Events:
 async def streamed(
     work: Callable[[Callable[[RunEvent], None]], Awaitable[RunEvent]],
 ) -> AsyncIterator[AsyncIterator[RunEvent]]:
-    """Do `work`, which tells its events and gives the last; leaving the block early cancels it."""
+    """Do `work`, which tells its events and gives the last; leaving the block early cancels it.
+
+    What `work` raises, and what the block raises, is raised as it is.
+    """
     events = _Events()
 
     async def run() -> None:
         events.put(await work(events.put))
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(run)
-        yield events
-        group.cancel_scope.cancel()
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            yield events
+            group.cancel_scope.cancel()
+    except BaseExceptionGroup as raised:
+        if len(raised.exceptions) != 1:
+            raise
+        raise raised.exceptions[0] from None

@@ -49,7 +49,7 @@ def render_stubs(tools: Iterable[Tool]) -> str:
     functions: list[str] = []
     namespaces: dict[str, list[str]] = {}
     for tool in tools:
-        namespace = tool.name.rpartition(".")[0]
+        namespace = tool.name.rpartition(".")[0] if _can_be_written(tool.name) else ""
         group = namespaces.setdefault(namespace, []) if namespace else functions
         group.append(_function(tool, classes))
     for namespace, group in namespaces.items():
@@ -82,7 +82,7 @@ def describe_program(tools: Iterable[Tool], limits: Limits, modules: Sequence[st
 def _catalogue(tools: Sequence[Tool]) -> str:
     """Names and first lines of many tools, as comments, and how to learn more of one."""
     rows = [
-        f"# ctx.{tool.name}: {_one_line(tool.description.splitlines()[0], 100)}"
+        f"# {_way_to(tool.name)}: {_one_line(tool.description.splitlines()[0], 100)}"
         for tool in tools[:_CATALOGUE_ROWS]
     ]
     if len(tools) > _CATALOGUE_ROWS:
@@ -103,8 +103,9 @@ def _catalogue(tools: Sequence[Tool]) -> str:
 def _rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -> list[str]:
     calls = ["No tool is allowed: a script can only compute."]
     if tools:
+        shown = next((tool.name for tool in tools if _can_be_written(tool.name)), "name")
         calls = [
-            f"Tools are methods of ctx: `await ctx.{tools[0].name}(...)`. They give data (text, "
+            f"Tools are methods of ctx: `await ctx.{shown}(...)`. They give data (text, "
             "numbers, lists, objects), not JSON text: no json.loads. Objects of a result: "
             'row.field or row["field"]; an object as an argument is a dict.',
             "Independent calls overlap: await asyncio.gather(*calls). At most "
@@ -112,6 +113,12 @@ def _rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -> lis
             "A tool that fails raises ToolError (known without import), with code, message and "
             "retryable. Catch it where the rest is still of use.",
         ]
+        if odd := [tool.name for tool in tools if not _can_be_written(tool.name)]:
+            calls.insert(
+                1,
+                "A tool whose name is no Python name is called by its name, with one dict of "
+                f"arguments: `await {_way_to(odd[0])}`.",
+            )
     imports = "No module can be imported."
     if modules:
         listed = ", ".join(sorted(modules))
@@ -163,8 +170,8 @@ def _example(tools: Sequence[Tool]) -> str:
     for tool in tools:
         properties, required = _properties(tool.parameters), _required(tool.parameters)
         texts = [n for n in required if _list_of_kinds(properties.get(n)) == ["string"]]
-        names = [*texts, tool.name.replace(".", "_")]
-        if len(required) == 1 and texts and all(map(_plain_name, names)):
+        usable = _can_be_written(tool.name) and all(map(_plain_name, texts))
+        if len(required) == 1 and texts and usable:
             call = f"ctx.{tool.name}({texts[0]}=item)"
             return (
                 "import asyncio\n\n"
@@ -194,9 +201,9 @@ def _function(tool: Tool, classes: _Classes) -> str:
         lines = [*lines, "", "Takes one dict of arguments."]
         rows = [row for row, _ in described]
     name = tool.name.rpartition(".")[2]
-    if not _plain_name(name):
-        lines = [*lines, "", f"Called as ctx.call({json.dumps(name)}, {{...}})."]
-        name = f"{name}_"
+    if not _can_be_written(tool.name):
+        lines = [*lines, "", f"Called as {_way_to(tool.name)}."]
+        name = re.sub(r"\W|^(?=\d)", "_", tool.name, flags=re.ASCII) + "_"
     if rows:
         lines = [*lines, "", "Args:", *(f"    {row}" for row in rows)]
     returns = "Any"
@@ -535,6 +542,16 @@ def _plain(value: object) -> object:
 def _plain_name(name: str) -> bool:
     """True if Python can write it as a name, and no character of it looks like another."""
     return name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
+
+
+def _can_be_written(name: str) -> bool:
+    """True if a script can write ``ctx.<name>(...)``; others it calls with `ctx.call`."""
+    parts = name.split(".")
+    return len(parts) <= 2 and all(_plain_name(p) and not p.startswith("_") for p in parts)
+
+
+def _way_to(name: str) -> str:
+    return f"ctx.{name}" if _can_be_written(name) else f"ctx.call({json.dumps(name)}, {{...}})"
 
 
 def _camel(name: str) -> str:

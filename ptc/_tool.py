@@ -11,7 +11,18 @@ import re
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypedDict, Unpack, overload
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    TypeAlias,
+    TypedDict,
+    Union,
+    Unpack,
+    get_args,
+    get_origin,
+    overload,
+)
 
 from pydantic import BaseModel
 
@@ -186,6 +197,16 @@ class Tool:
             self._refuse("needs_approval", "True, False or a function of the arguments")
         if not (isinstance(self.approval_prompt, str) or callable(self.approval_prompt)):
             self._refuse("approval_prompt", "text or a function of the arguments")
+        if not callable(self.function):
+            self._refuse("function", "callable")
+        if not (self.render is None or callable(self.render)):
+            self._refuse("render", "a function of the value")
+        if not isinstance(self.approval_defaults, Mapping):
+            self._refuse("approval_defaults", "a mapping")
+        if not isinstance(self.result_schema, Mapping | None):
+            self._refuse("result_schema", "a JSON Schema")
+        if not isinstance(self.retry, Retry | None):
+            self._refuse("retry", "a Retry")
         self._check_number("max_executions_per_run", 0, 1_000_000)
         self._check_number("timeout_ms", 1, _DAY_MS)
         if self.cache is not None and self.side_effect:
@@ -325,8 +346,20 @@ def _own_name(function: Callable[..., Any]) -> str:
 
 
 def _context_parameter(function: Callable[..., Any]) -> str | None:
-    found = [name for name, hint in hints_of(function).items() if hint is ToolContext]
+    found = [name for name, hint in hints_of(function).items() if _is_context(hint)]
     return found[0] if found else None
+
+
+def _is_context(hint: Any) -> bool:
+    """True for `ToolContext`, also with a note (`Annotated`) or with None beside it."""
+    if get_origin(hint) is Annotated:
+        return _is_context(get_args(hint)[0])
+    others = [part for part in get_args(hint) if part is not type(None)]
+    return hint is ToolContext or (len(others) == 1 and _is_union(hint) and _is_context(others[0]))
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, UnionType)
 
 
 def _options(name: str, options: ToolOptions) -> dict[str, Any]:
@@ -348,11 +381,28 @@ def _options(name: str, options: ToolOptions) -> dict[str, Any]:
         fields["cache"] = Cache() if cache else None
     words = {"tags": options.get("tags", ()), "unrecorded": options.get("unrecorded", ())}
     for option, given in words.items():
-        if isinstance(given, str):
-            msg = f"tool {name!r}: {option} is a list of words, not the string {given!r}"
+        listed = isinstance(given, Iterable) and not isinstance(given, str)
+        if not listed or not all(isinstance(word, str) for word in given):
+            msg = f"tool {name!r}: {option} is a list of words, not {given!r:.80}"
             raise UsageError(msg)
         fields[option] = frozenset(given)
     return fields
+
+
+def _check_takes_one(name: str, function: ToolFunction, context: str | None) -> None:
+    """Refuse a function that cannot be called with one dict, and a context if it wants one."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # no function, which is told of elsewhere, or one written in C
+        return
+    try:
+        signature.bind({}, **({} if context is None else {context: None}))
+    except TypeError as error:
+        msg = (
+            f"tool {name!r}: its function is called with the arguments in one dict or model, and "
+            f"a parameter of type ToolContext if it has one: {error}"
+        )
+        raise UsageError(msg) from None
 
 
 _warned_of_no_context: set[str] = set()
@@ -443,6 +493,8 @@ def define_tool(
         UsageError: If `parameters` is no JSON Schema of an object, or as for `tool`.
     """
     own_name, own_description = _checked(name, description)
+    context = _context_parameter(function)
+    _check_takes_one(own_name, function, context)
     if isinstance(parameters, Mapping):
         validate = raw_validator(own_name, parameters)
         schema = published(own_name, parameters, from_hints=False)
@@ -455,7 +507,7 @@ def define_tool(
             parameters=schema,
             function=function,
             validate=validate,
-            context_parameter=_context_parameter(function),
+            context_parameter=context,
             spread=False,
             **_options(own_name, options),
         )

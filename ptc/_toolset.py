@@ -35,6 +35,10 @@ class Toolset:
     """Its tools; no two have the same name."""
 
     def __post_init__(self) -> None:
+        for item in self.tools:
+            if not isinstance(item, Tool):
+                msg = f"toolset {self.name!r}: {item!r:.80} is no Tool; make one with tool_from"
+                raise UsageError(msg)
         _refuse_duplicates(self.tools)
 
     def __iter__(self) -> Iterator[Tool]:
@@ -206,7 +210,8 @@ def _bound(item: Tool, values: Mapping[str, Any]) -> Tool:
                 raise ToolError(msg, code="invalid_arguments", tool=item.name)
         return validate({**arguments, **values})
 
-    return replace(item, parameters=parameters, validate=bound)
+    unrecorded = item.unrecorded - values.keys()
+    return replace(item, parameters=parameters, validate=bound, unrecorded=unrecorded)
 
 
 def _renamed(item: Tool, name: str) -> Tool:

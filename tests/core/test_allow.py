@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ptc import Allow, Session, Tool, ToolContext, ToolError, Toolset, UsageError, tool
+from ptc import (
+    Allow,
+    Session,
+    Tool,
+    ToolContext,
+    ToolError,
+    Toolset,
+    UsageError,
+    define_tool,
+    tool,
+)
+from ptc._allow import select
 
 pytestmark = pytest.mark.anyio
 
@@ -117,6 +129,68 @@ def test_each_item_of_a_list_must_fit_and_a_default_is_held_to_the_rule(tmp_path
         several.validate({"paths": ["src/a", "b"]})
     with pytest.raises(ToolError):
         chosen([Allow("look", path="src/*")])["look"].validate({})
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@tool
+async def paint(colour: Colour, where: list[str] = []) -> str:  # noqa: B006  # never changed
+    """Paint."""
+    return colour.value
+
+
+def test_an_empty_list_fits_no_rule_but_a_function(tmp_path: Path) -> None:
+    chosen = session(tmp_path).select_tools
+    for rule in (Allow("look_all", paths="**"), Allow("look_all", paths={"a", "b"})):
+        with pytest.raises(ToolError, match="not allowed"):
+            chosen([rule])["look_all"].validate({"paths": []})
+    free = chosen([Allow("look_all", paths=lambda paths: len(paths) <= 2)])["look_all"]
+    free.validate({"paths": []})
+
+
+def test_an_enum_is_compared_by_its_value(tmp_path: Path) -> None:
+    tools = {"paint": paint}
+    red = select([Allow("paint", colour={"red"})], tools, {})["paint"]
+    assert red.validate({"colour": "red"})["colour"] is Colour.RED
+    with pytest.raises(ToolError, match="colour must be one of 'red'"):
+        red.validate({"colour": "blue"})
+
+
+def test_a_rule_reads_the_same_in_every_process(tmp_path: Path) -> None:
+    words = {f"word{n}" for n in range(20)}
+    listed = ", ".join(repr(word) for word in sorted(words))
+    assert str(Allow("look", path=words)) == f"path must be one of {listed}"
+    assert str(Allow("look", path=["b", "a"])) == "path must be one of 'b', 'a'"
+
+
+def test_a_rule_that_would_have_to_be_awaited_is_refused() -> None:
+    async def later(value: Any) -> bool:
+        return True
+
+    with pytest.raises(UsageError, match="a plain function"):
+        Allow("look", path=later)  # type: ignore[arg-type]  # the point
+
+
+def test_parts_of_a_toolset_that_are_given_apart_are_one_in_an_allow_list(tmp_path: Path) -> None:
+    parts = [FILES.read_only(), FILES.only("change").with_approval()]
+    opened = Session(tmp_path, tools=parts, toolsets=())
+    assert list(opened.select_tools(["files"])) == ["look", "look_all", "change"]
+
+
+def test_a_toolset_holds_tools_only() -> None:
+    with pytest.raises(UsageError, match="is no Tool; make one with tool_from"):
+        Toolset("t", (print,))  # type: ignore[arg-type]  # the point
+
+
+def test_a_parameter_that_is_not_recorded_can_be_bound() -> None:
+    schema = {"type": "object", "properties": {"text": {"type": "string"}, "to": {}}}
+    write = define_tool("write", "W.", schema, lambda a: a, unrecorded=["text"])
+    (bound,) = Toolset("t", (write,)).with_defaults("write", text="x")
+    assert bound.validate({"to": 1}) == {"to": 1, "text": "x"}
+    assert not bound.unrecorded
 
 
 def test_one_of_several_rules_must_fit_and_the_bare_name_allows_all(tmp_path: Path) -> None:

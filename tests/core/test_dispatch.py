@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ptc import (
     ApprovalRequest,
+    Attachment,
     Cache,
     Decision,
     Retry,
@@ -218,6 +219,22 @@ async def test_the_same_call_of_a_run_is_made_once_and_the_record_says_so(tmp_pa
         assert [c.cached for c in result.calls] == [False, True, False]
         await session.program(source=source)
         assert work.calls == 4, "another run has a cache of its own"
+
+
+async def test_a_result_from_the_cache_has_its_attachments_in_the_record_too(
+    tmp_path: Path,
+) -> None:
+    async def chart(arguments: Mapping[str, Any]) -> ToolResult:
+        return ToolResult.success(1, attachments=[Attachment("a.png", "image/png", b"1")])
+
+    made = define_tool("chart", "C.", WORD, chart, cache=True)
+    async with opened(tmp_path, made) as session:
+        result = await session.program(
+            source="def run(ctx, inputs):\n    ctx.chart()\n    ctx.chart()\n"
+        )
+        first, second = result.calls
+        assert (first.cached, second.cached) == (False, True)
+        assert first.attachments == second.attachments != ()
 
 
 async def test_a_cache_of_the_session_serves_all_runs_and_direct_calls(tmp_path: Path) -> None:
@@ -605,3 +622,20 @@ async def test_a_direct_call_can_be_streamed_and_leaving_early_ends_it(tmp_path:
                     break
         with pytest.raises(UsageError, match="a tool or a script, not both"):
             session.stream("inner", source="1")
+
+
+async def test_what_is_wrong_with_a_stream_is_raised_as_it_is(tmp_path: Path) -> None:
+    async with opened(tmp_path, inner) as session:
+        for wrong in ({"tool": "nope"}, {"source": 3}):
+            with pytest.raises(UsageError):
+                await drained(session.stream(**wrong))
+        with pytest.raises(KeyError, match="mine"):
+            await drained(session.stream("inner", {"n": 1}), KeyError("mine"))
+
+
+async def drained(stream: Any, error: Exception | None = None) -> None:
+    async with stream as events:
+        if error is not None:
+            raise error
+        async for _ in events:
+            pass

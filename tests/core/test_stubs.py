@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -272,6 +273,38 @@ def test_a_tool_whose_name_is_a_keyword_is_called_by_name() -> None:
     text = render_stubs([raw({}, name="import")])
     assert 'ctx.call("import", {...})' in text
     parsed(text)
+
+
+ODD = [
+    "a-b",
+    "a.b.c",
+    "ns.a-b",
+    "n-s.x",
+    "_hidden",
+    "class.x",
+    "1a",
+    "\u00fcn\u00ef",
+    'qu"ote',
+    "a b",
+]
+
+
+@pytest.mark.filterwarnings("ignore:tool name")
+@pytest.mark.parametrize("name", ODD)
+def test_a_tool_whose_name_python_cannot_write_says_how_it_is_called(name: str) -> None:
+    odd, plain = raw({}, name=name), raw({}, name="ns.plain")
+    call = f"ctx.call({json.dumps(name)}, {{...}})"
+    text = render_stubs([odd, plain])
+    parsed(text)
+    assert call.replace("\\", "") in text.replace("\\", "")
+    rules = describe_program([odd], Limits(), [])
+    assert f"`await {call}`" in rules
+    assert f"ctx.{name}(" not in rules
+    assert "`await ctx.ns.plain(...)`" in describe_program([odd, plain], Limits(), [])
+    many = describe_program(
+        [odd, *(raw({}, name=f"t{n}", description="x" * 600) for n in range(40))], Limits(), []
+    )
+    assert f"# {call}: " in many
 
 
 @pytest.mark.parametrize(

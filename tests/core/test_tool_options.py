@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from ptc import Cache, Retry, Session, ToolContext, ToolError, UsageError, define_tool, tool
 
@@ -25,6 +26,10 @@ class Inner(BaseModel):
 
 class Node(BaseModel):
     children: list[Node] = []
+
+
+async def _later(error: Exception, attempt: int) -> bool:
+    return True
 
 
 def parameters_of(hint: Any, default: Any = ...) -> Any:
@@ -154,6 +159,178 @@ def test_a_schema_that_never_ends_or_is_a_bomb_is_refused(defs: Any, why: str) -
         define_tool("bomb", "D.", schema, lambda a: a)
 
 
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int = 9
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    tricks: list[str]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"type": "array", "items": [{"$ref": "#/definitions/x"}]}}},
+        {"properties": {"a": {"type": "object", "unevaluatedProperties": {"$ref": "#/$defs/x"}}}},
+        {"properties": {"a": {"contains": {"$ref": "#/$defs/x"}}}},
+        {"properties": {"a": {"dependentSchemas": {"b": {"$ref": "#/$defs/x"}}}}},
+        {"patternProperties": {"^a": {"not": {"$ref": "#/$defs/x"}}}},
+        {"properties": {"a": {"if": {"$ref": "#/$defs/x"}, "then": {"$ref": "#/$defs/x"}}}},
+    ],
+)
+def test_no_reference_is_left_wherever_it_stands(schema: Any) -> None:
+    defs = {"x": {"type": "integer"}}
+    made = define_tool(
+        "flat",
+        "D.",
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#"
+            if "items" in str(schema)
+            else "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "$defs": defs,
+            "definitions": defs,
+            **schema,
+        },
+        lambda a: a,
+    )
+    assert "$ref" not in str(made.parameters)
+    assert "'integer'" in str(made.parameters)
+
+
+def test_a_union_told_apart_by_a_field_is_published_without_references() -> None:
+    @tool
+    def feed(pet: Annotated[Cat | Dog, Field(discriminator="kind")]) -> str:
+        """Feed."""
+        return pet.kind
+
+    text = str(feed.parameters)
+    assert "$ref" not in text
+    assert "#/$defs" not in text
+    assert [
+        kind["properties"]["kind"]["const"]
+        for kind in feed.parameters["properties"]["pet"]["oneOf"]
+    ] == ["cat", "dog"]
+    assert feed.validate({"pet": {"kind": "cat"}})["pet"] == Cat(kind="cat")
+    with pytest.raises(ToolError, match=r"`pet\.dog\.tricks` is required"):
+        feed.validate({"pet": {"kind": "dog"}})
+
+
+def test_alternatives_at_the_top_are_published_flat_and_held_to_as_they_were_written() -> None:
+    by_id = {
+        "properties": {"id": {"type": "integer"}, "kind": {"const": "id"}},
+        "required": ["id", "kind"],
+    }
+    by_name = {
+        "properties": {"name": {"type": "string"}, "kind": {"const": "name"}},
+        "required": ["name", "kind"],
+    }
+    schema = {
+        "type": "object",
+        "properties": {"limit": {"type": "integer"}},
+        "oneOf": [by_id, by_name],
+        "allOf": [{"properties": {"page": {"type": "integer"}}, "required": ["page"]}],
+        "not": {"required": ["id", "name"]},
+    }
+    made = define_tool("find", "D.", schema, lambda a: a)
+    assert made.parameters == {
+        "type": "object",
+        "properties": {
+            "limit": {"type": "integer"},
+            "page": {"type": "integer"},
+            "id": {"type": "integer"},
+            "kind": {"anyOf": [{"const": "id"}, {"const": "name"}]},
+            "name": {"type": "string"},
+        },
+        "required": ["page", "kind"],
+    }
+    made.validate({"page": 1, "kind": "id", "id": 3})
+    for wrong in ({"page": 1}, {"page": 1, "kind": "id", "id": 3, "name": "x"}):
+        with pytest.raises(ToolError):
+            made.validate(wrong)
+    assert define_tool("none", "D.", {"type": "object"}, lambda a: a).parameters == {
+        "type": "object",
+        "properties": {},
+    }
+
+
+def test_a_parameter_may_have_any_name_that_python_has() -> None:
+    @tool
+    def odd(schema: str, copy: int, model_config: bool, _private: int = 3, json: str = "j") -> None:
+        """Take.
+
+        Args:
+            _private: A number.
+        """
+
+    assert list(odd.parameters["properties"]) == [
+        "schema",
+        "copy",
+        "model_config",
+        "_private",
+        "json",
+    ]
+    assert odd.parameters["properties"]["_private"]["description"] == "A number."
+    given = {"schema": "s", "copy": 1, "model_config": True}
+    assert odd.validate(given) == {**given, "_private": 3, "json": "j"}
+    with pytest.raises(ToolError, match="`_private`: Input should be a valid integer"):
+        odd.validate({**given, "_private": "x"})
+
+
+def test_a_parameter_without_a_name_to_callers_is_refused() -> None:
+    def sole(word: str, /) -> None: ...
+
+    with pytest.raises(UsageError, match="parameter `word` has no name to callers"):
+        tool(name="sole", description="D.")(sole)
+
+
+def test_a_context_is_known_with_none_beside_it_and_with_a_note() -> None:
+    def optional(word: str, ctx: ToolContext | None = None) -> None: ...
+    def noted(ctx: Annotated[ToolContext, "of the call"], word: str) -> None: ...
+
+    for function in (optional, noted):
+        made = tool(description="D.")(function)
+        assert (list(made.parameters["properties"]), made.context_parameter) == (["word"], "ctx")
+
+
+def test_what_a_partial_gives_no_caller_sees_or_changes() -> None:
+    def send(to: str, key: str = "none") -> str:
+        return key
+
+    made = tool(name="send", description="D.")(partial(send, key="own key"))
+    assert list(made.parameters["properties"]) == ["to"]
+    assert "own key" not in str(made.definition)
+    with pytest.raises(ToolError, match="unknown argument `key`"):
+        made.validate({"to": "a", "key": "b"})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "function", "why"),
+    [
+        (RootModel[list[int]], lambda a: a, "has no fields"),
+        ({"type": "object"}, lambda: 1, "is called with the arguments in one dict"),
+        ({"type": "object"}, 3, "function must be callable"),
+        ({"type": "object", "properties": []}, lambda a: a, r"object\"$"),
+    ],
+)
+def test_a_definition_that_could_never_be_called_is_refused(
+    parameters: Any, function: Any, why: str
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        define_tool("never", "D.", parameters, function)
+
+
+def test_a_model_that_takes_other_keys_is_published_as_it_is_held_to() -> None:
+    class Open(BaseModel):
+        model_config = ConfigDict(extra="allow")
+        word: str
+
+    made = define_tool("open_ended", "D.", Open, lambda a: a)
+    assert made.parameters["additionalProperties"] is False
+
+
 def test_defaults_and_parsed_values_reach_the_function_and_other_keys_are_refused() -> None:
     @tool
     def take(inner: Inner, count: int = 10) -> None:
@@ -206,6 +383,12 @@ async def test_a_model_of_the_arguments_gives_the_function_an_instance(tmp_path:
         ({"cache": "yes"}, "cache is True, a function or a Cache"),
         ({"cache": True, "side_effect": True}, "a side effect cannot be cached"),
         ({"tags": "one"}, "tags is a list of words"),
+        ({"tags": 3}, "tags is a list of words"),
+        ({"tags": [3]}, "tags is a list of words"),
+        ({"render": "json"}, "render must be a function"),
+        ({"retry": 3}, "retry must be a Retry"),
+        ({"approval_defaults": "x"}, "approval_defaults must be a mapping"),
+        ({"result_schema": "x"}, "result_schema must be a JSON Schema"),
     ],
 )
 def test_an_option_that_means_nothing_is_refused_where_it_is_written(
@@ -226,6 +409,7 @@ def test_an_option_that_means_nothing_is_refused_where_it_is_written(
         (lambda: Retry(jitter=1.5), "jitter"),
         (lambda: Retry(breaker_threshold=0), "breaker_threshold"),
         (lambda: Retry(cool_down_ms=5), "without breaker_threshold"),
+        (lambda: Retry(should_retry=_later), "must be a plain function"),  # type: ignore[arg-type]  # the point
     ],
 )
 def test_a_cache_or_a_retry_that_means_nothing_is_refused(make: Any, why: str) -> None:
@@ -247,7 +431,7 @@ def test_a_cache_may_be_true_a_function_or_a_cache() -> None:
 def test_a_tool_that_must_not_be_repeated_and_takes_no_context_warns_once_by_name() -> None:
     def blind(*args: int) -> None: ...
 
-    def seeing(ctx: ToolContext) -> None: ...
+    def seeing(arguments: Any, ctx: ToolContext) -> None: ...
 
     def make(function: Any, **options: Any) -> None:
         schema = {"type": "object"}

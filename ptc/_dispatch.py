@@ -20,31 +20,31 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from threading import get_ident
 from typing import Any, TypeAlias, cast
 
 import anyio
-import anyio.from_thread
 
 from . import _json
 from ._approval import ApprovalRequest, Approver, Decision, is_gated, prompt_text
 from ._attachments import AttachmentStore
+from ._budget import Budget
 from ._cache import ResultCache
-from ._call import Occurrences, OpenCall, idempotency_key, plain_arguments
+from ._call import Occurrences, OpenCall, plain_arguments
 from ._content import Attachment, AttachmentRef
-from ._context import ToolContext, ToolFacts, ambient_call
+from ._context import ambient_call
 from ._environment import Environment
 from ._execute import run_function, words_of
 from ._journal import CallRow
 from ._result import CallRecord, EventKind
 from ._retry import Circuit
 from ._schema import Arguments, nearest
+from ._services import Services, parked
 from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult, result_of, without_secrets
 from ._track import ParkedError, Track, error_of, error_row
-from .errors import ToolError, UsageError
+from .errors import ToolError
 
-__all__ = ["AfterSideEffect", "Budget", "Dispatch", "OnEvent", "Shared"]
+__all__ = ["AfterSideEffect", "Dispatch", "OnEvent", "Shared"]
 
 _log = logging.getLogger("ptc")
 
@@ -52,52 +52,6 @@ AfterSideEffect: TypeAlias = Callable[[CallRecord], Awaitable[None]]
 """Called with the record of a call."""
 OnEvent: TypeAlias = Callable[[EventKind, OpenCall, Any], None]
 """Told the kind of a `RunEvent`, the call, and data."""
-
-_MOST_NESTED = 8
-"""Tools that call tools that call tools: deeper than this is a circle."""
-
-
-@dataclass(slots=True)
-class Budget:
-    """Tool calls a run may still make. Reserved before a call starts, so none can pass it."""
-
-    most: int
-    by_tool: Mapping[str, int] = field(default_factory=dict)
-    """The same of single tools; one that is not named has `most` alone."""
-    used: int = 0
-    used_by_tool: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def left(self) -> int:
-        """Calls that may still be made."""
-        return self.most - self.used
-
-    def reserve(self, tool: str) -> None:
-        """Take one call. Raises `ToolError` ``limit_exceeded`` if none is left."""
-        if self.used >= self.most:
-            raise _spent(tool, "max_tool_calls", self.most, "tool calls")
-        most = self.by_tool.get(tool)
-        if most is not None:
-            if self.used_by_tool[tool] >= most:
-                raise _spent(tool, "max_calls_by_tool", most, f"calls of {tool}")
-            self.used_by_tool[tool] += 1
-        self.used += 1
-
-    def recall(self, tool: str) -> None:
-        """Take a call that was taken before, when it was made."""
-        self.used = min(self.used + 1, self.most)
-        if tool in self.by_tool:
-            used = self.used_by_tool[tool] + 1
-            self.used_by_tool[tool] = min(used, self.by_tool[tool])
-
-
-def _spent(tool: str, limit: str, most: int, what: str) -> ToolError:
-    msg = (
-        f"{tool}: the run may make {most:,} {what} ({limit}) and has made them all; "
-        f"return what the script has, or ask for a higher {limit}"
-    )
-    details: dict[str, object] = {"limit": limit, "most": most, "used": most}
-    return ToolError(msg, code="limit_exceeded", tool=tool, details=details)
 
 
 @dataclass(slots=True)
@@ -501,13 +455,13 @@ class Dispatch:
             try:
                 result = await self._once(tool, call)
                 if call.parked:
-                    raise _parked(tool)
+                    raise parked(tool)
                 return result
             except Exception as error:
                 if call.parked:
                     # What a tool makes of a call that waits, an error of its own or a value, is
                     # not what it will say when that call is made.
-                    raise _parked(tool) from error
+                    raise parked(tool) from error
                 wanted = retry is not None and retry.wants(error, call.attempt)
                 if retry is None or not wanted or call.attempt > retry.max_retries:
                     raise
@@ -568,7 +522,7 @@ class Dispatch:
         )
 
     async def _execute(self, tool: Tool, arguments: Arguments, call: OpenCall) -> Any:
-        services = _Services(self, tool, call)
+        services = Services(self, tool, call)
         extra: dict[str, Any] = {}
         if tool.context_parameter is not None:
             extra[tool.context_parameter] = services.context()
@@ -590,134 +544,3 @@ class Dispatch:
             open_call.status = "failed" if open_call.status == "not_started" else open_call.status
         elif not open_call.cut_off:
             open_call.status = "failed" if open_call.started else "not_started"
-
-
-def _parked(tool: Tool) -> ParkedError:
-    return ParkedError(f"{tool.name} called a tool whose call waits for a decision")
-
-
-class _Services:
-    """The host's side of one try's `ToolContext`; the context is made when it is wanted."""
-
-    __slots__ = (
-        "_call",
-        "_context",
-        "_dispatch",
-        "_made",
-        "_thread",
-        "_tool",
-        "cancelled",
-        "over",
-    )
-
-    def __init__(self, dispatch: Dispatch, tool: Tool, call: OpenCall) -> None:
-        self._dispatch = dispatch
-        self._tool = tool
-        self._call = call
-        self._context: ToolContext | None = None
-        self._made: Occurrences | None = None
-        self._thread = get_ident()
-        self.cancelled = False
-        self.over = False
-
-    def context(self) -> ToolContext:
-        if self._context is None:
-            call, tool = self._call, self._tool
-            self._context = ToolContext(
-                root=self._dispatch.shared.root,
-                tool_name=tool.name,
-                call_id=call.id,
-                run_id=call.call.run_id,
-                seq=call.call.seq,
-                attempt=call.attempt,
-                side_effect=tool.side_effect,
-                idempotent=tool.idempotent,
-                env=self._dispatch.environment.values.get(tool.name),
-                _services=self,
-            )
-        return self._context
-
-    @property
-    def calls_left(self) -> int | None:
-        budget = self._dispatch.budget
-        return None if budget is None else budget.left
-
-    def key(self) -> str | None:
-        return idempotency_key(self._call)
-
-    def progress(self, done: float, total: float | None, message: str) -> None:
-        self._tell("progress", {"done": done, "total": total, "message": message})
-
-    def log(self, message: str, data: Mapping[str, Any]) -> None:
-        self._tell("log", {"message": message, "data": dict(data)})
-
-    def output(self, partial: Any) -> None:
-        self._tell("tool_output_delta", partial)
-
-    @property
-    def watched(self) -> bool:
-        return self._dispatch.on_event is not None
-
-    def _tell(self, kind: EventKind, data: Any) -> None:
-        if self.over:
-            # A task or thread that outlived its call: whoever watched it has seen its end.
-            return
-        data = self._dispatch.environment.redactor.data(data)
-        if get_ident() == self._thread:
-            self._dispatch.tell(kind, self._call, data)
-        else:
-            anyio.from_thread.run_sync(self._dispatch.tell, kind, self._call, data)
-
-    def attach(self, attachment: Attachment) -> AttachmentRef:
-        self._check_open("attach")
-        ref = self._dispatch.kept(attachment)
-        self._call.attached.append(ref)
-        return ref
-
-    def _check_open(self, what: str) -> None:
-        if self.over:
-            msg = f"{self._tool.name}: {what} after the call has ended; await what it starts"
-            raise UsageError(msg)
-
-    def facts(self, name: str) -> ToolFacts | None:
-        tools = self._dispatch.tools if self._call.allowed is None else self._call.allowed
-        tool = tools.get(name)
-        if tool is None:
-            return None
-        render = tool.render
-        return ToolFacts(
-            name=name,
-            side_effect=tool.side_effect,
-            idempotent=tool.idempotent,
-            text=lambda value: ToolResult(name, value=value, _render=render).text,
-        )
-
-    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        self._check_open("call_tool")
-        parent = self._call
-        if len(parent.place) > _MOST_NESTED:
-            msg = f"{name}: {_MOST_NESTED} tools have called one another; that is a circle"
-            raise ToolError(msg, code="too_deep", tool=name)
-        if parent.parked:
-            raise _parked(self._tool)
-        if self._made is None:
-            # Of this try: the same calls of a second try are the same again.
-            self._made = Occurrences()
-        parent.children += 1
-        call = ToolCall(name, arguments, seq=parent.children, run_id=parent.call.run_id)
-        open_call = OpenCall(call, parent=parent, siblings=self._made, allowed=parent.allowed)
-        if call.run_id is not None:
-            self._dispatch.nested.append(open_call)
-        self._dispatch.tell("tool_started", open_call)
-        try:
-            result = await self._dispatch.run(open_call)
-        except ParkedError as parked:
-            if open_call.may_park:
-                parent.parked = True
-                raise
-            # A tool that cannot be begun again cannot be put away for a day.
-            raise ToolError(str(parked), code="unknown_outcome", tool=name) from None
-        finally:
-            self._dispatch.tell("tool_finished", open_call)
-        self._dispatch.record(open_call, result, None)
-        return result.unwrap()

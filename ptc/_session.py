@@ -19,9 +19,10 @@ from ._allow import Allow, AllowList, select
 from ._approval import Approver
 from ._artifacts import ArtifactStore
 from ._attachments import AttachmentStore
+from ._budget import Budget
 from ._call import OpenCall
 from ._discovery import Found, discovery_tools, search
-from ._dispatch import AfterSideEffect, Budget, Dispatch, OnEvent, Shared
+from ._dispatch import AfterSideEffect, Dispatch, OnEvent, Shared
 from ._environment import Environment, environment_of
 from ._history import History, checked_run_id, program_of, recorded_result
 from ._limits import CEILING, Limits

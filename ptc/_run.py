@@ -13,15 +13,9 @@ from __future__ import annotations
 
 import logging
 import signal
-import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, replace
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any, Final
-
-import anyio
-import anyio.lowlevel
 
 from . import _json, _protocol
 from ._artifacts import ArtifactStore, shrink
@@ -34,13 +28,16 @@ from ._breaches import (
     used_cpu,
 )
 from ._call import OpenCall
+from ._clocks import Clocks
+from ._code_cache import CodeCache
 from ._dispatch import Dispatch
 from ._journal import JournalError
 from ._limits import Breach, Limits, Usage
+from ._opening import opening
 from ._process import Worker, WorkerGoneError
 from ._program import Program
 from ._protocol import Kind, Output, ProtocolError
-from ._reactor import Reactor, Stop
+from ._reactor import Reactor
 from ._replay import Replay
 from ._report import failure_of, finding_of
 from ._result import (
@@ -54,14 +51,15 @@ from ._result import (
     Status,
     Variables,
 )
+from ._serving import Serving
 from ._tail import Tail
-from ._tool import Tool, ToolCall
+from ._tool import ToolCall
 from ._tool_result import ToolResult
-from ._track import DivergenceError, ParkedError, pending_call
+from ._track import DivergenceError, pending_call
 from ._violation import Violation, ViolationLog
 from .errors import ToolError
 
-__all__ = ["CodeCache", "Run"]
+__all__ = ["Run"]
 
 _log = logging.getLogger("ptc")
 _MESSAGE_CHARS = 4_000
@@ -74,44 +72,7 @@ _OUTPUT_EVENTS: Final[dict[Output, EventKind]] = {
 _REFUSED_CALLS = 1_000
 """Calls beyond ten times the budget that a script may make before it is stopped: room for one
 gather that is over the limit as a whole, none for a loop that swallows the error."""
-_BACKLOG_BYTES = 4 << 20
-"""Results that wait for the script to take them before another call is begun for it."""
-_TICK_AGAIN_SECONDS = 0.01
-_CALLS_IN_A_ROW = 32
-"""Calls that one server serves before it lets the event loop have its turn."""
-_LOOKS = 30
-"""Times the socket is looked at after an answer, about 20 us: a script that calls one tool after
-the other has its next call there in 15, and two turns of the event loop cost 25."""
-_MISSES = 3
-"""Looks in a row that find nothing before a run is not looked at any more: its script computes."""
 _MAX_CALLS_QUEUED = 100_000
-
-
-class CodeCache:
-    """Compiled code by the very source it was made of.
-
-    A run cannot change what another executes: code is taken from a worker only before a line of
-    the script has run there (`_protocol.LEGAL`), and is given only to runs of the same source.
-    """
-
-    def __init__(self, most_bytes: int = 16 << 20) -> None:
-        self._most_bytes = most_bytes
-        self._bytes = 0
-        self._codes: dict[str, bytes] = {}
-
-    def get(self, source: str) -> bytes | None:
-        """Code of `source`; None if it is not here."""
-        return self._codes.get(source)
-
-    def put(self, source: str, code: bytes) -> None:
-        """Keep `code`; the oldest is dropped for room."""
-        if source in self._codes:
-            return
-        self._codes[source] = code
-        self._bytes += len(code) + len(source)
-        while self._bytes > self._most_bytes and self._codes:
-            oldest = next(iter(self._codes))
-            self._bytes -= len(self._codes.pop(oldest)) + len(oldest)
 
 
 class Run:
@@ -142,33 +103,26 @@ class Run:
         self._queued_ms = queued_ms
         self._worker: Worker | None = None
         self._calls: list[OpenCall] = []
-        self._scopes: dict[int, anyio.CancelScope] = {}
-        self._withdrawn: set[int] = set()
-        self._waiting: deque[tuple[int, OpenCall]] = deque()
-        self._idle: list[anyio.Event] = []
-        self._servers = self._wanted = 0
-        self._looking = False
-        self._missed = 0
+        self._serving = Serving(dispatch, program.limits.max_in_flight, self._served)
         self._last_id = 0
         self._partial: list[Any] = []
         self._stdout, self._stderr = Tail(), Tail()
         self._emit_bytes = self._messages = 0
         self._warnings: list[str] = list(program.warnings)
         self._stalled = False
-        self._again = self._lost = self._ticked = self._timer_again = False
-        self._deadline, self._timer_batch = 0.0, -1
+        self._again = self._lost = self._ticked = False
         self._status: Status | None = None
         self._failure: Failure | None = None
         self._value: Any = None
         self._output_bytes = 0
-        self._wake = anyio.Event()
-        self._stop_timeout: Stop | None = None
-        self._stop_tick: Stop | None = None
-        self._stop_cpu: Stop | None = None
-        self._cpu_before = 0.0
-        self._started = self._ended = 0.0
+        self._clocks = Clocks(
+            reactor,
+            program.limits,
+            timed_out=self._timed_out,
+            used_cpu=self._used_cpu,
+            ticked=self._tick,
+        )
         self._unanswered: set[int] = set()
-        self._parked: set[int] = set()
         self._pinged = False
         self._frames: tuple[Variables, ...] = ()
         self._replay: Replay | None = None
@@ -185,38 +139,28 @@ class Run:
         """
         sent = False
         try:
-            sent = self._send_program(worker)
+            sent = worker.send(*opening(self._program, self._cache))
         finally:
             if not sent:
                 worker.hang_up()
         if not sent:
             raise WorkerGoneError
-        self._worker, self._lost, self._wake = worker, False, anyio.Event()
+        self._worker, self._lost = worker, False
         worker.on_frame, worker.on_fault, worker.on_end = self._frame, self._fault, self._gone
         worker.on_oversized, worker.most_bytes = self._oversized, body_limits(self._limits)
-        self._started = time.perf_counter()
         try:
+            self._clocks.start(worker)
             if not self._again:
                 self._tell(RunEvent("started", self._program.run_id))
-            self._stop_timeout = self._reactor.call_later(
-                self._limits.timeout_ms / 1000, self._timed_out
-            )
-            # One process without threads: it cannot use more CPU time than wall time.
-            if self._limits.max_cpu_ms < self._limits.timeout_ms:
-                self._cpu_before = worker.cpu_seconds() or 0.0
-                self._look_at_cpu()
-            await self._wake.wait()
+            await self._serving.wait()
             if self._lost:
                 raise WorkerGoneError
             if self._status is None:
-                await self._serve_calls()
+                await self._serving.run(worker, self._cut_off)
         finally:
             if not self._lost:
-                # Cancelled from outside: nothing that the worker still says is heard.
-                self._finish("cancelled", None)
-            for stop in (self._stop_timeout, self._stop_tick, self._stop_cpu):
-                if stop is not None:
-                    stop()
+                self._cut_off()
+            self._clocks.stop()
             # After the result is on its way: closing the books of a process takes system calls.
             self._reactor.call_later(0, worker.hang_up)
         result = self._result()
@@ -242,15 +186,9 @@ class Run:
         if not replay.done:
             return
         self._replay = None
-        # The script's clock goes on where it stood; what lay between is no time of the run's.
-        self._started = time.perf_counter() - replay.track.elapsed
-        if self._stop_timeout is not None:
-            self._stop_timeout()
-        left = self._limits.timeout_ms / 1000 - replay.track.elapsed
-        self._stop_timeout = self._reactor.call_later(max(0.0, left), self._timed_out)
+        self._clocks.go_on(replay.track.elapsed)
         for number, call in replay.held:
-            self._waiting.append((number, call))
-            self._call_server()
+            self._serving.add(number, call)
         if replay.timer is not None:
             self._timer(replay.timer)
 
@@ -263,13 +201,13 @@ class Run:
 
     def _may_pause(self) -> None:
         """If every call that the script waits for is parked, ask it whether that is all."""
-        if self._parked and self._parked == self._unanswered and not self._pinged:
+        if self._serving.parked and self._serving.parked == self._unanswered and not self._pinged:
             self._pinged = True
             self._send(Kind.PING, b"[]")
 
     def _ponged(self) -> None:
         self._pinged = False
-        if self._parked and self._parked == self._unanswered:
+        if self._serving.parked and self._serving.parked == self._unanswered:
             # The script has done all it could: it waits for those calls and for nothing else.
             self._finish("paused", None)
 
@@ -281,85 +219,7 @@ class Run:
 
     # --- calls ------------------------------------------------------------------------------
 
-    async def _serve_calls(self) -> None:
-        """Serve the script's calls until the run ends, then cancel and await what is left.
-
-        Servers are started here and nowhere else: a callback of the reader is in no task, and so
-        in no event loop that anyio would know.
-        """
-        async with anyio.create_task_group() as group:
-            self._wanted = len(self._waiting)
-            try:
-                while self._status is None:
-                    for _ in range(min(self._wanted, self._limits.max_in_flight - self._servers)):
-                        self._servers += 1
-                        group.start_soon(self._server)
-                    self._wanted = 0
-                    self._wake = anyio.Event()
-                    await self._wake.wait()
-            finally:
-                # While the calls under way are ended no other begins, also where it is the caller
-                # who was cancelled.
-                self._finish("cancelled", None)
-                group.cancel_scope.cancel()
-
-    def _call_server(self) -> None:
-        """Have a waiting call served: by a server that is idle, or by a new one if one may be."""
-        if self._idle:
-            self._idle.pop().set()
-        elif self._servers < self._limits.max_in_flight:
-            self._wanted += 1
-            self._wake.set()
-
-    async def _server(self) -> None:
-        """Serve calls one after the other. A task for each call would cost more than most calls."""
-        worker, served = self._worker, 0
-        assert worker is not None  # noqa: S101  # set before the first server is started
-        while True:
-            while self._waiting and self._status is None:
-                if worker.backlog_bytes > _BACKLOG_BYTES:
-                    # A script that takes no results gets no more of them made.
-                    await worker.taken()
-                    continue
-                await self._serve(*self._waiting.popleft())
-                served += 1
-                if served % _CALLS_IN_A_ROW == 0:
-                    # Tools that never wait would keep timers and other runs from theirs.
-                    await anyio.lowlevel.checkpoint()
-                if not self._waiting and not self._scopes and self._missed < _MISSES:
-                    self._look()
-            call = anyio.Event()
-            self._idle.append(call)
-            await call.wait()
-
-    def _look(self) -> None:
-        """Wait a moment for the next call, where the script had nothing to do but make it."""
-        if self._status is not None or self._worker is None:
-            return
-        self._looking = True
-        self._missed = 0 if self._worker.look(_LOOKS) else self._missed + 1
-        self._looking = False
-        # The first call is ours.
-        for _ in range(len(self._waiting) - 1):
-            self._call_server()
-
-    async def _serve(self, number: int, open_call: OpenCall) -> None:
-        self._dispatch.tell("tool_started", open_call)
-        result: ToolResult | None = None
-        try:
-            with anyio.CancelScope() as scope:
-                self._scopes[number] = scope
-                if number in self._withdrawn:
-                    scope.cancel()
-                try:
-                    result = await self._dispatch.run(open_call)
-                except ParkedError:
-                    self._parked.add(number)
-        finally:
-            del self._scopes[number]
-            self._dispatch.tell("tool_finished", open_call)
-            if result is None and number not in self._parked:
-                self._dispatch.cut_off(open_call)
+    def _served(self, number: int, open_call: OpenCall, result: ToolResult | None) -> None:
         if result is not None:
             self._reply(number, open_call, result)
         self._may_pause()
@@ -368,7 +228,7 @@ class Run:
         if self._status is not None or self._worker is None:
             self._dispatch.record(open_call, result, None)
             return
-        elapsed = round(self._elapsed(), 6)
+        elapsed = round(self._clocks.elapsed, 6)
         self._answer(number, elapsed, self._dispatch.record(open_call, result, elapsed))
 
     def _called(self, call: _protocol.Call) -> None:
@@ -397,41 +257,15 @@ class Run:
             self._replay.called(call.id, open_call)
             self._repeat()
             return
-        self._waiting.append((call.id, open_call))
-        if not self._looking:
-            self._call_server()
+        self._serving.add(call.id, open_call)
 
     def _cancelled(self, number: int) -> None:
         self._unanswered.discard(number)
-        self._parked.discard(number)
-        scope = self._scopes.get(number)
-        if scope is not None:
-            scope.cancel()
-            return
-        self._withdrawn.add(number)
-        if len(self._withdrawn) > len(self._calls):
+        if self._serving.withdraw(number) > len(self._calls):
             msg = "more calls were withdrawn than made"
             raise ProtocolError(msg)
 
     # --- frames -----------------------------------------------------------------------------
-
-    def _send_program(self, worker: Worker) -> bool:
-        program = self._program
-        tools = {name: tool.parameter_names for name, tool in program.tools.items()}
-        start = b'{"inputs":%b,"tools":%b,"limits":%b,"epoch":%.6f,"seed":%d}' % (
-            program.inputs_json,
-            _json.dumps(tools),
-            _limits_json(self._limits),
-            program.clock,
-            program.seed,
-        )
-        if program.only_check:
-            signatures = {name: _signature(tool) for name, tool in program.tools.items()}
-            start = start[:-1] + b',"check":%b}' % _json.dumps(signatures)
-        code = None if program.only_check else self._cache.get(program.source)
-        if code is not None:
-            return worker.send((Kind.START, start), (Kind.CODE, code))
-        return worker.send((Kind.START, start), (Kind.SOURCE, program.source.encode()))
 
     def _frame(self, kind: Kind, message: Any, size: int) -> None:
         if self._status is not None:
@@ -572,44 +406,13 @@ class Run:
             self._replay.timer = deadline
             self._repeat()
             return
-        # A script waits for its earliest timer only: a newer request replaces the older.
-        self._deadline = deadline
-        batch = self._worker.batch if self._worker is not None else 0
-        if batch != self._timer_batch:
-            self._timer_batch = batch
-            self._start_timer()
-        elif not self._timer_again:
-            # Each timer is a task under trio: of thousands that came at once only the last counts.
-            self._timer_again = True
-            self._reactor.call_later(0, self._start_timer)
+        self._clocks.wait_for(deadline)
 
-    def _start_timer(self) -> None:
-        self._timer_again = False
-        if self._stop_tick is not None:
-            self._stop_tick()
-        if self._status is None:
-            deadline = self._deadline
-            delay = max(0.0, deadline - self._elapsed())
-            self._stop_tick = self._reactor.call_later(delay, lambda: self._tick(deadline))
-
-    def _tick(self, deadline: float) -> None:
-        if self._status is not None or self._worker is None:
-            return
-        if self._worker.backlog_bytes:
-            # Ticks are as many as the worker asks for: they do not pile up for one who does not
-            # take them.
-            self._stop_tick = self._reactor.call_later(
-                _TICK_AGAIN_SECONDS, lambda: self._tick(deadline)
-            )
-            return
-        elapsed = max(deadline, self._elapsed())
+    def _tick(self, elapsed: float) -> None:
         self._ticked = True
         if self._dispatch.track is not None:
             self._dispatch.track.tick(elapsed)
-        self._worker.send((Kind.TICK, b"[%r]" % elapsed))
-
-    def _elapsed(self) -> float:
-        return time.perf_counter() - self._started
+        self._send(Kind.TICK, b"[%r]" % elapsed)
 
     # --- ends -------------------------------------------------------------------------------
 
@@ -620,7 +423,7 @@ class Run:
         if self._status is not None:
             return
         most = self._limits.timeout_ms
-        used = round(self._elapsed() * 1000)
+        used = round(self._clocks.elapsed * 1000)
         waiting = [c.call.name for c in self._calls if c.started and not c.ended]
         message = f"the run took longer than {most:,} ms"
         if waiting:
@@ -634,21 +437,14 @@ class Run:
         failure = Failure(code="timeout", message=message, hint=hint, breach=breach)
         self._finish("timed_out", failure)
 
-    def _look_at_cpu(self) -> None:
-        """Stop the run if its process has used its CPU time; else look again when it may have."""
-        worker, most = self._worker, self._limits.max_cpu_ms
-        if self._status is not None or worker is None:
-            return
-        now = worker.cpu_seconds()
-        if now is None:
-            return  # it is gone, or this kernel does not tell: then its rlimit is what holds
-        used = (now - self._cpu_before) * 1000
-        if used >= most:
-            worker.look(1)
-            self._finish("limit_exceeded", used_cpu(self._limits, round(used)))
-            return
-        delay = max(0.005, (most - used) / 1000)
-        self._stop_cpu = self._reactor.call_later(delay, self._look_at_cpu)
+    def _used_cpu(self, used_ms: int) -> None:
+        if self._worker is not None:
+            self._worker.look(1)
+        self._finish("limit_exceeded", used_cpu(self._limits, used_ms))
+
+    def _cut_off(self) -> None:
+        """Cancelled from outside, if nothing else: what the worker still says is not heard."""
+        self._finish("cancelled", None)
 
     def _over(self, name: str, used: int) -> None:
         self._finish("limit_exceeded", over(self._limits, name, used))
@@ -675,7 +471,7 @@ class Run:
             # Its zygote died. A script that has done nothing that anybody knows of begins again,
             # once, in a worker of the next.
             self._again = self._lost = True
-            self._wake.set()
+            self._serving.wake()
             return
         number = how.signal
         if number == signal.SIGXCPU:
@@ -712,10 +508,10 @@ class Run:
         if self._status is not None:
             return
         self._status, self._failure = status, failure
-        self._ended = time.perf_counter()
+        self._clocks.end()
         if status != "completed" and self._worker is not None:
             self._worker.kill()
-        self._wake.set()
+        self._serving.stop()
 
     def _tell(self, event: RunEvent) -> None:
         # What happened before was told before.
@@ -765,7 +561,7 @@ class Run:
             stderr=str(self._stderr),
             calls=self._records(),
             usage=Usage(
-                duration_ms=round((self._ended - self._started) * 1000, 3),
+                duration_ms=round(self._clocks.elapsed * 1000, 3),
                 queued_ms=round(self._queued_ms, 3),
                 tool_calls=len(self._calls),
                 output_bytes=size,
@@ -794,20 +590,7 @@ class Run:
         return shrink(value, most), cut
 
 
-@lru_cache(maxsize=64)
-def _limits_json(limits: Limits) -> bytes:
-    """Limits as a script's side counts with them."""
-    return _json.dumps(asdict(limits))
-
-
 def _refusal(limits: Limits, call: _protocol.Call) -> ToolError | None:
     """Why a call goes no further: its arguments were too large to be sent."""
     sent = call.arguments
     return arguments_too_large(limits, call.name, sent) if isinstance(sent, int) else None
-
-
-def _signature(tool: Tool) -> list[Any]:
-    """Names, required names, whether there may be no others: what `preflight` needs to know."""
-    schema = tool.parameters
-    closed = schema.get("additionalProperties") is False
-    return [list(tool.parameter_names), list(schema.get("required", ())), closed]

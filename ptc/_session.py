@@ -21,6 +21,7 @@ from ._artifacts import ArtifactStore
 from ._attachments import AttachmentStore
 from ._budget import Budget
 from ._call import OpenCall
+from ._code_cache import CodeCache
 from ._discovery import Found, discovery_tools, search
 from ._dispatch import AfterSideEffect, Dispatch, OnEvent, Shared
 from ._environment import Environment, environment_of
@@ -39,7 +40,7 @@ from ._program import (
     refused,
 )
 from ._result import EventKind, Failure, Finding, RunEvent, RunResult
-from ._run import CodeCache, Run
+from ._run import Run
 from ._schema import nearest, value_check
 from ._stream import streamed
 from ._stubs import describe_program

@@ -320,7 +320,7 @@ def test_a_machine_without_a_required_layer_exits_with_5_and_names_it(
 NO_FIRST_FENCE = """
 import marshal, sys
 from ptc._cli import main
-from ptc._run import CodeCache
+from ptc._code_cache import CodeCache
 hostile = '''
 def run(ctx, inputs):
     for kind in ().__class__.__base__.__subclasses__():

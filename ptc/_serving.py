@@ -1,0 +1,178 @@
+"""The calls of a script on their way through the host: a few servers take one after the other.
+
+It knows neither frames nor what becomes of a result. A script that takes no results gets no more
+of them made: tests/core/test_faults.py.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+
+from ._call import OpenCall
+from ._dispatch import Dispatch
+from ._process import Worker
+from ._tool_result import ToolResult
+from ._track import ParkedError
+
+__all__ = ["Serving"]
+
+_BACKLOG_BYTES: Final = 4 << 20
+"""Results that wait for the script to take them before another call is begun for it."""
+_CALLS_IN_A_ROW: Final = 32
+"""Calls that one server serves before it lets the event loop have its turn."""
+_LOOKS: Final = 30
+"""Times the socket is looked at after an answer, about 20 us: a script that calls one tool after
+the other has its next call there in 15, and two turns of the event loop cost 25."""
+_MISSES: Final = 3
+"""Looks in a row that find nothing before a run is not looked at any more: its script computes."""
+
+
+class Serving:
+    """Serves the calls of one run, from `run` until `stop`.
+
+    A task for each call would cost more than most calls do.
+    """
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        most: int,
+        served: Callable[[int, OpenCall, ToolResult | None], None],
+    ) -> None:
+        """Serve nothing yet.
+
+        Args:
+            dispatch: The way of a call.
+            most: Calls that may be under way at once.
+            served: Given each call's number and result; None: it was withdrawn, or is parked.
+        """
+        self._dispatch = dispatch
+        self._most = most
+        self._served = served
+        self.parked: set[int] = set()
+        """Calls that wait for a decision."""
+        self._stopped = False
+        self._woken = anyio.Event()
+        self._scopes: dict[int, anyio.CancelScope] = {}
+        self._withdrawn: set[int] = set()
+        self._waiting: deque[tuple[int, OpenCall]] = deque()
+        self._idle: list[anyio.Event] = []
+        self._servers = self._wanted = 0
+        self._looking = False
+        self._missed = 0
+
+    def add(self, number: int, call: OpenCall) -> None:
+        """Have a call served: by a server that is idle, or by a new one if one may be."""
+        self._waiting.append((number, call))
+        if not self._looking:
+            self._call_server()
+
+    def withdraw(self, number: int) -> int:
+        """End a call, or let it not begin; gives how many were withdrawn that are not under way."""
+        self.parked.discard(number)
+        scope = self._scopes.get(number)
+        if scope is not None:
+            scope.cancel()
+        else:
+            self._withdrawn.add(number)
+        return len(self._withdrawn)
+
+    def wake(self) -> None:
+        """Wake who waits in `wait`."""
+        self._woken.set()
+
+    async def wait(self) -> None:
+        """Wait for the first call, for the end, or for `wake`."""
+        await self._woken.wait()
+        self._woken = anyio.Event()
+
+    def stop(self) -> None:
+        """Begin no further call, and end `run`."""
+        self._stopped = True
+        self._woken.set()
+
+    async def run(self, worker: Worker, ended: Callable[[], None]) -> None:
+        """Serve the script's calls until the end, then cancel and await what is left.
+
+        Servers are started here and nowhere else: a callback of the reader is in no task, and so
+        in no event loop that anyio would know.
+
+        Args:
+            worker: Where the calls come from.
+            ended: Called before anything is cancelled, also where it is the caller who was: no
+                other call begins while those under way are ended.
+        """
+        async with anyio.create_task_group() as group:
+            self._wanted = len(self._waiting)
+            try:
+                while not self._stopped:
+                    for _ in range(min(self._wanted, self._most - self._servers)):
+                        self._servers += 1
+                        group.start_soon(self._server, worker)
+                    self._wanted = 0
+                    self._woken = anyio.Event()
+                    await self._woken.wait()
+            finally:
+                ended()
+                group.cancel_scope.cancel()
+
+    def _call_server(self) -> None:
+        if self._idle:
+            self._idle.pop().set()
+        elif self._servers < self._most:
+            self._wanted += 1
+            self._woken.set()
+
+    async def _server(self, worker: Worker) -> None:
+        served = 0
+        while True:
+            while self._waiting and not self._stopped:
+                if worker.backlog_bytes > _BACKLOG_BYTES:
+                    await worker.taken()
+                    continue
+                await self._serve(*self._waiting.popleft())
+                served += 1
+                if served % _CALLS_IN_A_ROW == 0:
+                    # Tools that never wait would keep timers and other runs from theirs.
+                    await anyio.lowlevel.checkpoint()
+                if not self._waiting and not self._scopes and self._missed < _MISSES:
+                    self._look(worker)
+            call = anyio.Event()
+            self._idle.append(call)
+            await call.wait()
+
+    def _look(self, worker: Worker) -> None:
+        """Wait a moment for the next call, where the script had nothing to do but make it."""
+        if self._stopped:
+            return
+        self._looking = True
+        self._missed = 0 if worker.look(_LOOKS) else self._missed + 1
+        self._looking = False
+        # The first call is ours.
+        for _ in range(len(self._waiting) - 1):
+            self._call_server()
+
+    async def _serve(self, number: int, call: OpenCall) -> None:
+        dispatch = self._dispatch
+        dispatch.tell("tool_started", call)
+        result: ToolResult | None = None
+        try:
+            with anyio.CancelScope() as scope:
+                self._scopes[number] = scope
+                if number in self._withdrawn:
+                    scope.cancel()
+                try:
+                    result = await dispatch.run(call)
+                except ParkedError:
+                    self.parked.add(number)
+        finally:
+            del self._scopes[number]
+            dispatch.tell("tool_finished", call)
+            if result is None and number not in self.parked:
+                dispatch.cut_off(call)
+        self._served(number, call, result)

@@ -204,7 +204,7 @@ async def test_a_time_out_says_its_limit_and_what_was_used(session: Session) -> 
     "body",
     [
         "return 'x' * 20_000_000",
-        "return {'rows': ['y', {'k': ['é' * 9_000_000]}]}",
+        "return {'rows': ['y', {'k': ['é' * 20_000_000]}]}",
         "ctx.emit('x' * 20_000_000)",
         "x = {'k': 1}\nfor _ in range(30):\n    x = {'a': x, 'b': x}\nreturn x",
         "x = ['z' * 100_000]\nfor _ in range(12):\n    x = [x, x]\nctx.emit(x)",

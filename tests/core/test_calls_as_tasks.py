@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,11 +18,17 @@ async def add(a: int, b: int = 1) -> int:
     return a + b
 
 
-async def run(root: Path, body: str) -> RunResult:
+@pytest.fixture(scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
+    root = tmp_path_factory.mktemp("root")
+    async with Session(root, tools=[add], toolsets=(), workers=1) as opened:
+        yield opened
+
+
+async def run(session: Session, body: str) -> RunResult:
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     source = f"import asyncio\nasync def run(ctx, inputs):\n{lines}\n"
-    async with Session(root, tools=[add], toolsets=(), workers=1) as session:
-        return await session.program(source=source)
+    return await session.program(source=source)
 
 
 @pytest.mark.parametrize(
@@ -44,14 +50,14 @@ async def run(root: Path, body: str) -> RunResult:
         ),
     ],
 )
-async def test_a_call_can_be_a_task(tmp_path: Path, body: str, value: Any) -> None:
-    result = await run(tmp_path, body)
+async def test_a_call_can_be_a_task(session: Session, body: str, value: Any) -> None:
+    result = await run(session, body)
     assert (result.value, result.warnings) == (value, ()), result.error
 
 
-async def test_a_task_of_what_is_no_awaitable_is_refused_as_in_python(tmp_path: Path) -> None:
+async def test_a_task_of_what_is_no_awaitable_is_refused_as_in_python(session: Session) -> None:
     group = "async with asyncio.TaskGroup() as group:\n    group.create_task(1)"
     for body in ("asyncio.create_task(1)", group):
-        result = await run(tmp_path, body)
+        result = await run(session, body)
         assert result.error is not None
         assert "a coroutine was expected, got 1" in result.error.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -27,16 +28,24 @@ async def create_issue(title: str) -> int:
     return 1
 
 
-async def check(root: Path, body: str, *, kind: str = "async def") -> list[tuple[str, int, str]]:
+@pytest.fixture(scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
+    root = tmp_path_factory.mktemp("root")
+    async with Session(root, tools=[grep, create_issue], toolsets=(), workers=1) as opened:
+        yield opened
+
+
+async def check(
+    session: Session, body: str, *, kind: str = "async def"
+) -> list[tuple[str, int, str]]:
     source = f"import asyncio\n{kind} run(ctx, inputs):\n"
     source += "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
-    async with Session(root, tools=[grep, create_issue], toolsets=(), workers=1) as session:
-        found = await session.check(source=source)
+    found = await session.check(source=source)
     assert ran == [], "a check has run a tool"
     return [(f.code, f.line, f.hint) for f in found]
 
 
-async def test_all_findings_come_at_once_in_order_with_the_way_out(tmp_path: Path) -> None:
+async def test_all_findings_come_at_once_in_order_with_the_way_out(session: Session) -> None:
     body = """
 a = await ctx.gerp("x")
 b = await ctx.grep(patern="x")
@@ -51,7 +60,7 @@ h = ctx.grep("x")[0]
 ctx.grep("x")
 return f"{ctx.grep('x')}"
 """
-    assert await check(tmp_path, body) == [
+    assert await check(session, body) == [
         ("unknown_tool", 3, "did you mean grep?"),
         ("missing_argument", 4, ""),
         ("unknown_argument", 4, "did you mean pattern?"),
@@ -88,13 +97,13 @@ RIGHT = [
 
 
 @pytest.mark.parametrize("body", RIGHT)
-async def test_a_script_that_may_be_right_is_not_objected_to(tmp_path: Path, body: str) -> None:
-    assert await check(tmp_path, body) == []
+async def test_a_script_that_may_be_right_is_not_objected_to(session: Session, body: str) -> None:
+    assert await check(session, body) == []
 
 
-async def test_in_a_plain_run_calls_give_values_and_need_no_await(tmp_path: Path) -> None:
+async def test_in_a_plain_run_calls_give_values_and_need_no_await(session: Session) -> None:
     body = "for hit in ctx.grep('x'):\n    print(hit)\nreturn ctx.grep('x')[0]"
-    assert await check(tmp_path, body, kind="def") == []
+    assert await check(session, body, kind="def") == []
 
 
 async def test_what_the_language_refuses_is_found_without_running(tmp_path: Path) -> None:

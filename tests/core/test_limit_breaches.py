@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -51,11 +50,16 @@ async def take(data: str) -> int:
     return len(data)
 
 
-@pytest.fixture
-async def session(tmp_path: Path) -> AsyncIterator[Session]:
+@pytest.fixture(autouse=True)
+def _nothing_has_ended() -> None:
     ENDED.clear()
+
+
+@pytest.fixture(scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
     tools = [add, wait, block, take]
-    async with Session(tmp_path, tools=tools, toolsets=(), workers=1) as opened:
+    root = tmp_path_factory.mktemp("root")
+    async with Session(root, tools=tools, toolsets=(), workers=1) as opened:
         yield opened
 
 

@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,12 +65,18 @@ def test_a_refused_example_is_refused_with_its_code(example: Example) -> None:
         compile(example.source, "script.py", "exec", flags, dont_inherit=True)
 
 
+@pytest.fixture(scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
+    root = tmp_path_factory.mktemp("root")
+    async with Session(root, toolsets=(), workers=1) as opened:
+        yield opened
+
+
 @pytest.mark.anyio
 @of("fails", "differs", "works")
-async def test_an_example_that_runs_ends_as_it_says(example: Example, tmp_path: Path) -> None:
-    async with Session(tmp_path, toolsets=(), workers=1) as session:
-        whole = example.source if "def run(" in example.source else f"{example.source}0\n"
-        result = await session.program(source=whole if example.kind == "fails" else example.source)
+async def test_an_example_that_runs_ends_as_it_says(example: Example, session: Session) -> None:
+    whole = example.source if "def run(" in example.source else f"{example.source}0\n"
+    result = await session.program(source=whole if example.kind == "fails" else example.source)
     if example.kind == "fails":
         assert result.error is not None
         assert (result.status, result.error.code) == ("failed", "exception")

@@ -23,10 +23,11 @@ async def measure(text: str, more: list[str]) -> int:
     return len(text) + sum(map(len, more))
 
 
-@pytest.fixture
-async def session(tmp_path: Path) -> AsyncIterator[Session]:
+@pytest.fixture(scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
     small = Limits(max_memory_bytes=MOST, timeout_ms=20_000)
-    async with Session(tmp_path, tools=[measure], toolsets=(), limits=small, workers=1) as opened:
+    root = tmp_path_factory.mktemp("root")
+    async with Session(root, tools=[measure], toolsets=(), limits=small, workers=1) as opened:
         yield opened
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,9 +27,10 @@ async def text(length: int) -> str:
     return "x" * length
 
 
-@pytest.fixture
-async def session(tmp_path: Path) -> AsyncIterator[Session]:
-    async with Session(tmp_path, tools=[names, text], toolsets=(), workers=1) as opened:
+@pytest.fixture(scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
+    root = tmp_path_factory.mktemp("root")
+    async with Session(root, tools=[names, text], toolsets=(), workers=1) as opened:
         yield opened
 
 

@@ -37,8 +37,16 @@ async def hang() -> None:
     await anyio.sleep_forever()
 
 
+@pytest.fixture(scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
+    root = tmp_path_factory.mktemp("root")
+    async with Session(root, tools=[add, fail, hang], toolsets=(), workers=1) as opened:
+        yield opened
+
+
 @pytest.fixture
-async def session(tmp_path: Path) -> AsyncIterator[Session]:
+async def own(tmp_path: Path) -> AsyncIterator[Session]:
+    """A session for a test that ends it."""
     async with Session(tmp_path, tools=[add, fail, hang], toolsets=(), workers=1) as opened:
         yield opened
 
@@ -113,8 +121,8 @@ async def emitted_and_hangs(session: Session, then: Any) -> RunResult:
     return results[0]
 
 
-async def test_what_was_emitted_survives_the_end_of_the_session(session: Session) -> None:
-    result = await emitted_and_hangs(session, session.aclose)
+async def test_what_was_emitted_survives_the_end_of_the_session(own: Session) -> None:
+    result = await emitted_and_hangs(own, own.aclose)
     assert result.status == "cancelled"
     assert result.partial == EMITTED
 
@@ -131,12 +139,12 @@ async def test_what_was_emitted_survives_a_worker_that_is_killed(session: Sessio
     assert result.partial == EMITTED
 
 
-async def test_what_was_emitted_survives_a_zygote_that_is_killed(session: Session) -> None:
+async def test_what_was_emitted_survives_a_zygote_that_is_killed(own: Session) -> None:
     async def kill() -> None:
-        assert session._pool._zygote is not None
-        os.kill(session._pool._zygote.pid, signal.SIGKILL)
+        assert own._pool._zygote is not None
+        os.kill(own._pool._zygote.pid, signal.SIGKILL)
 
-    result = await emitted_and_hangs(session, kill)
+    result = await emitted_and_hangs(own, kill)
     assert result.status == "crashed"
     assert result.partial == EMITTED
 

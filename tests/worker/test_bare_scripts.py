@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,15 @@ async def add(a: int, b: int = 1) -> int:
     return a + b
 
 
-async def run(root: Path, source: str) -> RunResult:
-    async with Session(root, tools=[add], toolsets=(), workers=1) as session:
-        return await session.program(source=source, inputs={"n": 3})
+@pytest.fixture(scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
+    root = tmp_path_factory.mktemp("root")
+    async with Session(root, tools=[add], toolsets=(), workers=1) as opened:
+        yield opened
+
+
+async def run(session: Session, source: str) -> RunResult:
+    return await session.program(source=source, inputs={"n": 3})
 
 
 @pytest.mark.parametrize(
@@ -39,9 +46,9 @@ async def run(root: Path, source: str) -> RunResult:
     ],
 )
 async def test_a_bare_script_runs_and_its_last_expression_is_the_value(
-    tmp_path: Path, source: str, value: Any
+    session: Session, source: str, value: Any
 ) -> None:
-    result = await run(tmp_path, source)
+    result = await run(session, source)
     assert (result.status, result.value) == ("completed", value), result.error
 
 
@@ -52,14 +59,16 @@ async def test_a_bare_script_runs_again_from_its_compiled_form(tmp_path: Path) -
     assert values == [20, 20, 20]
 
 
-async def test_a_script_whose_run_was_forgotten_is_told_so(tmp_path: Path) -> None:
-    result = await run(tmp_path, "LIMIT = 3\nasync def main(ctx, inputs):\n    return 1\n")
+async def test_a_script_whose_run_was_forgotten_is_told_so(session: Session) -> None:
+    result = await run(session, "LIMIT = 3\nasync def main(ctx, inputs):\n    return 1\n")
     assert result.status == "rejected"
     assert result.error is not None
     assert result.error.hint == "rename `main` to `run`: it is called with (ctx, inputs)"
 
 
-async def test_run_is_called_once_even_if_the_script_calls_it_as_a_program(tmp_path: Path) -> None:
+async def test_run_is_called_once_even_if_the_script_calls_it_as_a_program(
+    session: Session,
+) -> None:
     source = """
 import asyncio
 async def run(ctx, inputs):
@@ -67,22 +76,22 @@ async def run(ctx, inputs):
 if __name__ == "__main__":
     asyncio.run(run(ctx, inputs))
 """
-    result = await run(tmp_path, source)
+    result = await run(session, source)
     assert result.value == 2
     assert len(result.calls) == 1
 
 
-async def test_an_error_of_a_bare_script_has_its_line(tmp_path: Path) -> None:
-    result = await run(tmp_path, "x = await ctx.add(1)\nx / 0\n")
+async def test_an_error_of_a_bare_script_has_its_line(session: Session) -> None:
+    result = await run(session, "x = await ctx.add(1)\nx / 0\n")
     assert result.error is not None
     assert (result.error.type, result.error.line) == ("ZeroDivisionError", 2)
 
 
-async def test_asyncio_run_inside_a_running_loop_says_what_to_write(tmp_path: Path) -> None:
+async def test_asyncio_run_inside_a_running_loop_says_what_to_write(session: Session) -> None:
     source = (
         "import asyncio\nasync def f():\n    return 1\n"
         "async def run(ctx, inputs):\n    return asyncio.run(f())\n"
     )
-    result = await run(tmp_path, source)
+    result = await run(session, source)
     assert result.error is not None
     assert "write `await` before the coroutine" in result.error.message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,9 +30,10 @@ async def left(context: ToolContext) -> int | None:
     return context.calls_left
 
 
-@pytest.fixture
-async def session(tmp_path: Path) -> AsyncIterator[Session]:
-    async with Session(tmp_path, tools=[add, fail, left], toolsets=(), workers=1) as opened:
+@pytest.fixture(scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
+    root = tmp_path_factory.mktemp("root")
+    async with Session(root, tools=[add, fail, left], toolsets=(), workers=1) as opened:
         yield opened
 
 

@@ -24,15 +24,16 @@ pytestmark = [
 REPOSITORY = Path(__file__).parent.parent.parent
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def anyio_backend() -> str:
     """One event loop: what is tested is on the far side of the wire."""
     return "asyncio"
 
 
-@pytest.fixture
-async def session(tmp_path: Path) -> AsyncIterator[Session]:
-    async with Session(tmp_path, toolsets=(), packages=["numpy"], workers=1) as session:
+@pytest.fixture(scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
+    root = tmp_path_factory.mktemp("root")
+    async with Session(root, toolsets=(), packages=["numpy"], workers=1) as session:
         yield session
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,18 @@ async def after(ms: int) -> int:
     return ms
 
 
-async def run(root: Path, source: str, **options: Any) -> RunResult:
-    async with Session(root, tools=[after], toolsets=(), workers=1) as session:
-        return await session.program(source=source, **options)
+@pytest.fixture(scope="module")
+async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Session]:
+    root = tmp_path_factory.mktemp("root")
+    async with Session(root, tools=[after], toolsets=(), workers=1) as opened:
+        yield opened
 
 
-async def test_time_stands_still_while_a_script_computes(tmp_path: Path) -> None:
+async def run(session: Session, source: str, **options: Any) -> RunResult:
+    return await session.program(source=source, **options)
+
+
+async def test_time_stands_still_while_a_script_computes(session: Session) -> None:
     source = """
 import time
 def run(ctx, inputs):
@@ -34,10 +41,10 @@ def run(ctx, inputs):
     sum(range(3_000_000))
     return before == (time.time(), time.monotonic())
 """
-    assert (await run(tmp_path, source)).value is True
+    assert (await run(session, source)).value is True
 
 
-async def test_time_moves_on_with_the_messages_of_the_host(tmp_path: Path) -> None:
+async def test_time_moves_on_with_the_messages_of_the_host(session: Session) -> None:
     source = """
 import asyncio, time
 async def run(ctx, inputs):
@@ -47,10 +54,10 @@ async def run(ctx, inputs):
     await ctx.after(30)
     return [slept >= 0.05, time.monotonic() - start >= 0.08]
 """
-    assert (await run(tmp_path, source)).value == [True, True]
+    assert (await run(session, source)).value == [True, True]
 
 
-async def test_a_plain_script_can_sleep(tmp_path: Path) -> None:
+async def test_a_plain_script_can_sleep(session: Session) -> None:
     source = """
 import time
 def run(ctx, inputs):
@@ -58,12 +65,12 @@ def run(ctx, inputs):
     time.sleep(0.05)
     return time.monotonic() - start >= 0.05
 """
-    result = await run(tmp_path, source)
+    result = await run(session, source)
     assert result.value is True
     assert result.usage.duration_ms >= 50
 
 
-async def test_results_are_handled_one_at_a_time_in_the_order_they_arrive(tmp_path: Path) -> None:
+async def test_results_are_handled_one_at_a_time_in_the_order_they_arrive(session: Session) -> None:
     source = """
 import asyncio
 async def run(ctx, inputs):
@@ -76,10 +83,10 @@ async def run(ctx, inputs):
     await asyncio.gather(*(one(ms) for ms in (60, 5, 30)))
     return order
 """
-    assert (await run(tmp_path, source)).value == [5, -5, 30, -30, 60, -60]
+    assert (await run(session, source)).value == [5, -5, 30, -30, 60, -60]
 
 
-async def test_a_failing_task_of_a_group_is_reported_at_its_line(tmp_path: Path) -> None:
+async def test_a_failing_task_of_a_group_is_reported_at_its_line(session: Session) -> None:
     source = """
 import asyncio
 async def bad():
@@ -88,12 +95,12 @@ async def run(ctx, inputs):
     async with asyncio.TaskGroup() as group:
         group.create_task(bad())
 """
-    result = await run(tmp_path, source)
+    result = await run(session, source)
     assert result.error is not None
     assert result.error.message == "ValueError: inside the group"
 
 
-async def test_background_tasks_end_with_the_script(tmp_path: Path) -> None:
+async def test_background_tasks_end_with_the_script(session: Session) -> None:
     source = """
 import asyncio
 async def run(ctx, inputs):
@@ -103,11 +110,11 @@ async def run(ctx, inputs):
     asyncio.create_task(for_ever())
     return "done"
 """
-    result = await run(tmp_path, source, limits=Limits(timeout_ms=5_000))
+    result = await run(session, source, limits=Limits(timeout_ms=5_000))
     assert (result.status, result.value) == ("completed", "done")
 
 
-async def test_a_traceback_shows_the_frames_of_the_script_only(tmp_path: Path) -> None:
+async def test_a_traceback_shows_the_frames_of_the_script_only(session: Session) -> None:
     source = """
 def inner(rows):
     return [1 / n for n in rows]
@@ -115,7 +122,7 @@ def inner(rows):
 async def run(ctx, inputs):
     return inner([1, 0])
 """
-    result = await run(tmp_path, source, filename="job.py")
+    result = await run(session, source, filename="job.py")
     assert result.error is not None
     lines = result.error.traceback.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
@@ -126,9 +133,9 @@ async def run(ctx, inputs):
     assert result.error.excerpt == "    return [1 / n for n in rows]\n            ^^^^^"
 
 
-async def test_columns_count_characters_not_bytes(tmp_path: Path) -> None:
+async def test_columns_count_characters_not_bytes(session: Session) -> None:
     source = "def run(ctx, inputs):\n    é = 'ñandú'; return 1 / 0\n"
-    result = await run(tmp_path, source)
+    result = await run(session, source)
     assert result.error is not None
     text, caret = result.error.excerpt.split("\n")
     assert text[caret.index("^") : caret.rindex("^") + 1] == "1 / 0"
@@ -137,8 +144,8 @@ async def test_columns_count_characters_not_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "stop", ["raise SystemExit(0)", "raise KeyboardInterrupt", "raise BaseException('x')"]
 )
-async def test_leaving_by_an_exception_is_never_a_success(tmp_path: Path, stop: str) -> None:
-    result = await run(tmp_path, f"def run(ctx, inputs):\n    {stop}\n")
+async def test_leaving_by_an_exception_is_never_a_success(session: Session, stop: str) -> None:
+    result = await run(session, f"def run(ctx, inputs):\n    {stop}\n")
     assert result.status == "failed"
     assert result.value is None
 
@@ -158,12 +165,12 @@ async def test_leaving_by_an_exception_is_never_a_success(tmp_path: Path, stop: 
         "(1",
     ],
 )
-async def test_ordinary_mistakes_do_not_look_like_attacks(tmp_path: Path, body: str) -> None:
-    result = await run(tmp_path, f"def run(ctx, inputs):\n    {body}\n")
+async def test_ordinary_mistakes_do_not_look_like_attacks(session: Session, body: str) -> None:
+    result = await run(session, f"def run(ctx, inputs):\n    {body}\n")
     assert result.status in {"completed", "failed", "rejected"}, result.error
 
 
-async def test_the_place_of_an_error_is_found_in_text_of_a_traceback(tmp_path: Path) -> None:
+async def test_the_place_of_an_error_is_found_in_text_of_a_traceback(session: Session) -> None:
     source = """
 import traceback
 def run(ctx, inputs):
@@ -172,7 +179,7 @@ def run(ctx, inputs):
     except ZeroDivisionError:
         return traceback.format_exc()
 """
-    result = await run(tmp_path, source)
+    result = await run(session, source)
     assert result.status == "completed", result.error
     assert 'script.py", line 5, in run' in result.value
 
@@ -215,7 +222,7 @@ def run(ctx, inputs):
         "keys": {"a": 1}.keys(), "deque": collections.deque([1]),
     }
 """
-    result = await run(tmp_path, source)
+    result = await run(session, source)
     assert result.status == "completed", result.error
     assert result.value == {
         "row": {"name": "a", "_hidden": 1},

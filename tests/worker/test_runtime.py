@@ -204,7 +204,7 @@ async def run(ctx, inputs):
     assert result.value == ["x", 1, "x"], result.error
 
 
-async def test_values_of_many_types_come_back_as_data(tmp_path: Path) -> None:
+async def test_values_of_many_types_come_back_as_data(session: Session) -> None:
     source = """
 import dataclasses, datetime, decimal, enum, uuid, collections
 @dataclasses.dataclass

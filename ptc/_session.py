@@ -2,52 +2,41 @@
 
 from __future__ import annotations
 
-import random
-import time
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import anyio
 
-from ._allow import Allow, AllowList, select
+from ._allow import AllowList
+from ._allowance import Allowance
 from ._approval import Approver
 from ._artifacts import ArtifactStore
 from ._attachments import AttachmentStore
-from ._budget import Budget
-from ._call import OpenCall
-from ._code_cache import CodeCache
-from ._discovery import Found, discovery_tools, search
-from ._dispatch import AfterSideEffect, Dispatch, OnEvent, Shared
-from ._environment import Environment, environment_of
-from ._history import History, checked_run_id, program_of, recorded_result
-from ._limits import CEILING, Limits
+from ._catalog import Catalog, Method
+from ._direct import DirectCalls
+from ._discovery import Found, search
+from ._dispatch import AfterSideEffect, Shared
+from ._environment import environment_of
+from ._history import History
+from ._limits import Limits
 from ._packages import packages_of
 from ._policy_modules import MODULES
 from ._pool import Pool
-from ._process import WorkerGoneError
-from ._program import (
-    Program,
-    ProgramOptions,
-    checked_filename,
-    inputs_json,
-    read_script,
-    refused,
-)
-from ._result import EventKind, Failure, Finding, RunEvent, RunResult
-from ._run import Run
-from ._schema import nearest, value_check
+from ._program import ProgramOptions, refused
+from ._programs import Programs
+from ._result import Finding, RunEvent, RunResult
+from ._runs import Runs
+from ._schema import nearest
 from ._stream import streamed
 from ._stubs import describe_program
-from ._tool import Tool, ToolCall
+from ._tool import Tool
 from ._tool_result import ToolResult
-from ._toolset import Toolset, ToolSource, collect, installed_toolset
-from ._violation import Violation, ViolationLog
+from ._toolset import ToolSource, installed_toolset
+from ._violation import Violation
 from ._zygote import ISOLATION_LEVELS, Layer
 from .errors import SessionClosedError, UsageError
 
@@ -142,21 +131,9 @@ class Session:
 
             self._models = OpenModels(model)
             sources.append(generate_object_tool(self._models))
-        self._tools = collect(sources)
-        self._toolsets: dict[str, tuple[str, ...]] = {}
-        for source in sources:
-            if isinstance(source, Toolset):
-                # Parts of one set, as `fs.read_only()` and `fs.only("write").with_approval()`.
-                before = self._toolsets.get(source.name, ())
-                self._toolsets[source.name] = (*before, *(item.name for item in source))
-        self._limits = limits or Limits()
-        self._ceiling = ceiling if ceiling is not None else CEILING.raised(self._limits)
-        if over := self._limits.over(self._ceiling):
-            msg = f"limits are above the ceiling: {', '.join(over)}"
-            raise UsageError(msg)
-        self._require_tools("ceiling", self._ceiling)
-        self._require_tools("limits", self._limits)
-        self._limits = self._limits.clamp(self._ceiling)
+        self._catalog = Catalog(sources)
+        tools_of = self._catalog.tools
+        self._allowance = Allowance(limits, ceiling, tools_of)
         if isolation not in ISOLATION_LEVELS:
             known = ", ".join(ISOLATION_LEVELS)
             msg = f"isolation={isolation!r} is unknown{nearest(isolation, ISOLATION_LEVELS)}"
@@ -167,31 +144,19 @@ class Session:
         self._pool = Pool(
             isolation=isolation,
             size=workers,
-            memory_bytes=self._limits.max_memory_bytes,
-            cpu_ms=self._ceiling.max_cpu_ms,
+            memory_bytes=self._allowance.limits.max_memory_bytes,
+            cpu_ms=self._allowance.ceiling.max_cpu_ms,
             packages=self._packages,
         )
-        self._max_concurrent_runs = max_concurrent_runs
-        self._artifacts = ArtifactStore(
+        kept = ArtifactStore(
             Path(artifacts) if artifacts is not None else self._root / ".ptc" / "artifacts",
             self._root,
         )
-        self._cache = CodeCache()
-        self._violations = ViolationLog()
-        self._state = "new"
-        self._active: set[Run] = set()
-        self._programs = 0
-        self._idle: anyio.Event | None = None
-        self._closing: anyio.Event | None = None
-        self._slots: anyio.Semaphore | None = None
-        self._direct_calls = 0
-        self._shared = Shared(
+        shared = Shared(
             root=self._root,
-            known=self._tools,
-            attachments=AttachmentStore(
-                ArtifactStore(self._artifacts.folder / "attachments", self._root)
-            ),
-            environment=environment_of(self._tools.values(), env),
+            known=tools_of,
+            attachments=AttachmentStore(ArtifactStore(kept.folder / "attachments", self._root)),
+            environment=environment_of(tools_of.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,
         )
@@ -202,11 +167,22 @@ class Session:
         self.history = History(
             place,
             required=journal is not None,
-            tools=self._tools,
+            tools=tools_of,
             approvals_expire_ms=approvals_expire_ms,
         )
         """The runs that were: what became of them and what they wait for."""
-        self._direct = self._direct_dispatch()
+        self._programs = Programs(self._root, self._catalog, self._allowance, self.history)
+        most_bytes = self._allowance.limits.max_tool_result_bytes
+        self._direct = DirectCalls(self._catalog, shared, most_bytes)
+        self._runs = Runs(
+            max_concurrent_runs,
+            pool=self._pool,
+            shared=shared,
+            history=self.history,
+            artifacts=kept,
+        )
+        self._state = "new"
+        self._closing: anyio.Event | None = None
 
     # --- life -------------------------------------------------------------------------------
 
@@ -215,7 +191,7 @@ class Session:
             msg = "a Session is opened once; make another"
             raise SessionClosedError(msg)
         self._state = "open"
-        self._slots = anyio.Semaphore(self._max_concurrent_runs, fast_acquire=True)
+        self._runs.open()
         return self
 
     async def __aexit__(
@@ -236,16 +212,10 @@ class Session:
         self._closing = anyio.Event()
         try:
             with anyio.CancelScope(shield=True):
-                failure = Failure(code="cancelled", message="the session was closed during the run")
-                for run in list(self._active):
-                    run.stop("cancelled", failure)
-                # A task of asyncio can be cancelled here all the same: `close` leaves no process.
-                await self._pool.close()
+                await self._runs.close()
                 if self._models is not None:
                     await self._models.aclose()
-                if self._programs:
-                    self._idle = anyio.Event()
-                    await self._idle.wait()
+                await self._runs.ended()
         finally:
             self.history.close()
             self._closing.set()
@@ -274,16 +244,16 @@ class Session:
         ``ERROR`` of ``logging.getLogger("ptc")``, an event ``violation`` of its run, and, unless
         the run had ended before, its status.
         """
-        return self._violations.latest
+        return self._runs.violations.latest
 
     @property
     def limits(self) -> Limits:
         """Limits of a run that gives none."""
-        return self._limits
+        return self._allowance.limits
 
     def tool_names(self) -> list[str]:
         """Names of the tools, in the order they were given."""
-        return list(self._tools)
+        return list(self._catalog.tools)
 
     def tool_definitions(self, names: AllowList | None = None) -> list[dict[str, Any]]:
         """What a model is given of each tool: ``{"name", "description", "parameters"}``.
@@ -304,7 +274,7 @@ class Session:
             UsageError: If one of `names` is no tool of the session.
         """
         tools = self.select_tools(names).values()
-        effective = (limits or self._limits).clamp(self._ceiling)
+        effective = (limits or self._allowance.limits).clamp(self._allowance.ceiling)
         return describe_program(tools, effective, sorted({*MODULES, *self._packages}))
 
     def search_tools(
@@ -323,9 +293,7 @@ class Session:
         Raises:
             UsageError: If a name is unknown; the message has the nearest ones.
         """
-        if names is None:
-            return {n: tool for n, tool in self._tools.items() if not tool.side_effect}
-        return select(names, self._tools, self._toolsets)
+        return self._catalog.select(names)
 
     async def tool(
         self,
@@ -348,9 +316,8 @@ class Session:
         Raises:
             UsageError: If there is no tool of that name, or the key is no text.
         """
-        call = self._direct_call(name, arguments, idempotency_key)
-        if allowed_tools is not None:
-            call.allowed = self.select_tools(allowed_tools)
+        self._check_open()
+        call = self._direct.call(name, arguments, idempotency_key, allowed_tools)
         return await self._direct.run(call)
 
     @overload
@@ -395,45 +362,9 @@ class Session:
             self._models = OpenModels()
         return await generate_object(self._models, schema, prompt, **options)
 
-    def _direct_call(
-        self, name: str, arguments: Mapping[str, Any] | None, key: str | None
-    ) -> OpenCall:
-        self._check_open()
-        self.select_tools([name])
-        if key is not None and not (isinstance(key, str) and key.strip()):
-            msg = f"idempotency_key is text that is not blank, not {key!r:.80}"
-            raise UsageError(msg)
-        self._direct_calls += 1
-        return OpenCall(ToolCall(name, dict(arguments or {}), seq=self._direct_calls, key=key))
-
-    def _direct_dispatch(self, on_event: OnEvent | None = None) -> Dispatch:
-        return Dispatch(
-            self._tools,
-            self._shared,
-            max_result_bytes=self._limits.max_tool_result_bytes,
-            on_event=on_event,
-        )
-
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        tools: dict[str, Tool] = self.__dict__.get("_tools", {})
-        if name not in tools:
-            near = nearest(name, [*tools, "program", "tool"])
-            msg = f"Session has no method and no tool {name!r}{near}"
-            raise AttributeError(msg)
-        parameters = tools[name].parameter_names
-
-        async def call(*args: Any, **arguments: Any) -> Any:
-            if len(args) > len(parameters):
-                msg = f"{name} takes at most {len(parameters)} arguments: {', '.join(parameters)}"
-                raise TypeError(msg)
-            for parameter, value in zip(parameters, args, strict=False):
-                if parameter in arguments:
-                    msg = f"{name} got two values for argument {parameter!r}"
-                    raise TypeError(msg)
-                arguments[parameter] = value
-            return (await self.tool(name, arguments)).unwrap()
-
-        return call
+    def __getattr__(self, name: str) -> Method:
+        catalog: Catalog = self.__dict__.get("_catalog") or Catalog(())
+        return catalog.method(name, self.tool)
 
     # --- programs ---------------------------------------------------------------------------
 
@@ -479,7 +410,7 @@ class Session:
             SessionClosedError: If the session is not open.
         """
         self._check_open()
-        program = self._program(
+        program = self._programs.asked(
             source=source,
             path=path,
             inputs=inputs,
@@ -491,17 +422,17 @@ class Session:
         )
         environment = None
         if env is not None:
-            environment = environment_of(self._tools.values(), self._env, env)
+            environment = environment_of(self._catalog.tools.values(), self._env, env)
         early = refused(program)
         if early is not None:
             return early
         if run_id is not None:
-            known = self._known(program)
+            known = self._programs.known(program)
             if known is not None:
                 return known
             if self.history.journal.find(run_id) is not None:
                 return await self.resume(run_id, allowed_tools=allowed_tools, on_event=on_event)
-        return await self._execute(program, on_event, environment)
+        return await self._runs.execute(program, on_event, environment)
 
     def stream(
         self,
@@ -536,16 +467,8 @@ class Session:
             if tool is None:
                 result = await self.program(**program, on_event=tell)
                 return RunEvent("finished", result.run_id, value=result)
-            call = self._direct_call(tool, arguments, None)
-
-            def tell_of_call(kind: EventKind, about: OpenCall, data: Any) -> None:
-                tell(RunEvent(kind, None, call=about.record(), value=data))
-
-            dispatch = self._direct_dispatch(tell_of_call)
-            dispatch.tell("tool_started", call)
-            outcome = await dispatch.run(call)
-            dispatch.tell("tool_finished", call)
-            return RunEvent("finished", None, call=call.record(), value=outcome)
+            self._check_open()
+            return await self._direct.run_watched(self._direct.call(tool, arguments), tell)
 
         return streamed(work)
 
@@ -576,11 +499,11 @@ class Session:
             SetupError: If no jailed worker can be had on this machine.
         """
         self._check_open()
-        program = self._program(
+        program = self._programs.asked(
             source=source, path=path, allowed_tools=allowed_tools, filename=filename
         )
         program = replace(program, only_check=True)
-        result = refused(program) or await self._execute(program)
+        result = refused(program) or await self._runs.execute(program)
         if result.status == "completed":
             findings: tuple[Finding, ...] = result.value
             return findings
@@ -588,125 +511,6 @@ class Session:
             return result.error.findings
         reason = result.error.message if result.error is not None else result.status
         return (Finding("check", reason, 0, 0, "", ""),)
-
-    def _program(
-        self,
-        *,
-        source: str | None,
-        path: str | Path | None,
-        allowed_tools: AllowList | None,
-        filename: str | None,
-        inputs: Mapping[str, Any] | None = None,
-        limits: Limits | None = None,
-        output_schema: Any = None,
-        run_id: str | None = None,
-    ) -> Program:
-        if (source is None) == (path is None):
-            msg = "give either source= or path="
-            raise UsageError(msg)
-        if path is not None:
-            source, filename = read_script(self._root, Path(path), filename)
-        if not isinstance(source, str):
-            msg = f"source is a string, not {type(source).__name__}"
-            raise UsageError(msg)
-        allowed = allowed_tools
-        if allowed is not None and not isinstance(allowed, str):
-            allowed = list(allowed)  # it is read twice, and may be a generator
-        tools = self.select_tools(allowed)
-        asked, over, effective = self._limits, [], self._limits
-        if limits is not None:
-            self._require_tools("limits", limits)
-            asked, over = limits, limits.over(self._ceiling)
-            # Tools that the ceiling names and the run does not are bounded, too.
-            named = self._ceiling.max_calls_by_tool
-            effective = limits.clamp(self._ceiling) if over or named else limits
-        return Program(
-            run_id=uuid.uuid4().hex if run_id is None else checked_run_id(run_id),
-            seed=random.getrandbits(48),
-            schema=output_schema,
-            ruled=any(isinstance(entry, Allow) for entry in allowed or ()),
-            source=source,
-            filename=checked_filename(filename),
-            inputs_json=inputs_json(inputs, effective),
-            tools=tools,
-            limits=effective,
-            check_value=value_check(output_schema) if output_schema is not None else None,
-            warnings=tuple(
-                f"limits.{name}={_shown(asked, name)} is above the session's ceiling and was "
-                f"clamped to {_shown(effective, name)}"
-                for name in over
-            ),
-        )
-
-    async def _execute(
-        self,
-        program: Program,
-        on_event: Callable[[RunEvent], None] | None = None,
-        environment: Environment | None = None,
-        again: bool = False,
-    ) -> RunResult:
-        assert self._slots is not None  # noqa: S101  # set when the session was opened
-        asked = time.perf_counter()
-        self._programs += 1
-        try:
-            async with self._slots:
-                self._check_open()
-                worker = await self._pool.acquire(program.limits.max_memory_bytes)
-                limits = program.limits
-                budget = Budget(limits.max_tool_calls, limits.max_calls_by_tool)
-                # A call that may take as long as its run needs no clock of its own.
-                shorter = limits.tool_timeout_ms < limits.timeout_ms
-                dispatch = Dispatch(
-                    program.tools,
-                    self._shared,
-                    max_result_bytes=limits.max_tool_result_bytes,
-                    budget=budget,
-                    call_timeout_ms=limits.tool_timeout_ms if shorter else None,
-                    environment=environment,
-                    discovery=cache(partial(discovery_tools, program.tools)),
-                )
-                if not program.only_check:
-                    dispatch.track = self.history.follow(program, again=again)
-                run = Run(
-                    program,
-                    dispatch,
-                    cache=self._cache,
-                    violations=self._violations,
-                    artifacts=self._artifacts,
-                    reactor=self._pool.reactor,
-                    on_event=on_event,
-                    queued_ms=(time.perf_counter() - asked) * 1000,
-                )
-                self._active.add(run)
-                try:
-                    while True:
-                        try:
-                            return await run.execute(worker)
-                        except WorkerGoneError:
-                            memory_bytes = program.limits.max_memory_bytes
-                            worker = await self._pool.acquire(memory_bytes)
-                finally:
-                    self._active.discard(run)
-                    if dispatch.track is not None:
-                        dispatch.track.release()
-        finally:
-            self._programs -= 1
-            if not self._programs and self._idle is not None:
-                self._idle.set()
-
-    def _known(self, program: Program) -> RunResult | None:
-        """What became of the run of that name; None if there is none, or it was cut off.
-
-        Raises:
-            UsageError: If it is a run of something else.
-        """
-        row = self.history.journal.find(program.run_id)
-        if row is None:
-            return None
-        if (row.source, row.inputs) != (program.source, program.inputs_json):
-            msg = f"run_id {program.run_id!r} is the name of a run with another script or inputs"
-            raise UsageError(msg)
-        return recorded_result(row)
 
     # --- runs that were ---------------------------------------------------------------------
 
@@ -742,10 +546,8 @@ class Session:
             UsageError: If a tool or a rule of the run is not there.
         """
         self._check_open()
-        recorded = self.history.recorded(run_id)
-        program = program_of(recorded.run, self.select_tools, allowed_tools, output_schema)
-        program = replace(program, limits=program.limits.clamp(self._ceiling), until=until)
-        return await self._execute(program, on_event, again=True)
+        program = self._programs.recorded(run_id, allowed_tools, output_schema, until)
+        return await self._runs.execute(program, on_event, again=True)
 
     async def retry(
         self,
@@ -764,27 +566,8 @@ class Session:
             UsageError: If a tool or a rule of the run is not there.
         """
         self._check_open()
-        row = self.history.recorded(run_id).run
-        program = program_of(row, self.select_tools, allowed_tools)
-        warning = self.history.warning_of(run_id)
-        fresh = replace(
-            program,
-            run_id=uuid.uuid4().hex,
-            limits=program.limits.clamp(self._ceiling),
-            clock=time.time(),
-            seed=random.getrandbits(48),
-            warnings=(*program.warnings, *([warning] if warning else [])),
-        )
-        return await self._execute(fresh, on_event)
-
-    def _require_tools(self, what: str, limits: Limits) -> None:
-        for name in limits.max_calls_by_tool:
-            if name not in self._tools:
-                near = nearest(name, self._tools)
-                msg = (
-                    f"{what}: Limits.max_calls_by_tool names no tool of the session: {name!r}{near}"
-                )
-                raise UsageError(msg)
+        program = self._programs.fresh(run_id, allowed_tools)
+        return await self._runs.execute(program, on_event)
 
     def _check_open(self) -> None:
         if self._state != "open":
@@ -804,11 +587,6 @@ def _folder(root: str | Path) -> Path:
         msg = f"root {str(root)!r} is not a folder"
         raise UsageError(msg)
     return resolved
-
-
-def _shown(limits: Limits, name: str) -> str:
-    value = getattr(limits, name)
-    return f"{value:,}" if isinstance(value, int) else repr(value)
 
 
 def _in_range(name: str, value: int, most: int) -> None:

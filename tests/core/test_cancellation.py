@@ -163,8 +163,8 @@ async def test_what_is_cancelled_anywhere_leaves_a_session_as_good_as_new(
 
         async def after() -> None:
             assert tools.busy == 0
-            assert not session._active
-            assert session._programs == 0
+            assert not session._runs.active
+            assert session._runs.asked == 0
             assert (await session.program(source=OTHER)).value == 2
             await books.balanced()
 
@@ -211,7 +211,7 @@ async def test_closing_cancelled_anywhere_still_closes(tmp_path: Path, anyio_bac
             with anyio.fail_after(20):
                 async with anyio.create_task_group() as group:
                     group.start_soon(one)
-                    while not session._active:
+                    while not session._runs.active:
                         await anyio.sleep(0.001)
                     out = await cancelled_at(n, mode, session.aclose)
                 while (

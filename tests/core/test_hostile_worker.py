@@ -153,7 +153,7 @@ async def test_code_sent_before_the_script_runs_is_used_for_that_source_only(
     # `played` answers with the bytes b"code" for SOURCE, then runs the same source in a real
     # worker: what a hostile worker compiled can break that very script and no other.
     async with Session(tmp_path, toolsets=(), workers=1) as session:
-        session._cache.put(SOURCE, b"not code at all")
+        session._runs.code.put(SOURCE, b"not code at all")
         broken = await session.program(source=SOURCE)
         other = await session.program(source=OTHER)
     assert broken.status == "failed"

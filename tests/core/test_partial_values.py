@@ -129,7 +129,7 @@ async def test_what_was_emitted_survives_the_end_of_the_session(own: Session) ->
 
 async def test_what_was_emitted_survives_a_worker_that_is_killed(session: Session) -> None:
     async def kill() -> None:
-        (run,) = session._active
+        (run,) = session._runs.active
         assert run._worker is not None
         assert run._worker._pidfd is not None
         signal.pidfd_send_signal(run._worker._pidfd, signal.SIGKILL)

@@ -144,7 +144,7 @@ async def test_a_killed_worker_is_a_crash_of_its_run_only(tmp_path: Path) -> Non
             async with anyio.create_task_group() as group:
                 group.start_soon(one)
                 await entered.wait()
-                (run,) = session._active
+                (run,) = session._runs.active
                 assert run._worker is not None
                 run._worker.kill()
             assert results[0].status == "crashed"

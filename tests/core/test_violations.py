@@ -51,7 +51,7 @@ OPEN = OUT + "def run(ctx, inputs):\n    out()['open']('/etc/passwd', 0)\n"
 
 def without_the_first_fence(session: Session, code: str) -> None:
     compiled = compile(code, "script", "exec", dont_inherit=True)
-    session._cache.put(SOURCE, marshal.dumps(compiled))
+    session._runs.code.put(SOURCE, marshal.dumps(compiled))
 
 
 async def stopped(
@@ -117,7 +117,7 @@ async def test_every_kind_of_call_is_named(tmp_path: Path) -> None:
     found = {}
     async with Session(tmp_path, toolsets=(), workers=1) as session:
         for name, attempt in attempts.items():
-            session._cache._codes.clear()
+            session._runs.code._codes.clear()
             result = await stopped(session, f"{OUT}def run(ctx, inputs):\n    {attempt}\n")
             found[name] = result.error.syscall if result.error else result.status
         assert [violation.syscall for violation in session.violations] == list(attempts)
@@ -148,11 +148,11 @@ async def test_a_script_that_only_goes_wrong_is_no_alarm(tmp_path: Path) -> None
 async def test_the_log_of_a_session_keeps_the_latest_hundred(tmp_path: Path) -> None:
     async with Session(tmp_path, toolsets=(), workers=1) as session:
         for number in range(103):
-            session._violations.protocol(
+            session._runs.violations.protocol(
                 f"frame {number}\n\x1b[2J", run_id="r", filename="f", source="s"
             )
         assert len(session.violations) == 100
-        assert session._violations.count == 103
+        assert session._runs.violations.count == 103
         # What a worker sent cannot draw on a terminal or begin a line of a log.
         assert session.violations[-1].message.endswith(r"frame 102\n\x1b[2J")
 

@@ -231,7 +231,7 @@ class Fuzz:
         return {
             "descriptors": len(os.listdir("/proc/self/fd")),
             "workers": max(0, session._pool.live - session._pool._size),
-            "runs": len(session._active),
+            "runs": len(session._runs.active),
             "memory": pages * resource.getpagesize(),
         }
 

@@ -1,0 +1,70 @@
+"""The calls that an application makes itself, without a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ._allow import AllowList
+from ._call import OpenCall
+from ._catalog import Catalog
+from ._dispatch import Dispatch, OnEvent, Shared
+from ._result import EventKind, RunEvent
+from ._tool import ToolCall
+from ._tool_result import ToolResult
+from .errors import UsageError
+
+__all__ = ["DirectCalls"]
+
+
+class DirectCalls:
+    """Calls that no script makes: they are not counted and not recorded."""
+
+    def __init__(self, catalog: Catalog, shared: Shared, max_result_bytes: int) -> None:
+        self._catalog = catalog
+        self._shared = shared
+        self._max_result_bytes = max_result_bytes
+        self._made = 0
+        self._dispatch = self._way(None)
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None,
+        key: str | None = None,
+        allowed: AllowList | None = None,
+    ) -> OpenCall:
+        """A call that is not yet made. Raises `UsageError` if it could not be."""
+        self._catalog.select([name])
+        if key is not None and not (isinstance(key, str) and key.strip()):
+            msg = f"idempotency_key is text that is not blank, not {key!r:.80}"
+            raise UsageError(msg)
+        self._made += 1
+        call = OpenCall(ToolCall(name, dict(arguments or {}), seq=self._made, key=key))
+        if allowed is not None:
+            call.allowed = self._catalog.select(allowed)
+        return call
+
+    async def run(self, call: OpenCall) -> ToolResult:
+        """Make a call. Its failure is in the result."""
+        return await self._dispatch.run(call)
+
+    async def run_watched(self, call: OpenCall, tell: Callable[[RunEvent], None]) -> RunEvent:
+        """Make a call and tell what happens; gives the last event, with the `ToolResult`."""
+
+        def tell_of_call(kind: EventKind, about: OpenCall, data: Any) -> None:
+            tell(RunEvent(kind, None, call=about.record(), value=data))
+
+        dispatch = self._way(tell_of_call)
+        dispatch.tell("tool_started", call)
+        outcome = await dispatch.run(call)
+        dispatch.tell("tool_finished", call)
+        return RunEvent("finished", None, call=call.record(), value=outcome)
+
+    def _way(self, on_event: OnEvent | None) -> Dispatch:
+        return Dispatch(
+            self._catalog.tools,
+            self._shared,
+            max_result_bytes=self._max_result_bytes,
+            on_event=on_event,
+        )

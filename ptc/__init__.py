@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from ._result import RunEvent as RunEvent
     from ._result import RunResult as RunResult
     from ._retry import Retry as Retry
+    from ._revert import Effect as Effect
+    from ._rollback import Reverted as Reverted
+    from ._rollback import Rollback as Rollback
     from ._session import Session as Session
     from ._tool import Tool as Tool
     from ._tool import ToolCall as ToolCall
@@ -66,6 +69,7 @@ _HOME = {
     "CallRecord": "_result",
     "Cut": "_result",
     "Decision": "_approval",
+    "Effect": "_revert",
     "Failure": "_result",
     "Fallback": "_generate",
     "Finding": "_result",
@@ -78,6 +82,8 @@ _HOME = {
     "PtcError": "errors",
     "Public": "_environment",
     "Retry": "_retry",
+    "Reverted": "_rollback",
+    "Rollback": "_rollback",
     "RunError": "errors",
     "RunEvent": "_result",
     "RunResult": "_result",
@@ -113,6 +119,7 @@ __all__ = [
     "CallRecord",
     "Cut",
     "Decision",
+    "Effect",
     "Failure",
     "Fallback",
     "Finding",
@@ -125,6 +132,8 @@ __all__ = [
     "PtcError",
     "Public",
     "Retry",
+    "Reverted",
+    "Rollback",
     "RunError",
     "RunEvent",
     "RunResult",

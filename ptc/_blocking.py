@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from inspect import isawaitable
@@ -15,8 +15,10 @@ from anyio import CancelScope
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ._allow import AllowList
+from ._history import History
 from ._program import ProgramOptions
 from ._result import RunEvent, RunResult
+from ._rollback import Rollback
 from ._session import Session
 from ._tool_result import ToolResult
 from ._violation import Violation
@@ -87,6 +89,27 @@ class BlockingSession:
             allowed_tools=allowed_tools,
         )
         result: ToolResult = self._call(call)
+        return result
+
+    @property
+    def history(self) -> History:
+        """As `Session.history`: what it does it does in the caller's thread."""
+        return self._session.history
+
+    def resume(self, run_id: str, **options: Any) -> RunResult:
+        """As `Session.resume`."""
+        result: RunResult = self._call(partial(self._session.resume, run_id, **options))
+        return result
+
+    def retry(self, run_id: str, **options: Any) -> RunResult:
+        """As `Session.retry`."""
+        result: RunResult = self._call(partial(self._session.retry, run_id, **options))
+        return result
+
+    def rollback(self, run_id: str, *, skip: Iterable[str] = (), dry_run: bool = False) -> Rollback:
+        """As `Session.rollback`."""
+        call = partial(self._session.rollback, run_id, skip=skip, dry_run=dry_run)
+        result: Rollback = self._call(call)
         return result
 
     def warm_up(self) -> tuple[Layer, ...]:

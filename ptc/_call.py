@@ -135,13 +135,13 @@ class OpenCall:
         found = self.said.attachments if self.said else tuple(self.attached)
         return tuple(ref for ref in found if isinstance(ref, AttachmentRef))
 
-    def shown_arguments(self) -> Mapping[str, Any]:
-        """The arguments as a record may have them: no secret, no content.
+    def shown_arguments(self, arguments: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """Arguments, its own if none are given, as a record may have them: no secret, no content.
 
         Raises:
             JsonError: If an argument has no JSON form.
         """
-        shown = self.call.arguments
+        shown = self.call.arguments if arguments is None else arguments
         if self.recorded is not None:
             shown = {k: v if k in self.recorded else _sized(v) for k, v in shown.items()}
         if self.redactor:
@@ -195,10 +195,15 @@ def idempotency_key(call: OpenCall) -> str | None:
     return _json.sha256_of(parts)
 
 
-def bounded_arguments(call: OpenCall) -> bytes:
-    """Sorted JSON of a call's arguments as recorded: whole, or cut with size and digest."""
+def bounded_arguments(call: OpenCall, arguments: Mapping[str, Any] | None = None) -> bytes:
+    """Sorted JSON of arguments as recorded: whole, or cut with size and digest.
+
+    Args:
+        call: Whose they are.
+        arguments: Others in place of its own.
+    """
     try:
-        data = _json.dumps(call.shown_arguments(), what="arguments", sort_keys=True)
+        data = _json.dumps(call.shown_arguments(arguments), what="arguments", sort_keys=True)
     except _json.JsonError as error:
         return _json.dumps({"not_json": str(error)})
     if len(data) <= _RECORDED_BYTES:

@@ -362,6 +362,8 @@ class Dispatch:
         if not isinstance(decision, Decision):
             msg = f"the approver of {tool.name} gave {decision!r:.80}, not a Decision"
             raise ToolError(msg, code="rejected")
+        if self.track is not None:
+            self.track.decided(call, request, decision)
         self.tell("approval_decided", call, decision)
         return decision
 

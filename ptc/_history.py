@@ -126,10 +126,14 @@ class History:
 
     def warning_of(self, run_id: str) -> str | None:
         """What a new run of the same script should know has happened already; None if nothing."""
+        recorded = self.recorded(run_id)
+        undone = {row.path for row in recorded.reverts if row.status == "reverted"}
         effects = [
             row
-            for row in self.recorded(run_id).calls
-            if row.start.side_effect and (row.end is None or row.end.status != "not_started")
+            for row in recorded.calls
+            if row.start.side_effect
+            and row.start.path not in undone
+            and (row.end is None or row.end.status != "not_started")
         ]
         if not effects:
             return None
@@ -225,6 +229,9 @@ class History:
     def _waiting(self, run_id: str, call: str | None, kind: PendingKind) -> PendingCall:
         """The call that is meant. Raises `UsageError` if there is none, or several."""
         recorded = self.recorded(run_id)
+        if recorded.run.rolled_back_ms is not None:
+            msg = f"run {run_id!r} was rolled back: there is nothing to decide any more"
+            raise UsageError(msg)
         decided = {v.path for v in recorded.verdicts if v.kind == kind}
         if call in decided:
             msg = f"run {run_id!r}: call {call} was decided already; decisions are final"
@@ -263,6 +270,8 @@ class History:
 
 
 def _undecided(recorded: Recorded) -> tuple[PendingCall, ...]:
+    if recorded.run.rolled_back_ms is not None:
+        return ()
     decided = {(v.path, v.kind) for v in recorded.verdicts}
     rows = (p for p in recorded.pending if (p.path, p.kind) not in decided)
     return tuple(pending_call(row) for row in rows)

@@ -37,6 +37,8 @@ __all__ = [
     "Pending",
     "PendingKind",
     "Recorded",
+    "RevertRow",
+    "RevertStatus",
     "RunRow",
     "Spent",
     "Tick",
@@ -83,6 +85,8 @@ class RunRow:
     result: bytes | None = None
     """JSON of the `RunResult`, once there is one."""
     ended_ms: int | None = None
+    rolled_back_ms: int | None = None
+    """When somebody began to undo it; None: nobody did."""
 
 
 class CallStart(NamedTuple):
@@ -157,13 +161,15 @@ class Pending:
     at_ms: int
 
 
-Entry: TypeAlias = CallStart | CallEnd | CallWhole | Tick | Pending | Spent
 PendingKind: TypeAlias = Literal["approval", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A decision about a pending call."""
+    """A decision about a pending call.
+
+    Appended, it is that of an approver in this process; of two the first counts.
+    """
 
     path: str
     kind: PendingKind
@@ -175,6 +181,24 @@ class Verdict:
     by: str
     comment: str
     at_ms: int
+
+
+RevertStatus: TypeAlias = Literal["started", "reverted", "failed", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class RevertRow:
+    """How far the undoing of a call is; a later one takes its place."""
+
+    path: str
+    status: RevertStatus
+    """``started``: it may have been done; nobody knows."""
+    attempt: int
+    error: str | None
+    at_ms: int
+
+
+Entry: TypeAlias = CallStart | CallEnd | CallWhole | Tick | Pending | Verdict | Spent | RevertRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +227,7 @@ class Recorded:
     deliveries: tuple[Delivery, ...]
     pending: tuple[Pending, ...]
     verdicts: tuple[Verdict, ...]
+    reverts: tuple[RevertRow, ...] = ()
 
 
 class Journal(Protocol):
@@ -215,7 +240,17 @@ class Journal(Protocol):
         """Take a run that nobody drives over.
 
         Raises:
-            JournalError: If there is no such run, it has ended, or somebody drives it.
+            JournalError: If there is no such run, it has ended, was rolled back, or somebody drives
+                it.
+        """
+
+    def discard(self, run_id: str, at_ms: int) -> Lease:
+        """Take a run over to roll it back, whatever has become of it: it cannot be claimed again.
+
+        If it had not ended it is ``cancelled``.
+
+        Raises:
+            JournalError: If there is no such run, or somebody drives it.
         """
 
     def append(self, lease: Lease, entry: Entry) -> None:

@@ -82,13 +82,16 @@ class Programs:
         """What became of the run of that name; None if there is none, or it was cut off.
 
         Raises:
-            UsageError: If it is a run of something else.
+            UsageError: If it is a run of something else, or was rolled back.
         """
         row = self._history.journal.find(program.run_id)
         if row is None:
             return None
         if (row.source, row.inputs) != (program.source, program.inputs_json):
             msg = f"run_id {program.run_id!r} is the name of a run with another script or inputs"
+            raise UsageError(msg)
+        if row.rolled_back_ms is not None:
+            msg = f"run {program.run_id!r} was rolled back; give the new one a run_id of its own"
             raise UsageError(msg)
         return recorded_result(row)
 

@@ -166,11 +166,16 @@ class PendingCall:
     not known: say what became of it."""
     tool: str
     arguments: Any
-    """As validated; JSON data."""
+    """As validated, JSON data; as far as a journal may hold them, see docs/durability.md."""
     fingerprint: str
     """Digest of tool and arguments: a decision is about these."""
     prompt: str = ""
+    """The tool author's words for the one who decides."""
     defaults: Any = None
+    """What the tool's author proposes for the decision's form."""
+    idempotency_key: str | None = None
+    """The key of the call: what a service that was asked may know it by. The same when it is made
+    again."""
 
 
 @dataclass(frozen=True, slots=True)

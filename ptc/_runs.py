@@ -20,6 +20,7 @@ from ._pool import Pool
 from ._process import WorkerGoneError
 from ._program import Program
 from ._result import Failure, RunEvent, RunResult
+from ._rollback import Rollback, plan_rollback, roll_back
 from ._run import Run
 from ._violation import ViolationLog
 from .errors import SessionClosedError
@@ -106,9 +107,7 @@ class Runs:
         asked = time.perf_counter()
         with self.counted():
             async with self._slots:
-                if self._closed:
-                    msg = "the session is closed"
-                    raise SessionClosedError(msg)
+                self._check_open()
                 worker = await self._pool.acquire(program.limits.max_memory_bytes)
                 dispatch = self._dispatch(program, environment, again)
                 run = Run(
@@ -132,6 +131,27 @@ class Runs:
                     self.active.discard(run)
                     if dispatch.track is not None:
                         dispatch.track.release()
+
+    async def roll_back(self, run_id: str, skip: set[str], *, dry_run: bool) -> Rollback:
+        """Undo what a run did, as `Session.rollback`; closing waits for the step under way."""
+        tools = self._shared.known
+        if dry_run:
+            return plan_rollback(self._history.recorded(run_id), tools, skip)
+        with self.counted():
+            return await roll_back(
+                self._history.journal,
+                run_id,
+                tools,
+                root=self._shared.root,
+                environment=self._shared.environment,
+                skip=skip,
+                go_on=self._check_open,
+            )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            msg = "the session is closed"
+            raise SessionClosedError(msg)
 
     @contextmanager
     def counted(self) -> Iterator[None]:

@@ -29,6 +29,7 @@ from ._pool import Pool
 from ._program import ProgramOptions, refused
 from ._programs import Programs
 from ._result import Finding, RunEvent, RunResult
+from ._rollback import Rollback
 from ._runs import Runs
 from ._schema import nearest
 from ._stream import streamed
@@ -542,7 +543,8 @@ class Session:
             does not do what it did.
 
         Raises:
-            JournalError: If there is no such run, it has ended, or somebody drives it.
+            JournalError: If there is no such run, it has ended, was rolled back, or somebody drives
+                it.
             UsageError: If a tool or a rule of the run is not there.
         """
         self._check_open()
@@ -568,6 +570,34 @@ class Session:
         self._check_open()
         program = self._programs.fresh(run_id, allowed_tools)
         return await self._runs.execute(program, on_event)
+
+    async def rollback(
+        self, run_id: str, *, skip: Iterable[str] = (), dry_run: bool = False
+    ) -> Rollback:
+        """Undo what a run did, with the `revert` functions of its tools, the newest call first.
+
+        Calls with a side effect that succeeded are undone; what has no `revert`, and calls whose
+        end is not known, are listed and left. Each step is written down before it is taken and when
+        it has ended. A revert that fails stops the rollback, since what is older may be needed by
+        what is newer; asking again begins with it, and never calls one again that ended well. A run
+        that was rolled back cannot be resumed, from the first step on.
+
+        Args:
+            run_id: The run, whatever its status, if nobody drives it.
+            skip: Calls to pass over, as ``"3"``: somebody has dealt with them. That is recorded.
+            dry_run: True: do nothing, give what would be done.
+
+        Returns:
+            Each effect and what became of it. Once all is undone: what was done then.
+
+        Raises:
+            JournalError: If there is no such run, somebody drives it, or it cannot be written.
+            UsageError: If the session lacks a tool that is needed, or no effect is called as `skip`
+                says.
+            SessionClosedError: If the session is not open, or is closed before the last step.
+        """
+        self._check_open()
+        return await self._runs.roll_back(run_id, set(skip), dry_run=dry_run)
 
     def _check_open(self) -> None:
         if self._state != "open":

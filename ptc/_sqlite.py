@@ -41,6 +41,7 @@ from ._journal import (
     LeaseLostError,
     Pending,
     Recorded,
+    RevertRow,
     RunRow,
     Spent,
     Tick,
@@ -50,7 +51,7 @@ from ._reactor import Signal
 
 __all__ = ["SCHEMA_VERSION", "SqliteJournal"]
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """Of the tables, in ``PRAGMA user_version``. A newer file is refused, an older one migrated."""
 
 _LINGER_SECONDS = 0.05
@@ -83,8 +84,17 @@ CREATE TABLE verdicts(
   value BLOB NOT NULL, decided_by TEXT NOT NULL, comment TEXT NOT NULL, at_ms INTEGER NOT NULL,
   PRIMARY KEY(run, path, kind));
 """
+_ROLLBACK = """
+ALTER TABLE runs ADD COLUMN rolled_back_ms INTEGER;
+CREATE TABLE reverts(
+  run INTEGER NOT NULL, path TEXT NOT NULL, status TEXT NOT NULL, attempt INTEGER NOT NULL,
+  error TEXT, at_ms INTEGER NOT NULL, PRIMARY KEY(run, path));
+"""
+_MIGRATIONS: Final = (_TABLES, _ROLLBACK)
+"""By the version they start from. What is here is never changed: files were made with it."""
 _RUN_COLUMNS = (
-    "run_id, source, filename, inputs, options, seed, clock, created_ms, status, result, ended_ms"
+    "run_id, source, filename, inputs, options, seed, clock, created_ms, status, result, ended_ms,"
+    " rolled_back_ms"
 )
 
 
@@ -109,7 +119,19 @@ _END = (
     " WHERE run=? AND path=?"
 )
 _TICK = "INSERT INTO ticks VALUES(?,?,?)"
+_VERDICT = "INSERT OR IGNORE INTO verdicts VALUES(?,?,?,?,?,?,?,?)"
+_REVERT = "INSERT OR REPLACE INTO reverts VALUES(?,?,?,?,?,?)"
 _PENDING = "INSERT OR REPLACE INTO pending VALUES(?,?,?,?,?,?,?)"
+_CLAIM = (
+    "UPDATE runs SET owner=?, alive_ms=?, epoch=?, status='running', result=NULL, ended_ms=NULL"
+    " WHERE number=?"
+)
+_DISCARD = (
+    "UPDATE runs SET owner=?, alive_ms=?, epoch=?, rolled_back_ms=coalesce(rolled_back_ms, ?),"
+    " ended_ms=coalesce(ended_ms, ?),"
+    " status=CASE WHEN status IN ('running', 'paused') THEN 'cancelled' ELSE status END"
+    " WHERE number=?"
+)
 _SPENT = tuple(
     f"UPDATE OR REPLACE {table} SET kind=? WHERE run=? AND path=? AND kind='unknown'"  # noqa: S608  # ours
     for table in ("verdicts", "pending")
@@ -117,7 +139,7 @@ _SPENT = tuple(
 """Who decided stays in the file; `load` does not give it."""
 _BEGIN = (
     f"INSERT INTO runs(number, {_RUN_COLUMNS}, owner, alive_ms, epoch)"  # our names
-    " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,1)"
+    " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,1)"
 )
 
 
@@ -202,37 +224,58 @@ class SqliteJournal:
 
     def claim(self, run_id: str) -> Lease:
         """As `Journal.claim`."""
+        return self._take(run_id, _CLAIM, (), self._check_resumable)
+
+    def discard(self, run_id: str, at_ms: int) -> Lease:
+        """As `Journal.discard`."""
+        self.flush()
+        return self._take(run_id, _DISCARD, (at_ms, at_ms), lambda *_: None)
+
+    def _take(
+        self,
+        run_id: str,
+        sql: str,
+        values: tuple[Any, ...],
+        check: Callable[[str, str, int | None], None],
+    ) -> Lease:
+        """A lease of a run that nobody drives, if `check` has nothing against it."""
         with self._told("written"), self._lock:
+            self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 row = self._db.execute(
-                    "SELECT number, status, owner, alive_ms, epoch FROM runs WHERE run_id=?",
+                    "SELECT number, status, rolled_back_ms, owner, alive_ms, epoch FROM runs"
+                    " WHERE run_id=?",
                     (run_id,),
                 ).fetchone()
-                number, epoch = self._claimable(run_id, row)
-                self._db.execute(
-                    "UPDATE runs SET owner=?, alive_ms=?, epoch=?, status='running', result=NULL,"
-                    " ended_ms=NULL WHERE number=?",
-                    (_me(), _now_ms(), epoch, number),
-                )
+                if row is None:
+                    raise self._unknown(run_id)
+                number, status, rolled_back_ms, owner, alive_ms, epoch = row
+                check(run_id, status, rolled_back_ms)
+                self._check_free(run_id, owner, alive_ms)
+                me = (_me(), _now_ms(), epoch + 1)
+                self._db.execute(sql, (*me, *values, number))
                 self._db.execute("COMMIT")
             except BaseException:
                 self._db.execute("ROLLBACK")
                 raise
-        return self._leased(run_id, number, epoch)
+        return self._leased(run_id, number, epoch + 1)
 
-    def _claimable(self, run_id: str, row: tuple[Any, ...] | None) -> tuple[int, int]:
-        if row is None:
-            raise self._unknown(run_id)
-        number, status, owner, alive_ms, epoch = row
+    @staticmethod
+    def _check_resumable(run_id: str, status: str, rolled_back_ms: int | None) -> None:
+        if rolled_back_ms is not None:
+            msg = f"run {run_id!r} was rolled back; make a new one of it with `retry`"
+            raise JournalError(msg)
         if status not in ("running", "paused", "cancelled"):
             msg = f"run {run_id!r} has ended: {status}; make a new one of it with `retry`"
             raise JournalError(msg)
+
+    @staticmethod
+    def _check_free(run_id: str, owner: str | None, alive_ms: int | None) -> None:
         silent = _now_ms() - (alive_ms or 0) > _LEASE_SECONDS * 1000
         if owner is not None and not silent and not _is_dead(owner):
             msg = f"run {run_id!r} is being driven by process {owner.split('|')[2]}; let it end"
             raise JournalError(msg)
-        return number, epoch + 1
 
     def _leased(self, run_id: str, number: int, epoch: int) -> Lease:
         """A claimed run; what it was sent so far is counted on."""
@@ -274,12 +317,17 @@ class SqliteJournal:
             self._put(lease, _END, (*self._ending(run, entry), run, entry.path))
         elif isinstance(entry, Tick):
             self._put(lease, _TICK, (run, self._next_place(run), entry.elapsed))
+        elif isinstance(entry, Verdict):
+            self._put(lease, _VERDICT, (run, *_verdict_values(entry)))
+        elif isinstance(entry, RevertRow):
+            columns = (entry.status, entry.attempt, entry.error, entry.at_ms)
+            self._put(lease, _REVERT, (run, entry.path, *columns))
         elif isinstance(entry, Spent):
             for sql in _SPENT:
                 self._put(lease, sql, (f"unknown {entry.attempt}", run, entry.path))
         else:
-            columns = (entry.kind, entry.tool, entry.fingerprint, entry.details, entry.at_ms)
-            self._put(lease, _PENDING, (run, entry.path, *columns))
+            asked = (entry.kind, entry.tool, entry.fingerprint, entry.details, entry.at_ms)
+            self._put(lease, _PENDING, (run, entry.path, *asked))
 
     def _ending(self, run: int, end: CallEnd) -> tuple[Any, ...]:
         place = None if end.elapsed is None else self._next_place(run)
@@ -421,7 +469,16 @@ class SqliteJournal:
                 )
             )
             rows = tuple(row for row, _ in calls)
-            return Recorded(run, rows, deliveries, pending, tuple(self._verdicts(number)))
+            reverts = tuple(
+                RevertRow(*columns)
+                for columns in self._all(
+                    "SELECT path, status, attempt, error, at_ms FROM reverts WHERE run=?"
+                    " ORDER BY rowid",
+                    (number,),
+                )
+            )
+            verdicts = tuple(self._verdicts(number))
+            return Recorded(run, rows, deliveries, pending, verdicts, reverts)
 
     def _calls(self, run_id: str, number: int) -> Iterator[tuple[CallRow, int | None]]:
         """Calls in the order they were made, each with its place among what was delivered."""
@@ -473,19 +530,7 @@ class SqliteJournal:
                 ).fetchone()
                 if row is None:
                     raise self._unknown(run_id)
-                done = self._db.execute(
-                    "INSERT OR IGNORE INTO verdicts VALUES(?,?,?,?,?,?,?,?)",
-                    (
-                        row[0],
-                        verdict.path,
-                        verdict.kind,
-                        verdict.action,
-                        verdict.value,
-                        verdict.by,
-                        verdict.comment,
-                        verdict.at_ms,
-                    ),
-                )
+                done = self._db.execute(_VERDICT, (row[0], *_verdict_values(verdict)))
                 return done.rowcount == 1
 
     def sweep(self, before_ms: int) -> int:
@@ -501,7 +546,7 @@ class SqliteJournal:
                     )
                 ]
                 for number in old:
-                    for table in ("calls", "ticks", "pending", "verdicts"):
+                    for table in ("calls", "ticks", "pending", "verdicts", "reverts"):
                         self._db.execute(f"DELETE FROM {table} WHERE run=?", (number,))  # noqa: S608  # from the line above
                     self._db.execute("DELETE FROM runs WHERE number=?", (number,))
             self._db.execute("VACUUM")
@@ -566,25 +611,20 @@ class SqliteJournal:
             raise JournalError(msg) from error
 
 
-_MIGRATIONS: Final[dict[int, Callable[[sqlite3.Connection], object]]] = {
-    0: lambda db: db.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version=1; COMMIT;"),
-}
-"""By the version they start from."""
-
-
 def _migrate(db: sqlite3.Connection) -> None:
-    while True:
+    """Bring the tables to `SCHEMA_VERSION`, all of the way or not at all."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        # Under the lock: another process may have been first.
         (version,) = db.execute("PRAGMA user_version").fetchone()
-        if version == SCHEMA_VERSION:
-            return
-        try:
-            _MIGRATIONS[version](db)
-        except sqlite3.OperationalError as error:
-            # Another process was first: its tables are ours.
-            (now,) = db.execute("PRAGMA user_version").fetchone()
-            if now == version:
-                raise
-            del error
+        for step in _MIGRATIONS[version:]:
+            for statement in step.split(";"):
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
 
 
 def _run_values(run: RunRow) -> tuple[Any, ...]:
@@ -600,6 +640,19 @@ def _run_values(run: RunRow) -> tuple[Any, ...]:
         run.status,
         run.result,
         run.ended_ms,
+        run.rolled_back_ms,
+    )
+
+
+def _verdict_values(verdict: Verdict) -> tuple[Any, ...]:
+    return (
+        verdict.path,
+        verdict.kind,
+        verdict.action,
+        verdict.value,
+        verdict.by,
+        verdict.comment,
+        verdict.at_ms,
     )
 
 

@@ -30,6 +30,7 @@ from ._approval import ApprovalGate, ApprovalPrompt
 from ._cache import Cache, CacheKey
 from ._context import ToolContext
 from ._retry import Retry
+from ._revert import RevertFunction
 from ._schema import (
     Validator,
     describe_function,
@@ -110,6 +111,11 @@ class ToolOptions(TypedDict, total=False):
     unrecorded: Iterable[str]
     """Parameters whose values are too large or too private for a record of the call: it has their
     size and SHA-256 only."""
+    revert: RevertFunction
+    """Undoes a call that had its effect, told of it by an `Effect`, when its run is rolled back. It
+    is called until it has returned once, each time with the same `Effect.revert_key`: one that
+    finds that there is nothing to undo any more returns. Async, or plain: then it runs in a thread.
+    Only with a side effect. Default: the calls are listed as not undone."""
     tags: Iterable[str]
     """Words to select tools by."""
     result_schema: Mapping[str, Any] | None
@@ -167,6 +173,8 @@ class Tool:
     """Values that its toolset gives; the session's come after them."""
     unrecorded: frozenset[str] = frozenset()
     """Parameters of which a record has size and digest only."""
+    revert: RevertFunction | None = None
+    """Undoes a call; None: nothing does."""
     tags: frozenset[str] = frozenset()
     """Words to select it by."""
     render: Render | None = None
@@ -201,6 +209,8 @@ class Tool:
             self._refuse("function", "callable")
         if not (self.render is None or callable(self.render)):
             self._refuse("render", "a function of the value")
+        if not (self.revert is None or callable(self.revert)):
+            self._refuse("revert", "a function of an Effect")
         if not isinstance(self.approval_defaults, Mapping):
             self._refuse("approval_defaults", "a mapping")
         if not isinstance(self.result_schema, Mapping | None):
@@ -211,6 +221,9 @@ class Tool:
         self._check_number("timeout_ms", 1, _DAY_MS)
         if self.cache is not None and self.side_effect:
             msg = f"tool {self.name!r}: a tool with a side effect cannot be cached; leave out cache"
+            raise UsageError(msg)
+        if self.revert is not None and not self.side_effect:
+            msg = f"tool {self.name!r}: revert is for a tool with a side effect: side_effect=True"
             raise UsageError(msg)
         if self.env is not None and not (
             isinstance(self.env, type) and issubclass(self.env, BaseModel)
@@ -269,6 +282,8 @@ class ToolMetadata:
     """True if its function can read the idempotency key."""
     gated: bool
     """True if a call may wait for an approval."""
+    has_revert: bool
+    """True if its calls can be undone when their run is rolled back."""
     tags: frozenset[str]
 
 
@@ -283,6 +298,7 @@ def get_tool_metadata(thing: object) -> ToolMetadata | None:
         uses_key=thing.uses_key,
         takes_context=thing.context_parameter is not None,
         gated=thing.needs_approval is not False,
+        has_revert=thing.revert is not None,
         tags=thing.tags,
     )
 

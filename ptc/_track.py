@@ -231,6 +231,32 @@ class Track:
         self.pending.append(pending)
         self._journal.append(self._lease, pending)
 
+    def decided(self, call: OpenCall, request: ApprovalRequest, decision: Decision) -> None:
+        """Note what an approver of this process decided of a gated call.
+
+        Other arguments that may not be recorded whole are not: then he is asked again on resume.
+        """
+        edited = None if decision.arguments is None else dict(decision.arguments)
+        if edited is not None and bounded_arguments(call, edited) != _json.dumps(
+            edited, what="edited arguments", sort_keys=True
+        ):
+            return
+        details = {**_asked(call, request), "key": idempotency_key(call)}
+        path, name, at_ms = call.path, call.call.name, _now_ms()
+        body = _json.dumps(details, what="pending")
+        asked = Pending(path, "approval", name, call.fingerprint(), body, at_ms)
+        verdict = Verdict(
+            path=path,
+            kind="approval",
+            action="approve" if decision.approved else "reject",
+            value=_json.dumps(edited, what="edited arguments"),
+            by=decision.by,
+            comment=decision.comment,
+            at_ms=at_ms,
+        )
+        self._journal.append(self._lease, asked)
+        self._journal.append(self._lease, verdict)
+
     def approval(self, call: OpenCall, request: ApprovalRequest) -> Decision:
         """What was decided of a gated call.
 
@@ -243,15 +269,7 @@ class Track:
         if verdict is None and expired:
             return Decision(False, comment="the request expired")
         if verdict is None:
-            self.park(
-                call,
-                "approval",
-                {
-                    "arguments": dict(request.arguments),
-                    "prompt": request.prompt,
-                    "defaults": dict(request.defaults),
-                },
-            )
+            self.park(call, "approval", _asked(call, request))
             msg = f"{call.call.name} waits for an approval"
             raise ParkedError(msg)
         edited = _json.loads(verdict.value)
@@ -305,6 +323,14 @@ def _below(recorded: Recorded) -> tuple[dict[str, str], dict[str, int]]:
             if key:
                 paths[key] = path
     return paths, children
+
+
+def _asked(call: OpenCall, request: ApprovalRequest) -> dict[str, Any]:
+    return {
+        "arguments": _json.loads(bounded_arguments(call, request.arguments)),
+        "prompt": request.prompt,
+        "defaults": dict(request.defaults),
+    }
 
 
 def _shown(arguments: bytes) -> str:
@@ -366,6 +392,7 @@ def pending_call(row: Pending) -> PendingCall:
         tool=row.tool,
         arguments=details.get("arguments"),
         fingerprint=row.fingerprint,
+        idempotency_key=details.get("key"),
         prompt=details.get("prompt", ""),
         defaults=details.get("defaults"),
     )

@@ -1,4 +1,4 @@
-"""``ptc approvals``, ``approve``, ``reject``, ``settle`` and ``resume``: runs that wait."""
+"""``ptc approvals``, ``approve``, ``reject``, ``settle``, ``resume`` and ``rollback``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ._options import (
     toolset_option,
 )
 from ._runs import history_of, journal_option
-from ._status import COMPLETED, EXIT_STATUS_HELP, status_of
+from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED, status_of
 
-__all__ = ["approvals", "approve", "reject", "resume", "settle"]
+__all__ = ["approvals", "approve", "reject", "resume", "rollback", "settle"]
 
 _APPROVALS_HELP = """List the calls that wait for a decision, of RUN or of all paused runs.
 
@@ -220,3 +220,63 @@ def resume(
     result = anyio.run(go_on)
     tell(result, "script.py", as_json=as_json)
     return status_of(result)
+
+
+_ROLLBACK_HELP = """Undo what RUN did, the newest call first, with the reverts of its tools.
+
+What no tool can undo, and calls whose end is not known, are listed and left. A revert that fails
+stops it: put right what is in the way and ask again, or --skip the call. RUN cannot be resumed
+afterwards. Exit status 1 if a revert failed.
+
+\b
+Examples:
+  ptc rollback 3f2a... --dry-run
+  ptc rollback 3f2a... --skip 7
+"""
+
+
+@click.command("rollback", short_help="Undo what a run did.", help=_ROLLBACK_HELP)
+@click.argument("run", metavar="RUN")
+@click.option("--dry-run", is_flag=True, help="Do nothing, list what would be undone.")
+@click.option("--skip", multiple=True, metavar="CALL", help="Pass over this call. May be repeated.")
+@root_option
+@toolset_option
+@journal_option
+@json_option("Print the list as JSON.")
+def rollback(
+    *,
+    run: str,
+    dry_run: bool,
+    skip: tuple[str, ...],
+    root: str,
+    toolsets: tuple[str, ...],
+    journal: str | None,
+    as_json: bool,
+) -> int:
+    """Run the command; the docstring for users is `_ROLLBACK_HELP`."""
+    from dataclasses import asdict
+
+    import anyio
+
+    from .._rollback import Rollback
+    from ._table import write_table
+    from ._terminal import standard_output
+
+    history_of(root, journal).close()
+    session = open_session(root=root, toolsets=toolsets, journal=journal)
+
+    async def undo() -> Rollback:
+        async with session:
+            return await session.rollback(run, skip=skip, dry_run=dry_run)
+
+    done = anyio.run(undo)
+    output = standard_output()
+    if as_json:
+        output.json(asdict(done))
+    elif done.steps:
+        columns = (("call", ""), ("tool", ""), ("outcome", ""), ("why", "wrap"))
+        rows = [(s.call, s.tool, s.status.replace("_", " "), s.error or "") for s in done.steps]
+        write_table(output, columns, rows)
+    else:
+        output.line("the run had no effect: there is nothing to undo")
+    return COMPLETED if done.ok or dry_run else FAILED

@@ -29,6 +29,7 @@ _HOME = {
     "approve": "_decide:approve",
     "reject": "_decide:reject",
     "settle": "_decide:settle",
+    "rollback": "_decide:rollback",
     "replay": "_runs:replay",
     "export": "_runs:export",
     "forget": "_runs:forget",

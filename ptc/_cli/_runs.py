@@ -65,7 +65,8 @@ def runs(*, limit: int, root: str, journal: str | None, as_json: bool) -> int:
     for run in history.runs(limit):
         begun = datetime.fromtimestamp(run.created_ms / 1000).astimezone()
         calls = len(history.recorded(run.run_id).calls)
-        rows.append((run.run_id, begun.isoformat(" ", "seconds"), run.status, calls, run.filename))
+        status = "rolled back" if run.rolled_back_ms is not None else run.status
+        rows.append((run.run_id, begun.isoformat(" ", "seconds"), status, calls, run.filename))
     history.close()
     output = standard_output()
     if as_json:
@@ -109,10 +110,15 @@ def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
     for line in _annotated(recorded):
         output.line(line)
     output.line("")
+    reverts = {row.path: row for row in recorded.reverts}
     for row in recorded.calls:
-        output.line(_told(row))
+        undone = reverts.get(row.start.path)
+        note = "" if undone is None else f"  [revert: {undone.status}]"
+        output.line(_told(row) + note)
     result = recorded_result(recorded.run)
-    if result is None:
+    if recorded.run.rolled_back_ms is not None:
+        output.line(f"rolled back; it was {recorded.run.status}")
+    elif result is None:
         output.line(f"{recorded.run.status}: no outcome is recorded; `ptc resume` goes on with it")
     elif result.ok:
         output.line("completed:")

@@ -25,7 +25,7 @@ import sys
 
 import anyio
 import click
-from ptc import ToolError, Toolset, tool
+from ptc import Effect, ToolError, Toolset, tool
 
 
 @tool
@@ -68,10 +68,21 @@ async def announce(seconds: float = 60) -> str:
     return ""
 
 
-@tool(side_effect=True, idempotent=True)
+async def untouch(effect: Effect) -> None:
+    if effect.arguments["name"] == "stuck":
+        raise ToolError("it is stuck")
+
+
+@tool(side_effect=True, idempotent=True, revert=untouch)
 async def touch(name: str) -> str:
     """Make a file."""
     return name
+
+
+@tool(side_effect=True, idempotent=True)
+async def shout(text: str) -> str:
+    """Be heard."""
+    return text
 
 
 @tool(needs_approval=True)
@@ -80,7 +91,7 @@ async def gate(n: int) -> int:
     return n
 
 
-toolset = Toolset("shelf", (add, slow, refuse, escape, announce, touch, gate))
+toolset = Toolset("shelf", (add, slow, refuse, escape, announce, touch, shout, gate))
 
 
 @click.command()

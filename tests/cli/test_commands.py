@@ -10,7 +10,7 @@ import pytest
 
 import ptc
 
-SHELF_TOOLS = ["add", "slow", "refuse", "escape", "announce", "touch", "gate"]
+SHELF_TOOLS = ["add", "slow", "refuse", "escape", "announce", "touch", "shout", "gate"]
 SHELF = ("--toolset", "shelf")
 
 
@@ -57,6 +57,7 @@ def test_tools_are_lines_of_columns_on_a_pipe(command: Any) -> None:
         ["escape", "", "no", "Give text that would clear a terminal."],
         ["announce", "[seconds]", "no", "Say on standard error that it has begun, and wait."],
         ["touch", "name", "yes", "Make a file."],
+        ["shout", "text", "yes", "Be heard."],
         ["gate", "n", "no", "Be asked about."],
     ]
 
@@ -78,7 +79,7 @@ def test_one_tool_is_described_in_full(command: Any) -> None:
 
 def test_tools_as_json_are_the_definitions_a_model_is_given(command: Any) -> None:
     definitions = json.loads(command("tools", "--json", *SHELF).out)
-    assert [sorted(row) for row in definitions] == [["description", "name", "parameters"]] * 7
+    assert [sorted(row) for row in definitions] == [["description", "name", "parameters"]] * 8
     assert definitions[0]["parameters"]["required"] == ["a"]
     unknown = command("tools", "addd", *SHELF)
     assert unknown.status == 2

@@ -94,3 +94,36 @@ def test_old_runs_are_forgotten_and_those_that_wait_stay(
     assert (left["run_id"], left["status"]) == (paused, "paused")
     assert command("forget").status == 2
     assert command("forget", "--older-than", "-1").status == 2
+
+
+def test_a_run_is_rolled_back_and_what_is_left_is_told(command: Any, script: Any) -> None:
+    source = """
+async def run(ctx, inputs):
+    await ctx.touch("stuck")
+    await ctx.shout("hello")
+    await ctx.touch("b")
+"""
+    shelf = ("--toolset", "shelf")
+    done = command("run", script(source), *shelf, "--allow", "touch,shout", "--json")
+    run_id = json.loads(done.out)["run_id"]
+    dry = json.loads(command("rollback", run_id, *shelf, "--dry-run", "--json").out)
+    assert [step["status"] for step in dry["steps"]] == ["waiting", "no_revert", "waiting"]
+    failed = command("rollback", run_id, *shelf)
+    assert failed.status == 1
+    rows = [line.split() for line in failed.out.splitlines() if line.strip()[:1] in "123"]
+    assert [" ".join(row) for row in rows if row] == [
+        "3 touch reverted",
+        "2 shout no revert",
+        "1 touch failed it is stuck",
+    ]
+    skipped = command("rollback", run_id, *shelf, "--skip", "1", "--json")
+    assert skipped.status == 0, skipped.err
+    assert [step["status"] for step in json.loads(skipped.out)["steps"]] == [
+        "reverted",
+        "no_revert",
+        "skipped",
+    ]
+    assert json.loads(command("runs", "--json").out)[0]["status"] == "rolled back"
+    shown = command("show", run_id).out
+    assert shown.count("[revert: ") == 2
+    assert "rolled back; it was completed" in shown

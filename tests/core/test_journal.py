@@ -229,6 +229,81 @@ def test_a_file_that_is_no_journal_or_cut_short_is_told(tmp_path: Path) -> None:
         SqliteJournal(tmp_path / "cut").load("r7")
 
 
+VERSION_1 = """
+CREATE TABLE runs(
+  number INTEGER PRIMARY KEY, run_id TEXT UNIQUE NOT NULL, source TEXT NOT NULL,
+  filename TEXT NOT NULL, inputs BLOB NOT NULL, options BLOB NOT NULL, seed INTEGER NOT NULL,
+  clock REAL NOT NULL, created_ms INTEGER NOT NULL, status TEXT NOT NULL, result BLOB,
+  ended_ms INTEGER, owner TEXT, alive_ms INTEGER, epoch INTEGER NOT NULL);
+CREATE TABLE calls(
+  run INTEGER NOT NULL, path TEXT NOT NULL, tool TEXT NOT NULL,
+  arguments BLOB NOT NULL, key TEXT NOT NULL, side_effect INTEGER NOT NULL, line INTEGER,
+  attempt INTEGER NOT NULL, started_ms INTEGER NOT NULL, status TEXT NOT NULL, ok INTEGER,
+  body BLOB, body_sha256 BLOB, ended_ms INTEGER, place INTEGER, elapsed REAL,
+  PRIMARY KEY(run, path));
+CREATE TABLE ticks(
+  run INTEGER NOT NULL, place INTEGER NOT NULL, elapsed REAL NOT NULL, PRIMARY KEY(run, place));
+CREATE TABLE pending(
+  run INTEGER NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, tool TEXT NOT NULL,
+  fingerprint TEXT NOT NULL, details BLOB NOT NULL, at_ms INTEGER NOT NULL,
+  PRIMARY KEY(run, path, kind));
+CREATE TABLE verdicts(
+  run INTEGER NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, action TEXT NOT NULL,
+  value BLOB NOT NULL, decided_by TEXT NOT NULL, comment TEXT NOT NULL, at_ms INTEGER NOT NULL,
+  PRIMARY KEY(run, path, kind));
+INSERT INTO runs VALUES(
+  7, 'old', 'pass', 's.py', '{}', '{}', 1, 0.5, 9, 'completed', '{}', 12, NULL, 10, 1);
+INSERT INTO ticks VALUES(7, 1, 0.25);
+PRAGMA user_version=1;
+"""
+"""A file as the first version made it."""
+
+
+async def test_a_file_of_an_earlier_version_is_brought_up_with_all_that_is_in_it(
+    file: Path,
+) -> None:
+    file.parent.mkdir()
+    with sqlite3.connect(file) as db:
+        db.executescript(VERSION_1)
+    together = threading.Barrier(6)
+    opened: list[SqliteJournal] = []
+
+    def open_it() -> None:
+        together.wait()
+        opened.append(SqliteJournal(file))
+
+    threads = [threading.Thread(target=open_it) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(opened) == 6, "one brought it up, the others found it so"
+    for number, journal in enumerate(opened):
+        old = journal.load("old")
+        assert (old.run.status, old.run.ended_ms, old.run.rolled_back_ms) == ("completed", 12, None)
+        assert old.deliveries == (Delivery(None, 0.25),)
+        lease = journal.begin(run_row(f"new{number}"))
+        journal.append(lease, Tick(0.5))
+        journal.flush()
+        journal.close()
+    with sqlite3.connect(file) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+        assert db.execute("SELECT count(*) FROM runs").fetchone() == (7,)
+
+
+def test_a_step_up_that_fails_changes_nothing(file: Path) -> None:
+    file.parent.mkdir()
+    with sqlite3.connect(file) as db:
+        db.executescript(VERSION_1)
+        db.execute("CREATE TABLE reverts(mine TEXT)")
+    with pytest.raises(JournalError, match="cannot be opened: table reverts already exists"):
+        SqliteJournal(file)
+    with sqlite3.connect(file) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        columns = [row[1] for row in db.execute("PRAGMA table_info(runs)")]
+    assert "rolled_back_ms" not in columns, "the first half of it was taken back"
+
+
 def test_a_later_version_is_refused(tmp_path: Path) -> None:
     SqliteJournal(tmp_path / "j").close()
     with sqlite3.connect(tmp_path / "j") as db:

@@ -6,13 +6,25 @@ import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from ptc import Limits, Session, Tool, ToolContext, ToolError, UsageError, define_tool
+from ptc import (
+    ApprovalRequest,
+    Decision,
+    Limits,
+    Session,
+    Tool,
+    ToolContext,
+    ToolError,
+    UsageError,
+    define_tool,
+    tool,
+)
 from ptc._journal import JournalError
 
 pytestmark = pytest.mark.anyio
@@ -517,3 +529,44 @@ async def test_what_a_tool_called_is_still_known_and_counted_on_resume(tmp_path:
     ]
     assert result.error is not None
     assert "max_tool_calls" in result.error.message, "the calls of the tool are counted, too"
+
+
+async def test_what_an_approver_decided_is_not_asked_again_on_resume(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def approver(request: ApprovalRequest) -> Decision:
+        asked.append(request.tool)
+        return Decision(True, arguments={"n": 8}, by="ann", comment="less")
+
+    source = "async def run(ctx, inputs):\n    return await ctx.ask(n=5)\n"
+    world = World()
+    world.hang.add(("ask", 8))
+    async with world.session(tmp_path, approver=approver) as session:
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(session.program, source=source, allowed_tools=ALL, run_id="r"))
+            with anyio.fail_after(20):
+                await world.hanging.wait()
+            group.cancel_scope.cancel()
+        world.hang.clear()
+        waiting = await session.resume("r")
+        assert waiting.pending[0].kind == "unknown"
+        assert waiting.pending[0].idempotency_key in world.keys
+        session.history.settle("r", "1", "again")
+        assert (await session.resume("r")).unwrap() == {"n": 8, "twice": 16}
+    assert asked == ["ask"]
+    assert world.calls == Counter({("ask", 8): 2})
+
+
+async def test_what_waits_for_an_approval_shows_no_content_and_no_secret(tmp_path: Path) -> None:
+    def save(path: str, text: str) -> None:
+        """Save."""
+
+    gated = tool(side_effect=True, idempotent=True, unrecorded=["text"], needs_approval=True)(save)
+    source = "async def run(ctx, inputs):\n    return await ctx.save('a', 'CANARY')\n"
+    async with Session(tmp_path, tools=[gated], toolsets=()) as session:
+        paused = await session.program(source=source, allowed_tools=["save"])
+        [waiting] = paused.pending
+        [row] = session.history.recorded(paused.run_id).pending
+    assert waiting.arguments["path"] == "a"
+    assert waiting.arguments["text"]["bytes"] == 6
+    assert b"CANARY" not in row.details

@@ -8,6 +8,7 @@ from typing import Any
 
 __all__ = [
     "BARE",
+    "BARE_END",
     "CLOSER",
     "COMMENTED_OUT",
     "DELIMITER",
@@ -25,6 +26,7 @@ __all__ = [
     "OTHER_WORDS",
     "PAIRS",
     "SEPARATOR",
+    "SLIP",
     "SPACE",
     "WORDS",
     "Unreadable",
@@ -42,6 +44,7 @@ OTHER_NUMBER = re.compile(
 LEADING_ZERO = re.compile(r"[+-]?0[0-9_]")
 DELIMITER = re.compile(r"[\s,}\])\ufeff;]|//|/\*|#|```|<|$")
 BARE = re.compile(r"[^\W]\w*(?:[.+%-]\w+|%)*(?: [\w%][\w.+%-]*)*")
+BARE_END = re.compile(r"[ \t]*(?:[,}\])\r\n;]|//|/\*|#|```|<)")
 IDENTIFIER = re.compile(r"[^\W\d][\w$.-]*|\$[\w$.-]*")
 SEPARATOR = re.compile(r":|=>|=|\uff1a")
 KEY_AHEAD = re.compile(
@@ -60,7 +63,9 @@ COMMENTED_OUT = re.compile(
     r"[\"'\u201c\u201d]\s*(?::|=>)|^[/#*\s]*(?:[\"'\u201c][^\n]*[\"'\u201d]|-?[\d.]+)?\s*,?[/*\s]*$"
     r"|^[/#*\s]*[{\[]"
 )
-INNER_JSON = re.compile(r"[\"'\u201c\u201d]\s*(?::|,\s*[\"'\u201c\u201d{\[])")
+INNER_JSON = re.compile(
+    r"[\"'\u201c\u201d][^\s\"'\u201c\u201d]{0,3}\s*(?::|,\s*[\"'\u201c\u201d{\[])"
+)
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\r\n|.)", re.DOTALL)
 ESCAPED = {
     '"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r",
@@ -74,6 +79,15 @@ PAIRS = {
 WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
 OTHER_WORDS = {"True": True, "False": False, "None": None, "TRUE": True, "FALSE": False,
                 "NULL": None, "Null": None}  # fmt: skip
+SLIP = re.compile(
+    "|".join(
+        f"{word[:at]}(?:.?{word[at:]}|.?{word[at + 1 :]})"
+        for word in ("true", "false", "null", "none")
+        for at in range(len(word) + 1)
+    ),
+    re.IGNORECASE,
+)
+"""One letter away from a word that is no text."""
 NO_WORDS = frozenset({"undefined", "nan", "inf", "infinity", "nil", "n/a", "na", "new"})
 
 

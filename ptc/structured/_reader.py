@@ -16,6 +16,7 @@ from typing import Any
 from ._edits import Repairs
 from ._notation import (
     BARE,
+    BARE_END,
     CLOSER,
     COMMENTED_OUT,
     DELIMITER,
@@ -33,6 +34,7 @@ from ._notation import (
     OTHER_WORDS,
     PAIRS,
     SEPARATOR,
+    SLIP,
     SPACE,
     WORDS,
     Unreadable,
@@ -346,8 +348,9 @@ class Reader:
         apart = position > ended or text[position - 1] in "\"'}]\u201d"
         if not apart or ahead.match(text, position) is None:
             raise Unreadable(position)
-        if opener != "{" and sign not in "\"'\u201c{[" and "\n" not in text[ended:position]:
-            # `[1 2]` is two numbers or a slip in one.
+        shown = sign in "\"'\u201c{[" and text[ended - 1] in "\"'\u201d}])"
+        if opener != "{" and not shown and "\n" not in text[ended:position]:
+            # `[1 2]` is two numbers or a slip in one; in `[1 "a"]` the number may be the slip.
             raise Unreadable(position, ambiguous=True)
         self._note("missing_comma", "", ",")
         return position
@@ -421,7 +424,10 @@ class Reader:
             return value, end, word
         if end >= self._size:
             raise Unreadable(end, cut=True)
-        if word.casefold() in NO_WORDS or OMISSION.search(word):
+        if word.casefold() in NO_WORDS or OMISSION.search(word) or SLIP.fullmatch(word):
+            raise Unreadable(position, ambiguous=True)
+        if not BARE_END.match(self.text, end):
+            # `e "a"`: a stray letter, or an item of a list.
             raise Unreadable(position, ambiguous=True)
         if re.search(r"[^\W\d]\.[^\W\d]", word) or word.split(" ", 1)[0] == "new":
             # `user.name` and `new Date` are code: what they stand for is not in the text.
@@ -464,14 +470,20 @@ class Reader:
                 raise Unreadable(end, ambiguous=True)
             before, after = text[end - 2 : end - 1], text[end : end + 1]
             apostrophe = text[end - 1] in "'\u2019" and before.isalnum() and after.isalpha()
-            inch = text[end - 1] == '"' and before.isdigit()
+            inch = (
+                text[end - 1] == '"'
+                and before.isdigit()
+                and not (after.isalnum() or after in PAIRS)
+            )
             odd += not (apostrophe or inch)
             apostrophes = apostrophes and apostrophe
             parts.append(text[end - 1])
         value = "".join(parts)
         if len(parts) > 1:
-            if odd % 2 or (not apostrophes and "\n" in value) or INNER_JSON.search(value):
-                # A quotation mark is missing somewhere: where the string ends is a guess.
+            spread = not apostrophes and ("\n" in value or role == "key")
+            if odd % 2 or spread or INNER_JSON.search(value):
+                # A quotation mark, or the colon after a key, is missing: where the string ends is
+                # a guess.
                 raise Unreadable(position, ambiguous=True)
             self._note("inner_quote", text[position:end], json.dumps(value, ensure_ascii=False))
         if mark != '"':

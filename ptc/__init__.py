@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from ._violation import Violation as Violation
     from ._zygote import Layer as Layer
     from .errors import GenerationError as GenerationError
+    from .errors import JournalError as JournalError
     from .errors import ModelError as ModelError
     from .errors import PtcError as PtcError
     from .errors import RunError as RunError
@@ -78,6 +79,7 @@ _HOME = {
     "ImageContent": "_content",
     "Layer": "_zygote",
     "Limits": "_limits",
+    "JournalError": "errors",
     "ModelError": "errors",
     "PtcError": "errors",
     "Public": "_environment",
@@ -126,6 +128,7 @@ __all__ = [
     "Generated",
     "GenerationError",
     "ImageContent",
+    "JournalError",
     "Layer",
     "Limits",
     "ModelError",

@@ -17,6 +17,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from ._arguments import parts_of
 from ._call import plain_arguments
 from ._schema import nearest
 from ._tool import Tool
@@ -149,13 +150,11 @@ def select(
     Raises:
         UsageError: If an entry allows nothing; the message has the nearest names.
     """
-    if isinstance(allowed, str):
-        msg = f"allowed_tools is a list of names, not the string {allowed!r}"
-        raise UsageError(msg)
+    entries = parts_of("allowed_tools", allowed, "a list of names of tools")
     rules: dict[str, list[Allow]] = {}
     free: set[str] = set()
     order: dict[str, None] = {}
-    for entry in allowed:
+    for entry in entries:
         if isinstance(entry, Allow):
             _check_rule(entry, tools)
             rules.setdefault(entry.tool, []).append(entry)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from types import NoneType
 
+from ._arguments import require
 from ._limits import CEILING, Limits
 from ._schema import nearest
 from .errors import UsageError
@@ -23,6 +25,8 @@ class Allowance:
             UsageError: If a limit is above the ceiling, or one is of a tool that is not there.
         """
         self._tools = tools
+        for name, given in (("limits", limits), ("ceiling", ceiling)):
+            require(name, given, (Limits, NoneType), "a ptc.Limits(...)")
         asked = limits or Limits()
         self.ceiling = ceiling if ceiling is not None else CEILING.raised(asked)
         if over := asked.over(self.ceiling):
@@ -40,6 +44,7 @@ class Allowance:
         """
         if asked is None:
             return self.limits, ()
+        require("limits", asked, Limits, "a ptc.Limits(...)")
         self._require_tools("limits", asked)
         over = asked.over(self.ceiling)
         # Tools that the ceiling names and the run does not are bounded, too.

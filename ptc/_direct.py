@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ._allow import AllowList
+from ._arguments import mapping_of
 from ._call import OpenCall
 from ._catalog import Catalog
 from ._dispatch import Dispatch, OnEvent, Shared
 from ._result import EventKind, RunEvent
+from ._schema import nearest
 from ._tool import ToolCall
 from ._tool_result import ToolResult
 from .errors import UsageError
@@ -35,12 +37,17 @@ class DirectCalls:
         allowed: AllowList | None = None,
     ) -> OpenCall:
         """A call that is not yet made. Raises `UsageError` if it could not be."""
-        self._catalog.select([name])
+        tools = self._catalog.tools
+        if not isinstance(name, str) or name not in tools:
+            known = ", ".join(tools) or "none"
+            msg = f"there is no tool {name!r:.80}{nearest(name, tools)}; tools: {known}"
+            raise UsageError(msg)
         if key is not None and not (isinstance(key, str) and key.strip()):
             msg = f"idempotency_key is text that is not blank, not {key!r:.80}"
             raise UsageError(msg)
+        given = mapping_of("arguments", arguments, "a dict by parameter")
         self._made += 1
-        call = OpenCall(ToolCall(name, dict(arguments or {}), seq=self._made, key=key))
+        call = OpenCall(ToolCall(name, given, seq=self._made, key=key))
         if allowed is not None:
             call.allowed = self._catalog.select(allowed)
         return call

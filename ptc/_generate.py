@@ -21,6 +21,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
 import anyio
 
+from ._arguments import mapping_of, parts_of, require_function
 from .errors import GenerationError, ModelError, TruncatedError, UsageError
 from .models._model import MODES, Delta, Mode, Model, ModelReply, ModelRequest, ModelUsage, Turn
 from .models._open import ModelSource, OpenModels
@@ -132,8 +133,8 @@ class Question:
     timeout_ms: int = 120_000
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.contract.name):
-            name = self.contract.name
+        name: Any = self.contract.name
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             msg = f"schema_name {name!r:.80}: use 1 to 59 letters, digits, _ and -"
             raise UsageError(msg)
         if not isinstance(self.prompt, str) or not self.prompt.strip():
@@ -181,6 +182,7 @@ async def generate_object(
 
     The options are those of `GenerateOptions`.
     """
+    require_function("on_partial", on_partial)
     question = Question(
         contract=Contract(schema, name=schema_name),
         prompt=prompt,
@@ -188,8 +190,8 @@ async def generate_object(
         system=system,
         mode=mode,
         max_repair_attempts=max_repair_attempts,
-        validators=tuple(validators),
-        settings=dict(settings or {}),
+        validators=parts_of("validators", validators, "a list of functions"),
+        settings=mapping_of("settings", settings, "a dict by name"),
         timeout_ms=timeout_ms,
     )
     return await _generate(question, models.get(model), on_partial)

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from . import _json
 from ._allow import AllowList
-from ._journal import Journal, JournalError, PendingKind, Recorded, RunRow, Verdict
+from ._journal import Journal, PendingKind, Recorded, RunRow, Verdict
 from ._limits import Limits
 from ._program import Program
 from ._result import PendingCall, RunResult
@@ -23,7 +23,7 @@ from ._schema import value_check
 from ._sqlite import SqliteJournal
 from ._tool import Tool
 from ._track import Track, pending_call
-from .errors import ToolError, UsageError
+from .errors import JournalError, ToolError, UsageError
 
 __all__ = ["History", "checked_run_id", "program_of", "recorded_result"]
 
@@ -102,7 +102,7 @@ class History:
 
     def recorded(self, run_id: str) -> Recorded:
         """Everything recorded of a run. Raises `JournalError` if it is unknown or damaged."""
-        return self.journal.load(run_id)
+        return self.journal.load(checked_run_id(run_id))
 
     def forget(self, older_than_days: float) -> int:
         """Delete runs that ended so many days ago, and give their room back.

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from ._result import CallStatus
-from .errors import PtcError
+from .errors import JournalError
 
 __all__ = [
     "CallEnd",
@@ -31,7 +31,6 @@ __all__ = [
     "Delivery",
     "Entry",
     "Journal",
-    "JournalError",
     "Lease",
     "LeaseLostError",
     "Pending",
@@ -44,10 +43,6 @@ __all__ = [
     "Tick",
     "Verdict",
 ]
-
-
-class JournalError(PtcError):
-    """Raised when the journal cannot be read or written, or is damaged; the message says where."""
 
 
 class LeaseLostError(JournalError):

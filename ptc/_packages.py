@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Iterable
 
+from ._arguments import parts_of
 from ._policy_modules import MODULES
 from ._schema import nearest
 from .errors import UsageError
@@ -23,7 +24,7 @@ def packages_of(names: Iterable[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         msg = f"packages is a list of names: packages=[{names!r}]"
         raise UsageError(msg)
-    found = dict.fromkeys(names)
+    found = dict.fromkeys(parts_of("packages", names, "a list of names of modules"))
     for name in found:
         if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
             msg = f"packages: {name!r:.80} is not the name of a module, such as 'numpy'"

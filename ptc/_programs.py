@@ -12,6 +12,7 @@ from typing import Any
 
 from ._allow import Allow, AllowList
 from ._allowance import Allowance
+from ._arguments import parts_of, path_of
 from ._catalog import Catalog
 from ._history import History, checked_run_id, program_of, recorded_result
 from ._limits import Limits
@@ -55,13 +56,14 @@ class Programs:
             msg = "give either source= or path="
             raise UsageError(msg)
         if path is not None:
-            source, filename = read_script(self._root, Path(path), filename)
+            source, filename = read_script(self._root, path_of("path", path), filename)
         if not isinstance(source, str):
             msg = f"source is a string, not {type(source).__name__}"
             raise UsageError(msg)
         allowed = allowed_tools
-        if allowed is not None and not isinstance(allowed, str):
-            allowed = list(allowed)  # it is read twice, and may be a generator
+        if allowed is not None:
+            # It is read twice, and may be a generator.
+            allowed = parts_of("allowed_tools", allowed, "a list of names of tools")
         tools = self._catalog.select(allowed)
         granted, warnings = self._allowance.granted(limits)
         return Program(

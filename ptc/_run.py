@@ -31,7 +31,6 @@ from ._call import OpenCall
 from ._clocks import Clocks
 from ._code_cache import CodeCache
 from ._dispatch import Dispatch
-from ._journal import JournalError
 from ._limits import Breach, Limits, Usage
 from ._opening import opening
 from ._process import Worker, WorkerGoneError
@@ -57,7 +56,7 @@ from ._tool import ToolCall
 from ._tool_result import ToolResult
 from ._track import DivergenceError, pending_call
 from ._violation import Violation, ViolationLog
-from .errors import ToolError
+from .errors import JournalError, ToolError
 
 __all__ = ["Run"]
 

@@ -9,6 +9,7 @@ from functools import cache, partial
 
 import anyio
 
+from ._arguments import require_function
 from ._artifacts import ArtifactStore
 from ._budget import Budget
 from ._code_cache import CodeCache
@@ -104,6 +105,7 @@ class Runs:
             SessionClosedError: If the session was closed before its turn came.
         """
         assert self._slots is not None  # noqa: S101  # set when the session was opened
+        require_function("on_event", on_event)
         asked = time.perf_counter()
         with self.counted():
             async with self._slots:

@@ -12,7 +12,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, ForwardRef, get_type_hints
 
 from pydantic import (
     BaseModel,
@@ -36,6 +36,7 @@ __all__ = [
     "Arguments",
     "Validator",
     "ValueCheck",
+    "adapted",
     "compiled",
     "describe_function",
     "hints_of",
@@ -57,9 +58,11 @@ ValueCheck = Callable[[Any], list[str]]
 """Takes JSON data, gives a sentence for each way in which it does not conform."""
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
+def nearest(name: object, names: Iterable[str]) -> str:
     """`` (did you mean `x`?)`` for the closest of `names`, or ``""``."""
-    close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.5)
+    close = []
+    if isinstance(name, str):  # whatever was given where a name was asked for
+        close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.5)
     return f" (did you mean {' or '.join(f'`{c}`' for c in close)}?)" if close else ""
 
 
@@ -354,6 +357,26 @@ def names_fields(schema: Any) -> bool:
     return isinstance(schema, list | tuple) and any(map(names_fields, schema))
 
 
+def adapted(kind: Any, what: str) -> tuple[TypeAdapter[Any], dict[str, Any]]:
+    """What pydantic makes of a type, and its JSON Schema; `what` names the argument.
+
+    Text is no type: pydantic would evaluate it as Python, and a schema may come from anywhere.
+
+    Raises:
+        UsageError: If `kind` is no type that pydantic knows.
+    """
+    if isinstance(kind, str | bytes | ForwardRef):
+        reason = "text is never evaluated; json.loads(...) makes a schema of it"
+    else:
+        try:
+            adapter: TypeAdapter[Any] = TypeAdapter(kind)
+            return adapter, adapter.json_schema()
+        except Exception as error:  # noqa: BLE001  # pydantic takes whatever it is given apart
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+    msg = f"{what} is a JSON Schema or a type, and {kind!r:.80} is neither: {reason}"
+    raise UsageError(msg)
+
+
 def value_check(schema: Any, what: str = "result") -> ValueCheck:
     """A check of JSON data against a JSON Schema, a pydantic model or any type pydantic knows.
 
@@ -367,13 +390,7 @@ def value_check(schema: Any, what: str = "result") -> ValueCheck:
     """
     if isinstance(schema, Mapping):
         return _schema_check(schema, what)
-    try:
-        adapter: TypeAdapter[Any] = TypeAdapter(schema)
-        adapter.json_schema()
-    except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
-        first = str(error).splitlines()[0]
-        msg = f"output_schema is a JSON Schema or a type, and {schema!r:.80} is neither: {first}"
-        raise UsageError(msg) from None
+    adapter, _ = adapted(schema, "output_schema")
 
     def check(value: Any) -> list[str]:
         try:

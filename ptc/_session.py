@@ -14,6 +14,7 @@ import anyio
 from ._allow import AllowList
 from ._allowance import Allowance
 from ._approval import Approver
+from ._arguments import parts_of, path_of, require, require_function
 from ._artifacts import ArtifactStore
 from ._attachments import AttachmentStore
 from ._catalog import Catalog, Method
@@ -124,7 +125,11 @@ class Session:
                 value that a tool needs is missing; then the message has the names of all.
         """
         self._root = _folder(root)
-        sources = [*(installed_toolset(name) for name in toolsets), *tools]
+        named = parts_of("toolsets", toolsets, "a list of names")
+        given = parts_of("tools", tools, "a list of tools")
+        sources = [*(installed_toolset(name) for name in named), *given]
+        require_function("approver", approver)
+        require_function("after_side_effect", after_side_effect)
         self._models: OpenModels | None = None
         if model is not None:
             from ._generate_tool import generate_object_tool
@@ -150,7 +155,7 @@ class Session:
             packages=self._packages,
         )
         kept = ArtifactStore(
-            Path(artifacts) if artifacts is not None else self._root / ".ptc" / "artifacts",
+            path_of("artifacts", artifacts) if artifacts is not None else self._root / ".ptc" / "artifacts",
             self._root,
         )
         shared = Shared(
@@ -162,11 +167,11 @@ class Session:
             approver=approver,
         )
         self._env = dict(env or {})
-        place = None if journal == ":memory:" else Path(journal or self._root / _JOURNAL)
+        place = self._root / _JOURNAL if journal is None else path_of("journal", journal)
         if approvals_expire_ms is not None:
             _in_range("approvals_expire_ms", approvals_expire_ms, 100 * 365 * 86_400_000)
         self.history = History(
-            place,
+            None if journal == ":memory:" else place,
             required=journal is not None,
             tools=tools_of,
             approvals_expire_ms=approvals_expire_ms,
@@ -275,7 +280,7 @@ class Session:
             UsageError: If one of `names` is no tool of the session.
         """
         tools = self.select_tools(names).values()
-        effective = (limits or self._allowance.limits).clamp(self._allowance.ceiling)
+        effective, _ = self._allowance.granted(limits)
         return describe_program(tools, effective, sorted({*MODULES, *self._packages}))
 
     def search_tools(
@@ -286,6 +291,8 @@ class Session:
         Raises:
             UsageError: If one of `names` is no tool of the session.
         """
+        require("query", query, str, "text")
+        _in_range("limit", limit, 100)
         return search(query, self.select_tools(names).values(), limit)
 
     def select_tools(self, names: AllowList | None) -> dict[str, Tool]:
@@ -597,7 +604,7 @@ class Session:
             SessionClosedError: If the session is not open, or is closed before the last step.
         """
         self._check_open()
-        return await self._runs.roll_back(run_id, set(skip), dry_run=dry_run)
+        return await self._runs.roll_back(run_id, set(parts_of("skip", skip, "a list of calls")), dry_run=dry_run)
 
     def _check_open(self) -> None:
         if self._state != "open":
@@ -607,7 +614,7 @@ class Session:
 
 
 def _folder(root: str | Path) -> Path:
-    path = Path(root)
+    path = path_of("root", root)
     try:
         resolved = path.resolve(strict=True)
     except OSError as error:

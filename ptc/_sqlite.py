@@ -36,7 +36,6 @@ from ._journal import (
     CallWhole,
     Delivery,
     Entry,
-    JournalError,
     Lease,
     LeaseLostError,
     Pending,
@@ -48,6 +47,7 @@ from ._journal import (
     Verdict,
 )
 from ._reactor import Signal
+from .errors import JournalError
 
 __all__ = ["SCHEMA_VERSION", "SqliteJournal"]
 
@@ -280,9 +280,9 @@ class SqliteJournal:
     def _leased(self, run_id: str, number: int, epoch: int) -> Lease:
         """A claimed run; what it was sent so far is counted on."""
         (place,) = self._one(
-            "SELECT max(coalesce((SELECT max(place) FROM calls WHERE run=?1), 0),"
-            " coalesce((SELECT max(place) FROM ticks WHERE run=?1), 0))",
-            (number,),
+            "SELECT max(coalesce((SELECT max(place) FROM calls WHERE run=?), 0),"
+            " coalesce((SELECT max(place) FROM ticks WHERE run=?), 0))",
+            (number, number),
         )
         self._places[number] = place
         self._driven[number] = epoch

@@ -27,7 +27,6 @@ from ._journal import (
     CallWhole,
     Delivery,
     Journal,
-    JournalError,
     Lease,
     Pending,
     PendingKind,
@@ -39,7 +38,7 @@ from ._journal import (
 from ._result import CallStatus, PendingCall
 from ._tool import Tool
 from ._tool_result import ToolResult
-from .errors import PtcError, ToolError
+from .errors import JournalError, PtcError, ToolError
 
 __all__ = ["DivergenceError", "ParkedError", "Track", "error_of", "error_row", "pending_call"]
 

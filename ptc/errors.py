@@ -10,6 +10,7 @@
     ├── GenerationError   a model's answers do not conform: mend the schema, prompt or model
     ├── TruncatedError    a model's answer was cut: ask again with more room
     ├── ModelError        a model was not reached or refused: wait, or mend the request
+    ├── JournalError      a recorded run is not there, cannot be read, or is driven by another
     └── SessionClosedError  the session is gone: open another
 
 What a *script* did wrong is never an exception of the host: it is the outcome of the run,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GenerationError",
+    "JournalError",
     "ModelError",
     "PtcError",
     "RunError",
@@ -66,6 +68,13 @@ class SetupError(PtcError):
 
 class SessionClosedError(PtcError):
     """Raised when a closed or not yet opened session is used."""
+
+
+class JournalError(PtcError):
+    """Raised when a run is not in the journal, or the journal cannot be read or written.
+
+    The message says where.
+    """
 
 
 class ToolError(PtcError):

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from .. import _json, _schema
 from ..errors import UsageError
@@ -71,7 +70,7 @@ class Contract:
         if isinstance(schema, Mapping | bool):
             self.schema: Any = schema if isinstance(schema, bool) else dict(schema)
         else:
-            self._adapter, self.schema = _adapter(schema)
+            self._adapter, self.schema = _schema.adapted(schema, "schema")
         _bound(self.schema)
         self._formats = formats and self._adapter is None
         self._validator: jsonschema_rs.Validator = _schema.compiled(
@@ -175,16 +174,6 @@ class Contract:
                 for e in error.errors(include_url=False)
             ]
         return []
-
-
-def _adapter(kind: Any) -> tuple[TypeAdapter[Any], dict[str, Any]]:
-    try:
-        adapter: TypeAdapter[Any] = TypeAdapter(kind)
-        return adapter, adapter.json_schema()
-    except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
-        first = str(error).splitlines()[0]
-        msg = f"schema is a JSON Schema or a type, and {kind!r:.80} is neither: {first}"
-        raise UsageError(msg) from None
 
 
 def _bound(schema: Any) -> None:

@@ -19,7 +19,6 @@ from ptc._journal import (
     CallStart,
     CallWhole,
     Delivery,
-    JournalError,
     Lease,
     LeaseLostError,
     Pending,
@@ -28,6 +27,7 @@ from ptc._journal import (
     Verdict,
 )
 from ptc._sqlite import SCHEMA_VERSION, SqliteJournal
+from ptc.errors import JournalError
 
 pytestmark = pytest.mark.anyio
 

@@ -25,7 +25,7 @@ from ptc import (
     define_tool,
     tool,
 )
-from ptc._journal import JournalError
+from ptc.errors import JournalError
 
 pytestmark = pytest.mark.anyio
 

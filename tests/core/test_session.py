@@ -219,7 +219,7 @@ async def test_without_an_allow_list_a_script_has_the_tools_that_change_nothing(
         ({"source": "x", "path": "y"}, "either source= or path="),
         ({"source": 3}, "source is a string, not int"),
         ({"source": "x", "allowed_tools": ["ad"]}, r"no tool 'ad' \(did you mean `add`"),
-        ({"source": "x", "allowed_tools": "add"}, "a list of names, not the string"),
+        ({"source": "x", "allowed_tools": "add"}, "a list of names of tools, not the string"),
         ({"source": "x", "inputs": [1]}, "inputs is a dict"),
         ({"source": "x", "inputs": {"a": [object()]}}, r"inputs\.a\[0\]: object has no JSON form"),
         ({"source": "x", "inputs": {"a": float("nan")}}, r"inputs\.a: nan"),
@@ -230,7 +230,7 @@ async def test_without_an_allow_list_a_script_has_the_tools_that_change_nothing(
         ({"path": "link.py"}, "outside the session's root"),
         ({"path": "binary.py"}, "is not UTF-8 text: byte 2 is 255"),
         ({"path": "folder"}, "is not a file"),
-        ({"path": "nul\0.py"}, "cannot be read"),
+        ({"path": "nul\0.py"}, "no path has the character NUL"),
         ({"source": "x", "filename": "a\nb"}, "printable"),
     ],
 )

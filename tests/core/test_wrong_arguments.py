@@ -1,0 +1,152 @@
+"""A wrong value of any argument is an error that names the argument, whatever the value is."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptc import Limits, Session, ToolError, UsageError
+from ptc.errors import JournalError
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """One event loop: what is tested is over before it matters."""
+    return "asyncio"
+
+
+WRONG: tuple[Any, ...] = (
+    None, 5, -1, True, 1.5, float("nan"), "", "x", "\0", "\ud800", b"x", [], ["x"], [5], (), {},
+    {"x": 1}, {1: 2}, {"a"}, object(), int, lambda: 1, Limits(), Path("\0"),
+)  # fmt: skip
+# What a wrong value may be met with. Anything else came from inside, by accident.
+ANSWERS = (UsageError, JournalError, ToolError)
+GIVEN: dict[str, dict[str, Any]] = {
+    "program": {"source": "1 + 1"},
+    "check": {"source": "1 + 1"},
+    "tool": {"name": "ls"},
+    "search_tools": {"query": "x"},
+    "generate_object": {"schema": {}, "prompt": "x"},
+    "resume": {"run_id": "x"},
+    "retry": {"run_id": "x"},
+}
+
+
+def arguments_of(function: Callable[..., Any]) -> Iterator[str]:
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name != "self" and parameter.kind is not parameter.VAR_KEYWORD:
+            yield name
+
+
+def pass_one(function: Callable[..., Any], given: dict[str, Any], name: str, value: Any) -> None:
+    function(**{**given, name: value})
+
+
+def accidents(name: str, call: Callable[[Any], Any]) -> list[str]:
+    found = []
+    for value in WRONG:
+        try:
+            call(value)
+        except ANSWERS:
+            pass
+        except Exception as error:  # noqa: BLE001  # any other is what is looked for
+            found.append(f"{name}={value!r:.40}: {error!r}")
+    return found
+
+
+@pytest.mark.parametrize("name", list(arguments_of(Session.__init__)))
+def test_a_wrong_argument_of_a_session_is_an_error_that_says_so(name: str, tmp_path: Path) -> None:
+    def make(value: Any) -> None:
+        options: dict[str, Any] = {
+            "root": tmp_path,
+            "journal": ":memory:",
+            "toolsets": (),
+            name: value,
+        }
+        Session(**options).history.close()
+
+    assert accidents(name, make) == []
+
+
+async def test_a_wrong_argument_of_a_method_is_an_error_that_says_so(tmp_path: Path) -> None:
+    found = []
+    async with Session(root=tmp_path, journal=":memory:") as session:
+        for method in ("describe_tools", "search_tools", "tool_definitions", "select_tools"):
+            function = getattr(session, method)
+            for name in arguments_of(function):
+                given = GIVEN.get(method, {})
+                found += accidents(f"{method}.{name}", partial(pass_one, function, given, name))
+        for method in ("program", "check", "tool", "generate_object", "resume", "retry"):
+            function = getattr(session, method)
+            names = list(arguments_of(function))
+            if method == "generate_object":
+                from ptc._generate import GenerateOptions
+
+                names += GenerateOptions.__annotations__
+            for name in names:
+                for value in WRONG:
+                    given = {**GIVEN[method], name: value}
+                    if name == "path":
+                        del given["source"]
+                    if value is None or (method, name, value) == ("program", "source", "x"):
+                        continue  # None leaves most arguments out
+                    if accepted(method, name, value):
+                        continue
+                    try:
+                        await function(**given)
+                    except ANSWERS:
+                        continue
+                    except Exception as error:  # noqa: BLE001  # any other is what is looked for
+                        found.append(f"{method}.{name}={value!r:.40}: {error!r}")
+    assert found == []
+
+
+def accepted(method: str, name: str, value: Any) -> bool:
+    """True for values that are right: they would start a worker for nothing."""
+    if method not in ("program", "check"):
+        return False
+    if isinstance(value, str) and value in ("", "x"):
+        return name in ("source", "filename", "run_id") and value == "x"
+    if isinstance(value, dict):
+        return name in ("inputs", "output_schema") or (name == "env" and not value)
+    empty = isinstance(value, list | tuple) and not value
+    plain = isinstance(value, Limits) and name == "limits"
+    schema = name == "output_schema" and value is int
+    return (
+        (empty and name == "allowed_tools")
+        or plain
+        or schema
+        or (name == "on_event" and callable(value))
+    )
+
+
+async def test_a_schema_that_is_text_is_refused_and_never_evaluated(tmp_path: Path) -> None:
+    mark = tmp_path / "evaluated"
+    schema = f"open({str(mark)!r}, 'w').close() or int"
+    async with Session(root=tmp_path) as session:
+        for call in (
+            session.program(source="1 + 1", output_schema=schema),
+            session.generate_object(schema, "a number"),
+        ):
+            with pytest.raises(UsageError, match=r"json\.loads\(\.\.\.\) makes a schema of it"):
+                await call
+    assert not mark.exists()
+
+
+async def test_an_error_names_the_argument_and_what_it_should_be(tmp_path: Path) -> None:
+    wrong: dict[str, Any] = {"timeout_ms": 5}
+    async with Session(root=tmp_path) as session:
+        with pytest.raises(UsageError) as caught:
+            await session.program(source="1 + 1", limits=wrong)  # type: ignore[arg-type]  # wrong
+        assert str(caught.value) == "limits is a ptc.Limits(...), not {'timeout_ms': 5}"
+        with pytest.raises(UsageError, match=r"^there is no tool 'reed' \(did you mean `read`"):
+            await session.tool("reed", {"path": "x"})
+        with pytest.raises(UsageError, match="arguments is a dict by parameter, not 5"):
+            await session.tool("read", 5)  # type: ignore[arg-type]  # wrong

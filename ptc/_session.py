@@ -155,7 +155,9 @@ class Session:
             packages=self._packages,
         )
         kept = ArtifactStore(
-            path_of("artifacts", artifacts) if artifacts is not None else self._root / ".ptc" / "artifacts",
+            path_of("artifacts", artifacts)
+            if artifacts is not None
+            else self._root / ".ptc" / "artifacts",
             self._root,
         )
         shared = Shared(
@@ -604,7 +606,9 @@ class Session:
             SessionClosedError: If the session is not open, or is closed before the last step.
         """
         self._check_open()
-        return await self._runs.roll_back(run_id, set(parts_of("skip", skip, "a list of calls")), dry_run=dry_run)
+        return await self._runs.roll_back(
+            run_id, set(parts_of("skip", skip, "a list of calls")), dry_run=dry_run
+        )
 
     def _check_open(self) -> None:
         if self._state != "open":

@@ -28,13 +28,13 @@ from ptc._journal import (
     CallEnd,
     CallStart,
     CallWhole,
-    JournalError,
     Pending,
     PendingKind,
     RunRow,
     Verdict,
 )
 from ptc._result import CallStatus
+from ptc.errors import JournalError
 
 pytestmark = pytest.mark.anyio
 

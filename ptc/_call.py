@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import _json
@@ -20,6 +20,8 @@ from .errors import ToolError
 __all__ = ["Occurrences", "OpenCall", "bounded_arguments", "idempotency_key", "plain_arguments"]
 
 _PREVIEW_CHARS = 200
+_KEPT_BYTES = 1_024
+"""JSON of arguments that is kept for the end of the run; more is made again."""
 _RECORDED_BYTES = 65_536
 """JSON of arguments that is recorded whole."""
 
@@ -75,6 +77,8 @@ class OpenCall:
     """Arguments that a record has; of others, misspelt ones too, it has size and digest. None: all
     of them."""
     _preview: tuple[str, str] | None = field(default=None, repr=False)
+    _sorted: bytes | None = field(default=None, repr=False)
+    _path: str = field(default="", repr=False)
 
     def above(self) -> Iterator[OpenCall]:
         """The calls whose tools led to this one, the nearest first."""
@@ -91,7 +95,14 @@ class OpenCall:
     @property
     def path(self) -> str:
         """`place` as text: ``3.1``."""
-        return ".".join(map(str, self.place))
+        if not self._path:
+            own = str(self.call.seq)
+            self._path = own if self.parent is None else f"{self.parent.path}.{own}"
+        return self._path
+
+    def renumber(self, seq: int) -> None:
+        """Give it another number among the calls of its caller."""
+        self.call, self._path = replace(self.call, seq=seq), ""
 
     @property
     def may_park(self) -> bool:
@@ -148,6 +159,19 @@ class OpenCall:
             shown = self.redactor.data(shown)
         return shown
 
+    def sorted_arguments(self) -> bytes:
+        """`shown_arguments` as sorted JSON: what is recorded, and what a digest is made of.
+
+        Raises:
+            JsonError: If an argument has no JSON form.
+        """
+        if self._sorted is not None:
+            return self._sorted
+        data = _json.dumps(self.shown_arguments(), what="arguments", sort_keys=True)
+        if len(data) <= _KEPT_BYTES:
+            self._sorted = data
+        return data
+
     def fingerprint(self) -> str:
         """Digest of tool and validated arguments, 64 hex digits."""
         if not self.digest:
@@ -203,7 +227,11 @@ def bounded_arguments(call: OpenCall, arguments: Mapping[str, Any] | None = None
         arguments: Others in place of its own.
     """
     try:
-        data = _json.dumps(call.shown_arguments(arguments), what="arguments", sort_keys=True)
+        if arguments is None:
+            data = call.sorted_arguments()
+        else:
+            shown = call.shown_arguments(arguments)
+            data = _json.dumps(shown, what="arguments", sort_keys=True)
     except _json.JsonError as error:
         return _json.dumps({"not_json": str(error)})
     if len(data) <= _RECORDED_BYTES:
@@ -231,7 +259,7 @@ def _preview(call: OpenCall) -> tuple[str, str]:
     try:
         arguments = call.shown_arguments()
         text = _json.dumps(arguments, what="arguments").decode()
-        digest = _json.sha256_of(arguments)
+        digest = hashlib.sha256(call.sorted_arguments()).hexdigest()
     except _json.JsonError as error:
         return f"(not JSON: {error})"[:_PREVIEW_CHARS], ""
     return (text if len(text) <= _PREVIEW_CHARS else text[: _PREVIEW_CHARS - 1] + "…"), digest

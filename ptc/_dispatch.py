@@ -263,18 +263,19 @@ class Dispatch:
             if child.status == "succeeded":
                 self._executions[name] += 1
 
-    def record(self, call: OpenCall, result: ToolResult, elapsed: float | None) -> bytes:
-        """What came of a call, written down; its body as the script is given it."""
+    def answer(self, call: OpenCall, result: ToolResult) -> tuple[bool, bytes]:
+        """What came of a call as the script is given it: whether it is a value, and its body."""
         result, data = self.to_json(call, result)
         if result.error is not None:
-            body = b"[false,false,%b]" % _json.dumps(error_row(result.error))
-        else:
-            tool = self.tools.get(result.tool)
-            records = b"true" if tool is None or tool.returns_records else b"false"
-            body = b"[true,%b,%b]" % (records, data)
+            return False, b"[false,false,%b]" % _json.dumps(error_row(result.error))
+        tool = self.tools.get(result.tool)
+        records = b"true" if tool is None or tool.returns_records else b"false"
+        return True, b"[true,%b,%b]" % (records, data)
+
+    def record(self, call: OpenCall, ok: bool, body: bytes, elapsed: float | None) -> None:
+        """Write down what came of a call, and when the script was given it; None: it was not."""
         if self.track is not None:
-            self.track.ended(call, call.status, result.error is None, body, elapsed)
-        return body
+            self.track.ended(call, call.status, ok, body, elapsed)
 
     def cut_off(self, call: OpenCall) -> None:
         """Note that a call was cancelled: if it had an effect, nobody knows whether it was done."""

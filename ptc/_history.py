@@ -17,7 +17,7 @@ from . import _json
 from ._allow import AllowList
 from ._journal import Journal, PendingKind, Recorded, RunRow, Verdict
 from ._limits import Limits
-from ._program import Program
+from ._program import Program, limits_json
 from ._result import PendingCall, RunResult
 from ._schema import value_check
 from ._sqlite import SqliteJournal
@@ -302,19 +302,20 @@ def checked_run_id(run_id: str) -> str:
 
 def row_of(program: Program) -> RunRow:
     """A program as a journal keeps it."""
+    schema = program.schema
     options = {
-        "tools": {name: list(tool.parameter_names) for name, tool in program.tools.items()},
+        "tools": {name: tool.parameter_names for name, tool in program.tools.items()},
         "rules": program.ruled,
-        "limits": asdict(program.limits),
-        "schema": program.schema if isinstance(program.schema, Mapping) else None,
-        "typed": program.schema is not None and not isinstance(program.schema, Mapping),
+        "schema": schema if isinstance(schema, Mapping) else None,
+        "typed": schema is not None and not isinstance(schema, Mapping),
     }
+    data = _json.checked_dumps(options) if schema is None else _json.dumps(options)
     return RunRow(
         run_id=program.run_id,
         source=program.source,
         filename=program.filename,
         inputs=program.inputs_json,
-        options=_json.dumps(options),
+        options=b'%b,"limits":%b}' % (data[:-1], limits_json(program.limits)),
         seed=program.seed,
         clock=program.clock,
         created_ms=int(program.clock * 1000),

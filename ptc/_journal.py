@@ -249,7 +249,11 @@ class Journal(Protocol):
         """
 
     def append(self, lease: Lease, entry: Entry) -> None:
-        """Add to a run. Never waits; a failure is told by the next `barrier`."""
+        """Add to a run. Never waits; a failure is told by the next `barrier` or `check`.
+
+        What could not be written is lost, and so is all that the run adds after it: what is kept of
+        a run has no gap. Other runs are not concerned.
+        """
 
     async def barrier(self, lease: Lease) -> None:
         """Wait until all that was appended is durable.
@@ -258,6 +262,9 @@ class Journal(Protocol):
             LeaseLostError: If another has taken the run over.
             JournalError: If it cannot be written.
         """
+
+    def check(self, lease: Lease) -> None:
+        """Raise as `barrier` would, of what has been tried already. Never waits."""
 
     def end(self, lease: Lease, status: str, result: bytes, at_ms: int) -> None:
         """Note how a run ended or that it is paused, and give the lease back."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from functools import lru_cache
 from typing import Any
 
 from . import _json
 from ._code_cache import CodeCache
-from ._limits import Limits
-from ._program import Program
+from ._program import Program, limits_json
 from ._protocol import Kind
 from ._tool import Tool
 
@@ -22,7 +19,7 @@ def opening(program: Program, cache: CodeCache) -> tuple[tuple[Kind, bytes], tup
     start = b'{"inputs":%b,"tools":%b,"limits":%b,"epoch":%.6f,"seed":%d}' % (
         program.inputs_json,
         _json.dumps(tools),
-        _limits_json(program.limits),
+        limits_json(program.limits),
         program.clock,
         program.seed,
     )
@@ -33,12 +30,6 @@ def opening(program: Program, cache: CodeCache) -> tuple[tuple[Kind, bytes], tup
     if code is not None:
         return (Kind.START, start), (Kind.CODE, code)
     return (Kind.START, start), (Kind.SOURCE, program.source.encode())
-
-
-@lru_cache(maxsize=64)
-def _limits_json(limits: Limits) -> bytes:
-    """Limits as a script's side counts with them."""
-    return _json.dumps(asdict(limits))
 
 
 def _signature(tool: Tool) -> list[Any]:

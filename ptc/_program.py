@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -21,6 +22,7 @@ __all__ = [
     "ProgramOptions",
     "checked_filename",
     "inputs_json",
+    "limits_json",
     "read_script",
     "refused",
 ]
@@ -95,6 +97,12 @@ def inputs_json(inputs: Mapping[str, Any] | None, limits: Limits) -> bytes:
         )
         raise UsageError(msg)
     return data
+
+
+@lru_cache(maxsize=64)
+def limits_json(limits: Limits) -> bytes:
+    """Limits as JSON: what a script counts with, and what a journal keeps."""
+    return _json.dumps(asdict(limits))
 
 
 def read_script(root: Path, path: Path, filename: str | None) -> tuple[str, str]:

@@ -224,11 +224,14 @@ class Run:
         self._may_pause()
 
     def _reply(self, number: int, open_call: OpenCall, result: ToolResult) -> None:
-        if self._status is not None or self._worker is None:
-            self._dispatch.record(open_call, result, None)
-            return
-        elapsed = round(self._clocks.elapsed, 6)
-        self._answer(number, elapsed, self._dispatch.record(open_call, result, elapsed))
+        ok, body = self._dispatch.answer(open_call, result)
+        elapsed = None
+        if self._status is None and self._worker is not None:
+            elapsed = round(self._clocks.elapsed, 6)
+            # First the answer: while the script works with it, it is written down. Whatever the
+            # script does next comes through this process, and after this.
+            self._answer(number, elapsed, body)
+        self._dispatch.record(open_call, ok, body, elapsed)
 
     def _called(self, call: _protocol.Call) -> None:
         if call.id <= self._last_id:

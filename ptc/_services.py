@@ -149,7 +149,7 @@ class Services:
             raise ToolError(str(waits), code="unknown_outcome", tool=name) from None
         finally:
             self._dispatch.tell("tool_finished", open_call)
-        self._dispatch.record(open_call, result, None)
+        self._dispatch.record(open_call, *self._dispatch.answer(open_call, result), None)
         return result.unwrap()
 
 

@@ -22,7 +22,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import chain, groupby
@@ -139,8 +139,11 @@ _SPENT = tuple(
 """Who decided stays in the file; `load` does not give it."""
 _BEGIN = (
     f"INSERT INTO runs(number, {_RUN_COLUMNS}, owner, alive_ms, epoch)"  # our names
-    " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,1)"
+    " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,1) ON CONFLICT DO NOTHING"
 )
+_BEGIN_STATUS, _BEGIN_OWNER = 9, 13
+"""Places among the values of a new run: of its status, and of who drives it."""
+_RUN_END = "UPDATE runs SET status=?, result=?, ended_ms=?, owner=NULL WHERE number=?"
 
 
 @cache
@@ -205,6 +208,8 @@ class SqliteJournal:
         self._lost: set[tuple[int, int]] = set()
         self._driven: dict[int, int] = {}
         self._failure: JournalError | None = None
+        self._gaps: dict[tuple[int, int], JournalError] = {}
+        self._mode = ""
         self._closing = False
         with self._told("opened"):
             self._db = self._open()
@@ -216,6 +221,11 @@ class SqliteJournal:
     def begin(self, run: RunRow) -> Lease:
         """As `Journal.begin`; never waits. Whose id may be taken looks with `find` before."""
         lease = Lease(run.run_id, _number(run.run_id), 1)
+        if lease.number in self._driven:
+            msg = f"run {run.run_id!r} is being driven by this session; let it end"
+            raise JournalError(msg)
+        # Of an earlier one of this name that could not be written.
+        self._gaps.pop((lease.number, 1), None)
         self._places[lease.number] = 0
         self._driven[lease.number] = 1
         # Every write looks for its run's row first, this one's own excepted: see `_write`.
@@ -240,7 +250,7 @@ class SqliteJournal:
     ) -> Lease:
         """A lease of a run that nobody drives, if `check` has nothing against it."""
         with self._told("written"), self._lock:
-            self._db.execute("PRAGMA synchronous=FULL")
+            self._synchronous("FULL")
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 row = self._db.execute(
@@ -291,11 +301,7 @@ class SqliteJournal:
     def end(self, lease: Lease, status: str, result: bytes, at_ms: int) -> None:
         """As `Journal.end`."""
         ended = None if status == "paused" else at_ms
-        self._put(
-            lease,
-            "UPDATE runs SET status=?, result=?, ended_ms=?, owner=NULL WHERE number=?",
-            (status, result, ended, lease.number),
-        )
+        self._put(lease, _RUN_END, (status, result, ended, lease.number))
         self._driven.pop(lease.number, None)
 
     def release(self, lease: Lease) -> None:
@@ -352,10 +358,14 @@ class SqliteJournal:
         self._hurry.set()
         self._wake.set()
         await signal.wait()
-        if self._failure is not None:
-            # What could not be written is lost, and what comes after it would stand in the air.
-            raise self._failure
-        if (lease.number, lease.epoch) in self._lost:
+        self.check(lease)
+
+    def check(self, lease: Lease) -> None:
+        """As `Journal.check`."""
+        held = lease.number, lease.epoch
+        if held in self._gaps:
+            raise self._gaps[held]
+        if held in self._lost:
             msg = f"run {lease.run_id!r} was taken over: this process may not go on with it"
             raise LeaseLostError(msg)
 
@@ -374,21 +384,30 @@ class SqliteJournal:
             try:
                 with self._told("written"):
                     self._commit(batch, durable=bool(signals) or self._closing)
+                self._failure = None
             except JournalError as error:
                 self._failure = error
+                for write in batch:
+                    self._gaps.setdefault((write.lease.number, write.lease.epoch), error)
             for signal in signals:
                 signal.set()
             if self._closing and not self._waiting:
                 return
 
-    def _commit(self, batch: Iterable[_Write], *, durable: bool) -> None:
+    def _commit(self, batch: Sequence[_Write], *, durable: bool) -> None:
         with self._lock:
-            self._db.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self._synchronous("FULL" if durable else "NORMAL")
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                held: dict[int, int] = {}
-                for same, writes in groupby(batch, key=_kind):
-                    self._write(same, list(writes), held)
+                held: dict[Lease, bool] = {}
+                whole = {w.lease: w for w in batch if w.sql is _RUN_END}
+                for write in batch:
+                    if write.sql is _BEGIN:
+                        held[write.lease] = self._begun(write, whole.pop(write.lease, None))
+                kept = (w for w in batch if w.sql is not _BEGIN)
+                for same, writes in groupby(kept, key=_kind):
+                    if same[1] is not _RUN_END or same[0] in whole:
+                        self._write(same, list(writes), held)
                 now = _now_ms()
                 for number, epoch in list(self._driven.items()):
                     self._db.execute(
@@ -401,19 +420,36 @@ class SqliteJournal:
                     self._db.execute("ROLLBACK")
                 raise
 
-    def _write(self, same: tuple[Lease, str], writes: list[_Write], held: dict[int, int]) -> None:
+    def _synchronous(self, mode: Literal["FULL", "NORMAL"]) -> None:
+        if mode != self._mode:
+            self._db.execute(f"PRAGMA synchronous={mode}")
+            self._mode = mode
+
+    def _begun(self, begin: _Write, end: _Write | None) -> bool:
+        """Write a new run, as it ended if it has; False if its name is another's."""
+        values = list(begin.values)
+        if end is not None:
+            status, result, ended_ms, _ = end.values
+            values[_BEGIN_STATUS : _BEGIN_STATUS + 3] = status, result, ended_ms
+            values[_BEGIN_OWNER] = None
+        mine = self._db.execute(_BEGIN, values).rowcount == 1
+        if not mine:
+            self._lost.add((begin.lease.number, begin.lease.epoch))
+        return mine
+
+    def _write(
+        self, same: tuple[Lease, str], writes: list[_Write], held: dict[Lease, bool]
+    ) -> None:
         """Writes of one lease with one statement, in order."""
         lease, sql = same
-        if sql is _BEGIN:
-            self._db.execute(sql, writes[0].values)
-            held[lease.number] = lease.epoch
+        if (lease.number, lease.epoch) in self._gaps:
             return
-        if lease.number not in held:
+        if lease not in held:
             found = self._db.execute(
                 "SELECT epoch FROM runs WHERE number=?", (lease.number,)
             ).fetchone()
-            held[lease.number] = found[0] if found else 0
-        if held[lease.number] != lease.epoch:
+            held[lease] = found is not None and found[0] == lease.epoch
+        if not held[lease]:
             self._lost.add((lease.number, lease.epoch))
             return
         done = 0
@@ -523,7 +559,7 @@ class SqliteJournal:
     def decide(self, run_id: str, verdict: Verdict) -> bool:
         """As `Journal.decide`."""
         with self._told("written"), self._lock:
-            self._db.execute("PRAGMA synchronous=FULL")
+            self._synchronous("FULL")
             with self._db:
                 row = self._db.execute(
                     "SELECT number FROM runs WHERE run_id=?", (run_id,)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from . import _json
@@ -123,7 +122,7 @@ class Track:
             ToolError: If it failed.
             DivergenceError: If another call is recorded in its place.
         """
-        row = self._before(call)
+        row = self._before(call) if self._rows else None
         if row is None or row.end is None or row.end.status == "not_started":
             return None
         call.status, call.attempt, call.known = row.end.status, row.start.attempt, True
@@ -138,7 +137,7 @@ class Track:
             return
         path = self._paths.get(idempotency_key(call) or "")
         if path is not None:
-            call.call = replace(call.call, seq=int(path.rpartition(".")[2]))
+            call.renumber(int(path.rpartition(".")[2]))
 
     def below(self, path: str) -> Iterator[CallRow]:
         """What is recorded of the calls that the tool of a call made, callers first."""
@@ -162,9 +161,10 @@ class Track:
             ParkedError: If its end is not known and nobody has decided.
             ToolError: ``journal`` if it cannot be written: then the effect must not happen.
         """
-        row = self._before(call)
-        # What a tool calls now is numbered after what it called before.
-        call.children = max(call.children, self._children.get(call.path, 0))
+        row = self._before(call) if self._rows else None
+        if self._children:
+            # What a tool calls now is numbered after what it called before.
+            call.children = max(call.children, self._children.get(call.path, 0))
         if row is not None:
             call.attempt = row.start.attempt
             if row.start.side_effect and not tool.repeatable:
@@ -283,12 +283,14 @@ class Track:
         """Note how the run ended; durable if it had an effect, or waits for somebody.
 
         Raises:
-            JournalError: If it cannot be written.
+            JournalError: If it cannot be written, as far as that is known.
         """
         self._ended = True
         self._journal.end(self._lease, status, result, _now_ms())
         if self.effects or status == "paused":
             await self._journal.barrier(self._lease)
+        else:
+            self._journal.check(self._lease)
 
     def release(self) -> None:
         """Nobody drives the run any more. Nothing happens if it has ended."""

@@ -365,3 +365,94 @@ async def test_a_journal_in_memory_is_one_too() -> None:
     await journal.barrier(filled(journal))
     assert hashlib.sha256(journal.load("r1").run.source.encode()).hexdigest()
     journal.close()
+
+
+FULL_DISK = """
+import asyncio, resource, sys
+from pathlib import Path
+from ptc._journal import CallEnd, CallStart, CallWhole, JournalError, RunRow, Tick
+from ptc._sqlite import SqliteJournal
+
+def run(name):
+    return RunRow(name, "pass", "s.py", b"{}", b"{}", 7, 1.5, 1)
+
+def call(number, size):
+    start = CallStart(str(number), "t", b"{}", "k", True, 3, 1, 100)
+    return CallWhole(start, CallEnd(str(number), "succeeded", True, b"1" * size, 200, 0.25))
+
+async def main():
+    journal = SqliteJournal(Path(sys.argv[1]))
+    first = journal.begin(run("first"))
+    journal.append(first, call(1, 10))
+    await journal.barrier(first)
+    room = max(p.stat().st_size for p in Path(sys.argv[1]).parent.iterdir()) + 8_192
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    journal.append(first, call(2, 200_000))
+    for _ in range(2):
+        try:
+            await journal.barrier(first)
+        except JournalError as error:
+            print("refused:", error)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    # There is room again: what the first run adds now would stand after a gap.
+    journal.append(first, call(3, 10))
+    try:
+        await journal.barrier(first)
+    except JournalError:
+        print("still refused")
+    journal.release(first)
+    second = journal.begin(run("second"))
+    journal.append(second, call(1, 10))
+    await journal.barrier(second)
+    for name in ("first", "second"):
+        print(name, [row.start.path for row in journal.load(name).calls])
+    journal.close()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_full_disk_ends_what_is_recorded_of_a_run_and_of_no_other(file: Path) -> None:
+    done = await anyio.run_process([sys.executable, "-c", FULL_DISK, str(file)], check=False)
+    lines = done.stdout.decode().splitlines()
+    assert done.returncode == 0, done.stderr.decode()
+    assert len(lines) == 5
+    assert all(line.startswith(f"refused: {file} cannot be written: ") for line in lines[:2])
+    assert lines[2:] == ["still refused", "first ['1']", "second ['1']"]
+
+
+async def test_of_two_runs_of_one_name_the_first_is_recorded(
+    journal: SqliteJournal, file: Path
+) -> None:
+    other = SqliteJournal(file)
+    first, second = journal.begin(run_row()), other.begin(run_row())
+    with pytest.raises(JournalError, match="is being driven by this session"):
+        journal.begin(run_row())
+    journal.append(first, Tick(0.5))
+    await journal.barrier(first)
+    other.append(second, Tick(0.25))
+    third = other.begin(run_row("r3"))
+    with pytest.raises(LeaseLostError):
+        await other.barrier(second)
+    await other.barrier(third)
+    other.release(second)
+    other.close()
+    assert journal.load("r1").deliveries == (Delivery(None, 0.5),)
+
+
+async def test_a_run_that_begins_and_ends_at_once_is_one_row_as_any_other(
+    journal: SqliteJournal,
+) -> None:
+    for name in ("a", "b"):
+        lease = journal.begin(run_row(name))
+        journal.append(lease, CallWhole(start("1", False), end("1")))
+        if name == "b":
+            journal.flush()
+        journal.end(lease, "completed", b"[1]", 55)
+    for name in ("a", "b"):
+        found = journal.load(name)
+        assert (found.run.status, found.run.result, found.run.ended_ms) == ("completed", b"[1]", 55)
+        assert len(found.calls) == 1
+        with pytest.raises(JournalError, match="has ended: completed"):
+            journal.claim(name)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sqlite3
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
@@ -570,3 +572,100 @@ async def test_what_waits_for_an_approval_shows_no_content_and_no_secret(tmp_pat
     assert waiting.arguments["path"] == "a"
     assert waiting.arguments["text"]["bytes"] == 6
     assert b"CANARY" not in row.details
+
+
+STOPPED = """
+import sys
+from pathlib import Path
+import anyio
+from ptc import Session, define_tool
+
+here = Path(sys.argv[1])
+
+async def look(arguments):
+    (here / "looking").touch()
+    while not (here / "go").exists():
+        await anyio.sleep(0.002)
+
+async def put(arguments):
+    with (here / "effects").open("a") as file:
+        file.write("child\\n")
+
+async def main():
+    tools = [
+        define_tool("look", "Look.", {"type": "object"}, look),
+        define_tool("put", "Put.", {"type": "object"}, put, side_effect=True, idempotent=True),
+    ]
+    async with Session(here, tools=tools, toolsets=()) as session:
+        source = "async def run(ctx, inputs):\\n    await ctx.look()\\n    await ctx.put()\\n"
+        result = await session.program(source=source, allowed_tools=["look", "put"], run_id="r")
+        print(result.status, result.error.message)
+
+anyio.run(main)
+"""
+
+
+async def test_a_host_that_was_stopped_and_wakes_up_does_nothing_more(tmp_path: Path) -> None:
+    async def look(arguments: Any) -> None: ...
+
+    async def put(arguments: Any) -> None:
+        with (tmp_path / "effects").open("a") as file:
+            file.write("parent\n")
+
+    tools = [
+        define_tool("look", "Look.", {"type": "object"}, look),
+        define_tool("put", "Put.", {"type": "object"}, put, side_effect=True, idempotent=True),
+    ]
+    child = await anyio.open_process([sys.executable, "-c", STOPPED, str(tmp_path)], stderr=None)
+    async with Session(tmp_path, tools=tools, toolsets=()) as session, child:
+        with anyio.fail_after(20):
+            while not (tmp_path / "looking").exists():
+                await anyio.sleep(0.002)
+            while session.history.journal.find("r") is None:
+                await anyio.sleep(0.002)
+            child.send_signal(signal.SIGSTOP)
+            with pytest.raises(JournalError, match="is being driven"):
+                await session.resume("r")
+            # What half a minute of silence looks like.
+            with sqlite3.connect(tmp_path / ".ptc" / "journal.sqlite3") as db:
+                db.execute("UPDATE runs SET alive_ms = alive_ms - 31000")
+            assert (await session.resume("r")).ok
+            (tmp_path / "go").touch()
+            child.send_signal(signal.SIGCONT)
+            assert child.stdout is not None
+            said = b"".join([part async for part in child.stdout]).decode()
+    assert said.startswith("failed ToolError: put was not called: run 'r' was taken over"), said
+    assert (tmp_path / "effects").read_text() == "parent\n"
+
+
+async def test_a_run_whose_record_is_not_whole_says_so(tmp_path: Path) -> None:
+    async def look(arguments: Any) -> None: ...
+
+    async def spoil(arguments: Any) -> None:
+        with sqlite3.connect(tmp_path / ".ptc" / "journal.sqlite3") as db:
+            db.execute("ALTER TABLE calls RENAME TO gone")
+
+    def wait(arguments: Any) -> None:
+        with pytest.raises(JournalError):
+            session.history.journal.flush()
+
+    functions = {"look": look, "spoil": spoil, "wait": wait}
+    tools = [define_tool(n, f"{n}.", {"type": "object"}, f) for n, f in functions.items()]
+    source = """
+async def run(ctx, inputs):
+    await ctx.look()
+    await ctx.spoil()
+    await ctx.wait()
+    return 3
+"""
+    async with Session(tmp_path, tools=tools, toolsets=()) as session:
+        result = await session.program(source=source, allowed_tools=list(functions))
+        assert result.unwrap() == 3
+        [warning] = result.warnings
+        assert "not recorded" in warning
+        assert "no such table: calls" in warning
+        with sqlite3.connect(tmp_path / ".ptc" / "journal.sqlite3") as db:
+            db.execute("ALTER TABLE gone RENAME TO calls")
+        whole = await session.program(source="async def run(ctx, inputs):\n    return 4\n")
+        assert whole.warnings == ()
+        assert session.history.recorded(whole.run_id).run.status == "completed"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from .errors import ToolError
 
@@ -19,7 +20,7 @@ class Budget:
     by_tool: Mapping[str, int] = field(default_factory=dict)
     """The same of single tools; one that is not named has `most` alone."""
     used: int = 0
-    used_by_tool: Counter[str] = field(default_factory=Counter)
+    used_by_tool: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
 
     @property
     def left(self) -> int:

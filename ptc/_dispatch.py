@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -118,11 +118,12 @@ class Dispatch:
         self._call_timeout_ms = call_timeout_ms
         self.environment = environment or shared.environment
         self._discovery = discovery
+        self._discovered: Mapping[str, Tool] | None = None
         self.on_event = on_event
         self.track: Track | None = None
         """The run's line in the journal; None: nothing is recorded."""
         self._results = ResultCache()
-        self._executions: Counter[str] = Counter()
+        self._executions: defaultdict[str, int] = defaultdict(int)
         self._occurrences = Occurrences()
         self.nested: list[OpenCall] = []
         """Calls of a run that its tools made, in the order they were made."""
@@ -305,7 +306,9 @@ class Dispatch:
         tools = self.tools if own is None else own
         tool = tools.get(name)
         if tool is None and self._discovery is not None:
-            tool = self._discovery().get(name)
+            if self._discovered is None:
+                self._discovered = self._discovery()
+            tool = self._discovered.get(name)
         if tool is not None:
             return tool
         allowed = ", ".join(tools) or "none"

@@ -75,6 +75,10 @@ class History:
                 self._journal = SqliteJournal(None)
         return self._journal
 
+    def open(self) -> None:
+        """Open the journal if it is not. Raises `JournalError` if it cannot be."""
+        _ = self.journal
+
     def close(self) -> None:
         """Write what is left and let go of the file."""
         if self._journal is not None:
@@ -99,13 +103,6 @@ class History:
     def runs(self, limit: int = 50) -> list[RunRow]:
         """The newest runs, newest first."""
         return list(self.journal.runs(limit))
-
-    def run(self, run_id: str) -> RunRow:
-        """A run alone. Raises `JournalError` if it is unknown."""
-        self.journal.flush()
-        row = self.journal.find(run_id)
-        # What there is to be said of one that is not there is said by who looks for all of it.
-        return row if row is not None else self.journal.load(run_id).run
 
     def recorded(self, run_id: str) -> Recorded:
         """Everything recorded of a run. Raises `JournalError` if it is unknown or damaged."""

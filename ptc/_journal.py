@@ -196,7 +196,8 @@ class RevertRow:
 Entry: TypeAlias = CallStart | CallEnd | CallWhole | Tick | Pending | Verdict | Spent | RevertRow
 
 
-class Delivery(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Delivery:
     """A message that the worker was sent."""
 
     path: str | None
@@ -204,7 +205,8 @@ class Delivery(NamedTuple):
     elapsed: float
 
 
-class CallRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CallRow:
     """A call as it is recorded: `CallStart` and, if it came to one, its end."""
 
     start: CallStart

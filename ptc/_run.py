@@ -54,7 +54,7 @@ from ._serving import Serving
 from ._tail import Tail
 from ._tool import ToolCall
 from ._tool_result import ToolResult
-from ._track import DivergenceError, pending_call
+from ._track import DivergenceError, Track, pending_call
 from ._violation import Violation, ViolationLog
 from .errors import JournalError, ToolError
 
@@ -88,7 +88,22 @@ class Run:
         violations: ViolationLog,
         on_event: Callable[[RunEvent], None] | None,
         queued_ms: float,
+        follow: Callable[[], Track] | None,
     ) -> None:
+        """Drive nothing yet.
+
+        Args:
+            program: What is run.
+            dispatch: The way of its calls; its `track`, where it has one, is gone on with.
+            cache: Code by its source.
+            artifacts: Where values go that are over their limit.
+            reactor: The event loop.
+            violations: Where alarms are kept.
+            on_event: Told what happens.
+            queued_ms: How long the program waited for its turn.
+            follow: Begins the line of a new run in the journal. Called when the program is on its
+                way: what its worker does meanwhile it does on another core.
+        """
         self._program = program
         self._limits = program.limits
         self._dispatch = dispatch
@@ -100,6 +115,7 @@ class Run:
         self._violations = violations
         self._on_event = on_event
         self._queued_ms = queued_ms
+        self._follow = follow
         self._worker: Worker | None = None
         self._calls: list[OpenCall] = []
         self._serving = Serving(dispatch, program.limits.max_in_flight, self._served)
@@ -147,10 +163,10 @@ class Run:
         self._worker, self._lost = worker, False
         worker.on_frame, worker.on_fault, worker.on_end = self._frame, self._fault, self._gone
         worker.on_oversized, worker.most_bytes = self._oversized, body_limits(self._limits)
-        # A script that repeats itself has its next call there as soon as it is answered.
-        worker.eager = self._replay is not None
         try:
             self._clocks.start(worker)
+            if self._follow is not None:
+                self._dispatch.track, self._follow = self._follow(), None
             if not self._again:
                 self._tell(RunEvent("started", self._program.run_id))
             await self._serving.wait()
@@ -187,8 +203,6 @@ class Run:
         if not replay.done:
             return
         self._replay = None
-        if self._worker is not None:
-            self._worker.eager = False
         self._clocks.go_on(replay.track.elapsed)
         for number, call in replay.held:
             self._serving.add(number, call)

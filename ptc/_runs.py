@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 
 import anyio
 
@@ -110,29 +110,43 @@ class Runs:
         with self.counted():
             async with self._slots:
                 self._check_open()
-                worker = await self._pool.acquire(program.limits.max_memory_bytes)
+                # Whatever cannot be recorded is refused before it has a worker.
                 dispatch = self._dispatch(program, environment, again)
-                run = Run(
-                    program,
-                    dispatch,
-                    cache=self.code,
-                    violations=self.violations,
-                    artifacts=self._artifacts,
-                    reactor=self._pool.reactor,
-                    on_event=on_event,
-                    queued_ms=(time.perf_counter() - asked) * 1000,
-                )
-                self.active.add(run)
                 try:
-                    while True:
-                        try:
-                            return await run.execute(worker)
-                        except WorkerGoneError:
-                            worker = await self._pool.acquire(program.limits.max_memory_bytes)
+                    return await self._drive(program, dispatch, on_event, asked)
                 finally:
-                    self.active.discard(run)
                     if dispatch.track is not None:
                         dispatch.track.release()
+
+    async def _drive(
+        self,
+        program: Program,
+        dispatch: Dispatch,
+        on_event: Callable[[RunEvent], None] | None,
+        asked: float,
+    ) -> RunResult:
+        new = dispatch.track is None and not program.only_check
+        worker = await self._pool.acquire(program.limits.max_memory_bytes)
+        run = Run(
+            program,
+            dispatch,
+            cache=self.code,
+            violations=self.violations,
+            artifacts=self._artifacts,
+            reactor=self._pool.reactor,
+            on_event=on_event,
+            queued_ms=(time.perf_counter() - asked) * 1000,
+            follow=partial(self._history.follow, program, again=False) if new else None,
+        )
+        self.active.add(run)
+        try:
+            while True:
+                try:
+                    return await run.execute(worker)
+                except WorkerGoneError:
+                    worker = await self._pool.acquire(program.limits.max_memory_bytes)
+        finally:
+            self.active.discard(run)
 
     async def roll_back(self, run_id: str, skip: set[str], *, dry_run: bool) -> Rollback:
         """Undo what a run did, as `Session.rollback`; closing waits for the step under way."""
@@ -177,8 +191,10 @@ class Runs:
             budget=Budget(limits.max_tool_calls, limits.max_calls_by_tool),
             call_timeout_ms=limits.tool_timeout_ms if shorter else None,
             environment=environment,
-            discovery=cache(partial(discovery_tools, program.tools)),
+            discovery=partial(discovery_tools, program.tools),
         )
-        if not program.only_check:
-            dispatch.track = self._history.follow(program, again=again)
+        if again:
+            dispatch.track = self._history.follow(program, again=True)
+        elif not program.only_check:
+            self._history.open()
         return dispatch

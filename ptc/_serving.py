@@ -12,10 +12,11 @@ from typing import Final
 
 import anyio
 import anyio.lowlevel
+from anyio.abc import TaskGroup
 
 from ._call import OpenCall
 from ._dispatch import Dispatch
-from ._process import LOOKS, Worker
+from ._process import Worker
 from ._tool_result import ToolResult
 from ._track import ParkedError
 
@@ -25,6 +26,9 @@ _BACKLOG_BYTES: Final = 4 << 20
 """Results that wait for the script to take them before another call is begun for it."""
 _CALLS_IN_A_ROW: Final = 32
 """Calls that one server serves before it lets the event loop have its turn."""
+_LOOKS: Final = 30
+"""Times the socket is looked at after an answer, about 20 us: a script that calls one tool after
+the other has its next call there in 15, and two turns of the event loop cost 25."""
 _MISSES: Final = 3
 """Looks in a row that find nothing before a run is not looked at any more: its script computes."""
 
@@ -32,7 +36,8 @@ _MISSES: Final = 3
 class Serving:
     """Serves the calls of one run, from `run` until `stop`.
 
-    A task for each call would cost more than most calls do.
+    A task for each call would cost more than most calls do, and so would a scope for each: a call
+    that is withdrawn takes its server along, and another takes its place.
     """
 
     def __init__(
@@ -59,7 +64,7 @@ class Serving:
         self._withdrawn: set[int] = set()
         self._waiting: deque[tuple[int, OpenCall]] = deque()
         self._idle: list[anyio.Event] = []
-        self._servers = self._wanted = 0
+        self._servers = 0
         self._looking = False
         self._missed = 0
 
@@ -105,50 +110,70 @@ class Serving:
                 other call begins while those under way are ended.
         """
         async with anyio.create_task_group() as group:
-            self._wanted = len(self._waiting)
             try:
                 while not self._stopped:
-                    for _ in range(min(self._wanted, self._most - self._servers)):
-                        self._servers += 1
-                        group.start_soon(self._server, worker)
-                    self._wanted = 0
                     self._woken = anyio.Event()
+                    if self._waiting:
+                        self._start(group, worker)
+                        # By the next turn the first has done all calls whose tools do not wait.
+                        await anyio.lowlevel.checkpoint()
+                        for _ in range(min(len(self._waiting), self._most - self._servers)):
+                            self._start(group, worker)
                     await self._woken.wait()
             finally:
                 ended()
                 group.cancel_scope.cancel()
 
+    def _start(self, group: TaskGroup, worker: Worker) -> None:
+        if self._servers < self._most:
+            self._servers += 1
+            group.start_soon(self._server, worker)
+
     def _call_server(self) -> None:
         if self._idle:
             self._idle.pop().set()
         elif self._servers < self._most:
-            self._wanted += 1
             self._woken.set()
 
     async def _server(self, worker: Worker) -> None:
+        """Serve calls one after the other; of one that is withdrawn, the server ends with it."""
         served = 0
-        while True:
-            while self._waiting and not self._stopped:
-                if worker.backlog_bytes > _BACKLOG_BYTES:
-                    await worker.taken()
-                    continue
-                await self._serve(*self._waiting.popleft())
-                served += 1
-                if served % _CALLS_IN_A_ROW == 0:
-                    # Tools that never wait would keep timers and other runs from theirs.
-                    await anyio.lowlevel.checkpoint()
-                if not self._waiting and not self._scopes and self._missed < _MISSES:
-                    self._look(worker)
-            call = anyio.Event()
-            self._idle.append(call)
-            await call.wait()
+        number, call = 0, None
+        with anyio.CancelScope() as scope:
+            while True:
+                while self._waiting and not self._stopped and not scope.cancel_called:
+                    if worker.backlog_bytes > _BACKLOG_BYTES:
+                        await worker.taken()
+                        continue
+                    number, call = self._waiting.popleft()
+                    if number in self._withdrawn:
+                        scope.cancel()
+                    self._scopes[number] = scope
+                    await self._serve(number, call)
+                    call = None
+                    served += 1
+                    if served % _CALLS_IN_A_ROW == 0:
+                        # Tools that never wait would keep timers and other runs from theirs.
+                        await anyio.lowlevel.checkpoint()
+                    if not self._waiting and not self._scopes and self._missed < _MISSES:
+                        self._look(worker)
+                if scope.cancel_called:
+                    break
+                news = anyio.Event()
+                self._idle.append(news)
+                await news.wait()
+        self._servers -= 1
+        if call is not None:
+            self._served(number, call, None)
+        if self._waiting:
+            self._call_server()
 
     def _look(self, worker: Worker) -> None:
         """Wait a moment for the next call, where the script had nothing to do but make it."""
         if self._stopped:
             return
         self._looking = True
-        self._missed = 0 if worker.look(LOOKS) else self._missed + 1
+        self._missed = 0 if worker.look(_LOOKS) else self._missed + 1
         self._looking = False
         # The first call is ours.
         for _ in range(len(self._waiting) - 1):
@@ -159,14 +184,9 @@ class Serving:
         dispatch.tell("tool_started", call)
         result: ToolResult | None = None
         try:
-            with anyio.CancelScope() as scope:
-                self._scopes[number] = scope
-                if number in self._withdrawn:
-                    scope.cancel()
-                try:
-                    result = await dispatch.run(call)
-                except ParkedError:
-                    self.parked.add(number)
+            result = await dispatch.run(call)
+        except ParkedError:
+            self.parked.add(number)
         finally:
             del self._scopes[number]
             dispatch.tell("tool_finished", call)

@@ -39,6 +39,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
 SOURCE = "def run(ctx, inputs):\n    return 1\n"
 LOOP = "def run(ctx, inputs):\n    while True: pass\n"
+WAIT = "import asyncio\nasync def run(ctx, inputs):\n    await asyncio.sleep(0.001)\n    return 1\n"
+"""Cannot end before the host has seen it run."""
 
 
 @asynccontextmanager
@@ -302,7 +304,7 @@ async def test_a_worker_killed_in_any_state_has_one_clear_outcome(
     monkeypatch.setattr("ptc._pool.Worker", Doomed)
     async with Session(tmp_path, toolsets=(), workers=1) as session:
         with anyio.fail_after(20):
-            result = await session.program(source=SOURCE)
+            result = await session.program(source=WAIT)
             assert done
             if state in (State.FORKED, State.IDLE):
                 assert result.value == 1
@@ -345,7 +347,7 @@ async def test_forks_without_descriptors_fail_by_name_and_work_when_they_are_bac
             async with anyio.create_task_group() as group:
                 # The worker that is ready is at work; the next has to be forked.
                 group.start_soon(lambda: session.program(source=LOOP))
-                while not session._active:
+                while not session._runs.active:
                     await anyio.sleep(0.001)
                 with no_descriptors(left):
                     while session._pool._coming:
@@ -498,7 +500,7 @@ async def test_a_session_closed_twice_at_once_is_closed_for_both(tmp_path: Path)
 async def test_of_a_session_that_is_gone_no_process_runs(tmp_path: Path, how: str) -> None:
     async with opened(tmp_path, workers=2) as session, anyio.create_task_group() as group:
         group.start_soon(lambda: session.program(source=LOOP))
-        while not session._active:
+        while not session._runs.active:
             await anyio.sleep(0.001)
         await filled_beside(session, 1)
         members = family(session)
@@ -710,7 +712,7 @@ async def test_a_slow_reader_of_events_gets_all_of_the_output(tmp_path: Path) ->
             async for event in events:
                 if event.kind == "started":
                     # Until the script is done.
-                    while session._active:
+                    while session._runs.active:
                         await anyio.sleep(0.001)
                 text += event.text or "" if event.kind == "stdout" else ""
                 count += 1
@@ -749,7 +751,7 @@ with BlockingSession(sys.argv[1], tools=[interrupt], toolsets=(), workers=1) as 
         except KeyboardInterrupt:
             # What was asked for has ended before its caller goes on.
             print("interrupted", calls, ended)
-    print(session.program(source="1 + 1").value, len(session._session._active))
+    print(session.program(source="1 + 1").value, len(session._session._runs.active))
 try:
     with BlockingSession(sys.argv[1], tools=[interrupt], toolsets=(), workers=1) as session:
         session.program(source="await ctx.interrupt()")

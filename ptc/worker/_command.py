@@ -30,7 +30,8 @@ import signal
 import sys
 from typing import NoReturn
 
-from . import _command_jail, _libc
+from . import _command_jail
+from .kernel import _libc
 
 __all__ = ["main"]
 

@@ -16,7 +16,7 @@ import errno
 import os
 import struct
 
-from . import _libc
+from .kernel import _libc
 
 __all__ = ["available", "build", "install"]
 

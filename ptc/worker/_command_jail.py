@@ -25,7 +25,8 @@ import fcntl
 import os
 import struct
 
-from . import _command_filter, _landlock, _libc, _namespaces
+from . import _command_filter
+from .kernel import _landlock, _libc, _namespaces
 
 __all__ = ["Refused", "confine", "enter_namespaces", "isolate_process_tree", "problems", "settle"]
 

@@ -33,8 +33,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from . import _landlock, _libc, _namespaces, _seccomp
 from ._witness import Witness
+from .kernel import _landlock, _libc, _namespaces, _seccomp
 
 __all__ = [
     "ISOLATION_LEVELS",

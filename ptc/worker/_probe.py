@@ -19,7 +19,6 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from . import _libc, _namespaces
 from ._jail import (
     JAIL,
     KNOWN_ENVIRONMENT,
@@ -31,6 +30,7 @@ from ._jail import (
     shut,
 )
 from ._witness import stopped_at
+from .kernel import _libc, _namespaces
 
 __all__ = ["Layer", "probe_layers", "require_layers"]
 

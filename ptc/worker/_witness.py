@@ -29,8 +29,8 @@ import select
 import socket
 import struct
 
-from . import _libc
-from ._seccomp import Filter
+from .kernel import _libc
+from .kernel._seccomp import Filter
 
 __all__ = ["Witness", "stopped_at"]
 

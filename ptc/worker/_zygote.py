@@ -38,13 +38,13 @@ from .._protocol import Kind
 from ._freeze import freeze_types
 from ._identity import hide_addresses
 from ._jail import JailError, ZygoteJail, enter_worker_jail, enter_zygote_jail
-from ._libc import fork
 from ._modules._console import STDOUT
 from ._packages import PackageError, close_files
 from ._probe import Layer, probe_layers, require_layers
 from ._runtime import Runtime
 from ._wire import Wire
 from ._witness import stopped_at
+from .kernel._libc import fork
 
 __all__ = ["main"]
 

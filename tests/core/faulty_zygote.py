@@ -32,7 +32,8 @@ def without_room(step: Any, *arguments: Any) -> None:
 
 
 def plant() -> None:
-    from ptc.worker import _libc, _zygote
+    from ptc.worker import _zygote
+    from ptc.worker.kernel import _libc
 
     server, fork = _zygote._Server, _libc.fork
     real_fork, real_request = server._fork, server._request

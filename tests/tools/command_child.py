@@ -18,7 +18,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ptc._command import Command
-from ptc.worker import _command_filter, _libc
+from ptc.worker import _command_filter
+from ptc.worker.kernel import _libc
 
 _KINDS = 0x7E020000
 

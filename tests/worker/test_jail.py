@@ -25,9 +25,9 @@ from typing import Any
 import pytest
 
 from ptc._syscalls import syscall_name
-from ptc.worker import _seccomp
 from ptc.worker._jail import enter_zygote_jail
 from ptc.worker._probe import Layer, require_layers
+from ptc.worker.kernel import _seccomp
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() not in _seccomp.MACHINES,

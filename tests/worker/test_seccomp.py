@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ptc._syscalls import syscall_name
-from ptc.worker import _seccomp
+from ptc.worker.kernel import _seccomp
 
 KILL, ALLOW, NOTIFY = 0x80000000, 0x7FFF0000, 0x7FC00000
 EBADF = 0x00050000 | errno.EBADF

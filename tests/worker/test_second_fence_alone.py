@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from ptc.worker import _seccomp
+from ptc.worker.kernel import _seccomp
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() not in _seccomp.MACHINES,

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import pytest
 
 from ptc._syscalls import syscall_name
-from ptc.worker import _libc, _seccomp
 from ptc.worker._witness import Witness, stopped_at
+from ptc.worker.kernel import _libc, _seccomp
 
 TABLE = _seccomp.machine()
 pytestmark = pytest.mark.skipif(

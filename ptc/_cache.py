@@ -108,13 +108,18 @@ class ResultCache:
         finally:
             del self._flights[digest]
             flight.landed.set()
-        if ttl_ms != 0:
-            until = float("inf") if ttl_ms is None else self._clock() + ttl_ms / 1000
-            self._kept[digest] = (until, flight.value)
-            self._kept.move_to_end(digest)
-            while len(self._kept) > _MOST_ENTRIES:
-                self._kept.popitem(last=False)
+        self.keep(digest, ttl_ms, flight.value)
         return value
+
+    def keep(self, digest: str, ttl_ms: float | None, value: Any) -> None:
+        """Keep a value for a time; None: as long as there is room."""
+        if ttl_ms is not None and ttl_ms <= 0:
+            return
+        until = float("inf") if ttl_ms is None else self._clock() + ttl_ms / 1000
+        self._kept[digest] = (until, value)
+        self._kept.move_to_end(digest)
+        while len(self._kept) > _MOST_ENTRIES:
+            self._kept.popitem(last=False)
 
 
 class _Flight:

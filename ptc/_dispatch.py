@@ -34,7 +34,7 @@ from ._content import Attachment, AttachmentRef
 from ._context import ambient_call
 from ._environment import Environment
 from ._execute import run_function, words_of
-from ._journal import CallRow
+from ._journal import CallEnd, CallRow
 from ._result import CallRecord, EventKind
 from ._retry import Circuit
 from ._schema import Arguments, nearest
@@ -237,10 +237,28 @@ class Dispatch:
             self._occurrences.add(call)
         if self.budget is not None:
             self.budget.recall(tool.name)
-        if end.status == "succeeded":
+        if end.status == "succeeded" and row.start.attempt:
             self._executions[tool.name] += 1
+            self._keep_again(tool, call, end)
         if self.track is not None and call.parent is None:
             self._recall_below(self.track, call)
+
+    def _keep_again(self, tool: Tool, call: OpenCall, end: CallEnd) -> None:
+        """Have a recorded result serve the same call for the rest of the run, as it did before."""
+        cache = tool.cache
+        # Arguments that an approver changed are not those of the call.
+        if cache is None or not end.ok or call.arguments is None or tool.needs_approval:
+            return
+        own = tool.env is not None and self.environment is not self.shared.environment
+        if cache.scope == "session" and not own:
+            return
+        left = None
+        if cache.ttl_ms is not None:
+            left = cache.ttl_ms - (time.time() * 1000 - end.at_ms)
+        with suppress(ToolError):
+            digest = cache.digest(tool.name, plain_arguments(call.arguments))
+            said = ToolResult(tool.name, value=_json.loads(end.body)[2], _render=tool.render)
+            self._results.keep(digest, left, said)
 
     def _recall_below(self, track: Track, call: OpenCall) -> None:
         """The same for the calls that its tool made."""
@@ -261,7 +279,7 @@ class Dispatch:
             self.nested.append(child)
             if child.status != "not_started" and self.budget is not None:
                 self.budget.recall(name)
-            if child.status == "succeeded":
+            if child.status == "succeeded" and child.attempt:
                 self._executions[name] += 1
 
     def answer(self, call: OpenCall, result: ToolResult) -> tuple[bool, bytes]:

@@ -149,8 +149,16 @@ class Services:
             raise ToolError(str(waits), code="unknown_outcome", tool=name) from None
         finally:
             self._dispatch.tell("tool_finished", open_call)
+            if open_call.call.seq != call.seq:
+                self._drop_if_listed(open_call)
         self._dispatch.record(open_call, *self._dispatch.answer(open_call, result), None)
         return result.unwrap()
+
+    def _drop_if_listed(self, call: OpenCall) -> None:
+        """A call that an earlier try of the tool made is listed once."""
+        nested = self._dispatch.nested
+        if any(other is not call and other.path == call.path for other in nested):
+            nested.remove(call)
 
 
 def parked(tool: Tool) -> ParkedError:

@@ -174,7 +174,11 @@ class Track:
         if not tool.side_effect:
             return None
         self.effects = True
-        self._journal.append(self._lease, self._start(call, call.attempt + 1))
+        start = self._start(call, call.attempt + 1)
+        if call.parent is not None and not tool.repeatable:
+            # Its caller may be tried again, here as on resume: then this is known.
+            self._rows[call.path], self._paths[start.key] = CallRow(start, None), call.path
+        self._journal.append(self._lease, start)
         try:
             await self._journal.barrier(self._lease)
         except JournalError as error:
@@ -214,10 +218,26 @@ class Track:
     ) -> None:
         """Note what came of a call, and when the script was given it."""
         end = CallEnd(call.path, status, ok, body, _now_ms(), elapsed)
+        if call.parent is not None and self._ended_below(call, end):
+            return
         if call.side_effect and call.started:
             self._journal.append(self._lease, end)
         else:
             self._journal.append(self._lease, CallWhole(self._start(call, call.attempt), end))
+
+    def _ended_below(self, call: OpenCall, end: CallEnd) -> bool:
+        """Know the end of a call that a tool made; True if it was known, and is written."""
+        row = self._rows.get(call.path)
+        if row is None or self._paths.get(row.start.key) != call.path:
+            return False
+        if call.known:
+            return row.end is not None
+        if end.status in ("failed", "not_started"):
+            # It was not done: who tries again means it.
+            del self._rows[call.path], self._paths[row.start.key]
+        else:
+            self._rows[call.path] = CallRow(row.start, end)
+        return False
 
     def tick(self, elapsed: float) -> None:
         """Note that the script was told the time."""

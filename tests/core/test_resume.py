@@ -17,8 +17,10 @@ import pytest
 
 from ptc import (
     ApprovalRequest,
+    Cache,
     Decision,
     Limits,
+    Retry,
     Session,
     Tool,
     ToolContext,
@@ -669,3 +671,85 @@ async def run(ctx, inputs):
         whole = await session.program(source="async def run(ctx, inputs):\n    return 4\n")
         assert whole.warnings == ()
         assert session.history.recorded(whole.run_id).run.status == "completed"
+
+
+@pytest.mark.parametrize("fails", ["after", "in it", "by its time"])
+async def test_a_tool_that_is_tried_again_does_not_repeat_what_must_not_be(
+    tmp_path: Path, fails: str
+) -> None:
+    paid: list[str | None] = []
+    tries = 0
+
+    async def pay(arguments: Any, ctx: ToolContext) -> Any:
+        paid.append(ctx.idempotency_key)
+        if fails == "in it" and len(paid) == 1:
+            raise ToolError("no money")
+        if fails == "by its time" and len(paid) == 1:
+            await anyio.sleep_forever()
+        return {"receipt": len(paid)}
+
+    async def order(arguments: Any, ctx: ToolContext) -> Any:
+        nonlocal tries
+        tries += 1
+        with anyio.move_on_after(0.05):
+            receipt = await ctx.call_tool("pay")
+            if tries == 1:
+                raise ToolError("later", retryable=True)
+            return receipt
+        raise ToolError("too slow", retryable=True)
+
+    schema = {"type": "object"}
+    retry = Retry(max_retries=1, backoff_ms=0, should_retry=lambda error, tries: True)
+    tools = [
+        define_tool("pay", "Pay.", schema, pay, side_effect=True),
+        define_tool("order", "Order.", schema, order, retry=retry),
+    ]
+    source = "async def run(ctx, inputs):\n    return await ctx.order()\n"
+    async with Session(tmp_path, tools=tools, toolsets=()) as session:
+        result = await session.program(source=source, allowed_tools=["order", "pay"])
+    calls = [(c.tool, c.seq, c.status) for c in result.calls]
+    if fails == "after":
+        assert result.unwrap() == {"receipt": 1}
+        assert calls == [("order", 1, "succeeded"), ("pay", 1, "succeeded")]
+    elif fails == "in it":
+        assert result.unwrap() == {"receipt": 2}, "what failed was not done, and is done again"
+        assert len(set(paid)) == 1, "with the same key"
+        assert [c[1:] for c in calls if c[0] == "pay"] == [(1, "failed"), (2, "succeeded")]
+    else:
+        assert (result.status, [p.kind for p in result.pending]) == ("paused", ["unknown"])
+        assert [c[1:] for c in calls if c[0] == "pay"] == [(1, "unknown")]
+    assert (len(paid), tries) == (2 if fails == "in it" else 1, 2)
+
+
+async def test_a_result_that_was_kept_for_the_run_is_kept_after_a_resume(tmp_path: Path) -> None:
+    made: Counter[tuple[str, int]] = Counter()
+
+    async def work(arguments: Any, ctx: ToolContext) -> Any:
+        made[ctx.tool_name, arguments["n"]] += 1
+        return {"times": made[ctx.tool_name, arguments["n"]]}
+
+    def cached(name: str, **cache: Any) -> Tool:
+        options: dict[str, Any] = {"cache": Cache(**cache), "max_executions_per_run": 2}
+        return define_tool(name, name, ANY, work, **options)
+
+    names = ["kept", "brief", "session"]
+    tools = [cached("kept"), cached("brief", ttl_ms=1), cached("session", scope="session")]
+    tools.append(World()._tool("ask", side_effect=True, needs_approval=True))
+    source = """
+async def run(ctx, inputs):
+    before = [(await ctx.call(name, {"n": 1}))["times"] for name in inputs["names"]]
+    await ctx.kept(n=1)
+    await ctx.ask(n=1)
+    after = [(await ctx.call(name, {"n": 1}))["times"] for name in inputs["names"]]
+    return [before, after, await ctx.kept(n=2)]
+"""
+    options: dict[str, Any] = {"inputs": {"names": names}, "allowed_tools": [*names, "ask"]}
+    async with Session(tmp_path, tools=tools, toolsets=()) as session:
+        paused = await session.program(source=source, run_id="r", **options)
+        assert paused.status == "paused", paused.error
+        session.history.approve("r")
+    async with Session(tmp_path, tools=tools, toolsets=()) as session:
+        result = await session.resume("r")
+    # Results of a session are the session's: the other one has none.
+    assert result.unwrap() == [[1, 1, 1], [1, 2, 2], {"times": 1}]
+    assert made["kept", 1] == 1

@@ -30,6 +30,7 @@ from ptc import (
     tool,
 )
 from ptc.errors import JournalError
+from ptc.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -753,3 +754,27 @@ async def run(ctx, inputs):
     # Results of a session are the session's: the other one has none.
     assert result.unwrap() == [[1, 1, 1], [1, 2, 2], {"times": 1}]
     assert made["kept", 1] == 1
+
+
+async def test_a_model_is_not_asked_again_for_what_it_answered_before(tmp_path: Path) -> None:
+    source = """
+SCHEMA = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
+async def run(ctx, inputs):
+    first = await ctx.generate_object(SCHEMA, "one")
+    await ctx.ask(n=1)
+    second = await ctx.generate_object(SCHEMA, "two")
+    return [first.object.total, len(first.attempts), second["object"]["total"]]
+"""
+    names = ["generate_object", "ask"]
+    # The first answer needs a repair: that is part of the outcome, and not done again either.
+    model = ScriptedModel({"total": "a"}, {"total": 1}, {"total": 99})
+    async with World().session(tmp_path, model=model) as session:
+        paused = await session.program(source=source, allowed_tools=names, run_id="r")
+        assert paused.status == "paused", paused.error
+        assert len(model.requests) == 2
+        session.history.approve("r")
+    later = ScriptedModel({"total": 2})
+    async with World().session(tmp_path, model=later) as session:
+        result = await session.resume("r")
+    assert result.unwrap() == [1, 2, 2]
+    assert [request.turns[-1].text for request in later.requests] == ["two"]

@@ -7,7 +7,7 @@ Rule 1: the client never chooses what it may do: the allow-list and the limits a
     and an argument that would change them is refused.
     tests/bindings/test_mcp.py::test_a_client_cannot_widen_its_tools_or_limits
 Rule 2: standard output carries protocol messages and nothing else.
-    tests/bindings/test_mcp.py::test_standard_output_is_only_protocol
+    tests/bindings/test_mcp_command.py::test_standard_output_is_only_protocol
 Rule 3: what goes wrong is told in the result of the call; the SDK hides the text of exceptions.
     tests/bindings/test_mcp.py::test_a_broken_tool_is_told_of_in_the_result
 

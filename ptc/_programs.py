@@ -106,7 +106,7 @@ class Programs:
             JournalError: If there is no such run.
             UsageError: If a tool or a rule of the run is not there.
         """
-        row = self._history.recorded(run_id).run
+        row = self._history.run(run_id)
         program = program_of(row, self._catalog.select, allowed_tools, output_schema)
         limits = program.limits.clamp(self._allowance.ceiling)
         return replace(program, limits=limits, until=until)

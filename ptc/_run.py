@@ -163,6 +163,8 @@ class Run:
         self._worker, self._lost = worker, False
         worker.on_frame, worker.on_fault, worker.on_end = self._frame, self._fault, self._gone
         worker.on_oversized, worker.most_bytes = self._oversized, body_limits(self._limits)
+        # A script that repeats itself has its next call there as soon as it is answered.
+        worker.eager = self._replay is not None
         try:
             self._clocks.start(worker)
             if self._follow is not None:
@@ -203,6 +205,8 @@ class Run:
         if not replay.done:
             return
         self._replay = None
+        if self._worker is not None:
+            self._worker.eager = False
         self._clocks.go_on(replay.track.elapsed)
         for number, call in replay.held:
             self._serving.add(number, call)

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from ._call import OpenCall
 from ._dispatch import Dispatch
-from ._process import Worker
+from ._process import LOOKS, Worker
 from ._tool_result import ToolResult
 from ._track import ParkedError
 
@@ -26,9 +26,6 @@ _BACKLOG_BYTES: Final = 4 << 20
 """Results that wait for the script to take them before another call is begun for it."""
 _CALLS_IN_A_ROW: Final = 32
 """Calls that one server serves before it lets the event loop have its turn."""
-_LOOKS: Final = 30
-"""Times the socket is looked at after an answer, about 20 us: a script that calls one tool after
-the other has its next call there in 15, and two turns of the event loop cost 25."""
 _MISSES: Final = 3
 """Looks in a row that find nothing before a run is not looked at any more: its script computes."""
 
@@ -173,7 +170,7 @@ class Serving:
         if self._stopped:
             return
         self._looking = True
-        self._missed = 0 if worker.look(_LOOKS) else self._missed + 1
+        self._missed = 0 if worker.look(LOOKS) else self._missed + 1
         self._looking = False
         # The first call is ours.
         for _ in range(len(self._waiting) - 1):

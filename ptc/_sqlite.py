@@ -210,6 +210,7 @@ class SqliteJournal:
         self._failure: JournalError | None = None
         self._gaps: dict[tuple[int, int], JournalError] = {}
         self._mode = ""
+        self._said_ms = 0
         self._closing = False
         with self._told("opened"):
             self._db = self._open()
@@ -408,17 +409,23 @@ class SqliteJournal:
                 for same, writes in groupby(kept, key=_kind):
                     if same[1] is not _RUN_END or same[0] in whole:
                         self._write(same, list(writes), held)
-                now = _now_ms()
-                for number, epoch in list(self._driven.items()):
-                    self._db.execute(
-                        "UPDATE runs SET alive_ms=? WHERE number=? AND epoch=?",
-                        (now, number, epoch),
-                    )
+                self._say_alive()
                 self._db.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
                     self._db.execute("ROLLBACK")
                 raise
+
+    def _say_alive(self) -> None:
+        """Say of the runs that are driven that they are, now and then."""
+        now = _now_ms()
+        if now - self._said_ms < _LEASE_SECONDS * 1000 / 6:
+            return
+        self._said_ms = now
+        for number, epoch in list(self._driven.items()):
+            self._db.execute(
+                "UPDATE runs SET alive_ms=? WHERE number=? AND epoch=?", (now, number, epoch)
+            )
 
     def _synchronous(self, mode: Literal["FULL", "NORMAL"]) -> None:
         if mode != self._mode:

@@ -87,3 +87,22 @@ def test_the_file_tools_are_measured_beside_what_they_are_made_of(tmp_path: Path
     for row in rows:
         assert row["wall_ratio"] == pytest.approx(row["wall_ms"] / row["other_wall_ms"])
         assert row["name"] in done.stdout
+
+
+def test_what_recording_costs_is_measured_beside_no_journal(tmp_path: Path) -> None:
+    done = subprocess.run(  # our own interpreter and our own files
+        [sys.executable, str(COMMAND.parent / "journal.py"), "--rounds", "1"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()[3:]
+    assert len(lines) == 10
+    for line in lines:
+        ours, beside, more, ratio = (float(n.replace(",", "")) for n in line.split()[-6:-2])
+        assert ours - beside == pytest.approx(more, abs=0.02)
+        assert ratio == pytest.approx(ours / beside, rel=0.1, abs=0.02)
+    assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"

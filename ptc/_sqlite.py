@@ -58,6 +58,8 @@ _LINGER_SECONDS = 0.05
 """How long the writer lets entries gather that nobody waits for."""
 _LEASE_SECONDS = 30.0
 """A driver on another machine is taken for dead after this long without a sign of it."""
+_BUSY_SECONDS = 30.0
+"""How long a write waits for those of other processes."""
 _MOST_WAITING = 20_000
 """Entries in memory before `append` wakes the writer at once."""
 
@@ -616,12 +618,12 @@ class SqliteJournal:
                 ignore.write_text("*\n")
         db = sqlite3.connect(
             ":memory:" if self._path is None else self._path,
-            timeout=30,
+            timeout=_BUSY_SECONDS,
             isolation_level="IMMEDIATE",
             check_same_thread=False,
         )
         try:
-            db.execute("PRAGMA journal_mode=WAL")
+            _write_ahead(db)
             db.execute("PRAGMA wal_autocheckpoint=4000")
             (version,) = db.execute("PRAGMA user_version").fetchone()
             if version > SCHEMA_VERSION:
@@ -652,6 +654,23 @@ class SqliteJournal:
         except (sqlite3.Error, OSError) as error:
             msg = f"{self._place} cannot be {what}: {error}"
             raise JournalError(msg) from error
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Have the file write ahead.
+
+    Of two that make it at once sqlite tells one that it is locked, without the wait it has for all
+    else (https://www.sqlite.org/c3ref/busy_handler.html: where waiting could deadlock).
+    """
+    until = time.monotonic() + _BUSY_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.005)
 
 
 def _migrate(db: sqlite3.Connection) -> None:

@@ -333,6 +333,29 @@ async def test_old_runs_are_forgotten_and_others_stay(journal: SqliteJournal) ->
     assert len(journal.load("r2").calls) == 1
 
 
+def test_many_who_make_one_file_at_once_all_get_it(tmp_path: Path) -> None:
+    for turn in range(8):
+        together = threading.Barrier(6)
+        opened: list[SqliteJournal] = []
+
+        def open_it(
+            file: Path = tmp_path / str(turn),
+            together: threading.Barrier = together,
+            opened: list[SqliteJournal] = opened,
+        ) -> None:
+            together.wait()
+            opened.append(SqliteJournal(file))
+
+        threads = [threading.Thread(target=open_it) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for journal in opened:
+            journal.close()
+        assert len(opened) == 6
+
+
 async def test_two_processes_write_one_file(journal: SqliteJournal, file: Path) -> None:
     other = SqliteJournal(file)
     leases = [(j, j.begin(run_row(f"r{n}"))) for n, j in enumerate((journal, other) * 20)]

@@ -17,6 +17,11 @@ TOOLS = {f"SM-{number}" for number in range(60, 93)} | {"W7", "W8"}
 """Everything that is asked of the built-in tools."""
 
 
+_RECORDED = [22, 23, 24, *range(30, 46), *range(50, 58)]
+DURABLE = {f"SM-{number}" for number in _RECORDED} | {f"CG-{number}" for number in range(20, 34)}
+"""Everything that is asked of recording, resuming and approvals."""
+
+
 def load(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
@@ -67,6 +72,11 @@ def test_everything_asked_of_the_tools_is_shown_or_left_out_for_a_reason() -> No
     assert TOOLS - shown == TOOLS & set(left_out)
     assert not shown & set(left_out)
     assert all(len(reason) > 40 for reason in left_out.values())
+
+
+def test_everything_asked_of_recording_is_shown_or_left_out_for_a_reason() -> None:
+    shown = {name for area in areas().values() for name in area}
+    assert DURABLE - shown == DURABLE & set(not_taken())
 
 
 def test_every_test_file_of_the_tools_shows_something_asked_for() -> None:

@@ -225,7 +225,7 @@ def model_validator(name: str, model: type[BaseModel]) -> tuple[dict[str, Any], 
 
     def check(arguments: Mapping[str, Any]) -> BaseModel:
         unknown = [key for key in arguments if key not in accepted]
-        sentences = [f"unknown argument `{u}`{nearest(u, known)}" for u in unknown]
+        sentences = [_unknown(u, known) for u in unknown]
         try:
             valid = model.model_validate(dict(arguments))
         except ValidationError as error:
@@ -243,11 +243,18 @@ def _sentence(error: Any, names: tuple[str, ...], hidden: Collection[str] = ()) 
     if error["type"] == "missing":
         return f"`{where}` is required"
     if error["type"] == "extra_forbidden":
-        return f"unknown argument `{where}`{nearest(where, names)}"
+        return _unknown(where, names)
     if error["loc"] and error["loc"][0] in hidden:
         return f"`{where}`: {error['msg']}"
     given = repr(error["input"])
     return f"`{where}`: {error['msg']}, got {given[:80] + '...' if len(given) > 80 else given}"
+
+
+def _unknown(argument: str, names: Collection[str]) -> str:
+    near = nearest(argument, names)
+    if not near:
+        near = f" (there are {', '.join(f'`{n}`' for n in names)})" if names else " (it takes none)"
+    return f"unknown argument `{argument}`{near}"
 
 
 def _invalid(name: str, sentences: list[str]) -> ToolError:
@@ -283,7 +290,7 @@ def raw_validator(name: str, schema: Mapping[str, Any]) -> Validator:
                 where = ".".join(str(part) for part in error.instance_path)
                 sentences.append(f"`{where}`: {error.message}" if where else error.message)
             unknown = [key for key in plain if key not in names]
-            sentences += [f"unknown argument `{u}`{nearest(u, names)}" for u in unknown if names]
+            sentences += [_unknown(u, names) for u in unknown]
             raise _invalid(name, sentences)
         return plain
 

@@ -61,6 +61,8 @@ def command(
     import anyio
 
     from .._result import Finding
+    from ..errors import UsageError
+    from ._options import in_words_of_options
     from ._report import report_findings
     from ._script import read_script
     from ._terminal import standard_error, standard_output
@@ -71,7 +73,10 @@ def command(
     async def check() -> tuple[Finding, ...]:
         async with session:
             names = names_of(allowed) if allowed else None
-            return await session.check(source=source, allowed_tools=names, filename=filename)
+            try:
+                return await session.check(source=source, allowed_tools=names, filename=filename)
+            except UsageError as error:
+                raise in_words_of_options(error) from None
 
     findings = anyio.run(check)
     if as_json:

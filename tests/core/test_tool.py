@@ -79,7 +79,10 @@ def test_valid_arguments_arrive_parsed_with_their_defaults() -> None:
         ({"qeury": "a"}, "search: `query` is required; unknown argument `qeury` (did you mean"),
         ({"query": "a", "limit": 0}, "search: `limit`: Input should be greater than or equal to 1"),
         ({"query": "a", "kind": "x"}, "search: `kind`: Input should be 'file' or 'dir', got 'x'"),
-        ({"query": "a", "ctx": 1}, "unknown argument `ctx`"),
+        (
+            {"query": "a", "ctx": 1},
+            "unknown argument `ctx` (there are `query`, `kind`, `limit`, `title`)",
+        ),
     ],
 )
 def test_wrong_arguments_are_named_one_by_one(arguments: dict[str, Any], message: str) -> None:

@@ -107,7 +107,7 @@ class History:
     def run(self, run_id: str) -> RunRow:
         """A run alone. Raises `JournalError` if it is unknown."""
         self.journal.flush()
-        row = self.journal.find(run_id)
+        row = self.journal.find(checked_run_id(run_id))
         # What there is to be said of one that is not there is said by who looks for all of it.
         return row if row is not None else self.journal.load(run_id).run
 

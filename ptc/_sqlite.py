@@ -16,19 +16,17 @@ has seen.
 from __future__ import annotations
 
 import hashlib
-import os
-import socket
 import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
+from ._driver import is_gone, this_process
 from ._journal import (
     CallEnd,
     CallRow,
@@ -47,53 +45,18 @@ from ._journal import (
     Verdict,
 )
 from ._reactor import Signal
+from ._tables import open_file
 from .errors import JournalError
 
-__all__ = ["SCHEMA_VERSION", "SqliteJournal"]
-
-SCHEMA_VERSION: Final = 2
-"""Of the tables, in ``PRAGMA user_version``. A newer file is refused, an older one migrated."""
+__all__ = ["SqliteJournal"]
 
 _LINGER_SECONDS = 0.05
 """How long the writer lets entries gather that nobody waits for."""
 _LEASE_SECONDS = 30.0
 """A driver on another machine is taken for dead after this long without a sign of it."""
-_BUSY_SECONDS = 30.0
-"""How long a write waits for those of other processes."""
 _MOST_WAITING = 20_000
 """Entries in memory before `append` wakes the writer at once."""
 
-_TABLES = """
-CREATE TABLE runs(
-  number INTEGER PRIMARY KEY, run_id TEXT UNIQUE NOT NULL, source TEXT NOT NULL,
-  filename TEXT NOT NULL, inputs BLOB NOT NULL, options BLOB NOT NULL, seed INTEGER NOT NULL,
-  clock REAL NOT NULL, created_ms INTEGER NOT NULL, status TEXT NOT NULL, result BLOB,
-  ended_ms INTEGER, owner TEXT, alive_ms INTEGER, epoch INTEGER NOT NULL);
-CREATE TABLE calls(
-  run INTEGER NOT NULL, path TEXT NOT NULL, tool TEXT NOT NULL,
-  arguments BLOB NOT NULL, key TEXT NOT NULL, side_effect INTEGER NOT NULL, line INTEGER,
-  attempt INTEGER NOT NULL, started_ms INTEGER NOT NULL, status TEXT NOT NULL, ok INTEGER,
-  body BLOB, body_sha256 BLOB, ended_ms INTEGER, place INTEGER, elapsed REAL,
-  PRIMARY KEY(run, path));
-CREATE TABLE ticks(
-  run INTEGER NOT NULL, place INTEGER NOT NULL, elapsed REAL NOT NULL, PRIMARY KEY(run, place));
-CREATE TABLE pending(
-  run INTEGER NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, tool TEXT NOT NULL,
-  fingerprint TEXT NOT NULL, details BLOB NOT NULL, at_ms INTEGER NOT NULL,
-  PRIMARY KEY(run, path, kind));
-CREATE TABLE verdicts(
-  run INTEGER NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, action TEXT NOT NULL,
-  value BLOB NOT NULL, decided_by TEXT NOT NULL, comment TEXT NOT NULL, at_ms INTEGER NOT NULL,
-  PRIMARY KEY(run, path, kind));
-"""
-_ROLLBACK = """
-ALTER TABLE runs ADD COLUMN rolled_back_ms INTEGER;
-CREATE TABLE reverts(
-  run INTEGER NOT NULL, path TEXT NOT NULL, status TEXT NOT NULL, attempt INTEGER NOT NULL,
-  error TEXT, at_ms INTEGER NOT NULL, PRIMARY KEY(run, path));
-"""
-_MIGRATIONS: Final = (_TABLES, _ROLLBACK)
-"""By the version they start from. What is here is never changed: files were made with it."""
 _RUN_COLUMNS = (
     "run_id, source, filename, inputs, options, seed, clock, created_ms, status, result, ended_ms,"
     " rolled_back_ms"
@@ -148,33 +111,6 @@ _BEGIN_STATUS, _BEGIN_OWNER = 9, 13
 _RUN_END = "UPDATE runs SET status=?, result=?, ended_ms=?, owner=NULL WHERE number=?"
 
 
-@cache
-def _me() -> str:
-    """This process, told apart from a later one with its number and from other machines'."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        born = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        boot, born = "", ""
-    return f"{socket.gethostname()}|{boot}|{os.getpid()}|{born}"
-
-
-def _is_dead(owner: str) -> bool:
-    """True if `owner` was a process of this machine and is gone."""
-    host, boot, pid, born = owner.split("|")
-    mine = _me().split("|")
-    if [host] != mine[:1] or not boot:
-        return False
-    if boot != mine[1]:
-        return True
-    try:
-        now = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return True
-    # A zombie is still listed, and does nothing any more.
-    return now[19] != born or now[0] in "ZX"
-
-
 class _Write(NamedTuple):
     """Something for the writer: an entry, or the end of a run."""
 
@@ -215,7 +151,7 @@ class SqliteJournal:
         self._said_ms = 0
         self._closing = False
         with self._told("opened"):
-            self._db = self._open()
+            self._db = open_file(path, self._place)
         self._thread = threading.Thread(target=self._write_on, name="ptc-journal", daemon=True)
         self._thread.start()
 
@@ -232,7 +168,7 @@ class SqliteJournal:
         self._places[lease.number] = 0
         self._driven[lease.number] = 1
         # Every write looks for its run's row first, this one's own excepted: see `_write`.
-        self._put(lease, _BEGIN, (lease.number, *_run_values(run), _me(), _now_ms()))
+        self._put(lease, _BEGIN, (lease.number, *_run_values(run), this_process(), _now_ms()))
         return lease
 
     def claim(self, run_id: str) -> Lease:
@@ -266,7 +202,7 @@ class SqliteJournal:
                 number, status, rolled_back_ms, owner, alive_ms, epoch = row
                 check(run_id, status, rolled_back_ms)
                 self._check_free(run_id, owner, alive_ms)
-                me = (_me(), _now_ms(), epoch + 1)
+                me = (this_process(), _now_ms(), epoch + 1)
                 self._db.execute(sql, (*me, *values, number))
                 self._db.execute("COMMIT")
             except BaseException:
@@ -286,7 +222,7 @@ class SqliteJournal:
     @staticmethod
     def _check_free(run_id: str, owner: str | None, alive_ms: int | None) -> None:
         silent = _now_ms() - (alive_ms or 0) > _LEASE_SECONDS * 1000
-        if owner is not None and not silent and not _is_dead(owner):
+        if owner is not None and not silent and not is_gone(owner):
             msg = f"run {run_id!r} is being driven by process {owner.split('|')[2]}; let it end"
             raise JournalError(msg)
 
@@ -610,32 +546,6 @@ class SqliteJournal:
 
     # --- the file ---------------------------------------------------------------------------
 
-    def _open(self) -> sqlite3.Connection:
-        if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            ignore = self._path.parent / ".gitignore"
-            if self._path.parent.name == ".ptc" and not ignore.exists():
-                ignore.write_text("*\n")
-        db = sqlite3.connect(
-            ":memory:" if self._path is None else self._path,
-            timeout=_BUSY_SECONDS,
-            isolation_level="IMMEDIATE",
-            check_same_thread=False,
-        )
-        try:
-            _write_ahead(db)
-            db.execute("PRAGMA wal_autocheckpoint=4000")
-            (version,) = db.execute("PRAGMA user_version").fetchone()
-            if version > SCHEMA_VERSION:
-                msg = f"{self._place} was made by a later version of ptc; use that one"
-                raise JournalError(msg)
-            if version < SCHEMA_VERSION:
-                _migrate(db)
-        except BaseException:
-            db.close()
-            raise
-        return db
-
     def _one(self, sql: str, values: tuple[Any, ...]) -> Any:
         with self._lock:
             return self._db.execute(sql, values).fetchone()
@@ -654,39 +564,6 @@ class SqliteJournal:
         except (sqlite3.Error, OSError) as error:
             msg = f"{self._place} cannot be {what}: {error}"
             raise JournalError(msg) from error
-
-
-def _write_ahead(db: sqlite3.Connection) -> None:
-    """Have the file write ahead.
-
-    Of two that make it at once sqlite tells one that it is locked, without the wait it has for all
-    else (https://www.sqlite.org/c3ref/busy_handler.html: where waiting could deadlock).
-    """
-    until = time.monotonic() + _BUSY_SECONDS
-    while True:
-        try:
-            db.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
-                raise
-            time.sleep(0.005)
-
-
-def _migrate(db: sqlite3.Connection) -> None:
-    """Bring the tables to `SCHEMA_VERSION`, all of the way or not at all."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        # Under the lock: another process may have been first.
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        for step in _MIGRATIONS[version:]:
-            for statement in step.split(";"):
-                db.execute(statement)
-        db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        db.execute("COMMIT")
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
 
 
 def _run_values(run: RunRow) -> tuple[Any, ...]:

@@ -114,6 +114,11 @@ def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
     for row in recorded.calls:
         undone = reverts.get(row.start.path)
         note = "" if undone is None else f"  [revert: {undone.status}]"
+        for verdict in recorded.verdicts:
+            if verdict.path == row.start.path:
+                by = f" by {verdict.by}" if verdict.by else ""
+                why = f": {verdict.comment[:120]}" if verdict.comment else ""
+                note += f"  [{verdict.action}{by}{why}]"
         output.line(_told(row) + note)
     result = recorded_result(recorded.run)
     if recorded.run.rolled_back_ms is not None:

@@ -12,14 +12,26 @@ A script that does not make the same calls in the same order ends with code ``di
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from .. import _json
 from .._history import History
-from .._journal import CallEnd, CallRow, CallStart, CallWhole, Journal, Recorded, RunRow, Tick
+from .._journal import (
+    CallEnd,
+    CallRow,
+    CallStart,
+    CallWhole,
+    Journal,
+    Pending,
+    Recorded,
+    RevertRow,
+    RunRow,
+    Tick,
+    Verdict,
+)
 from .._journal import Delivery as _Delivery
 from .._result import RunResult
 from .._session import Session
@@ -173,6 +185,12 @@ def _plain(recorded: Recorded) -> dict[str, Any]:
             for row in recorded.calls
         ],
         "deliveries": [[d.path, d.elapsed] for d in recorded.deliveries],
+        "pending": [
+            {**asdict(row), "details": _json.loads(row.details)} for row in recorded.pending
+        ],
+        "verdicts": [{**asdict(row), "value": _json.loads(row.value)} for row in recorded.verdicts],
+        "rolled_back_ms": run.rolled_back_ms,
+        "reverts": [asdict(row) for row in recorded.reverts],
     }
 
 
@@ -197,6 +215,16 @@ def _recorded(data: Mapping[str, Any]) -> Recorded:
         created_ms=data["created_ms"],
         status=data["status"],
         result=None if data["result"] is None else _json.dumps(data["result"]),
+        rolled_back_ms=data.get("rolled_back_ms"),
     )
     deliveries = tuple(_Delivery(path, elapsed) for path, elapsed in data["deliveries"])
-    return Recorded(run, tuple(calls), deliveries, (), ())
+    # Files of earlier versions do not have these.
+    pending = [
+        Pending(**{**row, "details": _json.dumps(row["details"])})
+        for row in data.get("pending", ())
+    ]
+    verdicts = [
+        Verdict(**{**row, "value": _json.dumps(row["value"])}) for row in data.get("verdicts", ())
+    ]
+    reverts = tuple(RevertRow(**row) for row in data.get("reverts", ()))
+    return Recorded(run, tuple(calls), deliveries, tuple(pending), tuple(verdicts), reverts)

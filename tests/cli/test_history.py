@@ -56,8 +56,9 @@ def test_a_run_is_shown_with_its_calls_beside_its_lines(command: Any, paused: st
 def test_a_run_is_exported_and_replays_without_tools(
     command: Any, paused: str, tmp_path: Path
 ) -> None:
-    command("approve", paused)
+    command("approve", paused, "--by", "ann", "--comment", "fine")
     command("resume", paused, "--toolset", "shelf")
+    assert "[approve by ann: fine]" in command("show", paused).out
     target = tmp_path / "out.json"
     assert command("export", paused, "-o", str(target)).status == 0
     replayed = anyio.run(Recording.load(target).replay)

@@ -27,7 +27,8 @@ from ptc._journal import (
     Tick,
     Verdict,
 )
-from ptc._sqlite import SCHEMA_VERSION, SqliteJournal
+from ptc._sqlite import SqliteJournal
+from ptc._tables import SCHEMA_VERSION
 from ptc.errors import JournalError
 
 pytestmark = pytest.mark.anyio
@@ -354,6 +355,26 @@ def test_many_who_make_one_file_at_once_all_get_it(tmp_path: Path) -> None:
         for journal in opened:
             journal.close()
         assert len(opened) == 6
+
+
+FORKED = """
+import os, sys
+from ptc._driver import is_gone, this_process
+mine = this_process()
+pid = os.fork()
+if not pid:
+    print(this_process() != mine, is_gone(mine), is_gone(this_process()), flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+ours = mine.split("|")
+print(is_gone("|".join([*ours[:2], str(pid), ours[3]])))
+print(is_gone("|".join(["elsewhere", *ours[1:]])), is_gone("|".join([ours[0], "x", *ours[2:]])))
+"""
+
+
+async def test_a_driver_is_told_from_its_fork_and_from_who_had_its_number() -> None:
+    done = await anyio.run_process([sys.executable, "-c", FORKED])
+    assert done.stdout.decode().split() == ["True", "False", "False", "True", "False", "True"]
 
 
 async def test_two_processes_write_one_file(journal: SqliteJournal, file: Path) -> None:

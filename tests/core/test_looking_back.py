@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptc import Session, UsageError, tool
+from ptc._journal import Pending, Recorded, RevertRow, RunRow, Verdict
 from ptc.testing import Recording
 
 pytestmark = pytest.mark.anyio
@@ -95,3 +96,19 @@ async def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
         (tmp_path / "bad").write_text(text)
         with pytest.raises(UsageError, match=r"is no recording|has format 99"):
             Recording.load(tmp_path / "bad")
+
+
+def test_a_recording_has_what_was_asked_decided_and_undone(tmp_path: Path) -> None:
+    run = RunRow("r", "1", "s.py", b"{}", b"{}", 1, 0.5, 7, "cancelled", None, None, 9)
+    made = Recording(
+        Recorded(
+            run,
+            (),
+            (),
+            (Pending("1", "approval", "ask", "f" * 64, b'{"arguments":{"n":1}}', 3),),
+            (Verdict("1", "approval", "approve", b'{"n":2}', "ann", "less", 4),),
+            (RevertRow("1", "failed", 2, "stuck", 5),),
+        )
+    )
+    made.save(tmp_path / "run.json")
+    assert Recording.load(tmp_path / "run.json") == made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 __all__ = ["ClassScope", "Survey", "class_bound", "outer_loads", "survey"]
 
@@ -27,6 +27,15 @@ _BINDERS = {
     *(kind for name, kind in vars(ast).items() if name in {"TypeVar", "TypeVarTuple", "ParamSpec"}),
 }  # fmt: skip
 """Nodes that bind a name, beside `ast.Name`."""
+
+
+_LEAVES: Final = frozenset({str, int, type(None)})
+_CHILDLESS: Final = frozenset({
+    ast.Constant, ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.Load, ast.Store,
+    ast.Del, type(None), *ast.operator.__subclasses__(), *ast.cmpop.__subclasses__(),
+    *ast.unaryop.__subclasses__(), *ast.boolop.__subclasses__(),
+} - _BINDERS)  # fmt: skip
+"""Nodes, and what stands in a list for none, that neither bind nor have others below them."""
 
 
 def _bindings(node: ast.AST) -> Iterator[str]:
@@ -86,6 +95,8 @@ def survey(tree: ast.Module) -> Survey:
             if kind is ast.Name:
                 (read if type(node.ctx) is ast.Load else bound).add(node.id)
                 continue
+            if kind in _CHILDLESS:
+                continue
             if kind is ast.Import:
                 for alias in node.names:
                     name = alias.asname or alias.name.partition(".")[0]
@@ -95,10 +106,14 @@ def survey(tree: ast.Module) -> Survey:
                 bound.update(_bindings(node))
             elif kind is ast.Yield or kind is ast.YieldFrom:
                 yields = True
-            for value in vars(node).values():
-                if type(value) is list:
-                    below += [item for item in value if isinstance(item, ast.AST)]
-                elif isinstance(value, ast.AST):
+            for field in node._fields:
+                value = getattr(node, field, None)
+                part = type(value)
+                if part is list:
+                    # Of nodes (and None) or of names, never mixed.
+                    if value and type(value[0]) is not str:
+                        below += value
+                elif part not in _LEAVES and isinstance(value, ast.AST):
                     below.append(value)
         level = below
     aliases = {

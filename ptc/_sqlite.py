@@ -16,6 +16,7 @@ has seen.
 from __future__ import annotations
 
 import hashlib
+import logging
 import sqlite3
 import threading
 import time
@@ -50,6 +51,7 @@ from .errors import JournalError
 
 __all__ = ["SqliteJournal"]
 
+_log = logging.getLogger("ptc")
 _LINGER_SECONDS = 0.05
 """How long the writer lets entries gather that nobody waits for."""
 _LEASE_SECONDS = 30.0
@@ -326,6 +328,7 @@ class SqliteJournal:
                 self._failure = None
             except JournalError as error:
                 self._failure = error
+                _log.error("runs are not recorded: %s", error)
                 for write in batch:
                     self._gaps.setdefault((write.lease.number, write.lease.epoch), error)
             for signal in signals:

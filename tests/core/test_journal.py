@@ -400,8 +400,8 @@ async def test_a_copy_of_the_file_is_a_journal(journal: SqliteJournal, tmp_path:
     copy.close()
 
 
-async def test_a_file_that_cannot_be_written_is_told_at_the_barrier(
-    journal: SqliteJournal, file: Path
+async def test_a_file_that_cannot_be_written_is_told_at_the_barrier_and_in_the_log(
+    journal: SqliteJournal, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     lease = filled(journal)
     await journal.barrier(lease)
@@ -410,6 +410,7 @@ async def test_a_file_that_cannot_be_written_is_told_at_the_barrier(
     journal.append(lease, Tick(1.0))
     with pytest.raises(JournalError, match="cannot be written: no such table"):
         await journal.barrier(lease)
+    assert "runs are not recorded" in caplog.text
 
 
 async def test_a_journal_in_memory_is_one_too() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import anyio.lowlevel
+
 from ._allow import AllowList
 from ._arguments import mapping_of
 from ._call import OpenCall
@@ -54,6 +56,8 @@ class DirectCalls:
 
     async def run(self, call: OpenCall) -> ToolResult:
         """Make a call. Its failure is in the result."""
+        # Who is cancelled already has no call made, however short the tool.
+        await anyio.lowlevel.checkpoint_if_cancelled()
         return await self._dispatch.run(call)
 
     async def run_watched(self, call: OpenCall, tell: Callable[[RunEvent], None]) -> RunEvent:

@@ -7,6 +7,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import anyio.from_thread
+import anyio.lowlevel
 
 from ._call import Occurrences, OpenCall, idempotency_key
 from ._content import Attachment, AttachmentRef
@@ -130,6 +131,8 @@ class Services:
             raise ToolError(msg, code="too_deep", tool=name)
         if parent.parked:
             raise parked(self._tool)
+        # A tool that does not wait itself is stopped here, before the next effect.
+        await anyio.lowlevel.checkpoint_if_cancelled()
         if self._made is None:
             # Of this try: the same calls of a second try are the same again.
             self._made = Occurrences()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,9 +18,19 @@ TOOLS = {f"SM-{number}" for number in range(60, 93)} | {"W7", "W8"}
 """Everything that is asked of the built-in tools."""
 
 
-_RECORDED = [22, 23, 24, *range(30, 46), *range(50, 58)]
-DURABLE = {f"SM-{number}" for number in _RECORDED} | {f"CG-{number}" for number in range(20, 34)}
-"""Everything that is asked of recording, resuming and approvals."""
+def numbered(kind: str, *ranges: tuple[int, int]) -> set[str]:
+    return {f"{kind}-{n:02}" for first, last in ranges for n in range(first, last + 1)}
+
+
+CONTRACT = (
+    numbered("SM", (1, 24), (30, 45), (50, 58))
+    | numbered("CG", (1, 10), (20, 33), (40, 45), (50, 64), (66, 68), (70, 73))
+    | numbered("SA", (1, 12), (20, 30), (40, 48), (60, 63), (70, 74))
+)
+"""Everything that is asked of what a tool is, how it is called, recorded, approved and undone."""
+
+IN_TWO_AREAS = {"SM-67", "SM-92", "W7", "W8"}
+"""Asked of several built-in tools: each list has its part."""
 
 
 def load(path: Path) -> ModuleType:
@@ -74,9 +85,16 @@ def test_everything_asked_of_the_tools_is_shown_or_left_out_for_a_reason() -> No
     assert all(len(reason) > 40 for reason in left_out.values())
 
 
-def test_everything_asked_of_recording_is_shown_or_left_out_for_a_reason() -> None:
+def test_everything_asked_of_the_contract_is_shown_or_left_out_for_a_reason() -> None:
     shown = {name for area in areas().values() for name in area}
-    assert DURABLE - shown == DURABLE & set(not_taken())
+    assert CONTRACT - shown == CONTRACT & set(not_taken())
+
+
+def test_what_is_asked_is_in_one_list_once() -> None:
+    lists = [name for area in areas().values() for name in area]
+    left_out = [name for path in LISTS for name in getattr(load(path), "NOT_TAKEN", {})]
+    twice = {name for name, count in Counter([*lists, *left_out]).items() if count > 1}
+    assert twice == IN_TWO_AREAS
 
 
 def test_every_test_file_of_the_tools_shows_something_asked_for() -> None:
@@ -88,3 +106,14 @@ def test_every_test_file_of_the_tools_shows_something_asked_for() -> None:
     }
     files = {f"tools/{path.name}" for path in (TESTS / "tools").glob("test_*.py")}
     assert files - named == set()
+
+
+def test_every_test_of_conformance_shows_something_asked_for() -> None:
+    named = {test for area in areas().values() for _, tests in area.values() for test in tests}
+    there = {
+        f"conformance/{path.name}::{name}"
+        for path in (TESTS / "conformance").glob("test_*.py")
+        for name in functions_of(f"conformance/{path.name}")
+        if name.startswith("test_")
+    }
+    assert there - named == set()

@@ -1,0 +1,237 @@
+"""Definitions, contexts and effects, as systems that journal effects ask for them (SM rows)."""
+
+from __future__ import annotations
+
+import sqlite3
+import warnings
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ptc import (
+    Session,
+    ToolContext,
+    ToolError,
+    current_tool_context,
+    define_tool,
+    get_tool_metadata,
+    tool,
+)
+
+pytestmark = pytest.mark.anyio
+
+ANY = {"type": "object"}
+
+
+@tool(name="wholefoods.place_order")
+async def place_order(ctx: ToolContext, item: str, count: int = 1) -> list[Any]:
+    """Order groceries."""
+    return [ctx.tool_name, item, count]
+
+
+async def test_a_name_with_a_dot_is_the_name_everywhere(tmp_path: Path) -> None:
+    async with Session(tmp_path, tools=[place_order], toolsets=()) as session:
+        result = await session.tool("wholefoods.place_order", {"item": "tea"})
+        assert result.unwrap() == ["wholefoods.place_order", "tea", 1]
+        assert result.tool == "wholefoods.place_order"
+        run = await session.program(
+            source="def run(ctx, inputs):\n    return ctx.wholefoods.place_order('jam')\n"
+        )
+        assert run.unwrap() == ["wholefoods.place_order", "jam", 1]
+        assert run.calls[0].tool == "wholefoods.place_order"
+
+
+@pytest.mark.parametrize(
+    ("sent", "outcome"),
+    [
+        ({"item": "tea", "count": "x"}, "invalid_arguments"),
+        ({}, "invalid_arguments"),
+        ({"item": "tea", "more": 1}, "invalid_arguments"),
+        ({"item": "tea"}, {"item": "tea", "count": 1}),
+        ({"item": "tea", "count": "2"}, {"item": "tea", "count": 2}),
+    ],
+)
+async def test_a_function_gets_validated_arguments_or_is_not_called(
+    tmp_path: Path, sent: dict[str, Any], outcome: Any
+) -> None:
+    got: list[dict[str, Any]] = []
+
+    @tool
+    async def order(item: str, count: int = 1) -> None:
+        """Order."""
+        got.append({"item": item, "count": count})
+
+    async with Session(tmp_path, tools=[order], toolsets=()) as session:
+        error = (await session.tool("order", sent)).error
+    assert (error.code if error else got) == (outcome if error else [outcome])
+    assert bool(got) is (error is None)
+
+
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        ({}, (False, True)),
+        ({"side_effect": True}, (True, False)),
+        ({"side_effect": True, "idempotent": True}, (True, True)),
+        ({"side_effect": False, "idempotent": False}, (False, False)),
+        ({"idempotent": False}, (False, False)),
+    ],
+)
+def test_the_two_flags_are_what_was_said_or_follow_from_the_other(
+    options: Any, flags: tuple[bool, bool]
+) -> None:
+    def work(ctx: ToolContext) -> None: ...
+
+    found = get_tool_metadata(tool(name="flags", description="D.", **options)(work))
+    assert found is not None
+    assert (found.side_effect, found.idempotent) == flags
+
+
+@pytest.mark.parametrize(
+    ("options", "warns"),
+    [
+        ({}, False),
+        ({"side_effect": True, "idempotent": True}, False),
+        ({"side_effect": True}, True),
+    ],
+)
+def test_only_an_effect_that_cannot_be_repeated_warns_without_a_context(
+    options: Any, warns: bool
+) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            define_tool(f"blind_{len(options)}", "D.", ANY, lambda a: a, **options)
+    assert [("idempotency_key" in str(w.message)) for w in caught] == ([True] if warns else [])
+
+
+async def test_a_value_is_handed_over_as_the_object_it_is(tmp_path: Path) -> None:
+    value = {"same": object()}
+
+    async def later(arguments: Mapping[str, Any]) -> Any:
+        return value
+
+    def at_once(arguments: Mapping[str, Any]) -> Any:
+        return value
+
+    tools = [define_tool("later", "L.", ANY, later), define_tool("at_once", "A.", ANY, at_once)]
+    async with Session(tmp_path, tools=tools, toolsets=()) as session:
+        assert await session.later() is value
+        assert await session.at_once() is value
+
+
+@tool(side_effect=True, idempotent=True)
+async def seen(ctx: ToolContext, tool_name: str = "", run_id: str = "") -> dict[str, Any]:
+    """Say what the context is."""
+    return {
+        "tool_name": ctx.tool_name,
+        "run_id": ctx.run_id,
+        "call_id": ctx.call_id,
+        "seq": ctx.seq,
+        "attempt": ctx.attempt,
+        "key": ctx.idempotency_key,
+        "flags": [ctx.side_effect, ctx.idempotent],
+        "root": str(ctx.root),
+        "left": ctx.calls_left,
+        "cancelled": ctx.cancelled,
+        "env": ctx.env,
+    }
+
+
+async def test_outside_of_a_run_a_context_says_that_there_is_none(tmp_path: Path) -> None:
+    async with Session(tmp_path, tools=[seen], toolsets=()) as session:
+        assert await session.seen() == {
+            "tool_name": "seen",
+            "run_id": None,
+            "call_id": "direct.1",
+            "seq": 1,
+            "attempt": 1,
+            "key": None,
+            "flags": [True, True],
+            "root": str(tmp_path.resolve()),
+            "left": None,
+            "cancelled": False,
+            "env": None,
+        }
+
+
+async def test_the_number_of_a_call_is_the_same_in_context_record_and_journal(
+    tmp_path: Path,
+) -> None:
+    async with Session(tmp_path, tools=[seen], toolsets=()) as session:
+        result = await session.program(
+            source="import asyncio\nasync def run(ctx, inputs):\n"
+            "    return await asyncio.gather(*(ctx.seen(tool_name=n) for n in 'abc'))\n",
+            allowed_tools=["seen"],
+        )
+        rows = result.unwrap()
+    assert [row["seq"] for row in rows] == [call.seq for call in result.calls] == [1, 2, 3]
+    assert [row["call_id"] for row in rows] == [f"{result.run_id}.{n}" for n in (1, 2, 3)]
+    assert {row["run_id"] for row in rows} == {result.run_id}
+    assert len({row["key"] for row in rows}) == 3
+    with closing(sqlite3.connect(tmp_path / ".ptc" / "journal.sqlite3")) as file:
+        kept = file.execute("SELECT path FROM calls ORDER BY path").fetchall()
+    assert [path for (path,) in kept] == ["1", "2", "3"]
+
+
+async def test_nothing_that_a_caller_sends_changes_what_a_context_says(tmp_path: Path) -> None:
+    @tool
+    async def evil(ctx: ToolContext) -> Any:
+        """Call another tool, under names of the context."""
+        return await ctx.call_tool("seen", tool_name="evil", run_id="stolen")
+
+    async with Session(tmp_path, tools=[seen, evil], toolsets=()) as session:
+        found = await session.evil()
+        assert (found["tool_name"], found["run_id"], found["call_id"]) == (
+            "seen",
+            None,
+            "direct.1.1",
+        )
+        error = (await session.tool("evil", {"ctx": {"tool_name": "x"}})).error
+        assert error is not None
+        assert error.code == "invalid_arguments"
+
+
+async def test_the_ambient_context_is_of_its_call_alone(tmp_path: Path) -> None:
+    """Nested, concurrent, after an error, and gone afterwards."""
+
+    @tool
+    async def inner(fail: bool = False) -> Any:
+        """Say whose context it is."""
+        await anyio.lowlevel.checkpoint()
+        context = current_tool_context()
+        assert context is not None
+        if fail:
+            raise ToolError("no")
+        return context.call_id
+
+    @tool
+    async def outer(ctx: ToolContext, fail: bool = False) -> Any:
+        """Call another; the own context is there again, whatever came of it."""
+        assert current_tool_context() is ctx
+        try:
+            found = await ctx.call_tool("inner", fail=fail)
+        except ToolError:
+            found = "failed"
+        assert current_tool_context() is ctx
+        return [ctx.call_id, found]
+
+    found: dict[int, Any] = {}
+    async with Session(tmp_path, tools=[outer, inner], toolsets=()) as session:
+
+        async def one(number: int) -> None:
+            found[number] = await session.outer(fail=number % 2 == 1)
+            assert current_tool_context() is None
+
+        async with anyio.create_task_group() as group:
+            for number in range(6):
+                group.start_soon(one, number)
+        assert not (await session.tool("inner", {"fail": True})).ok
+    assert current_tool_context() is None
+    assert len({row[0] for row in found.values()}) == 6
+    for number, (own, of_inner) in found.items():
+        assert of_inner == ("failed" if number % 2 else f"{own}.1")

@@ -1,0 +1,213 @@
+"""Arguments, results, attachments, environment, as a written standard asks for them (SA rows)."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import pytest
+from pydantic import BaseModel
+
+from ptc import (
+    Attachment,
+    AttachmentRef,
+    ImageContent,
+    Session,
+    TextContent,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    define_tool,
+    tool,
+)
+
+pytestmark = pytest.mark.anyio
+
+ANY = {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"), [({}, None), (None, None), ({"more": 1}, "invalid_arguments")]
+)
+async def test_a_tool_without_arguments_takes_none(
+    tmp_path: Path, sent: Any, code: str | None
+) -> None:
+    @tool
+    async def ping() -> str:
+        """Answer."""
+        return "pong"
+
+    assert ping.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
+    async with Session(tmp_path, tools=[ping], toolsets=()) as session:
+        result = await session.tool("ping", sent)
+    assert (result.error.code if result.error else None) == code
+
+
+async def test_what_is_returned_as_an_error_or_raised_reads_the_same(tmp_path: Path) -> None:
+    @tool
+    async def fail(how: str) -> Any:
+        """Fail."""
+        if how == "raised":
+            raise ToolError("no such table; see list_tables", code="not_found")
+        return ToolResult.failure("no such table; see list_tables", code="not_found")
+
+    async with Session(tmp_path, tools=[fail], toolsets=()) as session:
+        results = [await session.tool("fail", {"how": how}) for how in ("raised", "returned")]
+    assert {r.text for r in results} == {"Error [not_found]: no such table; see list_tables"}
+    assert {r.status for r in results} == {"error"}
+
+
+async def test_no_traceback_of_the_host_reaches_a_script_or_a_model(tmp_path: Path) -> None:
+    @tool
+    async def broken() -> None:
+        """Break."""
+        raise ValueError("the words of the error")
+
+    async with Session(tmp_path, tools=[broken], toolsets=()) as session:
+        direct = await session.tool("broken")
+        run = await session.program(
+            source="def run(ctx, inputs):\n    try:\n        ctx.broken()\n"
+            "    except ToolError as e:\n        return [str(e), repr(e), str(e.details)]\n"
+        )
+    for text in (direct.text, *run.unwrap()[:1]):
+        assert "broken failed: ValueError: the words of the error" in text
+    for text in (direct.text, *run.unwrap(), run.to_json().decode()):
+        assert __file__ not in text
+        assert "Traceback" not in text
+
+
+def test_content_is_told_apart_by_its_type() -> None:
+    image = base64.b64encode(b"1").decode()
+    result = ToolResult.success(
+        content=[
+            {"type": "text", "text": "a"},
+            {"type": "image", "data": image, "mimeType": "image/png"},
+            TextContent("b"),
+            ImageContent(image, "image/gif"),
+        ]
+    )
+    assert result.content == (
+        TextContent("a"),
+        ImageContent(image, "image/png"),
+        TextContent("b"),
+        ImageContent(image, "image/gif"),
+    )
+    for part in ({"type": "video"}, {"type": "text"}, {"type": "image", "data": 3}, {}, "text"):
+        with pytest.raises(ToolError, match="content is text or an image"):
+            ToolResult.success(content=[part])
+
+
+class Keys(BaseModel):
+    api_key: str
+
+
+SECRET = "hunter2/+hunter2"
+
+
+async def test_a_secret_is_in_no_file_that_a_session_writes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither as a value nor as an argument, an error, a log line, a cache key or a file's name."""
+
+    async def leak(arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        key = ctx.env.api_key
+        ctx.log(key)
+        if arguments.get("fail"):
+            raise RuntimeError(f"{key} {quote(key, safe='')}")
+        ctx.attach(Attachment(f"{key}.txt", "text/plain", b"1"))
+        return [key, base64.b64encode(key.encode()).decode()]
+
+    async def after(record: Any) -> None:
+        raise RuntimeError("the hook is logged")
+
+    made = define_tool(
+        "leak",
+        "L.",
+        {"type": "object", "properties": {"word": {}, "fail": {"type": "boolean"}}},
+        leak,
+        env=Keys,
+        cache=True,
+    )
+    source = (
+        "def run(ctx, inputs):\n    try:\n        ctx.leak(word=inputs['word'], fail=True)\n"
+        "    except ToolError as e:\n        print(e)\n"
+        "    return ctx.leak(word=inputs['word'])\n"
+    )
+    async with Session(
+        tmp_path, tools=[made], toolsets=(), env={"api_key": SECRET}, after_side_effect=after
+    ) as session:
+        run = await session.program(source=source, inputs={"word": "w"})
+        assert run.ok
+        assert (await session.tool("leak", {"word": SECRET})).ok
+    forms = [SECRET.encode(), quote(SECRET, safe="").encode(), base64.b64encode(SECRET.encode())]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.name.startswith("journal") for path in files)
+    for path in files:
+        data = path.read_bytes() + str(path).encode()
+        assert not any(form in data for form in forms), path
+    assert SECRET not in caplog.text
+    assert SECRET not in run.to_json().decode()
+
+
+async def test_kept_and_new_attachments_stay_in_the_order_of_the_result(tmp_path: Path) -> None:
+    kept: list[AttachmentRef] = []
+
+    async def first(arguments: dict[str, Any], ctx: ToolContext) -> None:
+        kept.append(ctx.attach(Attachment("one.txt", "text/plain", b"1")))
+
+    async def second(arguments: dict[str, Any]) -> ToolResult:
+        new = Attachment("two.txt", "text/plain", b"2")
+        return ToolResult.success(attachments=[new, kept[0]])
+
+    tools = [define_tool("first", "F.", ANY, first), define_tool("second", "S.", ANY, second)]
+    async with Session(tmp_path, tools=tools, toolsets=()) as session:
+        await session.first()
+        result = await session.tool("second")
+    assert [ref.name for ref in result.attachments] == ["two.txt", "one.txt"]
+    assert result.attachments[1] == kept[0]
+    files = [p for p in Path(kept[0].path).parent.iterdir() if p.name != ".gitignore"]
+    assert len(files) == 2
+
+
+async def test_files_of_a_tool_that_another_tool_called_are_the_runs(tmp_path: Path) -> None:
+    async def draw(arguments: dict[str, Any], ctx: ToolContext) -> str:
+        return ctx.attach(Attachment("a.txt", "text/plain", b"1")).id
+
+    async def ask(arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        return await ctx.call_tool("draw")
+
+    tools = [define_tool("draw", "D.", ANY, draw), define_tool("ask", "A.", ANY, ask)]
+    async with Session(tmp_path, tools=tools, toolsets=()) as session:
+        run = await session.program(source="def run(ctx, inputs):\n    return ctx.ask()\n")
+    assert [ref.id for ref in run.attachments] == [run.unwrap()]
+
+
+async def test_a_sequence_of_calls_ends_where_it_is_cancelled(tmp_path: Path) -> None:
+    """Before a call, during it, and between two: no later call begins."""
+    begun: list[int] = []
+    reached = anyio.Event()
+
+    async def work(arguments: dict[str, Any]) -> None:
+        begun.append(arguments["n"])
+        if arguments["n"] == 2:
+            reached.set()
+            await anyio.sleep_forever()
+
+    async def ask(arguments: dict[str, Any], ctx: ToolContext) -> None:
+        for number in range(5):
+            await ctx.call_tool("work", n=number)
+
+    tools = [define_tool("work", "W.", ANY, work), define_tool("ask", "A.", ANY, ask)]
+    async with Session(tmp_path, tools=tools, toolsets=()) as session:
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.tool, "ask")
+            await reached.wait()
+            group.cancel_scope.cancel()
+        assert begun == [0, 1, 2]
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await session.tool("ask")
+        assert begun == [0, 1, 2]

@@ -29,8 +29,8 @@ CONTRACT = (
 )
 """Everything that is asked of what a tool is, how it is called, recorded, approved and undone."""
 
-IN_TWO_AREAS = {"SM-67", "SM-92", "W7", "W8"}
-"""Asked of several built-in tools: each list has its part."""
+IN_TWO_AREAS = {"SM-55", "SM-67", "SM-92", "W7", "W8"}
+"""Asked of several built-in tools, or of tools and journal: each list has its part."""
 
 
 def load(path: Path) -> ModuleType:

@@ -95,7 +95,7 @@ def compile_script(
             warnings.simplefilter("ignore")
             return _compile(source, filename, require_run=require_run)
     except SyntaxError as error:
-        raise ScriptRejected([_syntax_finding(error)]) from None
+        raise ScriptRejected([_syntax_finding(error, source)]) from None
     except RecursionError:
         raise ScriptRejected([_whole("too_complex", "the script nests too deeply")]) from None
     except MemoryError:
@@ -260,7 +260,9 @@ def _entry(
     required = positional - len(args.defaults)
     findings = []
     needs_keyword = any(default is None for default in args.kw_defaults)
-    if required > 2 or needs_keyword or (positional == 0 and args.vararg is None):
+    # It would be given `ctx` under that name.
+    inputs_first = positional > 0 and [*args.posonlyargs, *args.args][0].arg == "inputs"
+    if required > 2 or needs_keyword or inputs_first or (positional == 0 and args.vararg is None):
         name = "async def" if kind == "async" else "def"
         message = "`run` is called with (ctx, inputs)"
         line, end = found.lineno, found.lineno
@@ -314,12 +316,20 @@ def _whole(code: str, message: str, hint: str = "") -> Finding:
     return Finding(code, message, 0, 0, 0, 0, hint)
 
 
-def _syntax_finding(error: SyntaxError) -> Finding:
+def _syntax_finding(error: SyntaxError, source: str) -> Finding:
     line = error.lineno or 1
     column = max(error.offset or 1, 1)
     end_line = error.end_lineno if error.end_lineno and error.end_lineno > 0 else line
     end_column = error.end_offset if error.end_offset and error.end_offset > 0 else column
-    return Finding("syntax_error", error.msg, line, column, end_line, end_column)
+    hint = ""
+    if source.lstrip().startswith("```"):
+        hint = "send the script alone, without the ``` around it"
+    elif error.msg in _OUTSIDE:
+        hint = "write it in `async def run(ctx, inputs)`, or end with the value on a line alone"
+    return Finding("syntax_error", error.msg, line, column, end_line, end_column, hint)
+
+
+_OUTSIDE = ("'return' outside function", "'yield' outside function")
 
 
 def _finding(issue: Issue, lines: list[bytes]) -> Finding:

@@ -60,6 +60,8 @@ class Programs:
         if not isinstance(source, str):
             msg = f"source is a string, not {type(source).__name__}"
             raise UsageError(msg)
+        # Editors on Windows write a byte order mark; a compiler given text does not know it.
+        source = source.removeprefix("\ufeff")
         allowed = allowed_tools
         if allowed is not None:
             # It is read twice, and may be a generator.

@@ -142,7 +142,7 @@ class Cut:
     sha256: str
     """Digest of its JSON."""
     artifact: str
-    """File that holds the whole value as JSON."""
+    """File that holds the whole value as JSON; empty if it could not be kept: see the warnings."""
 
 
 @dataclass(frozen=True, slots=True)

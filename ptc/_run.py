@@ -11,6 +11,7 @@ Rule 3: a run that fails loses nothing that it had: calls, partial values, outpu
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import signal
 from collections.abc import Callable
@@ -570,7 +571,8 @@ class Run:
         return tuple(pending_call(row) for row in track.pending)
 
     def _result(self) -> RunResult:
-        value, cut = self._value, None
+        value: Any = self._value
+        cut: Cut | None = None
         size = self._output_bytes
         if size > self._limits.max_output_bytes:
             value, cut = self._cut(value)
@@ -600,17 +602,17 @@ class Run:
             frames=self._frames,
         )
 
-    def _cut(self, value: Any) -> tuple[Any, Cut | None]:
+    def _cut(self, value: Any) -> tuple[Any, Cut]:
         whole = _json.dumps(value)
         most = self._limits.max_output_bytes
         over = f"the value has {len(whole):,} bytes, over max_output_bytes={most:,}: it was cut"
-        cut = None
         try:
             cut = self._artifacts.keep(whole)
             self._warnings.append(f"{over}, and is whole in {cut.artifact}")
         except OSError as error:
             # A full disk is no reason to lose what the script has done.
             self._warnings.append(f"{over}, and could not be kept whole: {error}")
+            cut = Cut(bytes=len(whole), sha256=hashlib.sha256(whole).hexdigest(), artifact="")
         return shrink(value, most), cut
 
 

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import anyio
+from anyio.lowlevel import current_token
 
 from ._allow import AllowList
 from ._allowance import Allowance
@@ -190,6 +191,7 @@ class Session:
             artifacts=kept,
         )
         self._state = "new"
+        self._loop: object = None
         self._closing: anyio.Event | None = None
 
     # --- life -------------------------------------------------------------------------------
@@ -199,6 +201,7 @@ class Session:
             msg = "a Session is opened once; make another"
             raise SessionClosedError(msg)
         self._state = "open"
+        self._loop = current_token()
         self._runs.open()
         return self
 
@@ -614,6 +617,12 @@ class Session:
         if self._state != "open":
             word = "is closed" if self._state == "closed" else "is not open: use `async with`"
             msg = f"the session {word}"
+            raise SessionClosedError(msg)
+        if current_token() != self._loop:
+            msg = (
+                "the session belongs to the event loop it was opened in; open one in each "
+                "asyncio.run(), or use a BlockingSession from any thread"
+            )
             raise SessionClosedError(msg)
 
 

@@ -278,7 +278,8 @@ def _notes(result: RunResult) -> list[str]:
     if result.cut is not None:
         notes.append(
             f"The value has {result.cut.bytes:,} bytes of JSON and was cut to fit "
-            f"{result.limits.max_output_bytes:,}; return less. All of it: {result.cut.artifact}"
+            f"{result.limits.max_output_bytes:,}; return less. All of it: "
+            f"{result.cut.artifact or 'not kept, see the warnings'}"
         )
     if result.warnings:
         rows = "\n".join(f"  {_short(text)}" for text in result.warnings[:_MOST_WARNINGS])

@@ -586,6 +586,7 @@ def test_the_kind_of_run_is_told(source: str, entry: str) -> None:
         ("def run(): pass", "bad_run"),
         ("def run(a, b, c): pass", "bad_run"),
         ("def run(ctx, *, inputs): pass", "bad_run"),
+        ("def run(inputs): pass", "bad_run"),
         ("def run(ctx, inputs):\n    yield 1", "bad_run"),
         ("async def run(ctx, inputs):\n    yield 1", "bad_run"),
     ],
@@ -594,6 +595,19 @@ def test_a_run_that_cannot_be_called_is_a_finding(source: str, code: str) -> Non
     (finding,) = findings(source, require_run=True)
     assert finding.code == code
     assert finding.hint
+
+
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ("\n```python\nasync def run(ctx, inputs):\n    return 1\n```", "without the ```"),
+        ("return 5", "write it in `async def run(ctx, inputs)`"),
+    ],
+)
+def test_what_is_often_sent_and_is_no_python_is_told_the_way_out(source: str, hint: str) -> None:
+    (finding,) = findings(source, require_run=True)
+    assert finding.code == "syntax_error"
+    assert hint in finding.hint
 
 
 def test_a_script_without_run_is_accepted_on_request() -> None:

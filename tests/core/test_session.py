@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -512,3 +514,41 @@ def test_what_a_model_is_told_names_the_tools_the_limits_and_the_modules(tmp_pat
     assert "7" in text
     assert "itertools" in text
     assert "subprocess" not in text
+
+
+async def test_a_mark_of_byte_order_is_no_part_of_a_script(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_bytes(b"\xef\xbb\xbf1 + 1\n")
+    async with session(tmp_path) as s:
+        assert (await s.program(path="job.py")).value == 2
+        assert (await s.program(source="\ufeff1 + 2\n")).value == 3
+
+
+async def test_a_value_that_is_cut_and_cannot_be_kept_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    async with Session(tmp_path, artifacts=tmp_path / "file" / "x") as s:
+        result = await s.program(source="'x' * 100_000")
+    assert result.cut is not None
+    assert (result.cut.bytes, result.cut.artifact) == (100_002, "")
+    assert "could not be kept whole" in result.warnings[0]
+
+
+def test_a_session_of_another_event_loop_says_so(tmp_path: Path) -> None:
+    opened = Session(tmp_path)
+
+    async def begin() -> None:
+        await opened.__aenter__()
+        await opened.warm_up()
+
+    async def go_on() -> None:
+        with pytest.raises(SessionClosedError, match="belongs to the event loop it was opened in"):
+            await opened.program(source="1 + 1")
+        with pytest.raises(SessionClosedError, match="belongs to the event loop it was opened in"):
+            await opened.tool("read", {"path": "x"})
+
+    async def both() -> None:
+        await begin()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(asyncio.run, go_on()).result()
+        await opened.aclose()
+
+    asyncio.run(both())

@@ -473,3 +473,35 @@ async def test_closing_waits_for_the_step_under_way_and_begins_no_other(tmp_path
             ("2", "reverted"),
             ("1", "waiting"),
         ]
+
+
+class DiedError(BaseException):
+    """The host is gone: nothing that it would have done is done."""
+
+
+@pytest.mark.parametrize("step", range(1, 7))
+async def test_a_rollback_that_ends_at_any_step_goes_on_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    world = World()
+    async with world.session(tmp_path) as session:
+        recorded(session, call("1"), call("2"), call("3"))
+        journal = session.history.journal
+        append, steps = journal.append, iter(range(1, 100))
+
+        def dying(lease: Any, entry: Any) -> None:
+            if next(steps) == step:
+                raise DiedError
+            append(lease, entry)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(journal, "append", dying)
+            with pytest.raises(DiedError):
+                await session.rollback("r")
+        assert (await session.rollback("r")).ok
+    cut_in = ("3", "2", "1")[(step - 1) // 2]
+    # Each has a start and an end: without its start a revert is not called, without its end again.
+    twice = [cut_in] if step % 2 == 0 else []
+    assert sorted(world.undone, reverse=True) == world.undone, "never older before newer"
+    assert sorted(world.undone) == sorted(["1", "2", "3", *twice])
+    assert max(effect.attempt for effect in world.told) == 1 + len(twice)

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
 
@@ -15,7 +15,13 @@ from . import _json
 from ._execute import words_of
 from .errors import ToolError, UsageError
 
-__all__ = ["Cache", "CacheKey", "ResultCache"]
+if TYPE_CHECKING:
+    from ._call import OpenCall
+    from ._tool import Tool
+    from ._tool_result import ToolResult
+    from ._waits import Waits
+
+__all__ = ["Cache", "CacheKey", "Kept", "ResultCache"]
 
 CacheKey: TypeAlias = Callable[[Mapping[str, Any]], Any]
 """Takes the validated arguments, gives a JSON-able value: calls with the same one are the same."""
@@ -39,7 +45,8 @@ class Cache:
     waiting for it."""
     scope: Literal["run", "session"] = "run"
     """Who shares it: the calls of one run, or of all runs and direct calls of the session. A run
-    with an ``env`` of its own keeps results of tools that ask for one to itself."""
+    with an ``env`` of its own keeps results of tools that ask for one to itself, and a result for
+    which other tools were called serves only those who may call the same tools."""
 
     def __post_init__(self) -> None:
         if self.scope not in ("run", "session"):
@@ -67,6 +74,19 @@ class Cache:
             raise ToolError(msg, code="internal", tool=tool) from error
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A result of a call, and which tools it may have come from."""
+
+    result: ToolResult
+    reach: tuple[Tool, ...] | None
+    """Tools that the call might call; None: it called none."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kept:
+        # Tools are compared by identity, and nobody can change them.
+        return Kept(copy.deepcopy(self.result, memo), self.reach)
+
+
 class ResultCache:
     """Results by digest. Values are copied in and out: who changes one changes only his own."""
 
@@ -76,28 +96,53 @@ class ResultCache:
         self._flights: dict[str, _Flight] = {}
 
     async def get(
-        self, digest: str, ttl_ms: int | None, make: Callable[[], Awaitable[Any]]
+        self,
+        digest: str,
+        ttl_ms: int | None,
+        make: Callable[[], Awaitable[Any]],
+        *,
+        call: OpenCall | None = None,
+        waits: Waits | None = None,
+        fits: Callable[[Any], bool] = lambda value: True,
     ) -> tuple[Any, bool]:
         """The value, and True if it was here already or made by a call under way.
 
         Of several callers at once one makes it; if that one fails or is cancelled, the next does.
+
+        Args:
+            digest: The value's name.
+            ttl_ms: How long it is kept.
+            make: Makes it.
+            call: Who asks.
+            waits: Who waits for what: a caller who would wait for himself makes the value, too.
+            fits: True if a value that is here is one for this caller; else he makes his own.
         """
         while True:
             kept = self._kept.get(digest)
-            if kept is not None and self._clock() < kept[0]:
+            if kept is not None and self._clock() < kept[0] and fits(kept[1]):
                 self._kept.move_to_end(digest)
                 return copy.deepcopy(kept[1]), True
             flight = self._flights.get(digest)
             if flight is None:
-                return await self._make(digest, ttl_ms, make), False
-            await flight.landed.wait()
-            if flight.safe:
+                return await self._make(digest, ttl_ms, make, call), False
+            if call is None or waits is None:
+                await flight.landed.wait()
+            elif waits.in_vain(call, flight):
+                return await make(), False
+            else:
+                with waits.waiting(call, flight):
+                    await flight.landed.wait()
+            if flight.safe and fits(flight.value):
                 return copy.deepcopy(flight.value), True
 
     async def _make(
-        self, digest: str, ttl_ms: int | None, make: Callable[[], Awaitable[Any]]
+        self,
+        digest: str,
+        ttl_ms: int | None,
+        make: Callable[[], Awaitable[Any]],
+        call: OpenCall | None,
     ) -> Any:
-        flight = self._flights[digest] = _Flight()
+        flight = self._flights[digest] = _Flight(() if call is None else (call,))
         try:
             value = await make()
             try:
@@ -125,9 +170,10 @@ class ResultCache:
 class _Flight:
     """A call under way that others wait for."""
 
-    __slots__ = ("landed", "safe", "value")
+    __slots__ = ("holders", "landed", "safe", "value")
 
-    def __init__(self) -> None:
+    def __init__(self, holders: tuple[OpenCall, ...]) -> None:
+        self.holders = holders
         self.landed = anyio.Event()
         self.safe = False
         self.value: Any = None

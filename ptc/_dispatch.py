@@ -28,7 +28,7 @@ from . import _json
 from ._approval import ApprovalRequest, Approver, Decision, is_gated, prompt_text
 from ._attachments import AttachmentStore
 from ._budget import Budget
-from ._cache import ResultCache
+from ._cache import Kept, ResultCache
 from ._call import Occurrences, OpenCall, plain_arguments
 from ._content import Attachment, AttachmentRef
 from ._context import ambient_call
@@ -42,6 +42,7 @@ from ._services import Services, parked
 from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult, result_of, without_secrets
 from ._track import ParkedError, Track, error_of, error_row
+from ._waits import Waits
 from .errors import ToolError
 
 __all__ = ["AfterSideEffect", "Dispatch", "OnEvent", "Shared"]
@@ -74,6 +75,8 @@ class Shared:
     """Results kept for the session."""
     circuits: dict[str, Circuit] = field(default_factory=dict)
     """Breakers by tool."""
+    waits: Waits = field(default_factory=Waits)
+    """Calls that wait for results or places of others."""
 
     def circuit(self, tool: Tool) -> Circuit | None:
         """The breaker of a tool; None if it has none."""
@@ -258,7 +261,7 @@ class Dispatch:
         with suppress(ToolError):
             digest = cache.digest(tool.name, plain_arguments(call.arguments))
             said = ToolResult(tool.name, value=_json.loads(end.body)[2], _render=tool.render)
-            self._results.keep(digest, left, said)
+            self._results.keep(digest, left, Kept(said, tuple(self.tools.values())))
 
     def _recall_below(self, track: Track, call: OpenCall) -> None:
         """The same for the calls that its tool made."""
@@ -402,12 +405,25 @@ class Dispatch:
             # It would wait for the result of a call that waits for it.
             msg = f"{tool.name}: it calls itself with the same arguments; that is a circle"
             raise ToolError(msg, code="too_deep")
-        make = partial(self._limited, tool, call)
-        result, call.cached = await results.get(call.awaited, cache.ttl_ms, make)
-        found = cast("ToolResult", result)
-        if call.cached and found.tool:
-            call.said = found
-        return found
+        reach = tuple((self.tools if call.allowed is None else call.allowed).values())
+
+        async def make() -> Kept:
+            result = await self._limited(tool, call)
+            return Kept(result, reach if call.children else None)
+
+        found, call.cached = await results.get(
+            call.awaited,
+            cache.ttl_ms,
+            make,
+            call=call,
+            waits=self.shared.waits,
+            # What other tools gave is for those who may call them, under the same rules.
+            fits=lambda kept: kept.reach is None or kept.reach == reach,
+        )
+        result = cast("Kept", found).result
+        if call.cached and result.tool:
+            call.said = result
+        return result
 
     async def _limited(self, tool: Tool, call: OpenCall) -> ToolResult:
         """The rest of the way, inside the tool's own limit of executions."""
@@ -436,7 +452,9 @@ class Dispatch:
         if circuit is None or any(above.call.name == tool.name for above in call.above()):
             # A call within one of the same tool: that one has its place, and would wait for it.
             return await self._timed(tool, call)
-        await circuit.enter(tool.name)
+        if not await circuit.enter(tool.name, call, self.shared.waits):
+            return await self._timed(tool, call)
+        circuit.holders.append(call)
         settle = circuit.leave
         try:
             result = await self._timed(tool, call)
@@ -447,6 +465,7 @@ class Dispatch:
             settle = circuit.failed
             raise
         finally:
+            circuit.holders.remove(call)
             settle()
         return result
 

@@ -8,10 +8,15 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import anyio
 
 from .errors import ToolError, UsageError
+
+if TYPE_CHECKING:
+    from ._call import OpenCall
+    from ._waits import Waits
 
 __all__ = ["Circuit", "Retry"]
 
@@ -111,9 +116,15 @@ class Circuit:
         self._under_way = 0
         self._opened: float | None = None
         self._changed = anyio.Event()
+        self.holders: list[OpenCall] = []
+        """Calls that have a place."""
 
-    async def enter(self, tool: str) -> None:
+    async def enter(
+        self, tool: str, call: OpenCall | None = None, waits: Waits | None = None
+    ) -> bool:
         """Take a place; waits while the outcome of calls under way decides whether there is one.
+
+        False, and no place, if `call` would wait for itself: it is made without one.
 
         Raises:
             ToolError: ``circuit_open``.
@@ -124,8 +135,15 @@ class Circuit:
                 break
             if self._under_way + self._failures < self._threshold:
                 break
-            await self._changed.wait()
+            if call is None or waits is None:
+                await self._changed.wait()
+            elif waits.in_vain(call, self):
+                return False
+            else:
+                with waits.waiting(call, self):
+                    await self._changed.wait()
         self._under_way += 1
+        return True
 
     def _probe_or_refuse(self, tool: str) -> None:
         assert self._opened is not None  # noqa: S101  # only called while open

@@ -110,7 +110,10 @@ class ToolResult:
 
     @property
     def text(self) -> str:
-        """What a model reads: the tool's own words or rendering, a string as it is, or JSON."""
+        """What a model reads: the tool's own words or rendering, a string as it is, or JSON.
+
+        A value without a JSON form, which only a direct call can have, is told to have none.
+        """
         lines = [
             f"Attachment {ref.name!r}: {ref.path}"
             for ref in self.attachments
@@ -129,7 +132,11 @@ class ToolResult:
             return self._render(self.value)
         if isinstance(self.value, str):
             return self.value
-        return _json.dumps(self.value, what="result").decode()
+        try:
+            return _json.dumps(self.value, what="result").decode()
+        except _json.JsonError as error:
+            # The call was made: a model that read an error would make it again.
+            return f"(done; what {self.tool or 'it'} gave cannot be shown: {error})"
 
     def unwrap(self) -> Any:
         """The value. Raises the `ToolError` if the call failed."""

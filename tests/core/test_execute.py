@@ -12,9 +12,20 @@ from typing import Any, NoReturn
 
 import anyio
 import anyio.from_thread
+import anyio.lowlevel
 import pytest
 
-from ptc import Retry, Session, ToolContext, ToolError, ToolResult, UsageError, define_tool
+from ptc import (
+    Cache,
+    Retry,
+    Session,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    UsageError,
+    define_tool,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -139,6 +150,8 @@ async def test_a_value_that_cannot_be_copied_is_given_and_not_kept(tmp_path: Pat
     work = define_tool("work", "Work.", ANY, lock, cache=True)
     async with Session(tmp_path, tools=[work], toolsets=(), journal=None) as session:
         assert [await session.work(), await session.work()] == made
+        told = (await session.tool("work")).text
+        assert told == "(done; what work gave cannot be shown: result: lock has no JSON form)"
         assert (await session.program(source=CAUGHT)).unwrap()[0] == "result_not_json"
 
 
@@ -166,6 +179,67 @@ async def test_a_tool_with_a_cache_and_a_breaker_may_call_itself_with_less(tmp_p
     async with Session(tmp_path, tools=[made], toolsets=()) as session:
         with anyio.fail_after(20):
             assert await session.sum_to(n=5) == 15
+
+
+@pytest.mark.parametrize("options", [{"cache": True}, {"retry": Retry(breaker_threshold=1)}])
+async def test_tools_that_call_each_other_at_once_do_not_wait_for_ever(
+    tmp_path: Path, options: Any
+) -> None:
+    """One begins with the first, one with the second: each has what the other wants."""
+    begun: list[str] = []
+
+    def tool_of(own: str, other: str) -> Tool:
+        async def work(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+            begun.append(own)
+            while len(set(begun)) < 2:
+                await anyio.lowlevel.checkpoint()
+            if ctx.call_id.count(".") > 1:
+                return own
+            return [own, await ctx.call_tool(other)]
+
+        return define_tool(own, "W.", ANY, work, **options)
+
+    tools = [tool_of("one", "two"), tool_of("two", "one")]
+    found: dict[str, Any] = {}
+    async with Session(tmp_path, tools=tools, toolsets=(), journal=None) as session:
+
+        async def ask(name: str) -> None:
+            found[name] = (await session.tool(name)).value
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(ask, "one")
+                group.start_soon(ask, "two")
+        with anyio.fail_after(20):
+            await session.tool("one")
+    # Whoever waited first has the other's whole answer; the other made a call of its own.
+    assert set(found) == {"one", "two"}
+    assert found["one"][0] == "one"
+    assert found["two"][0] == "two"
+    assert "two" in (found["one"][1], found["one"][1][0])
+    assert "one" in (found["two"][1], found["two"][1][0])
+
+
+async def test_a_result_that_other_tools_gave_is_for_those_who_may_call_them(
+    tmp_path: Path,
+) -> None:
+    async def inner(arguments: Mapping[str, Any]) -> str:
+        return "inner"
+
+    async def work(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+        return await ctx.call_tool("inner") if arguments.get("deep") else "own"
+
+    cache = Cache(scope="session")
+    tools = [define_tool("work", "W.", ANY, work, cache=cache)]
+    tools.append(define_tool("inner", "I.", ANY, inner))
+    async with Session(tmp_path, tools=tools, toolsets=(), journal=None) as session:
+        for arguments, expected in (({"deep": True}, "not_allowed"), ({}, None)):
+            first = await session.tool("work", arguments)
+            assert first.ok
+            narrow = await session.tool("work", arguments, allowed_tools=["work"])
+            assert (narrow.error.code if narrow.error else None) == expected
+            again = await session.tool("work", arguments)
+            assert again.value == first.value
 
 
 async def test_what_outlives_its_call_calls_and_attaches_nothing(tmp_path: Path) -> None:

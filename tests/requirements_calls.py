@@ -32,6 +32,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
             "conformance/test_calls.py::test_the_stages_of_a_call_come_in_their_order",
             "conformance/test_calls.py::test_a_kept_result_is_served_though_the_breaker_is_open",
             "core/test_dispatch.py::test_zero_executions_is_never_and_asks_nobody",
+            "conformance/test_calls.py::test_a_call_over_the_runs_budget_asks_nobody_and_is_looked_up_nowhere",
         ),
     ),
     "CG-05": (
@@ -47,7 +48,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-07": (
-        "a tool never sees a value that was not sent",
+        "no argument of another shape is made into what the tool takes",
         ("conformance/test_calls.py::test_no_argument_is_guessed_from_another_shape",),
     ),
     "CG-08": (
@@ -85,8 +86,11 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("core/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",),
     ),
     "CG-43": (
-        "a limit is of one run, and the next run has it anew",
-        ("core/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",),
+        "a limit is of one run, anew in the next; the direct calls of a session are one",
+        (
+            "core/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",
+            "conformance/test_calls.py::test_the_stages_of_a_call_come_in_their_order",
+        ),
     ),
     "CG-44": (
         "the limit of all calls of a run is told and reserved before",
@@ -96,8 +100,11 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-45": (
-        "gathered calls run together and answer in their order",
-        ("conformance/test_calls.py::test_gathered_calls_run_together_and_answer_in_their_order",),
+        "gathered calls run together, so many at once, and answer in their order",
+        (
+            "conformance/test_calls.py::test_gathered_calls_run_together_and_answer_in_their_order",
+            "conformance/test_calls.py::test_no_more_calls_are_under_way_than_a_run_may_have",
+        ),
     ),
     "CG-50": (
         "the same call of a run is made once, and the record says so",
@@ -165,10 +172,11 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("core/test_dispatch.py::test_the_wait_doubles_up_to_its_cap_and_zero_is_no_wait",),
     ),
     "CG-62": (
-        "should_retry is asked after every failure; one that raises leaves the tool's own error",
+        "should_retry is asked after every failure, anything but True ends it, as raising does",
         (
             "core/test_dispatch.py::test_tries_end_and_the_last_error_is_the_result",
             "core/test_execute.py::test_a_predicate_of_retries_that_fails_leaves_the_tools_own_error",
+            "conformance/test_calls.py::test_a_failure_is_retried_while_should_retry_says_true",
         ),
     ),
     "CG-63": (

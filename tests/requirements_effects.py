@@ -97,7 +97,11 @@ EFFECTS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "SM-16": (
         "a key tells tool, arguments and occurrence apart and is equal on replay",
-        ("core/test_dispatch.py::test_a_key_is_of_the_call_and_not_of_what_was_called_before",),
+        (
+            "core/test_dispatch.py::test_a_key_is_of_the_call_and_not_of_what_was_called_before",
+            "conformance/test_effects.py::test_a_key_is_of_tool_canonical_arguments_and_occurrence_and_of_nothing_else",
+            "core/test_resume.py::test_a_resumed_run_comes_to_what_it_would_have_come_to",
+        ),
     ),
     "SM-17": (
         "the ambient context: nested, concurrent, after errors, gone afterwards",
@@ -112,8 +116,11 @@ EFFECTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("core/test_foreign.py::test_the_hook_is_awaited_after_a_side_effect_and_cannot_fail_it",),
     ),
     "SM-58": (
-        "events of a call: it began, what it told, it ended; the result comes last",
-        ("core/test_dispatch.py::test_a_stream_tells_what_happens_and_ends_with_the_result",),
+        "events of a call: it began, what it told, it ended; of one that was refused, too",
+        (
+            "core/test_dispatch.py::test_a_stream_tells_what_happens_and_ends_with_the_result",
+            "conformance/test_effects.py::test_a_call_that_was_refused_is_recorded_and_told_as_one_that_was_not_begun",
+        ),
     ),
 }
 

@@ -17,10 +17,12 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SA-02": (
-        "what a definition has",
+        "a definition has a description and a function that can be called, and may have arguments",
         (
             "core/test_tool.py::test_hints_and_docstring_become_the_definition",
             "core/test_tool_options.py::test_a_model_of_the_arguments_gives_the_function_an_instance",
+            "core/test_tool.py::test_a_blank_description_and_a_name_of_ctx_are_refused",
+            "core/test_tool_options.py::test_a_definition_that_could_never_be_called_is_refused",
         ),
     ),
     "SA-03": (
@@ -85,10 +87,11 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SA-12": (
-        "odd names warn and work",
+        "a tool of an odd name warns and is called under it; an empty name is refused",
         (
             "core/test_tool.py::test_an_odd_name_warns_and_works",
             "core/test_tool.py::test_a_name_that_is_not_snake_case_warns",
+            "conformance/test_typed.py::test_a_tool_of_an_odd_name_is_called_under_it",
         ),
     ),
     "SA-20": (
@@ -96,6 +99,8 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "core/test_attachments.py::test_a_result_has_data_for_a_script_and_words_for_a_model",
             "conformance/test_typed.py::test_what_is_returned_as_an_error_or_raised_reads_the_same",
+            "conformance/test_typed.py::test_a_result_of_any_kind_is_data_for_a_script_and_text_for_a_model",
+            "conformance/test_calls.py::test_a_value_without_a_json_form_is_a_defined_error_with_its_path",
         ),
     ),
     "SA-21": (
@@ -103,6 +108,7 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "core/test_attachments.py::test_a_result_has_data_for_a_script_and_words_for_a_model",
             "core/test_tool.py::test_a_result_is_a_value_or_an_error_and_has_a_text",
+            "conformance/test_typed.py::test_a_result_of_any_kind_is_data_for_a_script_and_text_for_a_model",
         ),
     ),
     "SA-22": (
@@ -118,6 +124,7 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
             "core/test_attachments.py::test_the_shape_of_mcp_results_is_understood",
             "core/test_attachments.py::test_data_that_only_looks_alike_stays_data",
             "conformance/test_typed.py::test_no_traceback_of_the_host_reaches_a_script_or_a_model",
+            "conformance/test_typed.py::test_a_result_of_any_kind_is_data_for_a_script_and_text_for_a_model",
         ),
     ),
     "SA-24": (
@@ -129,10 +136,11 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ("conformance/test_calls.py::test_gathered_calls_run_together_and_answer_in_their_order",),
     ),
     "SA-26": (
-        "a tool that is not allowed is told apart from one that is not there",
+        "a tool that is not allowed is refused, with what is; it is told apart from none",
         (
             "core/test_dispatch.py::test_a_tool_calls_another_under_its_callers_allow_list",
             "conformance/test_calls.py::test_an_unknown_tool_is_named_with_its_nearest_and_recorded",
+            "core/test_session.py::test_a_tool_outside_the_allow_list_is_refused_by_the_host",
         ),
     ),
     "SA-29": (
@@ -153,13 +161,17 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SA-40": (
-        "an attachment that is no base64 is an error",
-        ("core/test_attachments.py::test_an_unusable_attachment_or_part_is_an_error_of_the_call",),
+        "an attachment has name, type, data and size; one that is no base64 is an error",
+        (
+            "core/test_attachments.py::test_an_unusable_attachment_or_part_is_an_error_of_the_call",
+            "core/test_attachments.py::test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text",
+        ),
     ),
     "SA-41": (
         "attachments go to the store of the session, under their digest",
         (
             "core/test_attachments.py::test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text",
+            "conformance/test_typed.py::test_files_of_one_name_or_one_moment_are_two_files",
         ),
     ),
     "SA-42": (
@@ -191,11 +203,17 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "SA-47": (
         "an attachment that cannot be kept is an error",
-        ("core/test_attachments.py::test_an_unusable_attachment_or_part_is_an_error_of_the_call",),
+        (
+            "core/test_attachments.py::test_an_unusable_attachment_or_part_is_an_error_of_the_call",
+            "conformance/test_typed.py::test_an_attachment_that_cannot_be_kept_is_an_error_and_never_silence",
+        ),
     ),
     "SA-48": (
-        "files of a tool that another tool called are the run's",
-        ("conformance/test_typed.py::test_files_of_a_tool_that_another_tool_called_are_the_runs",),
+        "files of a tool that another tool called are the run's, and may be handed on",
+        (
+            "conformance/test_typed.py::test_files_of_a_tool_that_another_tool_called_are_the_runs",
+            "conformance/test_typed.py::test_a_tool_passes_on_the_files_of_a_tool_it_called_in_the_order_it_says",
+        ),
     ),
     "SA-60": (
         "what a function is told of its call",
@@ -214,6 +232,7 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
             "conformance/test_typed.py::test_a_sequence_of_calls_ends_where_it_is_cancelled",
             "conformance/test_calls.py::test_an_async_function_is_cancelled_where_it_waits",
             "conformance/test_calls.py::test_a_plain_function_sees_that_nobody_waits_any_more",
+            "core/test_faults.py::test_after_the_caller_is_cancelled_no_waiting_call_is_begun",
         ),
     ),
     "SA-63": (

@@ -14,6 +14,7 @@ from ptc import (
     ApprovalRequest,
     Cache,
     Decision,
+    Limits,
     Retry,
     Session,
     ToolContext,
@@ -323,3 +324,86 @@ async def test_a_failure_of_the_breaker_is_of_this_session_alone(tmp_path: Path)
                 assert error is not None
                 codes.append(error.code)
             assert codes == ["failed", "circuit_open", "circuit_open"]
+
+
+async def test_a_call_over_the_runs_budget_asks_nobody_and_is_looked_up_nowhere(
+    tmp_path: Path,
+) -> None:
+    trace: list[str] = []
+
+    def noting(name: str, answer: Any) -> Any:
+        def note(arguments: Mapping[str, Any]) -> Any:
+            trace.append(f"{name} {arguments['a']}")
+            return answer
+
+        return note
+
+    made = define_tool(
+        "work", "W.", NUMBERS, noting("work", 1),
+        needs_approval=noting("gate", False), cache=noting("key", "same"),
+    )  # fmt: skip
+    source = (
+        "async def run(ctx, inputs):\n    found = []\n    for n in ('x', 1, 2):\n        try:\n"
+        "            found.append(await ctx.work(a=n))\n"
+        "        except ToolError as e:\n            found.append(e.code)\n    return found\n"
+    )
+    async with Session(tmp_path, tools=[made], toolsets=(), journal=None) as session:
+        result = await session.program(source=source, limits=Limits(max_tool_calls=1))
+    assert result.unwrap() == ["invalid_arguments", 1, "limit_exceeded"]
+    assert trace == ["gate 1", "key 1", "work 1"], "what was not valid was not counted"
+
+
+async def test_no_more_calls_are_under_way_than_a_run_may_have(tmp_path: Path) -> None:
+    under_way = most = 0
+    together = anyio.Event()
+
+    async def work(arguments: Mapping[str, Any]) -> int:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        if under_way == 3:
+            together.set()
+        await together.wait()
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        under_way -= 1
+        return int(arguments["a"])
+
+    source = (
+        "import asyncio\nasync def run(ctx, inputs):\n"
+        "    return await asyncio.gather(*(ctx.work(a=n) for n in range(12)))\n"
+    )
+    made = define_tool("work", "W.", NUMBERS, work)
+    async with Session(tmp_path, tools=[made], toolsets=(), journal=None) as session:
+        with anyio.fail_after(20):
+            result = await session.program(source=source, limits=Limits(max_in_flight=3))
+    assert result.unwrap() == list(range(12))
+    assert most == 3
+
+
+@pytest.mark.parametrize(
+    ("wanted", "tries"), [([True, False], 2), ([False], 1), (["yes"], 1), ([True] * 4, 4)]
+)
+async def test_a_failure_is_retried_while_should_retry_says_true(
+    tmp_path: Path, wanted: list[Any], tries: int
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def again(error: Exception, attempt: int) -> bool:
+        asked.append((str(error), attempt))
+        return wanted[attempt - 1]  # type: ignore[no-any-return]  # one of them is no bool: the point
+
+    made = 0
+
+    async def down(arguments: Mapping[str, Any]) -> None:
+        nonlocal made
+        made += 1
+        raise RuntimeError(f"down {made}")
+
+    retry = Retry(max_retries=3, backoff_ms=0, should_retry=again)
+    tools = [define_tool("down", "D.", ANY, down, retry=retry)]
+    async with Session(tmp_path, tools=tools, toolsets=(), journal=None) as session:
+        error = (await session.tool("down")).error
+    assert error is not None
+    assert f"down {tries}" in error.message
+    assert (made, asked) == (tries, [(f"down {n}", n) for n in range(1, tries + 1)])

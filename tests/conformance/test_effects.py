@@ -11,8 +11,11 @@ from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ptc import (
+    RunEvent,
     Session,
     ToolContext,
     ToolError,
@@ -21,6 +24,8 @@ from ptc import (
     get_tool_metadata,
     tool,
 )
+from ptc._call import Occurrences, OpenCall, idempotency_key
+from ptc._tool import ToolCall
 
 pytestmark = pytest.mark.anyio
 
@@ -235,3 +240,107 @@ async def test_the_ambient_context_is_of_its_call_alone(tmp_path: Path) -> None:
     assert len({row[0] for row in found.values()}) == 6
     for number, (own, of_inner) in found.items():
         assert of_inner == ("failed" if number % 2 else f"{own}.1")
+
+
+async def test_a_call_that_was_refused_is_recorded_and_told_as_one_that_was_not_begun(
+    tmp_path: Path,
+) -> None:
+    @tool
+    async def look(n: int) -> int:
+        """Look."""
+        if n < 0:
+            raise ToolError("below zero", code="negative")
+        return n
+
+    @tool(side_effect=True, idempotent=True)
+    async def put() -> None:
+        """Put."""
+
+    source = """
+async def run(ctx, inputs):
+    for name, arguments in inputs["calls"]:
+        try:
+            await ctx.call(name, arguments)
+        except ToolError:
+            pass
+"""
+    calls = [
+        ("look", {"n": 1}),
+        ("look", {"n": "x"}),
+        ("put", {}),
+        ("nope", {}),
+        ("look", {"n": -1}),
+    ]
+    events: list[RunEvent] = []
+    async with Session(tmp_path, tools=[look, put], toolsets=()) as session:
+        result = await session.program(
+            source=source,
+            inputs={"calls": calls},
+            allowed_tools=["look"],
+            on_event=events.append,
+            run_id="r",
+        )
+        rows = session.history.recorded("r").calls
+    wanted = [
+        ("look", "succeeded", None),
+        ("look", "not_started", "invalid_arguments"),
+        ("put", "not_started", "not_allowed"),
+        ("nope", "not_started", "unknown_tool"),
+        ("look", "failed", "negative"),
+    ]
+    assert [(c.tool, c.status, c.error_code) for c in result.calls] == wanted
+    assert [(row.start.tool, row.end.status if row.end else "") for row in rows] == [
+        (name, status) for name, status, _ in wanted
+    ]
+    told = [(e.kind, e.call.tool, e.call.seq) for e in events if e.call is not None]
+    assert told == [
+        (kind, name, n)
+        for n, (name, _, _) in enumerate(wanted, 1)
+        for kind in ("tool_started", "tool_finished")
+    ], "each is told at its start and at its end, the refused ones too"
+
+
+names = st.sampled_from(["put", "pay", "shop.pay"])
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["", "a", "\u00e9"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+logical_calls = st.tuples(names, st.dictionaries(st.sampled_from("abcd"), values, max_size=4))
+
+
+def reordered(value: Any) -> Any:
+    """The same data with the keys of every object the other way round."""
+    if isinstance(value, dict):
+        return {key: reordered(value[key]) for key in reversed(list(value))}
+    return [reordered(item) for item in value] if isinstance(value, list) else value
+
+
+def keys_of(calls: list[tuple[str, dict[str, Any]]], run: str = "r1") -> list[str]:
+    siblings, keys = Occurrences(), []
+    for number, (name, arguments) in enumerate(calls, 1):
+        call = OpenCall(ToolCall(name, {}, number, run), siblings=siblings, arguments=arguments)
+        siblings.add(call)
+        key = idempotency_key(call)
+        assert key is not None
+        keys.append(key)
+    return keys
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(logical_calls, max_size=8), st.randoms())
+def test_a_key_is_of_tool_canonical_arguments_and_occurrence_and_of_nothing_else(
+    calls: list[tuple[str, dict[str, Any]]], random: Any
+) -> None:
+    keys = keys_of(calls)
+    assert len(set(keys)) == len(calls)
+    assert keys == keys_of([(name, reordered(arguments)) for name, arguments in calls])
+    shuffled = list(calls)
+    random.shuffle(shuffled)
+    assert set(keys_of(shuffled)) == set(keys)
+    others = [("other", arguments) for _, arguments in calls]
+    more = [(name, {**arguments, "e": 1}) for name, arguments in calls]
+    for different in (keys_of(others), keys_of(more), keys_of(calls, run="r2")):
+        assert not set(keys) & set(different)

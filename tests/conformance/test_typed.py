@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +19,7 @@ from ptc import (
     ImageContent,
     Session,
     TextContent,
+    Tool,
     ToolContext,
     ToolError,
     ToolResult,
@@ -211,3 +214,112 @@ async def test_a_sequence_of_calls_ends_where_it_is_cancelled(tmp_path: Path) ->
             scope.cancel()
             await session.tool("ask")
         assert begun == [0, 1, 2]
+
+
+async def test_a_tool_of_an_odd_name_is_called_under_it(tmp_path: Path) -> None:
+    async def say(arguments: Mapping[str, Any], ctx: ToolContext) -> str:
+        return ctx.tool_name
+
+    odd = ["sendEmail", "a-b", "1a", "x" * 65, "wholefoods.place.order"]
+    fine = ["a_", "a__b", "x" * 64, "wholefoods.place_order"]
+    tools = [define_tool(name, "D.", ANY, say) for name in fine]
+    for name in odd:
+        with pytest.warns(UserWarning, match=r"is odd|not snake_case"):
+            tools.append(define_tool(name, "D.", ANY, say))
+    names = fine + odd
+    source = "def run(ctx, inputs):\n    return [ctx.call(name, {}) for name in inputs['names']]\n"
+    async with Session(tmp_path, tools=tools, toolsets=(), journal=None) as session:
+        direct = [(await session.tool(name)).value for name in names]
+        result = await session.program(source=source, inputs={"names": names})
+    assert direct == result.unwrap() == names
+
+
+@dataclass
+class Row:
+    path: str
+    size: int = 0
+
+
+class Found(BaseModel):
+    rows: list[str]
+
+
+GIVEN: list[tuple[Any, Any, str]] = [
+    ("as it is", "as it is", "as it is"),
+    (None, None, "null"),
+    (0, 0, "0"),
+    (False, False, "false"),
+    ("", "", ""),
+    ([1, {"a": None}], [1, {"a": None}], '[1,{"a":null}]'),
+    (Row("a", 3), {"path": "a", "size": 3}, '{"path":"a","size":3}'),
+    (Found(rows=["a"]), {"rows": ["a"]}, '{"rows":["a"]}'),
+    (ToolResult.success(0), 0, "0"),
+    (ToolResult.success(text="only words"), None, "only words"),
+    (ToolResult.success([1], content=[TextContent("a"), TextContent("b")]), [1], "a\nb"),
+    ({"content": [{"type": "text", "text": "a"}], "structuredContent": 0}, 0, "a"),
+]
+"""What a function gives, what a script gets of it, what a model reads."""
+
+
+async def test_a_result_of_any_kind_is_data_for_a_script_and_text_for_a_model(
+    tmp_path: Path,
+) -> None:
+    def giving(number: int) -> Tool:
+        return define_tool(f"give_{number}", "Give.", ANY, lambda arguments: GIVEN[number][0])
+
+    names = [f"give_{number}" for number in range(len(GIVEN))]
+    source = "def run(ctx, inputs):\n    return [ctx.call(name, {}) for name in inputs['names']]\n"
+    tools = [giving(number) for number in range(len(GIVEN))]
+    async with Session(tmp_path, tools=tools, toolsets=(), journal=None) as session:
+        direct = [await session.tool(name) for name in names]
+        result = await session.program(source=source, inputs={"names": names})
+    assert {r.status for r in direct} == {"success"}
+    assert [r.text for r in direct] == [text for _, _, text in GIVEN]
+    assert result.unwrap() == [data for _, data, _ in GIVEN]
+
+
+async def test_an_attachment_that_cannot_be_kept_is_an_error_and_never_silence(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".ptc").mkdir()
+    (tmp_path / ".ptc" / "artifacts").write_text("in the way")
+    said = ToolResult.success("done", attachments=[Attachment("a.txt", "text/plain", b"1")])
+    made = define_tool("give", "G.", ANY, lambda arguments: said)
+    async with Session(tmp_path, tools=[made], toolsets=(), journal=None) as session:
+        result = await session.tool("give")
+    assert result.error is not None
+    assert result.error.code == "attachment_failed"
+    assert not result.attachments
+
+
+async def test_files_of_one_name_or_one_moment_are_two_files(tmp_path: Path) -> None:
+    both = [Attachment("a.txt", "text/plain", data) for data in (b"1", b"2")]
+    made = define_tool("give", "G.", ANY, lambda arguments: ToolResult.success(attachments=both))
+    async with Session(tmp_path, tools=[made], toolsets=(), journal=None) as session:
+        result = await session.tool("give")
+    paths = [Path(ref.path) for ref in result.attachments]  # type: ignore[union-attr]  # kept: references
+    assert [path.read_bytes() for path in paths] == [b"1", b"2"]
+    assert {path.parent for path in paths} == {tmp_path.resolve() / ".ptc/artifacts/attachments"}
+
+
+async def test_a_tool_passes_on_the_files_of_a_tool_it_called_in_the_order_it_says(
+    tmp_path: Path,
+) -> None:
+    async def draw(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+        ref = ctx.attach(Attachment("chart.png", "image/png", b"chart", description="Sales."))
+        return asdict(ref)
+
+    async def report(arguments: Mapping[str, Any], ctx: ToolContext) -> ToolResult:
+        ref = AttachmentRef(**await ctx.call_tool("draw"))
+        new = Attachment("report.txt", "text/plain", b"report")
+        return ToolResult.success("done", attachments=[ref, new])
+
+    tools = [define_tool("draw", "D.", ANY, draw), define_tool("report", "R.", ANY, report)]
+    async with Session(tmp_path, tools=tools, toolsets=(), journal=None) as session:
+        result = await session.program(source="def run(ctx, inputs):\n    return ctx.report()\n")
+    rows = {call.tool: [ref.name for ref in call.attachments] for call in result.calls}
+    assert rows == {"draw": ["chart.png"], "report": ["chart.png", "report.txt"]}
+    chart, *_ = result.attachments
+    assert (chart.description, chart.size_bytes) == ("Sales.", 5)
+    folder = Path(chart.path).parent
+    assert len([path for path in folder.iterdir() if path.name != ".gitignore"]) == 2

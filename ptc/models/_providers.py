@@ -65,7 +65,11 @@ class ProviderAsModel:
             made = cls(models.infer_model(source))
         except exceptions.UserError as error:
             if str(error).startswith("Unknown model"):
-                raise UsageError(str(error)) from None
+                msg = (
+                    f"there is no model {source!r:.80}; write provider:name as pydantic-ai has it, "
+                    'for example "openai:gpt-5" or "anthropic:claude-sonnet-4-5"'
+                )
+                raise UsageError(msg) from None
             msg = f"model {source!r} cannot be used here: {error}"
             raise SetupError(msg) from None
         except ImportError as error:

@@ -638,7 +638,7 @@ async def test_a_host_that_was_stopped_and_wakes_up_does_nothing_more(tmp_path: 
             with pytest.raises(JournalError, match="is being driven"):
                 await session.resume("r")
             # What half a minute of silence looks like.
-            with sqlite3.connect(tmp_path / ".ptc" / "journal.sqlite3") as db:
+            with database(tmp_path / ".ptc" / "journal.sqlite3") as db:
                 db.execute("UPDATE runs SET alive_ms = alive_ms - 31000")
             assert (await session.resume("r")).ok
             (tmp_path / "go").touch()
@@ -653,7 +653,7 @@ async def test_a_run_whose_record_is_not_whole_says_so(tmp_path: Path) -> None:
     async def look(arguments: Any) -> None: ...
 
     async def spoil(arguments: Any) -> None:
-        with sqlite3.connect(tmp_path / ".ptc" / "journal.sqlite3") as db:
+        with database(tmp_path / ".ptc" / "journal.sqlite3") as db:
             db.execute("ALTER TABLE calls RENAME TO gone")
 
     def wait(arguments: Any) -> None:
@@ -675,7 +675,7 @@ async def run(ctx, inputs):
         [warning] = result.warnings
         assert "not recorded" in warning
         assert "no such table: calls" in warning
-        with sqlite3.connect(tmp_path / ".ptc" / "journal.sqlite3") as db:
+        with database(tmp_path / ".ptc" / "journal.sqlite3") as db:
             db.execute("ALTER TABLE gone RENAME TO calls")
         whole = await session.program(source="async def run(ctx, inputs):\n    return 4\n")
         assert whole.warnings == ()

@@ -25,7 +25,7 @@ def numbered(kind: str, *ranges: tuple[int, int]) -> set[str]:
 CONTRACT = (
     numbered("SM", (1, 24), (30, 45), (50, 58))
     | numbered("CG", (1, 10), (20, 33), (40, 45), (50, 64), (66, 68), (70, 73))
-    | numbered("SA", (1, 12), (20, 30), (40, 48), (60, 63), (70, 74))
+    | numbered("SA", (1, 12), (20, 30), (40, 48), (60, 63), (70, 75))
 )
 """Everything that is asked of what a tool is, how it is called, recorded, approved and undone."""
 

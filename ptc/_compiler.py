@@ -283,7 +283,8 @@ def _is_bare(tree: ast.Module) -> bool:
         if isinstance(node, _DEFINITIONS):
             continue
         if isinstance(node, ast.Expr):
-            if not isinstance(node.value, ast.Constant) or node is not tree.body[0]:
+            text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+            if not text or node is not tree.body[0]:  # it begins with its docstring
                 return True
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             if any(isinstance(part, ast.Call | ast.Await) for part in ast.walk(node)):

@@ -572,6 +572,7 @@ def test_columns_count_characters() -> None:
         ("def run(*args): pass", "sync"),
         ("def run(ctx, inputs): pass\nasync def run(ctx, inputs): pass", "async"),
         ("def run(ctx, inputs):\n    def g():\n        yield 1\n    return list(g())", "sync"),
+        ("42", "bare"),
     ],
 )
 def test_the_kind_of_run_is_told(source: str, entry: str) -> None:

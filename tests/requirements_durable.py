@@ -33,7 +33,7 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-24": (
-        "reads and idempotent effects are repeated by themselves, others not; reads warn nobody",
+        "reads and idempotent effects are repeated by themselves, others not; no read is warned of",
         (
             _RESUME + "test_a_run_that_was_cut_off_goes_on_where_it_was",
             _RESUME + "test_a_resumed_run_comes_to_what_it_would_have_come_to",
@@ -42,7 +42,7 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-30": (
-        "a retry is warned of what an earlier run did, by its rows; what was undone is not told",
+        "a retry is warned by rows of earlier effects, idempotent ones too, unless undone",
         (
             _RESUME + "test_a_retry_is_told_what_was_done_already",
             _RECORD + "test_a_warning_lists_what_was_done_and_no_more_than_five",

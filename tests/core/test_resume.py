@@ -375,9 +375,12 @@ async def test_a_retry_is_told_what_was_done_already(tmp_path: Path) -> None:
         second = await session.retry(first.run_id)
         assert second.run_id != first.run_id
         (warning,) = second.warnings
-        assert f"An earlier run ({first.run_id}) already did" in warning
-        assert warning.count("- put (call") == 5
-        assert warning.endswith("- ...and 2 more")
+        assert warning.splitlines() == [
+            f"An earlier run ({first.run_id}) already did the following, or may have. Do not do it "
+            "again blindly: look at what is there, or go on from it.",
+            *(f"- put (call {n}, succeeded)" for n in range(1, 6)),
+            "- ...and 2 more",
+        ]
         nothing = await session.program(source="1 + 1")
         assert (await session.retry(nothing.run_id)).warnings == ()
 

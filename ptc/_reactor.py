@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import anyio
 
-__all__ = ["Reactor", "Signal", "current_reactor"]
+__all__ = ["Reactor", "Signal", "current_reactor", "running_loop"]
 
 Stop = Callable[[], None]
 
@@ -150,3 +150,16 @@ def current_reactor() -> Reactor:
         return _AsyncioReactor()
     except RuntimeError:
         return _TrioReactor()
+
+
+def running_loop() -> object:
+    """What tells one running event loop from another.
+
+    Not by `anyio.lowlevel.current_token`, which takes 5 us: a third of a direct call.
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        import trio
+
+        return trio.lowlevel.current_trio_token()

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import anyio
-from anyio.lowlevel import current_token
 
 from ._allow import AllowList
 from ._allowance import Allowance
@@ -30,6 +29,7 @@ from ._policy_modules import MODULES
 from ._pool import Pool
 from ._program import ProgramOptions, refused
 from ._programs import Programs
+from ._reactor import running_loop
 from ._result import Finding, RunEvent, RunResult
 from ._rollback import Rollback
 from ._runs import Runs
@@ -201,7 +201,7 @@ class Session:
             msg = "a Session is opened once; make another"
             raise SessionClosedError(msg)
         self._state = "open"
-        self._loop = current_token()
+        self._loop = running_loop()
         self._runs.open()
         return self
 
@@ -618,7 +618,7 @@ class Session:
             word = "is closed" if self._state == "closed" else "is not open: use `async with`"
             msg = f"the session {word}"
             raise SessionClosedError(msg)
-        if current_token() != self._loop:
+        if running_loop() is not self._loop:
             msg = (
                 "the session belongs to the event loop it was opened in; open one in each "
                 "asyncio.run(), or use a BlockingSession from any thread"

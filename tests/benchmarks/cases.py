@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
@@ -26,6 +27,8 @@ from measure import (
     process_seconds,
 )
 from scripts import CPU, TRIVIAL, TWENTY_FIVE_LINES
+
+from ptc import Session, tool
 
 __all__ = ["CASES", "Bench", "BlockingOpener", "Opener", "WrongValueError", "select_cases"]
 
@@ -340,6 +343,40 @@ async def _start(bench: Bench) -> list[Row]:
     ]
 
 
+# --- direct calls -----------------------------------------------------------------------------
+
+
+async def _direct(bench: Bench) -> list[Row]:
+    """What a call costs that an application makes itself, beside calling the function."""
+
+    async def no_op() -> int:
+        return 1
+
+    function = tool(name="no_op", description="Do nothing.")(no_op)
+    through: list[float] = []
+    plain: list[float] = []
+    with tempfile.TemporaryDirectory() as root:
+        async with Session(root, tools=[function], toolsets=()) as session:
+            for _ in range(5 * bench.rounds):
+                begun = time.perf_counter()
+                for _ in range(CALLS):
+                    await no_op()
+                between = time.perf_counter()
+                for _ in range(CALLS):
+                    await session.tool("no_op")
+                through.append(time.perf_counter() - between)
+                plain.append(between - begun)
+    # The best of all rounds: what is added is disturbance.
+    return [
+        Row(
+            "a direct call of an async no-op",
+            "us",
+            min(through) * _MICROSECONDS_A_CALL,
+            min(plain) * _MICROSECONDS_A_CALL,
+        )
+    ]
+
+
 # --- the list --------------------------------------------------------------------------------
 
 Case: TypeAlias = Callable[[Bench], Awaitable[list[Row]]]
@@ -368,6 +405,7 @@ CASES: Mapping[str, Case] = {
     "calls.blocking": _called("blocking", _BLOCKING),
     "calls.awaited": _called("awaited", _AWAITED),
     "calls.gathered": _called("gathered", _GATHERED),
+    "calls.direct": _direct,
     "fanout": partial(
         _script,
         name="100 tools of 10 ms gathered",

@@ -83,7 +83,10 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "CG-42": (
         "parallel calls cannot pass a limit together",
-        ("core/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",),
+        (
+            "core/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",
+            "core/test_call_properties.py::test_no_order_of_calls_passes_a_limit_of_executions",
+        ),
     ),
     "CG-43": (
         "a limit is of one run, anew in the next; the direct calls of a session are one",
@@ -145,7 +148,10 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "CG-57": (
         "equal calls at once are made once",
-        ("core/test_dispatch.py::test_equal_calls_at_once_are_made_once",),
+        (
+            "core/test_dispatch.py::test_equal_calls_at_once_are_made_once",
+            "core/test_call_properties.py::test_equal_calls_are_made_once_in_whatever_order_they_come",
+        ),
     ),
     "CG-58": (
         "record and event say that a result was kept",
@@ -201,7 +207,10 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "CG-68": (
         "parallel failures cannot pass the threshold together",
-        ("core/test_dispatch.py::test_parallel_calls_cannot_pass_the_breaker_together",),
+        (
+            "core/test_dispatch.py::test_parallel_calls_cannot_pass_the_breaker_together",
+            "core/test_call_properties.py::test_no_order_of_calls_passes_an_open_breaker",
+        ),
     ),
     "CG-70": (
         "objects with invoke, call, run or func, in that order, and callables",

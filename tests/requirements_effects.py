@@ -101,6 +101,7 @@ EFFECTS: dict[str, tuple[str, tuple[str, ...]]] = {
             "core/test_dispatch.py::test_a_key_is_of_the_call_and_not_of_what_was_called_before",
             "conformance/test_effects.py::test_a_key_is_of_tool_canonical_arguments_and_occurrence_and_of_nothing_else",
             "core/test_resume.py::test_a_resumed_run_comes_to_what_it_would_have_come_to",
+            "core/test_call_properties.py::test_keys_are_of_the_calls_whoever_looks_first_and_however_often",
         ),
     ),
     "SM-17": (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
 import time
 from pathlib import Path
@@ -66,6 +68,10 @@ def open_file(path: Path | None, place: str) -> sqlite3.Connection:
         ignore = path.parent / ".gitignore"
         if path.parent.name == ".ptc" and not ignore.exists():
             ignore.write_text("*\n")
+        # What scripts were given and what tools answered is for the user who ran them; sqlite gives
+        # the files beside it the same mode.
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     db = sqlite3.connect(
         ":memory:" if path is None else path,
         timeout=_BUSY_SECONDS,

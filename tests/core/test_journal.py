@@ -334,6 +334,21 @@ async def test_old_runs_are_forgotten_and_others_stay(journal: SqliteJournal) ->
     assert len(journal.load("r2").calls) == 1
 
 
+async def test_a_journal_is_for_its_user_only(file: Path) -> None:
+    before = os.umask(0)
+    try:
+        journal = SqliteJournal(file)
+    finally:
+        os.umask(before)
+    try:
+        await journal.barrier(journal.begin(run_row()))
+        modes = {path.name: path.stat().st_mode & 0o777 for path in file.parent.iterdir()}
+    finally:
+        journal.close()
+    assert len(modes) > 1
+    assert set(modes.values()) == {0o600}, modes
+
+
 def test_many_who_make_one_file_at_once_all_get_it(tmp_path: Path) -> None:
     for turn in range(8):
         together = threading.Barrier(6)

@@ -217,9 +217,18 @@ class _Door:
                 f"{PROGRAM!r} and return only what is needed"
             )
             return _result([msg], None, is_error=True)
+        images = [part for part in result.content if isinstance(part, ptc.ImageContent)]
+        used, most = sum(len(image.data) for image in images), self._limits.max_tool_result_bytes
+        if used > most:
+            msg = (
+                f"Error [result_too_large]: the images of {name} have {used:,} bytes, over the "
+                f"limit of {most:,} (max_tool_result_bytes); ask for fewer or smaller ones"
+            )
+            return _result([msg], None, is_error=True)
         value = _json.loads(data)
         schema = self.tools[name].result_schema
-        return _result([text], value if _is_plain(value, schema) else {"result": value})
+        shown = value if _is_plain(value, schema) else {"result": value}
+        return _result([text], shown, images=images)
 
 
 def _program_arguments(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -398,13 +407,18 @@ def _output_schema(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _result(
-    texts: list[str], data: dict[str, Any] | None, *, is_error: bool = False
+    texts: list[str],
+    data: dict[str, Any] | None,
+    *,
+    is_error: bool = False,
+    images: Iterable[ptc.ImageContent] = (),
 ) -> CallToolResult:
-    from mcp_types import CallToolResult, TextContent
+    from mcp_types import CallToolResult, ImageContent, TextContent
 
     # A lone surrogate has no UTF-8: it would end the connection, not just this answer.
     content = [TextContent(text=t.encode(errors="replace").decode()) for t in texts]
-    return CallToolResult(content=list(content), structured_content=data, is_error=is_error)
+    pictures = [ImageContent(data=image.data, mime_type=image.media_type) for image in images]
+    return CallToolResult(content=[*content, *pictures], structured_content=data, is_error=is_error)
 
 
 # --- the command ----------------------------------------------------------------------------------

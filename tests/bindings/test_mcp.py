@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from pathlib import Path
@@ -10,7 +11,16 @@ from typing import Any
 import anyio
 import pytest
 
-from ptc import Limits, Session, UsageError, define_tool, tool
+from ptc import (
+    Attachment,
+    ImageContent,
+    Limits,
+    Session,
+    ToolResult,
+    UsageError,
+    define_tool,
+    tool,
+)
 from ptc_bindings.mcp import serve
 
 pytest.importorskip("mcp_types", reason="the MCP SDK, 2.0 or newer, is not installed")
@@ -321,6 +331,33 @@ async def test_a_result_too_large_for_a_model_is_an_error_that_says_what_to_do(
         result = await client.call_tool("table", {"rows": 100})
     assert result.is_error
     assert "over the limit of 500; ask for less, or call table in a script" in texts(result)[0]
+
+
+async def test_an_image_goes_as_one_and_a_file_by_its_path(root: Path) -> None:
+    image = base64.b64encode(b"\x89PNG" * 100).decode()
+
+    @tool
+    async def draw() -> Any:
+        """Draw."""
+        return ToolResult.success(
+            {"bars": 3},
+            text="3 bars",
+            content=[ImageContent(image, "image/png")],
+            attachments=[Attachment("chart.png", "image/png", b"1")],
+        )
+
+    async with in_process(root, draw, direct_tools=True) as (client, _):
+        result = await client.call_tool("draw", {})
+    assert [part.type for part in result.content] == ["text", "image"]
+    shown: Any = result.content[1]
+    assert texts(result)[0].startswith("3 bars\nAttachment 'chart.png': ")
+    assert (shown.data, shown.mime_type) == (image, "image/png")
+    assert result.structured_content == {"bars": 3}
+    limits = Limits(max_tool_result_bytes=500)
+    async with in_process(root, draw, direct_tools=True, limits=limits) as (client, _):
+        refused = await client.call_tool("draw", {})
+    assert refused.is_error
+    assert "the images of draw have" in texts(refused)[0]
 
 
 async def test_a_broken_tool_is_told_of_in_the_result(root: Path) -> None:

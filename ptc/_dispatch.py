@@ -41,7 +41,7 @@ from ._schema import Arguments, nearest
 from ._services import Services, parked
 from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult, result_of, without_secrets
-from ._track import ParkedError, Track, error_of, error_row
+from ._track import ParkedError, Track, error_of, error_row, shown_decision, shown_request
 from ._waits import Waits
 from .errors import ToolError
 
@@ -159,9 +159,11 @@ class Dispatch:
             before = self.track.outcome(call.name, open_call) if self.track else None
             result = before or await self._approved(tool, open_call)
             open_call.status = "succeeded"
-            if tool.side_effect and self.shared.after_side_effect is not None:
+            hook = self.shared.after_side_effect
+            # What was recorded or decided before has no effect now.
+            if tool.side_effect and hook is not None and not open_call.known:
                 open_call.ended = time.perf_counter()
-                await self._told(self.shared.after_side_effect, open_call)
+                await self._told(hook, open_call)
         except ParkedError:
             raise
         except ToolError as error:
@@ -376,9 +378,15 @@ class Dispatch:
         )
         track = self.track if call.may_park else None
         if track is not None and (approver is None or track.verdict(call, "approval") is not None):
-            return track.approval(call, request)
+            try:
+                decision = track.approval(call, request)
+            except ParkedError:
+                self.tell("approval_pending", call, shown_request(call, request))
+                raise
+            self.tell("approval_decided", call, shown_decision(call, decision))
+            return decision
         assert approver is not None  # noqa: S101  # one of the two was there
-        self.tell("approval_pending", call, request)
+        self.tell("approval_pending", call, shown_request(call, request))
         try:
             decision = await approver(request)
         except Exception as error:  # fail closed: who cannot decide has not approved
@@ -389,7 +397,7 @@ class Dispatch:
             raise ToolError(msg, code="rejected")
         if self.track is not None:
             self.track.decided(call, request, decision)
-        self.tell("approval_decided", call, decision)
+        self.tell("approval_decided", call, shown_decision(call, decision))
         return decision
 
     async def _cached(self, tool: Tool, call: OpenCall) -> ToolResult:

@@ -271,5 +271,5 @@ class RunEvent:
     """What was emitted; of ``progress`` ``{"done", "total", "message"}``, of a tool's
     ``log`` ``{"message", "data"}``; of ``tool_output_delta`` what the tool told, which is
     ``{"object", "attempt", "reset", "final", "pending"}`` of `generate_object`; the
-    `ApprovalRequest` or the `Decision`; the `Violation`; the `RunResult` or `ToolResult` of
-    ``finished``."""
+    `ApprovalRequest` or the `Decision`, with arguments as a record has them; the `Violation`; the
+    `RunResult` or `ToolResult` of ``finished``."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from . import _json
@@ -39,7 +40,16 @@ from ._tool import Tool
 from ._tool_result import ToolResult
 from .errors import JournalError, PtcError, ToolError
 
-__all__ = ["DivergenceError", "ParkedError", "Track", "error_of", "error_row", "pending_call"]
+__all__ = [
+    "DivergenceError",
+    "ParkedError",
+    "Track",
+    "error_of",
+    "error_row",
+    "pending_call",
+    "shown_decision",
+    "shown_request",
+]
 
 
 _NEVER_MS = 1 << 62
@@ -352,6 +362,22 @@ def _asked(call: OpenCall, request: ApprovalRequest) -> dict[str, Any]:
         "prompt": request.prompt,
         "defaults": dict(request.defaults),
     }
+
+
+def shown_request(call: OpenCall, request: ApprovalRequest) -> ApprovalRequest:
+    """`request` as those may see it who watch and do not decide: no secret, no content."""
+    arguments = _json.loads(bounded_arguments(call, request.arguments))
+    text = call.redactor.text(request.prompt) if call.redactor else request.prompt
+    return replace(request, arguments=arguments, prompt=text)
+
+
+def shown_decision(call: OpenCall, decision: Decision) -> Decision:
+    """The same of `decision`."""
+    if not isinstance(decision.arguments, Mapping):
+        # Other arguments that are none are refused in a moment.
+        return replace(decision, arguments=None)
+    arguments = _json.loads(bounded_arguments(call, decision.arguments))
+    return replace(decision, arguments=arguments)
 
 
 def _shown(arguments: bytes) -> str:

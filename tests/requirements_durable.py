@@ -184,7 +184,10 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "CG-22": (
         "a gated call is not made, the run pauses without a value, and says what waits",
-        (_RESUME + "test_gated_calls_pause_the_run_and_decisions_let_it_go_on",),
+        (
+            _RESUME + "test_gated_calls_pause_the_run_and_decisions_let_it_go_on",
+            "conformance/test_calls.py::test_what_waits_and_what_was_decided_are_told_without_content_and_secrets",
+        ),
     ),
     "CG-23": (
         "what waits has call, tool, arguments, prompt; the decision who, why, when and what else",
@@ -219,6 +222,7 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
             _RESUME + "test_gated_calls_pause_the_run_and_decisions_let_it_go_on",
             _RESUME + "test_a_model_is_not_asked_again_for_what_it_answered_before",
             _CLI + "test_a_paused_run_is_listed_decided_and_resumed",
+            "conformance/test_calls.py::test_what_waits_and_what_was_decided_are_told_without_content_and_secrets",
         ),
     ),
     "CG-28": (

@@ -114,7 +114,10 @@ EFFECTS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "SM-21": (
         "the hook comes after a success, is awaited, and its failure is no failure of the tool",
-        ("core/test_foreign.py::test_the_hook_is_awaited_after_a_side_effect_and_cannot_fail_it",),
+        (
+            "core/test_foreign.py::test_the_hook_is_awaited_after_a_side_effect_and_cannot_fail_it",
+            "conformance/test_effects.py::test_the_hook_is_not_told_of_an_effect_that_a_resumed_run_did_not_have_again",
+        ),
     ),
     "SM-58": (
         "events of a call: it began, what it told, it ended; of one that was refused, too",

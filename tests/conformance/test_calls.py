@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from pydantic import BaseModel
 
 from ptc import (
     ApprovalRequest,
@@ -16,6 +17,7 @@ from ptc import (
     Decision,
     Limits,
     Retry,
+    RunEvent,
     Session,
     ToolContext,
     ToolError,
@@ -407,3 +409,55 @@ async def test_a_failure_is_retried_while_should_retry_says_true(
     assert error is not None
     assert f"down {tries}" in error.message
     assert (made, asked) == (tries, [(f"down {n}", n) for n in range(1, tries + 1)])
+
+
+@pytest.mark.parametrize("asked", ["of an approver", "of the journal"])
+async def test_what_waits_and_what_was_decided_are_told_without_content_and_secrets(
+    tmp_path: Path, asked: str
+) -> None:
+    class Keys(BaseModel):
+        api_key: str
+
+    got: list[str] = []
+    seen: list[ApprovalRequest] = []
+
+    def save(ctx: ToolContext, path: str, text: str) -> None:
+        """Save."""
+        got.append(text)
+
+    async def approve(request: ApprovalRequest) -> Decision:
+        seen.append(request)
+        return Decision(True, arguments={**request.arguments, "text": "CANARY-2"}, by="ann")
+
+    made = tool(
+        side_effect=True, idempotent=True, needs_approval=True, env=Keys, unrecorded=["text"]
+    )(save)
+    source = "async def run(ctx, inputs):\n    await ctx.save('sekrit-99', 'CANARY-1')\n"
+    events: list[RunEvent] = []
+    async with Session(
+        tmp_path,
+        tools=[made],
+        toolsets=(),
+        env={"api_key": "sekrit-99"},
+        approver=approve if asked == "of an approver" else None,
+    ) as session:
+        result = await session.program(
+            source=source, allowed_tools=["save"], run_id="r", on_event=events.append
+        )
+        if asked == "of the journal":
+            assert result.status == "paused"
+            assert [e.kind for e in events if e.kind.startswith("approval")] == ["approval_pending"]
+            session.history.approve("r", by="ann")
+            result = await session.resume("r", on_event=events.append)
+    assert result.ok, result.error
+    pending, decided = (e for e in events if e.kind.startswith("approval"))
+    assert (pending.kind, decided.kind) == ("approval_pending", "approval_decided")
+    assert (pending.value.tool, pending.value.call_id) == ("save", "r.1")
+    assert pending.value.arguments["text"]["bytes"] == 8
+    assert (decided.value.approved, decided.value.by) == (True, "ann")
+    for event in events:
+        assert "CANARY" not in repr(event)
+        assert "sekrit" not in repr(event)
+    if seen:
+        assert seen[0].arguments == {"path": "sekrit-99", "text": "CANARY-1"}, "he must know"
+    assert got == ["CANARY-2" if seen else "CANARY-1"]

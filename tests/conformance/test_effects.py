@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptc import (
+    CallRecord,
     RunEvent,
     Session,
     ToolContext,
@@ -344,3 +345,38 @@ def test_a_key_is_of_tool_canonical_arguments_and_occurrence_and_of_nothing_else
     more = [(name, {**arguments, "e": 1}) for name, arguments in calls]
     for different in (keys_of(others), keys_of(more), keys_of(calls, run="r2")):
         assert not set(keys) & set(different)
+
+
+PAUSES = "async def run(ctx, inputs):\n    await ctx.put()\n    return await ctx.both()\n"
+
+
+async def test_the_hook_is_not_told_of_an_effect_that_a_resumed_run_did_not_have_again(
+    tmp_path: Path,
+) -> None:
+    told: list[str] = []
+    made: list[str] = []
+
+    async def after(record: CallRecord) -> None:
+        told.append(f"{record.tool} {record.parent}")
+
+    async def work(arguments: Mapping[str, Any], ctx: ToolContext) -> str:
+        made.append(ctx.tool_name)
+        return ctx.tool_name
+
+    async def both(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+        return [await ctx.call_tool("put"), await ctx.call_tool("ask")]
+
+    effect: Any = {"side_effect": True, "idempotent": True}
+    tools = [
+        define_tool("put", "P.", ANY, work, **effect),
+        define_tool("ask", "A.", ANY, work, needs_approval=True, **effect),
+        define_tool("both", "B.", ANY, both),
+    ]
+    names = ["put", "ask", "both"]
+    async with Session(tmp_path, tools=tools, toolsets=(), after_side_effect=after) as session:
+        paused = await session.program(source=PAUSES, allowed_tools=names, run_id="r")
+        assert paused.status == "paused"
+        session.history.approve("r")
+        assert (await session.resume("r")).unwrap() == ["put", "ask"]
+    assert made == ["put", "put", "ask"]
+    assert told == ["put None", "put 2", "ask 2"], "once for each effect"

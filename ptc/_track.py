@@ -359,16 +359,20 @@ def _below(recorded: Recorded) -> tuple[dict[str, str], dict[str, int]]:
 def _asked(call: OpenCall, request: ApprovalRequest) -> dict[str, Any]:
     return {
         "arguments": _json.loads(bounded_arguments(call, request.arguments)),
-        "prompt": request.prompt,
+        "prompt": _shown_prompt(call, request),
         "defaults": dict(request.defaults),
     }
+
+
+def _shown_prompt(call: OpenCall, request: ApprovalRequest) -> str:
+    """The author's words, which may be made of the arguments, without a secret."""
+    return call.redactor.text(request.prompt) if call.redactor else request.prompt
 
 
 def shown_request(call: OpenCall, request: ApprovalRequest) -> ApprovalRequest:
     """`request` as those may see it who watch and do not decide: no secret, no content."""
     arguments = _json.loads(bounded_arguments(call, request.arguments))
-    text = call.redactor.text(request.prompt) if call.redactor else request.prompt
-    return replace(request, arguments=arguments, prompt=text)
+    return replace(request, arguments=arguments, prompt=_shown_prompt(call, request))
 
 
 def shown_decision(call: OpenCall, decision: Decision) -> Decision:

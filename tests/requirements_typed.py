@@ -158,6 +158,7 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
             "core/test_environment.py::test_a_secret_is_found_in_every_form",
             "core/test_environment.py::test_the_longer_secret_comes_first_and_keys_of_data_are_looked_at",
             "core/test_environment.py::test_what_is_public_or_very_short_is_left_alone",
+            "conformance/test_calls.py::test_what_waits_and_what_was_decided_are_told_without_content_and_secrets",
             "core/test_call_properties.py::test_no_shape_of_data_lets_a_secret_through",
         ),
     ),

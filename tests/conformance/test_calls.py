@@ -430,7 +430,12 @@ async def test_what_waits_and_what_was_decided_are_told_without_content_and_secr
         return Decision(True, arguments={**request.arguments, "text": "CANARY-2"}, by="ann")
 
     made = tool(
-        side_effect=True, idempotent=True, needs_approval=True, env=Keys, unrecorded=["text"]
+        side_effect=True,
+        idempotent=True,
+        needs_approval=True,
+        approval_prompt=lambda arguments: f"Save to {arguments['path']}?",
+        env=Keys,
+        unrecorded=["text"],
     )(save)
     source = "async def run(ctx, inputs):\n    await ctx.save('sekrit-99', 'CANARY-1')\n"
     events: list[RunEvent] = []
@@ -446,6 +451,9 @@ async def test_what_waits_and_what_was_decided_are_told_without_content_and_secr
         )
         if asked == "of the journal":
             assert result.status == "paused"
+            assert result.pending[0].prompt == "Save to [secret api_key]?"
+            [row] = session.history.recorded("r").pending
+            assert b"sekrit" not in row.details
             assert [e.kind for e in events if e.kind.startswith("approval")] == ["approval_pending"]
             session.history.approve("r", by="ann")
             result = await session.resume("r", on_event=events.append)
@@ -454,6 +462,7 @@ async def test_what_waits_and_what_was_decided_are_told_without_content_and_secr
     assert (pending.kind, decided.kind) == ("approval_pending", "approval_decided")
     assert (pending.value.tool, pending.value.call_id) == ("save", "r.1")
     assert pending.value.arguments["text"]["bytes"] == 8
+    assert pending.value.prompt == "Save to [secret api_key]?"
     assert (decided.value.approved, decided.value.by) == (True, "ann")
     for event in events:
         assert "CANARY" not in repr(event)

@@ -26,7 +26,14 @@ def blocks(text: str) -> list[str]:
 
 async def run(source: str) -> None:
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    code = compile(source, str(PAGE), "exec", flags=flags, dont_inherit=True)
+    # On the lines they have in the page, for whoever reads a traceback.
+    code = compile(
+        "\n" * TEXT[: TEXT.index(source)].count("\n") + source,
+        str(PAGE),
+        "exec",
+        flags=flags,
+        dont_inherit=True,
+    )
     names: dict[str, Any] = {"__name__": "page"}
     # The code of a page is our own.
     done = eval(code, names)  # noqa: S307  # as above
@@ -54,6 +61,7 @@ async def test_the_five_examples_of_the_standard_run(
 
 
 def test_the_page_has_every_option_of_a_tool() -> None:
-    missing = [name for name in ToolOptions.__annotations__ if name not in TEXT]
+    shown = "".join(blocks(TEXT))
+    missing = [name for name in ToolOptions.__annotations__ if f"{name}=" not in shown]
     assert missing == []
     assert [name for name in ("Retry", "Cache", "Allow", "Toolset") if not hasattr(ptc, name)] == []

@@ -26,6 +26,7 @@ from ptc import (
     UsageError,
     define_tool,
 )
+from ptc._execute import run_function
 
 pytestmark = pytest.mark.anyio
 
@@ -294,3 +295,30 @@ async def test_a_predicate_of_retries_that_fails_leaves_the_tools_own_error(
     assert in_script == ["internal", "work failed: ValueError: the tool's own words"]
     assert "should_retry failed: KeyError" in caplog.text
     assert "own words" not in caplog.text
+
+
+async def test_a_plain_function_whose_thread_comes_after_the_cancellation_is_not_begun() -> None:
+    asked, told = threading.Event(), threading.Event()
+    ran: list[int] = []
+
+    class Slow:
+        """A call whose thread looks and is answered when the call has been cancelled."""
+
+        @property
+        def cancelled(self) -> bool:
+            asked.set()
+            return told.wait(20)
+
+        @cancelled.setter
+        def cancelled(self, value: bool) -> None:
+            told.set()
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            work = partial(run_function, partial(ran.append, 1), Slow(), is_async=False)
+            group.start_soon(work)
+            while not (asked.is_set() or ran):
+                await anyio.sleep(0.001)
+            group.cancel_scope.cancel()
+    assert told.is_set()
+    assert ran == []

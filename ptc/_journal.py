@@ -253,6 +253,11 @@ class Journal(Protocol):
         a run has no gap. Other runs are not concerned.
         """
 
+    @property
+    def behind(self) -> bool:
+        """True if so much is kept in memory that who can wait should, at a `barrier`."""
+        ...
+
     async def barrier(self, lease: Lease) -> None:
         """Wait until all that was appended is durable.
 

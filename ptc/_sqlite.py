@@ -58,6 +58,10 @@ _LEASE_SECONDS = 30.0
 """A driver on another machine is taken for dead after this long without a sign of it."""
 _MOST_WAITING = 20_000
 """Entries in memory before `append` wakes the writer at once."""
+_HURRY_BYTES = 8 << 20
+"""The same of their bytes: what runs take and give may be large."""
+_BEHIND_BYTES = 32 << 20
+"""Bytes in memory from which on those who can wait should."""
 
 _RUN_COLUMNS = (
     "run_id, source, filename, inputs, options, seed, clock, created_ms, status, result, ended_ms,"
@@ -121,6 +125,11 @@ class _Write(NamedTuple):
     values: tuple[Any, ...]
 
 
+def _size(values: tuple[Any, ...]) -> int:
+    """Bytes of the bodies and texts in a row, about; the rest of it is small."""
+    return sum([len(value) for value in values if isinstance(value, bytes | str)])
+
+
 def _kind(write: _Write) -> tuple[Lease, str]:
     return write.lease, write.sql
 
@@ -141,6 +150,7 @@ class SqliteJournal:
         self._place = str(path) if path is not None else "the journal in memory"
         self._lock = threading.Lock()
         self._waiting: deque[_Write] = deque()
+        self._put_bytes = self._written_bytes = 0
         self._signals: list[Signal] = []
         self._wake = threading.Event()
         self._hurry = threading.Event()
@@ -287,10 +297,17 @@ class SqliteJournal:
 
     def _put(self, lease: Lease, sql: str, values: tuple[Any, ...]) -> None:
         self._waiting.append(_Write(lease, sql, values))
+        self._put_bytes += _size(values)
         if not self._wake.is_set():
             self._wake.set()
-        if len(self._waiting) > _MOST_WAITING:
+        waiting_bytes = self._put_bytes - self._written_bytes
+        if len(self._waiting) > _MOST_WAITING or waiting_bytes > _HURRY_BYTES:
             self._hurry.set()
+
+    @property
+    def behind(self) -> bool:
+        """As `Journal.behind`: over 32 MiB."""
+        return self._put_bytes - self._written_bytes > _BEHIND_BYTES
 
     async def barrier(self, lease: Lease) -> None:
         """As `Journal.barrier`."""
@@ -331,6 +348,7 @@ class SqliteJournal:
                 _log.error("runs are not recorded: %s", error)
                 for write in batch:
                     self._gaps.setdefault((write.lease.number, write.lease.epoch), error)
+            self._written_bytes += sum(_size(write.values) for write in batch)
             for signal in signals:
                 signal.set()
             if self._closing and not self._waiting:

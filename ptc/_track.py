@@ -11,6 +11,7 @@ Rule 3: a script that does not do what it did before is stopped, and told both.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -182,6 +183,11 @@ class Track:
                 if decided is not None:
                     return decided
         if not tool.side_effect:
+            if self._journal.behind:
+                # What scripts are given faster than it can be written would fill the memory. That
+                # it cannot be written is told where the run ends.
+                with contextlib.suppress(JournalError):
+                    await self._journal.barrier(self._lease)
             return None
         self.effects = True
         start = self._start(call, call.attempt + 1)
@@ -317,7 +323,7 @@ class Track:
         """
         self._ended = True
         self._journal.end(self._lease, status, result, _now_ms())
-        if self.effects or status == "paused":
+        if self.effects or status == "paused" or self._journal.behind:
             await self._journal.barrier(self._lease)
         else:
             self._journal.check(self._lease)

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from ptc import Session, ToolContext, ToolError, define_tool
 from ptc._journal import CallEnd, CallRow, CallStart, CallWhole, RunRow
+from ptc._sqlite import SqliteJournal
 from ptc.errors import JournalError
 
 pytestmark = pytest.mark.anyio
@@ -228,3 +230,40 @@ async def test_a_warning_lists_what_was_done_and_no_more_than_five(
     assert len(listed) == lines
     assert (warning is None) is (effects == 0)
     assert listed[5:] == (["- ...and 1 more"] if effects == 6 else [])
+
+
+async def test_a_script_that_is_given_more_than_can_be_written_waits(tmp_path: Path) -> None:
+    asked = 0
+
+    async def large(_arguments: Mapping[str, Any]) -> str:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            journal._lock.acquire()  # a disk that takes its time
+        return "x" * (4 << 20)
+
+    large_tool = define_tool("large", "Give much.", ANY, large)
+    source = "def run(ctx, inputs):\n    return sum(len(ctx.large(n=n)) for n in range(20))"
+    async with Session(tmp_path, tools=[large_tool], toolsets=()) as session:
+        found = session.history.journal
+        assert isinstance(found, SqliteJournal)
+        journal = found
+        results = []
+
+        async def run() -> None:
+            results.append(await session.program(source=source, run_id="r"))
+
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as group:
+                group.start_soon(run)
+                try:
+                    while not journal._signals:  # nobody waits for the writer yet
+                        await anyio.sleep(0.001)
+                    held = asked
+                    assert journal.behind
+                finally:
+                    journal._lock.release()
+        rows = session.history.recorded("r").calls
+    assert held in (8, 9), "32 MiB, and what was under way"
+    assert results[0].value == 20 * (4 << 20)
+    assert len(rows) == asked == 20

@@ -123,10 +123,11 @@ class _Write(NamedTuple):
     lease: Lease
     sql: str
     values: tuple[Any, ...]
+    size_bytes: int
+    """Of its bodies and texts, about; the rest of it is small."""
 
 
 def _size(values: tuple[Any, ...]) -> int:
-    """Bytes of the bodies and texts in a row, about; the rest of it is small."""
     return sum([len(value) for value in values if isinstance(value, bytes | str)])
 
 
@@ -296,8 +297,9 @@ class SqliteJournal:
         return place
 
     def _put(self, lease: Lease, sql: str, values: tuple[Any, ...]) -> None:
-        self._waiting.append(_Write(lease, sql, values))
-        self._put_bytes += _size(values)
+        size_bytes = _size(values)
+        self._waiting.append(_Write(lease, sql, values, size_bytes))
+        self._put_bytes += size_bytes
         if not self._wake.is_set():
             self._wake.set()
         waiting_bytes = self._put_bytes - self._written_bytes
@@ -348,7 +350,7 @@ class SqliteJournal:
                 _log.error("runs are not recorded: %s", error)
                 for write in batch:
                     self._gaps.setdefault((write.lease.number, write.lease.epoch), error)
-            self._written_bytes += sum(_size(write.values) for write in batch)
+            self._written_bytes += sum([write.size_bytes for write in batch])
             for signal in signals:
                 signal.set()
             if self._closing and not self._waiting:

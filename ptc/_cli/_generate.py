@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -74,7 +73,7 @@ def command(
     from .._generate import generate_object
     from ..errors import GenerationError, UsageError
     from ..models._open import OpenModels
-    from ._inputs import read_object
+    from ._inputs import read_object, read_text
     from ._options import in_words_of_options
     from ._terminal import standard_error, standard_output
 
@@ -83,7 +82,7 @@ def command(
         raise UsageError(msg)
     wanted = read_object(schema, "--schema")
     if file is not None:
-        prompt = f"{prompt}\n\n{_document(file)}"
+        prompt = f"{prompt}\n\n{read_text(file, 'FILE', f'FILE {file!r}', _MOST_BYTES)}"
     room = options.pop("max_tokens")
     settings = {"max_tokens": room} if room is not None else {}
 
@@ -112,32 +111,6 @@ def command(
         errors.line(f"mended: {repair.path or '(root)'} {repair.kind}", "dim")
     output.json(_whole(found) if as_json else found.value)
     return COMPLETED
-
-
-def _document(name: str) -> str:
-    """The text of a file, or of standard input."""
-    from ..errors import UsageError
-    from ._script import read_standard_input
-
-    what = f"FILE {name!r}"
-    if name == "-":
-        data = read_standard_input("FILE")
-    else:
-        try:
-            with Path(name).open("rb") as file:
-                data = file.read(_MOST_BYTES + 1)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            msg = f"{what} cannot be read: {reason}"
-            raise UsageError(msg) from None
-    if len(data) > _MOST_BYTES:
-        msg = f"{what} has more than {_MOST_BYTES:,} bytes"
-        raise UsageError(msg)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        msg = f"{what} is not UTF-8 text: byte {error.start:,} is 0x{data[error.start]:02x}"
-        raise UsageError(msg) from None
 
 
 def _whole(found: Generated[Any]) -> dict[str, Any]:

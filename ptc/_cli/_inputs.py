@@ -1,4 +1,4 @@
-"""JSON as it stands on a command line or in a file: ``--input``, ``--inputs``, tool arguments."""
+"""What an option or a file of the command line holds: text, and JSON in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import UsageError
 from ._script import read_standard_input
 
-__all__ = ["merge_inputs", "parse_object", "read_object"]
+__all__ = ["merge_inputs", "parse_object", "read_object", "read_text"]
 
 _MOST_BYTES = 67_108_864
 """As much as `Limits.max_inputs_bytes` can be."""
@@ -50,20 +50,40 @@ def read_object(name: str, option: str) -> dict[str, Any]:
     Raises:
         UsageError: If it cannot be read or holds anything else.
     """
+    what = option if name == "-" else f"{option} {name!r}"
+    return parse_object(read_text(name, option, what, _MOST_BYTES), what)
+
+
+def read_text(name: str, option: str, what: str, most_bytes: int) -> str:
+    """The UTF-8 text in file `name`; ``-`` is standard input.
+
+    Args:
+        name: As it was given.
+        option: Where it was given.
+        what: What errors call it.
+        most_bytes: What is read at most.
+
+    Raises:
+        UsageError: If it cannot be read, is larger, or is no text.
+    """
     if name == "-":
-        return parse_object(_decode(read_standard_input(option), option), option)
-    what = f"{option} {name!r}"
-    try:
-        with Path(name).open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        msg = f"{what} cannot be read: {reason}"
-        raise UsageError(msg) from None
-    if len(data) > _MOST_BYTES:
-        msg = f"{what} has more than {_MOST_BYTES:,} bytes"
+        data = read_standard_input(option)
+    else:
+        try:
+            with Path(name).open("rb") as file:
+                data = file.read(most_bytes + 1)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            msg = f"{what} cannot be read: {reason}"
+            raise UsageError(msg) from None
+    if len(data) > most_bytes:
+        msg = f"{what} has more than {most_bytes:,} bytes"
         raise UsageError(msg)
-    return parse_object(_decode(data, what), what)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        msg = f"{what} is not UTF-8 text: byte {error.start:,} is 0x{data[error.start]:02x}"
+        raise UsageError(msg) from None
 
 
 def parse_object(text: str, what: str) -> dict[str, Any]:
@@ -83,14 +103,6 @@ def parse_object(text: str, what: str) -> dict[str, Any]:
         msg = f'{what} must be a JSON object, {{"name": value}}, and is {found}'
         raise UsageError(msg)
     return value
-
-
-def _decode(data: bytes, what: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        msg = f"{what} is not UTF-8 text: byte {error.start:,} is 0x{data[error.start]:02x}"
-        raise UsageError(msg) from None
 
 
 def _parse(text: str) -> Any:

@@ -88,10 +88,6 @@ class Calls:
         """True while the host owes a result."""
         return bool(self._pending)
 
-    def pending_calls(self) -> list[PendingCall]:
-        """The calls whose results the host still owes, oldest first."""
-        return list(self._pending.values())
-
     def unobserved(self) -> list[PendingCall]:
         """Calls that nobody has awaited."""
         return [call for call in self._made if not call.observed]

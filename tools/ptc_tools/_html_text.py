@@ -19,9 +19,6 @@ _BLOCKS = frozenset({
     "ul",
 })  # fmt: skip
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_VOID = frozenset(
-    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"}
-)
 _SPACE = re.compile(r"\s+")
 _MAX_DEPTH = 64
 """Nesting of lists and quotes that is shown; deeper is as this deep."""

@@ -19,6 +19,8 @@ from typing import Any, Final, NoReturn
 
 from .. import _policy as policy
 from ._classes import is_allowed_base, is_open, is_script_class
+from ._freeze import class_namespace
+from ._internals import bound_object, globals_of
 from ._types import stands_for, type_of
 from ._views import exact_text, namespace_of, unmangled
 
@@ -77,7 +79,7 @@ def _of_super(obj: Any, name: str) -> Any:
     """`super().name`: decided by the class that has it."""
     order = obj.__self_class__.__mro__
     for base in order[order.index(obj.__thisclass__) + 1 :]:
-        if name in base.__dict__:
+        if name in class_namespace(base):
             if _is_plain(base):
                 return getattr(obj, name)
             if base is str and name in {"format", "format_map"} and isinstance(obj.__self__, str):
@@ -92,11 +94,11 @@ def _is_own(obj: Any, kind: type, name: str) -> bool:
         return True
     if issubclass(kind, type):
         for base in obj.__mro__:
-            if name in base.__dict__:
+            if name in class_namespace(base):
                 return _is_plain(base)
         return False  # what a metaclass has: `mro`
     for base in kind.__mro__:
-        if name in base.__dict__:
+        if name in class_namespace(base):
             return _is_plain(base)
     # An attribute of the instance itself, or an answer of the script's own __getattr__.
     return _is_plain(kind) or kind is types.FunctionType
@@ -148,7 +150,7 @@ def store(obj: Any, name: str, value: Any) -> None:
     """Store a guarded attribute, or delete it if `value` is `MISSING`."""
     kind = type(obj)
     own_class = issubclass(kind, type) and is_script_class(obj)
-    own_function = kind is types.FunctionType and "@getattr" in obj.__globals__
+    own_function = kind is types.FunctionType and "@getattr" in globals_of(obj)
     if policy.is_dunder(name):
         allowed = (
             name in policy.WRITABLE
@@ -220,7 +222,9 @@ def _called(real: Any, obj: Any, name: str) -> Any:
 
 def _set_through(real: Any, args: tuple[Any, ...]) -> Any:
     """`super().__setattr__(name, value)` or `object.__setattr__(self, name, value)`."""
-    bound = getattr(real, "__self__", None)
+    bound = (
+        bound_object(real) if type(real) is types.MethodType else getattr(real, "__self__", None)
+    )
     if isinstance(bound, type):
         raise TypeError("set attributes of a class with `Class.name = value`")
     target = args[0] if bound is None and args else bound

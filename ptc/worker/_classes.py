@@ -15,23 +15,26 @@ import enum
 import types
 import typing
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from .. import _policy as policy
 from . import _freeze
 from ._identity import ScriptObject
-from ._types import Token
+from ._types import Token, target_of
 
 __all__ = [
     "allow_bases",
     "build_class",
     "check_match_args",
     "is_allowed_base",
+    "is_known",
     "is_open",
     "is_script_class",
+    "offer",
     "open_type",
     "register",
+    "stand_in_for_base",
 ]
 
 _made: weakref.WeakSet[type] = weakref.WeakSet()
@@ -39,6 +42,7 @@ _bases: set[type] = {
     object, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset,
 }  # fmt: skip
 _open: set[type] = set()
+_offered: set[type] = set()
 
 
 def allow_bases(*kinds: type) -> None:
@@ -53,6 +57,16 @@ def open_type(kind: type) -> type:
     """
     _open.add(kind)
     return kind
+
+
+def offer(kind: type) -> None:
+    """Declare that scripts find `kind` in a module, so that it may be shown to them."""
+    _offered.add(kind)
+
+
+def is_known(kind: type) -> bool:
+    """True if scripts may know `kind`: their own classes, and those that modules offer."""
+    return kind in _offered or kind in _bases or is_script_class(kind)
 
 
 def is_open(kind: type) -> bool:
@@ -96,11 +110,22 @@ def check_match_args(kind: type) -> None:
     Raises:
         TypeError: If it is not a tuple of text.
     """
-    names = getattr(kind, "__match_args__", ())
+    if not _may_match(getattr(kind, "__match_args__", ())):
+        type.__setattr__(kind, "__match_args__", ())
+
+
+def _effective_match_args(namespace: Mapping[str, Any], bases: tuple[Any, ...]) -> Any:
+    if "__match_args__" in namespace:
+        return namespace["__match_args__"]
+    found = (getattr(base, "__match_args__", None) for base in bases)
+    return next((names for names in found if names is not None), ())
+
+
+def _may_match(names: Any) -> bool:
+    """True if a class pattern may read `names` by position."""
     if type(names) is not tuple or any(type(name) is not str for name in names):
         raise TypeError("__match_args__ must be a tuple of text constants")
-    if any(policy.kind_of(name) in {"power", "dunder"} for name in names):
-        type.__setattr__(kind, "__match_args__", ())
+    return all(policy.kind_of(name) not in {"power", "dunder"} for name in names)
 
 
 def _resolved(bases: tuple[object, ...]) -> tuple[object, ...]:
@@ -108,10 +133,19 @@ def _resolved(bases: tuple[object, ...]) -> tuple[object, ...]:
         if isinstance(base, type) or type(base) in _ALIASES:
             continue
         # By identity: a script's `==` may say that anything is anything.
-        if any(base is function for function in _ENTRY_FUNCTIONS):
+        if any(base is function for function in _entry_functions):
             continue
         raise TypeError(_base_refused(base))
-    return types.resolve_bases(typing.cast(Any, bases))
+    found = [
+        next((real for own, real in _entry_functions.items() if base is own), base)
+        for base in bases
+    ]
+    return types.resolve_bases(typing.cast(Any, found))
+
+
+def stand_in_for_base(own: Callable[..., Any], real: Any) -> None:
+    """Let `own`, a function that scripts call, mean `real` in a list of bases."""
+    _entry_functions[own] = real
 
 
 _ALIASES: Final = {
@@ -126,9 +160,9 @@ class _Sample(typing.Generic[_T]):
 
 
 _ALIASES.add(type(_Sample[int]))
-_ENTRY_FUNCTIONS: Final = (typing.NamedTuple, typing.TypedDict)
+_entry_functions: dict[Callable[..., Any], Any] = {}
 # What the two stand for in a list of bases.
-_bases.update(kind for kind in types.resolve_bases(typing.cast(Any, _ENTRY_FUNCTIONS)))
+_bases.update(types.resolve_bases(typing.cast(Any, (typing.NamedTuple, typing.TypedDict))))
 _METACLASSES: Final = (abc.ABCMeta, enum.EnumMeta, type)
 _ABSENT: Final = object()
 
@@ -160,7 +194,7 @@ def build_class(
         bases = (*(base for base in bases if base is not object), ScriptObject)
     chosen: Any = type
     if metaclass is not _ABSENT:
-        chosen = metaclass._target if type(metaclass) is Token else None
+        chosen = target_of(metaclass) if type(metaclass) is Token else None
         if not any(chosen is known for known in _METACLASSES):
             raise TypeError("metaclasses are not available; use a decorator or __init_subclass__")
     maker = _Maker(chosen, bases, resolved)
@@ -204,6 +238,9 @@ class _Maker:
     def __call__(self, name: str, bases: tuple[Any, ...], namespace: Any, /, **options: Any) -> Any:
         if list(map(id, self._written)) != list(map(id, self._bases)):
             namespace["__orig_bases__"] = self._written
+        # Before a hook of the script sees the class: a pattern in `__init_subclass__` reads them.
+        if not _may_match(_effective_match_args(namespace, self._bases)):
+            namespace["__match_args__"] = ()
         return self._metaclass(name, bases, namespace, **options)
 
 

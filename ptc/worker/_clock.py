@@ -23,6 +23,10 @@ class Clock:
         #: Runs a coroutine to its end where no event loop runs, for `asyncio.run`.
         self.drive: Callable[[Coroutine[Any, Any, Any]], Any] | None = None
 
+    def read(self) -> float:
+        """Logical seconds since the start of the run."""
+        return self.elapsed
+
     def now(self) -> float:
         """Seconds since 1970 UTC."""
         return self.epoch + self.elapsed

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import difflib
 import sys
+import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from .._protocol import MAX_BODY, Kind
 from ..errors import ToolError
@@ -20,6 +21,7 @@ from ._budget import Budget, require_room
 from ._classes import open_type
 from ._clock import Clock
 from ._headroom import require_headroom
+from ._internals import frame_back, frame_code, frame_lineno
 from ._modules._console import LOG
 from ._wire import Wire
 
@@ -139,6 +141,14 @@ class Calls:
         if not call.done():
             call.set_exception(error)
 
+    def emit(self, value: Any) -> None:
+        """Send a partial value."""
+        require_headroom(value, self.budget.limit("max_memory_bytes"))
+        body = _values.dumps(value, "emit")
+        require_room(Kind.EMIT, body, "max_emit_bytes")
+        self.budget.emitted(len(body))
+        self._wire.send(Kind.EMIT, body)
+
     def sleep(self, seconds: float) -> None:
         """Blocking sleep of a plain `def run`: the host tells when the time has come."""
         until = self._clock.elapsed + max(0.0, seconds)
@@ -172,10 +182,10 @@ class Calls:
             self._clock.elapsed = elapsed
 
     def _line(self) -> int | None:
-        frame = sys._getframe(2)
-        while frame is not None and frame.f_code.co_filename != self._filename:
-            frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
-        return frame.f_lineno if frame is not None else None
+        frame: types.FrameType | None = sys._getframe(2)
+        while frame is not None and frame_code(frame).co_filename != self._filename:
+            frame = frame_back(frame)
+        return frame_lineno(frame) if frame is not None else None
 
 
 def _tool_error(row: Mapping[str, Any]) -> ToolError:
@@ -188,20 +198,23 @@ def _tool_error(row: Mapping[str, Any]) -> ToolError:
     )
 
 
+_Make: TypeAlias = Callable[[str, Mapping[str, Any]], Any]
+
+
 class _ToolMethod:
     """``ctx.name``: takes positional and keyword arguments, or one dict of them."""
 
-    __slots__ = ("_calls", "_name", "_parameters")
+    __slots__ = ("_make", "_name", "_parameters")
 
-    def __init__(self, calls: Calls, name: str, parameters: Sequence[str]) -> None:
-        self._calls = calls
+    def __init__(self, make: _Make, name: str, parameters: Sequence[str]) -> None:
+        self._make = make
         self._name = name
         self._parameters = tuple(parameters)
 
     def __call__(self, *args: Any, **arguments: Any) -> Any:
         if args:
             arguments = self._named(args, arguments)
-        return self._calls.make(self._name, arguments)
+        return self._make(self._name, arguments)
 
     def _named(self, args: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
         names = self._parameters
@@ -225,15 +238,20 @@ class _ToolMethod:
 
 @open_type
 class Context:
-    """The script's `ctx`. Tools are its methods; nothing can be set on it."""
+    """The script's `ctx`. Tools are its methods; nothing can be set on it.
 
-    __slots__ = ("_calls", "_methods", "_wire")
+    Its slots hold functions and data alone, so that reading them by other means than their names
+    gives a script nothing that it does not have (tests/worker/test_reachability.py).
+    """
 
-    def __init__(self, wire: Wire, calls: Calls, tools: Mapping[str, Sequence[str]]) -> None:
+    __slots__ = ("_emit", "_left", "_make", "_methods")
+
+    def __init__(self, calls: Calls, tools: Mapping[str, Sequence[str]]) -> None:
         set_slot = object.__setattr__
-        set_slot(self, "_wire", wire)
-        set_slot(self, "_calls", calls)
-        set_slot(self, "_methods", {n: _ToolMethod(calls, n, p) for n, p in tools.items()})
+        set_slot(self, "_make", calls.make)
+        set_slot(self, "_emit", calls.emit)
+        set_slot(self, "_left", calls.budget.left)
+        set_slot(self, "_methods", {n: _ToolMethod(calls.make, n, p) for n, p in tools.items()})
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         msg = "ctx cannot be changed"
@@ -265,28 +283,24 @@ class Context:
         if arguments is not None and not isinstance(arguments, Mapping):
             msg = f"ctx.call({name!r}, ...) takes a dict of arguments"
             raise TypeError(msg)
-        return self._calls.make(str.__str__(name), arguments or {})
+        return self._make(str.__str__(name), arguments or {})
 
     def search_tools(self, query: str, limit: int = 10) -> Any:
         """Tools that fit some words: a list of ``{name, summary}``."""
-        return self._calls.make("search_tools", {"query": query, "limit": limit})
+        return self._make("search_tools", {"query": query, "limit": limit})
 
     def describe(self, name: str) -> Any:
         """The typed stub of one tool."""
-        return self._calls.make("describe", {"name": name})
+        return self._make("describe", {"name": name})
 
     def emit(self, value: Any) -> None:
         """Put a partial value into the result of the run; it is kept however the run ends."""
-        require_headroom(value, self._calls.budget.limit("max_memory_bytes"))
-        body = _values.dumps(value, "emit")
-        require_room(Kind.EMIT, body, "max_emit_bytes")
-        self._calls.budget.emitted(len(body))
-        self._wire.send(Kind.EMIT, body)
+        self._emit(value)
 
     @property
     def budget(self) -> Any:
         """What is left of the run's limits: ``tool_calls``, ``calls_by_tool``, ``time_ms`` ..."""
-        return self._calls.budget.left()
+        return self._left()
 
     def log(self, *parts: Any) -> None:
         """Write a line to the run's log: to `RunResult.stderr`, and at once to who follows it."""

@@ -20,15 +20,17 @@ import ctypes
 import functools
 import gc
 import sys
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 __all__ = [
     "IMMUTABLE",
     "FreezeError",
     "all_types",
+    "class_namespace",
     "freeze_types",
     "is_frozen",
+    "remove_attributes",
     "replace_attribute",
 ]
 
@@ -40,6 +42,10 @@ _HEAPTYPE: Final = 1 << 9
 _OFFSET: Final = 24 + 18 * 8
 
 _frozen = False
+
+# Captured: `_internals` replaces and removes these attributes in a worker.
+_namespace_of: Final[Callable[[type], Mapping[str, Any]]] = type.__dict__["__dict__"].__get__
+_subclasses_of: Final[Callable[[type], list[type]]] = type.__dict__["__subclasses__"]
 
 
 class FreezeError(RuntimeError):
@@ -80,6 +86,11 @@ def _prove_offset(offset_flags: Callable[[type], ctypes.c_ulong]) -> None:
         flags.value &= ~IMMUTABLE
 
 
+def class_namespace(kind: type) -> Mapping[str, Any]:
+    """Return the namespace of `kind` itself; ``kind.__dict__`` gives a snapshot in a worker."""
+    return _namespace_of(kind)
+
+
 def all_types() -> Iterator[type]:
     """Every class of the process, found from `object` down; gc does not track static types."""
     seen: set[type] = set()
@@ -90,7 +101,7 @@ def all_types() -> Iterator[type]:
             continue
         seen.add(kind)
         yield kind
-        todo.extend(type.__subclasses__(kind))
+        todo.extend(_subclasses_of(kind))
     for item in gc.get_objects():
         if issubclass(type(item), type) and item not in seen:
             seen.add(item)
@@ -123,14 +134,22 @@ def freeze_types() -> int:
 def replace_attribute(kind: type, name: str, value: object) -> None:
     """Let the worker itself replace an attribute of a library class, static ones included.
 
-    Written to the namespace behind ``kind.__dict__``: on 3.13 a store through the type misses the
+    Written to the namespace behind the class: on 3.13 a store through the type misses the
     namespace of types such as `datetime.datetime`, which is kept per interpreter.
 
     Raises:
         FreezeError: If the class does not show the new attribute afterwards.
     """
-    (namespace,) = gc.get_referents(kind.__dict__)
+    (namespace,) = gc.get_referents(_namespace_of(kind))
     namespace[name] = value
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
-    if kind.__dict__.get(name) is not value:
+    if _namespace_of(kind).get(name) is not value:
         raise FreezeError(f"{kind.__name__}.{name} could not be replaced")
+
+
+def remove_attributes(kind: type, names: Iterable[str]) -> None:
+    """Remove attributes of a library class, static ones included, as far as it has them."""
+    (namespace,) = gc.get_referents(_namespace_of(kind))
+    for name in names:
+        namespace.pop(name, None)
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))

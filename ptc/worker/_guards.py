@@ -172,12 +172,14 @@ _C_IMPORTS: Final = frozenset(
 )  # fmt: skip
 
 
-def _c_import(name: str, *_: object) -> types.ModuleType:
-    """`__import__` as C code finds it (`datetime.strptime`). No script can spell its name."""
+def _c_import(name: str, *_: object) -> None:
+    """`__import__` as C code finds it (`datetime.strptime`). No script can spell its name.
+
+    It returns no module: `PyImport_Import` ignores the result and looks in `sys.modules` itself.
+    """
     offered = name.partition(".")[0] in policy.TRUSTED_PACKAGES
-    if (offered or name in _C_IMPORTS) and name in sys.modules:
-        return sys.modules[name]
-    raise ImportError(f"import of {name!r} is not available in a script")
+    if not ((offered or name in _C_IMPORTS) and name in sys.modules):
+        raise ImportError(f"import of {name!r} is not available in a script")
 
 
 def script_builtins(

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ._freeze import FreezeError, all_types, replace_attribute
+from ._internals import builtin_owner
 
 __all__ = ["ScriptObject", "hide_addresses", "known_id", "restart_numbers", "stable_id"]
 
@@ -140,7 +141,7 @@ def _function_repr(self: types.FunctionType) -> str:
 
 
 def _builtin_repr(self: types.BuiltinFunctionType) -> str:
-    owner = self.__self__
+    owner = builtin_owner(self)
     if owner is None or isinstance(owner, types.ModuleType):
         return f"<built-in function {self.__name__}>"
     kind = type(owner).__qualname__

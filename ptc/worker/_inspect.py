@@ -14,6 +14,14 @@ from typing import Any
 
 from .._compiler import demangle
 from . import _values
+from ._internals import (
+    coroutine_await,
+    coroutine_frame,
+    frame_back,
+    frame_code,
+    frame_lineno,
+    frame_locals,
+)
 
 __all__ = ["frames"]
 
@@ -40,19 +48,19 @@ def _stack(filename: str) -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe()
     found = []
     while frame is not None:
-        if _is_the_scripts(frame.f_code, filename):
+        if _is_the_scripts(frame_code(frame), filename):
             found.append(frame)
-        frame = frame.f_back
+        frame = frame_back(frame)
     return reversed(found)
 
 
 def _awaiting(coroutine: Any, filename: str) -> Iterator[FrameType]:
     """Frames of the script that a task is suspended in."""
     while coroutine is not None:
-        frame = getattr(coroutine, "cr_frame", None)
-        if frame is not None and _is_the_scripts(frame.f_code, filename):
+        frame = coroutine_frame(coroutine)
+        if frame is not None and _is_the_scripts(frame_code(frame), filename):
             yield frame
-        coroutine = getattr(coroutine, "cr_await", None)
+        coroutine = coroutine_await(coroutine)
 
 
 def _is_the_scripts(code: CodeType, filename: str) -> bool:
@@ -60,9 +68,10 @@ def _is_the_scripts(code: CodeType, filename: str) -> bool:
 
 
 def _shown(frame: FrameType) -> list[Any]:
-    names = [name for name in frame.f_locals if name.isidentifier()][:_MOST_NAMES]
-    rows = [[demangle(name), _text(frame.f_locals[name])] for name in names]
-    return [demangle(frame.f_code.co_name), frame.f_lineno, rows]
+    variables = frame_locals(frame)
+    names = [name for name in variables if name.isidentifier()][:_MOST_NAMES]
+    rows = [[demangle(name), _text(variables[name])] for name in names]
+    return [demangle(frame_code(frame).co_name), frame_lineno(frame), rows]
 
 
 def _text(value: object) -> str:

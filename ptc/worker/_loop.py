@@ -1,16 +1,25 @@
-"""The event loop of a script: the real asyncio on the wire, with a logical clock.
+"""The event loop of a script: asyncio's tasks and futures on the wire, with a logical clock.
+
+It is not a `BaseEventLoop`: a script can hold its loop, and that one makes sockets and processes.
 
 Rule 1: one frame from the host is handled to quiescence before the next is read, so the order in
     which a script's tasks run depends on the messages alone.
     tests/worker/test_runtime.py::test_results_are_handled_one_at_a_time_in_the_order_they_arrive
 Rule 2: time moves only when a frame says so.
     tests/worker/test_runtime.py::test_time_stands_still_while_a_script_computes
+Rule 3: no attribute of a loop leads to the wire
+    (tests/worker/test_reachability.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import heapq
 import itertools
+import sys
+import typing
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -21,23 +30,34 @@ from ._wire import Wire
 
 __all__ = ["ScriptLoop"]
 
+_RESOLUTION_S = 1e-9
+"""A timer is due if less than this is left: what `BaseEventLoop` takes from the system's clock."""
+_MOST_CANCELLED = 100
+"""Cancelled timers that may wait for their time; as in `BaseEventLoop`."""
+_Handler = Callable[[Any, dict[str, Any]], object]
 
-class ScriptLoop(asyncio.BaseEventLoop):
-    """A loop without descriptors, threads or signals: it waits for frames and nothing else."""
 
-    _wire: Wire
-    _deliver: Callable[[], None]
+class ScriptLoop:
+    """A loop without descriptors, threads or signals: it waits for frames and nothing else.
+
+    asyncio calls it by method name; what `AbstractEventLoop` has besides is not here.
+    """
+
+    _wait_for_frame: Callable[[], None]
     _owed: Callable[[], bool]
-    _max_tasks: int
+    _request_timer: Callable[[float], None]
+    _report_stall: Callable[[], None]
 
     def __init__(self, clock: Clock) -> None:
         """Make a loop on the run's logical clock; `attach` it before it runs."""
-        super().__init__()
-        self._clock = clock
-        self._timer_asked = -1.0
-        # BaseEventLoop._run_once asks its selector for events.
-        self._selector = self
-        self._made = self._count_at = 0
+        self._clock_time = clock.read
+        self._ready: deque[Any] = deque()  # handles, whose methods the library leaves untyped
+        self._scheduled: list[Any] = []
+        self._stopping = self._running = False
+        self._handler: _Handler | None = None
+        self._timer_requested = -1.0
+        self._cancelled = 0
+        self._made = self._count_at = self._max_tasks = 0
         self._task_names = (f"Task-{number}" for number in itertools.count(1))
 
     def attach(
@@ -50,13 +70,154 @@ class ScriptLoop(asyncio.BaseEventLoop):
         """Connect the loop.
 
         Args:
-            wire: Where timers are asked for.
-            deliver: Reads one frame and hands it to whom it concerns; called when idle.
+            wire: Takes requests for timers.
+            deliver: Reads one frame and delivers it; called when idle.
             owed: True while the host owes the script a frame.
             max_tasks: Tasks there may be at once, one for the script itself not counted.
         """
-        self._wire, self._deliver, self._owed = wire, deliver, owed
+        self._wait_for_frame, self._owed = deliver, owed
+        self._request_timer = lambda deadline: wire.queue(Kind.TIMER, b"[%r]" % deadline)
+        self._report_stall = lambda: wire.queue(Kind.STALLED, b"[]")
         self._max_tasks = self._count_at = max_tasks + 1
+
+    @property
+    def _as_loop(self) -> asyncio.AbstractEventLoop:
+        return typing.cast(asyncio.AbstractEventLoop, self)
+
+    # -- running -------------------------------------------------------------------------------
+
+    def run_until_complete(self, future: Any) -> Any:
+        """Run until `future`, or the task made of a coroutine, is done; return its result."""
+        task = asyncio.ensure_future(future, loop=self._as_loop)
+        task.add_done_callback(self._stop_after)
+        try:
+            self.run_forever()
+        except BaseException:
+            if task.done() and not task.cancelled():
+                task.exception()  # it has been raised: nobody else needs to report it
+            raise
+        finally:
+            task.remove_done_callback(self._stop_after)
+        if not task.done():
+            msg = "Event loop stopped before Future completed."
+            raise RuntimeError(msg)
+        return task.result()
+
+    def _stop_after(self, future: asyncio.Future[Any]) -> None:
+        if not future.cancelled():
+            error = future.exception()
+            if isinstance(error, SystemExit | KeyboardInterrupt):
+                return  # the task has raised it out of the loop
+        self.stop()
+
+    def run_forever(self) -> None:
+        """Run until `stop` is called."""
+        if self._running or asyncio._get_running_loop() is not None:
+            msg = "This event loop is already running"
+            raise RuntimeError(msg)
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(firstiter=None, finalizer=self._close_generator)
+        asyncio._set_running_loop(self._as_loop)
+        self._running = True
+        try:
+            while not self._stopping:
+                self._run_once()
+        finally:
+            self._running = self._stopping = False
+            asyncio._set_running_loop(None)
+            sys.set_asyncgen_hooks(*hooks)
+
+    def _run_once(self) -> None:
+        """Run what is ready; wait for a frame first if nothing is."""
+        self._drop_cancelled()
+        scheduled, ready = self._scheduled, self._ready
+        if not ready:
+            self._wait(scheduled[0].when() if scheduled else None)
+        due = self._clock_time() + _RESOLUTION_S
+        while scheduled and scheduled[0].when() < due:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                handle._run()
+
+    def _drop_cancelled(self) -> None:
+        """Drop timers that were cancelled: at the front, and everywhere once they are the most."""
+        scheduled = self._scheduled
+        if self._cancelled > _MOST_CANCELLED and 2 * self._cancelled > len(scheduled):
+            scheduled[:] = [timer for timer in scheduled if not timer.cancelled()]
+            heapq.heapify(scheduled)
+            self._cancelled = 0
+        while scheduled and scheduled[0].cancelled():
+            heapq.heappop(scheduled)
+            self._cancelled -= 1
+
+    def _wait(self, deadline: float | None) -> None:
+        if deadline is None:
+            if not self._owed():
+                self._report_stall()
+        elif deadline <= self._clock_time():
+            return
+        elif deadline != self._timer_requested:
+            self._timer_requested = deadline
+            self._request_timer(deadline)
+        self._wait_for_frame()
+
+    def _close_generator(self, generator: Any) -> None:
+        """Close an asynchronous generator that nobody holds any more."""
+        self.create_task(generator.aclose())
+
+    def stop(self) -> None:
+        """Stop after the current turn."""
+        self._stopping = True
+
+    def is_running(self) -> bool:
+        """Return True while the loop runs."""
+        return self._running
+
+    def is_closed(self) -> bool:
+        """Return False: the loop lives as long as its run."""
+        return False
+
+    # -- scheduling ----------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """Logical seconds since the run began."""
+        return self._clock_time()
+
+    def call_soon(
+        self, callback: Any, *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """Call `callback` in the next turn."""
+        handle = asyncio.Handle(callback, args, self._as_loop, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Any, *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Call `callback` after `delay` logical seconds."""
+        return self.call_at(self._clock_time() + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Call `callback` when the loop's clock shows `when`."""
+        timer: Any = asyncio.TimerHandle(when, callback, args, self._as_loop, context)
+        timer._scheduled = True
+        heapq.heappush(self._scheduled, timer)
+        return typing.cast(asyncio.TimerHandle, timer)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Count a cancelled timer; called by the timer."""
+        if handle._scheduled:  # type: ignore[attr-defined]  # the library's own flag
+            self._cancelled += 1
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """Make a future of this loop."""
+        return asyncio.Future(loop=self._as_loop)
 
     def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
         """As asyncio's; the names of tasks are counted by loop, so that each run begins at 1."""
@@ -65,11 +226,11 @@ class ScriptLoop(asyncio.BaseEventLoop):
             self._count_tasks(coro)
         if options.get("name") is None:
             options["name"] = next(self._task_names)
-        return super().create_task(coro, **options)
+        return asyncio.Task(coro, loop=self._as_loop, **options)
 
     def _count_tasks(self, coro: Any) -> None:
         """Refuse a task over the limit; say how many may be made before the next look."""
-        live = len(asyncio.all_tasks(self))
+        live = len(asyncio.all_tasks(self._as_loop))
         if live >= self._max_tasks:
             coro.close()
             most = self._max_tasks - 1
@@ -80,27 +241,17 @@ class ScriptLoop(asyncio.BaseEventLoop):
             raise LimitError(msg, "max_tasks")
         self._count_at = self._made + self._max_tasks - live - 1
 
-    def time(self) -> float:
-        """Logical seconds since the run began."""
-        elapsed: float = self._clock.elapsed
-        return elapsed
+    # -- errors --------------------------------------------------------------------------------
 
-    def select(self, timeout: float | None) -> list[Any]:
-        """Called by `_run_once`: wait for one frame, unless there is work to do already."""
-        if timeout is not None:
-            if timeout <= 0:
-                return []
-            deadline = self._clock.elapsed + timeout
-            if deadline != self._timer_asked:
-                self._timer_asked = deadline
-                self._wire.queue(Kind.TIMER, b"[%r]" % deadline)
-        elif not self._owed():
-            self._wire.queue(Kind.STALLED, b"[]")
-        self._deliver()
-        return []
+    def set_exception_handler(self, handler: _Handler | None) -> None:
+        """Set the function that receives errors which nothing else received."""
+        self._handler = handler
 
-    def _process_events(self, event_list: list[Any]) -> None:
-        """There are none: `select` has already delivered the frame."""
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Report an error that nothing else received."""
+        if self._handler is not None:
+            self._handler(self, context)
 
-    def _write_to_self(self) -> None:
-        """Nothing to wake: no other thread can call in."""
+    def get_debug(self) -> bool:
+        """Return False."""
+        return False

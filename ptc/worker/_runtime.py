@@ -31,6 +31,7 @@ from ._guards import script_builtins, script_globals
 from ._headroom import require_headroom
 from ._identity import restart_numbers
 from ._inspect import frames
+from ._internals import code_of, frame_code, traceback_frame
 from ._loop import ScriptLoop
 from ._modules import build_modules
 from ._packages import Packages
@@ -282,7 +283,7 @@ class _Run:
                 return self._drive(coroutine, kit.loop, calls)
 
             self._runtime.reset(start["epoch"], start["seed"], calls.sleep, drive, budget)
-            context = Context(self._wire, calls, self._tools)
+            context = Context(calls, self._tools)
             begin()
             value = _call(code, kit.namespace, context, start["inputs"], drive)
             require_headroom(value, budget.limit("max_memory_bytes"))
@@ -386,7 +387,7 @@ class _Run:
         rows: list[list[Any]] = []
         trace = error.__traceback__
         while trace is not None:
-            code = trace.tb_frame.f_code
+            code = frame_code(traceback_frame(trace))
             if code.co_filename == _FILENAME:
                 rows.append(_position(trace, code))
                 if len(rows) > 2 * _FRAMES:
@@ -449,7 +450,7 @@ def _rows(findings: Iterable[Finding]) -> bytes:
 
 
 def _positional(function: types.FunctionType) -> int:
-    code = function.__code__
+    code = code_of(function)
     return 2 if code.co_flags & inspect.CO_VARARGS else min(2, code.co_argcount)
 
 

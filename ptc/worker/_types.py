@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["Future", "ScriptType", "Task", "Token", "stands_for", "type_of"]
+__all__ = ["Future", "ScriptType", "Task", "Token", "stands_for", "target_of", "type_of"]
 
 
 class _TypeMeta(type):
@@ -72,14 +72,23 @@ _OPAQUE: Final[dict[type, type]] = {Future: asyncio.Future, Task: asyncio.Task}
 class Token:
     """Stands for a class that a script may name but never hold, such as a metaclass."""
 
-    __slots__ = ("_name", "_target")
+    __slots__ = ("_name",)
 
     def __init__(self, name: str, target: type) -> None:
         self._name = name
-        self._target = target
+        _TARGETS[self] = target
 
     def __repr__(self) -> str:
         return f"<class '{self._name}'>"
+
+
+# Not an attribute, which other means than its name would read.
+_TARGETS: Final[dict[Token, type]] = {}
+
+
+def target_of(token: Token) -> type:
+    """Return the class that `token` stands for."""
+    return _TARGETS[token]
 
 
 _SHOWN: Final[dict[type, type]] = {Token: ScriptType}

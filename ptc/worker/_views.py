@@ -15,6 +15,8 @@ from typing import Any
 
 from .. import _policy as policy
 from ._classes import is_script_class
+from ._freeze import class_namespace
+from ._internals import frame_globals, frame_locals
 
 __all__ = [
     "NamespaceView",
@@ -157,7 +159,7 @@ def show_vars(*args: Any) -> dict[str, Any]:
         return _visible(sys._getframe(1))
     (obj,) = args
     if isinstance(obj, type) and is_script_class(obj):
-        return unmangled(_own_names(obj.__dict__))
+        return unmangled(_own_names(class_namespace(obj)))
     namespace = namespace_of(obj)
     if namespace is None:
         raise TypeError("vars() argument must be an object of a class of the script")
@@ -165,11 +167,12 @@ def show_vars(*args: Any) -> dict[str, Any]:
 
 
 def _visible(frame: types.FrameType) -> dict[str, Any]:
-    if "@getattr" not in frame.f_globals:  # called by library code: not the script's names
+    variables, module = frame_locals(frame), frame_globals(frame)
+    if "@getattr" not in module:  # called by library code: not the script's names
         raise RuntimeError("call locals() and globals() directly")
-    if frame.f_locals is frame.f_globals:
-        return _Globals(frame.f_globals)
-    return unmangled({k: v for k, v in frame.f_locals.items() if _is_shown(k)})
+    if variables is module:
+        return _Globals(module)
+    return unmangled({k: v for k, v in variables.items() if _is_shown(k)})
 
 
 def show_locals() -> dict[str, Any]:
@@ -177,10 +180,10 @@ def show_locals() -> dict[str, Any]:
 
 
 def show_globals() -> dict[str, Any]:
-    frame = sys._getframe(1)
-    if "@getattr" not in frame.f_globals:
+    module = frame_globals(sys._getframe(1))
+    if "@getattr" not in module:
         raise RuntimeError("call locals() and globals() directly")
-    return _Globals(frame.f_globals)
+    return _Globals(module)
 
 
 def show_dir(*args: Any) -> list[str]:
@@ -188,7 +191,7 @@ def show_dir(*args: Any) -> list[str]:
         return sorted(_visible(sys._getframe(1)))
     (obj,) = args
     if isinstance(obj, type) and is_script_class(obj):
-        names: Iterable[str] = {name for base in obj.__mro__ for name in base.__dict__}
+        names: Iterable[str] = {name for base in obj.__mro__ for name in class_namespace(base)}
     else:
         names = dir(obj)
     return sorted({policy.demangle(name) for name in names if _is_listed(obj, name)})

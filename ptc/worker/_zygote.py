@@ -35,13 +35,12 @@ import orjson
 
 from .._compiler import POLICY_VERSION
 from .._protocol import Kind
-from ._freeze import freeze_types
-from ._identity import hide_addresses
 from ._jail import JailError, ZygoteJail, enter_worker_jail, enter_zygote_jail
 from ._modules._console import STDOUT
 from ._packages import PackageError, close_files
 from ._probe import Layer, probe_layers, require_layers
 from ._runtime import Runtime
+from ._seal import seal
 from ._wire import Wire
 from ._witness import stopped_at
 from .kernel._libc import fork
@@ -65,8 +64,7 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = ()) -> None:
         runtime = Runtime(packages)
         # Twice: the first loads and specialises, the second makes what lasts, on frozen types.
         runtime.prepare()
-        hide_addresses()
-        freeze_types()
+        seal()
         runtime.prepare(_PREPARATIONS)
         _close_the_importer()
         gc.unfreeze()

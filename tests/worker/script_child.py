@@ -21,7 +21,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,9 @@ from ptc._compiler import ScriptRejected, compile_script, demangle
 from ptc.errors import ToolError
 from ptc.worker import _guards
 from ptc.worker._clock import Clock
-from ptc.worker._freeze import freeze_types
 from ptc.worker._modules import build_modules
+from ptc.worker._modules._text import format_error
+from ptc.worker._seal import seal
 
 HOST_SECRET = "unset"
 host_token: contextvars.ContextVar[str] = contextvars.ContextVar("host_token")
@@ -172,7 +172,7 @@ def run_case(case: dict[str, Any], token: str, directory: str, tables: Any) -> d
         except BaseException:  # noqa: BLE001  # a hostile __str__
             answer["error"] = type(error).__name__
         if case.get("trace"):
-            answer["trace"] = traceback.format_exc()
+            answer["trace"] = format_error(error)
     answer["output"] = output.getvalue()[:20000]
     return answer
 
@@ -224,7 +224,7 @@ def main() -> None:
     with open(sys.argv[1]) as file:
         cases = json.load(file)
     modules = build_modules(clock, random.Random(7))
-    freeze_types()
+    seal()
     builtins = _guards.script_builtins(extra={"ToolError": ToolError})
     with open(sys.argv[2], "w") as file:
         for case in cases:

@@ -44,13 +44,13 @@ import json, random, sys
 import ptc.errors
 from ptc._compiler import compile_script
 from ptc.worker._clock import Clock
-from ptc.worker._freeze import freeze_types
+from ptc.worker._seal import seal
 from ptc.worker._guards import attribute, script_builtins, script_globals
 from ptc.worker._modules import build_modules
 from ptc import _policy as policy
 clock, rng = Clock(), random.Random(3)
 modules = build_modules(clock, rng)
-freeze_types()
+seal()
 builtins = script_builtins(extra={})
 def run(source):
     namespace = script_globals(dict(builtins), modules)

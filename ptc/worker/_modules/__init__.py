@@ -18,7 +18,7 @@ from ..._policy import MODULES
 from .._classes import allow_bases
 from .._clock import Clock
 from .._types import Future, Task, Token
-from . import _copy, _own, _text
+from . import _copy, _dataclasses, _own, _text
 from ._console import redirect_stderr, redirect_stdout
 from ._facade import facade
 from ._logging import BASES as LOGGING_BASES
@@ -158,11 +158,11 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
         },
         "copy": {"copy": _copy.shallow, "deepcopy": _copy.deepcopy},
         "dataclasses": {
-            "asdict": _own.asdict,
-            "astuple": _own.astuple,
-            "dataclass": _own.dataclass,
-            "fields": _own.fields,
-            "replace": _own.replace,
+            "asdict": _dataclasses.asdict,
+            "astuple": _dataclasses.astuple,
+            "dataclass": _dataclasses.dataclass,
+            "fields": _dataclasses.fields,
+            "replace": _dataclasses.replace,
         },
         "enum": {
             "EnumMeta": Token("enum.EnumType", enum.EnumMeta),
@@ -176,10 +176,15 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "update_wrapper": _own.update_wrapper,
             "wraps": _own.wraps,
         },
+        "heapq": {"merge": _own.merge},
         "operator": {"attrgetter": _own.attrgetter, "methodcaller": _own.methodcaller},
         "shlex": {"split": _own.shlex_split},
         "types": {"SimpleNamespace": _own.SimpleNamespace},
-        "typing": {"get_origin": _own.get_origin},
+        "typing": {
+            "NamedTuple": _own.NamedTuple,
+            "TypedDict": _own.TypedDict,
+            "get_origin": _own.get_origin,
+        },
     }
 
 
@@ -227,6 +232,7 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
         }
         members[name] = chosen | own.get(name, {})
     members["os.path"] = {name: getattr(posixpath, name) for name in MODULES["os.path"]}
+    _text.confine_paths()  # last: time zones are read by paths
     return _assemble(members)
 
 

@@ -28,6 +28,7 @@ from typing import Any, Final
 from ..._policy import demangle
 from .._classes import is_open, is_script_class
 from .._identity import known_id
+from .._internals import bound_function, bound_object
 
 __all__ = ["deepcopy", "shallow"]
 
@@ -195,7 +196,7 @@ def _wrapped(x: Any, memo: _Memo) -> Any:
 
 
 def _method(x: Any, memo: _Memo) -> Any:
-    return types.MethodType(x.__func__, _copy(x.__self__, memo))
+    return types.MethodType(bound_function(x), _copy(bound_object(x), memo))
 
 
 def _exception(x: Any, memo: _Memo) -> Any:

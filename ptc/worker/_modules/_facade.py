@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from ..._policy import MODULES
-from .._classes import open_type
+from .._classes import offer, open_type
 
 __all__ = ["facade", "frozen_module"]
 
@@ -67,4 +67,6 @@ def frozen_module(name: str, members: Mapping[str, object]) -> object:
     made = kind()
     for member, value in fixed.items():
         object.__setattr__(made, member, value)
+        if isinstance(value, type):
+            offer(value)
     return made

@@ -10,13 +10,14 @@ import ast
 import asyncio
 import collections
 import contextlib
-import copy
 import dataclasses
 import enum
 import functools
+import heapq
 import shlex
 import types
 import typing
+import unicodedata
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -25,9 +26,9 @@ from ... import _policy as policy
 from .. import _classes, _freeze
 from .._attributes import read_named
 from .._clock import Clock
+from .._internals import globals_of
 from .._types import ScriptType
 from .._views import exact_text
-from ._copy import deepcopy
 
 # ---------------------------------------------------------------------------------------------
 # operator
@@ -79,7 +80,7 @@ def _check_function(function: Any) -> None:
 def update_wrapper(wrapper: Any, wrapped: Any, *_: Any, **__: Any) -> Any:
     """Copy name, text and own attributes of `wrapped`: what `functools.wraps` is used for."""
     _check_function(wrapped)
-    if type(wrapper) is types.FunctionType and not wrapper.__globals__.keys().isdisjoint(_MARKS):
+    if type(wrapper) is types.FunctionType and not globals_of(wrapper).keys().isdisjoint(_MARKS):
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
             value = getattr(wrapped, name, None)
             if type(value) is str or (value is None and name == "__doc__"):
@@ -213,6 +214,22 @@ def singledispatch(function: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------
+# heapq
+
+
+def merge(*iterables: Any, key: Any = None, reverse: bool = False) -> Any:
+    """`heapq.merge`, which asks the last iterator's `__next__` for the object it is bound to.
+
+    Only a generator answers in a worker.
+    """
+    return heapq.merge(*map(_items, iterables), key=key, reverse=reverse)
+
+
+def _items(iterable: Any) -> Any:
+    yield from iterable
+
+
+# ---------------------------------------------------------------------------------------------
 # contextlib
 
 
@@ -229,20 +246,48 @@ def asynccontextmanager(function: Any) -> Any:
 # ---------------------------------------------------------------------------------------------
 # collections, typing, types, enum
 
+_UNSET: Final = object()
+
 
 def namedtuple(typename: Any, field_names: Any, **options: Any) -> Any:
     """`collections.namedtuple`. The library compiles text made of the names: exact text only."""
     options.pop("module", None)
     if isinstance(field_names, str):
-        names: Any = exact_text(field_names)
-    else:
-        names = [
-            exact_text(name) if isinstance(name, str) else exact_text(str(name))
-            for name in field_names
-        ]
-    made = collections.namedtuple(exact_text(typename), names, **options)  # type: ignore[misc]  # the names are data
+        field_names = exact_text(field_names).replace(",", " ").split()
+    names = [_identifier(name if isinstance(name, str) else str(name)) for name in field_names]
+    made = collections.namedtuple(_identifier(typename), names, **options)  # type: ignore[misc]  # the names are data
     made.__module__ = "__main__"
     return _classes.register(made)
+
+
+def _identifier(name: Any) -> str:
+    """`name` as CPython reads it in a source: a check must see what is compiled."""
+    return unicodedata.normalize("NFKC", exact_text(name))
+
+
+def NamedTuple(typename: Any, fields: Any = _UNSET, /, **kwargs: Any) -> Any:
+    """`typing.NamedTuple` as a function."""
+    if fields is not _UNSET and fields is not None:
+        fields = [(_identifier(name), kind) for name, kind in fields]
+    given = () if fields is _UNSET else (fields,)
+    kwargs = {_identifier(name): kind for name, kind in kwargs.items()}
+    made = typing.NamedTuple(_identifier(typename), *given, **kwargs)  # type: ignore[misc]  # as above
+    made.__module__ = "__main__"
+    return _classes.register(made)
+
+
+def TypedDict(typename: Any, fields: Any = _UNSET, /, *, total: bool = True, **kwargs: Any) -> Any:
+    """`typing.TypedDict` as a function."""
+    if fields is not _UNSET and fields is not None:
+        fields = {exact_text(name): kind for name, kind in dict(fields).items()}
+    given = () if fields is _UNSET else (fields,)
+    made: Any = typing.TypedDict(exact_text(typename), *given, total=total, **kwargs)  # type: ignore[misc]  # as above
+    made.__module__ = "__main__"
+    return _classes.register(made)
+
+
+for _own, _real in ((NamedTuple, typing.NamedTuple), (TypedDict, typing.TypedDict)):
+    _classes.stand_in_for_base(_own, _real)
 
 
 class SimpleNamespace(types.SimpleNamespace):
@@ -365,148 +410,22 @@ def vet_field_names() -> None:
 def _members(names: Any) -> list[Any]:
     """Members as exact text, or pairs of exact text and value."""
     if isinstance(names, str):
-        found: list[Any] = list(exact_text(names).replace(",", " ").split())
+        found: list[Any] = [
+            _identifier(name) for name in exact_text(names).replace(",", " ").split()
+        ]
     elif isinstance(names, Mapping):
-        found = [(exact_text(name), value) for name, value in dict(names).items()]
+        found = [(_identifier(name), value) for name, value in dict(names).items()]
     else:
         found = []
         for each in names:
             pair = each if isinstance(each, str) else tuple(each)
             found.append(
-                exact_text(pair) if isinstance(pair, str) else (exact_text(pair[0]), pair[1])
+                _identifier(pair) if isinstance(pair, str) else (_identifier(pair[0]), pair[1])
             )
     for each in found:
         if (each if type(each) is str else each[0]).startswith("_"):
             raise TypeError("the name of an enum member may not start with an underscore")
     return found
-
-
-# ---------------------------------------------------------------------------------------------
-# dataclasses
-
-
-def dataclass(cls: Any = None, /, **options: Any) -> Any:
-    """`dataclasses.dataclass` on classes of the script."""
-
-    def decorate(cls: Any) -> Any:
-        if not (isinstance(cls, type) and _classes.is_script_class(cls)):
-            raise TypeError("@dataclass is for classes of the script")
-        own = "__repr__" in cls.__dict__
-        made: Any = dataclasses.dataclass(cls, **options)
-        _classes.register(made)
-        private = [
-            field.name
-            for field in dataclasses.fields(made)
-            if field.name.startswith(policy.PRIVATE_PREFIX)
-        ]
-        if private:
-            _accept_private(made, private, wrap_repr=not own and options.get("repr", True))
-        return made
-
-    return decorate if cls is None else decorate(cls)
-
-
-def _accept_private(cls: Any, private: list[str], *, wrap_repr: bool) -> None:
-    """Take and show `_x` where the generated methods know the renamed field."""
-    renamed = {policy.demangle(name): name for name in private}
-    if "__init__" in cls.__dict__:
-        init = cls.__init__
-
-        @functools.wraps(init)
-        def __init__(self: Any, /, *args: Any, **values: Any) -> None:
-            init(self, *args, **{renamed.get(name, name): v for name, v in values.items()})
-
-        cls.__init__ = __init__
-    if wrap_repr and "__repr__" in cls.__dict__:
-        show = cls.__repr__
-
-        def __repr__(self: Any) -> str:
-            return policy.demangle(show(self))
-
-        cls.__repr__ = __repr__
-
-
-def _spelled(field: dataclasses.Field[Any]) -> dataclasses.Field[Any]:
-    if not field.name.startswith(policy.PRIVATE_PREFIX):
-        return field
-    shown = copy.copy(field)
-    shown.name = policy.demangle(field.name)
-    return shown
-
-
-def _fields(kind: type) -> tuple[dataclasses.Field[Any], ...] | None:
-    """Fields of a dataclass as its class has them; what an instance says of itself is no guide."""
-    if any("__dataclass_fields__" in base.__dict__ for base in kind.__mro__):
-        return dataclasses.fields(kind)
-    return None
-
-
-def fields(obj: Any) -> tuple[Any, ...]:
-    """`dataclasses.fields`."""
-    found = _fields(obj if isinstance(obj, type) else type(obj))
-    if found is None:
-        raise TypeError("must be called with a dataclass type or instance")
-    return tuple(_spelled(field) for field in found)
-
-
-def _is_instance(obj: Any) -> bool:
-    return not isinstance(obj, type) and _fields(type(obj)) is not None
-
-
-def _convert(obj: Any, make: Callable[[Any], Any]) -> Any:
-    if _is_instance(obj):
-        return make(obj)
-    kind = type(obj)
-    if isinstance(obj, tuple) and hasattr(kind, "_fields"):
-        return kind(*[_convert(item, make) for item in obj])
-    if isinstance(obj, list | tuple):
-        return kind(_convert(item, make) for item in obj)
-    if isinstance(obj, dict):
-        pairs = [(_convert(k, make), _convert(v, make)) for k, v in obj.items()]
-        if isinstance(obj, collections.defaultdict):
-            return kind(obj.default_factory, pairs)
-        return kind(pairs)
-    return deepcopy(obj)
-
-
-def asdict(obj: Any, *, dict_factory: Any = dict) -> Any:
-    """`dataclasses.asdict`, with the script's spelling of names."""
-    if not _is_instance(obj):
-        raise TypeError("asdict() should be called on dataclass instances")
-
-    def make(each: Any) -> Any:
-        return dict_factory(
-            [
-                (policy.demangle(field.name), _convert(getattr(each, field.name), make))
-                for field in dataclasses.fields(type(each))
-            ]
-        )
-
-    return make(obj)
-
-
-def astuple(obj: Any, *, tuple_factory: Any = tuple) -> Any:
-    """`dataclasses.astuple`."""
-    if not _is_instance(obj):
-        raise TypeError("astuple() should be called on dataclass instances")
-
-    def make(each: Any) -> Any:
-        values = [getattr(each, field.name) for field in dataclasses.fields(type(each))]
-        return tuple_factory([_convert(value, make) for value in values])
-
-    return make(obj)
-
-
-def replace(obj: Any, /, **changes: Any) -> Any:
-    """`dataclasses.replace`."""
-    if not _is_instance(obj):
-        raise TypeError("replace() should be called on dataclass instances")
-    renamed = {field.name for field in dataclasses.fields(type(obj))}
-    named = {
-        policy.rename(name) if policy.rename(name) in renamed else name: value
-        for name, value in changes.items()
-    }
-    return dataclasses.replace(obj, **named)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -6,7 +6,9 @@ process's own streams.
 
 from __future__ import annotations
 
+import ntpath
 import pathlib
+import posixpath
 import pprint
 import sys
 import types
@@ -14,10 +16,14 @@ from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
 from ... import _policy as policy
+from .._freeze import class_namespace, remove_attributes, replace_attribute
+from .._internals import frame_code, frame_globals, traceback_frame
 from ._console import CONSOLE
+from ._facade import frozen_module
 
 __all__ = [
     "PATHS",
+    "confine_paths",
     "format_error",
     "format_exc",
     "pprint_members",
@@ -42,8 +48,8 @@ def _lines(error: BaseException, seen: set[int]) -> Iterator[str]:
     frame: types.TracebackType | None = error.__traceback__
     while frame is not None:
         # Frames of the worker and of the library tell nothing that a script may know.
-        if "@getattr" in frame.tb_frame.f_globals:
-            code = frame.tb_frame.f_code
+        if "@getattr" in frame_globals(traceback_frame(frame)):
+            code = frame_code(traceback_frame(frame))
             where = policy.demangle(code.co_name)
             # The runtime's name for the script is one that cannot be a path: not to be shown.
             file = code.co_filename if code.co_filename.isprintable() else "script.py"
@@ -243,6 +249,35 @@ for _name, _way in _WAYS.items():
     setattr(Path, _name, _refused(_name, _way))
 Path.__name__ = Path.__qualname__ = "PosixPath"
 Path.__module__ = "pathlib"
+
+_PURE: Final = [
+    "altsep", "basename", "curdir", "dirname", "isabs", "isreserved", "join", "normcase",
+    "normpath", "pardir", "sep", "split", "splitdrive", "splitext", "splitroot",
+]  # fmt: skip
+
+
+def confine_paths() -> None:
+    """Take the modules `posixpath` and `ntpath`, which lead to `os`, out of the classes of paths.
+
+    In their place are façades with the functions over text that the classes use.
+    """
+    library: Any = pathlib
+    if hasattr(library.PurePath, "_globber"):  # 3.13
+        for kind in library.PurePath._globber.__mro__[:-1]:
+            remove_attributes(kind, ["lstat", "scandir"])
+    for module, pure in ((posixpath, library.PurePosixPath), (ntpath, library.PureWindowsPath)):
+        functions = {name: getattr(module, name) for name in _PURE if hasattr(module, name)}
+        lexical = frozen_module(module.__name__, functions)
+        if hasattr(library, "_posix_flavour"):  # 3.11
+            replace_attribute(type(pure._flavour), "pathmod", lexical)
+            continue
+        attribute = "parser" if hasattr(library.PurePath, "parser") else "_flavour"
+        for kind in (library.PurePath, pure):
+            if class_namespace(kind).get(attribute) is module:
+                replace_attribute(kind, attribute, lexical)
+        where = sys.modules[library.PurePath.__module__]  # `pathlib._local` on 3.13
+        vars(where)[module.__name__] = lexical
+
 
 PATHS: Final[dict[str, Any]] = {
     "Path": Path,

@@ -61,16 +61,13 @@ def _time(clock: Clock) -> dict[str, Any]:
             raise ValueError("sleep length must be non-negative")
         clock.sleep(seconds)
 
-    def elapsed() -> float:
-        return clock.elapsed
-
     def elapsed_ns() -> int:
         return round(clock.elapsed * 1e9)
 
     return {
         "time": clock.now,
         "time_ns": lambda: round(clock.now() * 1e9),
-        **dict.fromkeys(("monotonic", "perf_counter", "process_time"), elapsed),
+        **dict.fromkeys(("monotonic", "perf_counter", "process_time"), clock.read),
         **dict.fromkeys(("monotonic_ns", "perf_counter_ns", "process_time_ns"), elapsed_ns),
         "sleep": sleep,
         "localtime": localtime,

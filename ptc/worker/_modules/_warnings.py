@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ... import _policy as policy
+from .._internals import frame_back, frame_code, frame_globals, frame_lineno
 from ._console import CONSOLE
 
 __all__ = ["script_place", "warnings_members"]
@@ -79,10 +80,10 @@ def script_place(level: int = 1) -> tuple[int, str]:
     place = (0, "<module>")
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and level > 0:
-        if "@getattr" in frame.f_globals:
-            place = (frame.f_lineno, policy.demangle(frame.f_code.co_name))
+        if "@getattr" in frame_globals(frame):
+            place = (frame_lineno(frame), policy.demangle(frame_code(frame).co_name))
             level -= 1
-        frame = frame.f_back
+        frame = frame_back(frame)
     return place
 
 

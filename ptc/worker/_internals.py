@@ -1,0 +1,210 @@
+"""Interpreter internals: read by the worker, removed from the reach of scripts.
+
+CPython offers many ways to read an attribute without writing its name in a source: class patterns,
+generated methods, format strings, C functions that take a name. A filter on names has to know all
+of them. So the attributes that lead out of a script are deleted from the interpreter's own types:
+whatever name such a read was tricked into, nothing answers to it.
+
+The functions here captured the descriptors beforehand, and only the worker holds them.
+
+Rule 1: from anything that a script can hold, no attribute leads to a frame, a code object, a module
+    or the globals of a function (tests/worker/test_reachability.py).
+"""
+
+from __future__ import annotations
+
+import abc
+import collections
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from ._freeze import class_namespace, remove_attributes, replace_attribute
+
+__all__ = [
+    "bound_function",
+    "bound_object",
+    "builtin_owner",
+    "closure_of",
+    "code_of",
+    "coroutine_await",
+    "coroutine_frame",
+    "defaults_of",
+    "frame_back",
+    "frame_code",
+    "frame_globals",
+    "frame_lineno",
+    "frame_locals",
+    "globals_of",
+    "keyword_defaults_of",
+    "remove_internals",
+    "traceback_frame",
+]
+
+
+def _reader(kind: type, name: str) -> Callable[[Any], Any]:
+    """Return the function that reads attribute `name` of instances of `kind`."""
+    read: Callable[[Any], Any] = kind.__dict__[name].__get__
+    return read
+
+
+code_of: Final = _reader(types.FunctionType, "__code__")
+closure_of: Final = _reader(types.FunctionType, "__closure__")
+defaults_of: Final = _reader(types.FunctionType, "__defaults__")
+globals_of: Final = _reader(types.FunctionType, "__globals__")
+keyword_defaults_of: Final = _reader(types.FunctionType, "__kwdefaults__")
+bound_function: Final = _reader(types.MethodType, "__func__")
+bound_object: Final = _reader(types.MethodType, "__self__")
+builtin_owner: Final = _reader(types.BuiltinFunctionType, "__self__")
+frame_back: Final = _reader(types.FrameType, "f_back")
+frame_code: Final = _reader(types.FrameType, "f_code")
+frame_globals: Final = _reader(types.FrameType, "f_globals")
+frame_lineno: Final = _reader(types.FrameType, "f_lineno")
+frame_locals: Final = _reader(types.FrameType, "f_locals")
+traceback_frame: Final = _reader(types.TracebackType, "tb_frame")
+_subclasses: Final = type.__dict__["__subclasses__"]
+_generator_code: Final = _reader(types.GeneratorType, "gi_code")
+
+_RUNNING: Final = {
+    types.CoroutineType: (_reader(types.CoroutineType, "cr_frame"),
+                          _reader(types.CoroutineType, "cr_await")),
+    types.GeneratorType: (_reader(types.GeneratorType, "gi_frame"),
+                          _reader(types.GeneratorType, "gi_yieldfrom")),
+    types.AsyncGeneratorType: (_reader(types.AsyncGeneratorType, "ag_frame"),
+                               _reader(types.AsyncGeneratorType, "ag_await")),
+}  # fmt: skip
+
+
+def coroutine_frame(running: object) -> types.FrameType | None:
+    """Return the frame of a coroutine or generator; None if it has finished or has none."""
+    readers = _RUNNING.get(type(running))
+    return readers[0](running) if readers is not None else None
+
+
+def coroutine_await(running: object) -> object:
+    """Return what a coroutine or generator waits for; None if nothing is known."""
+    readers = _RUNNING.get(type(running))
+    return readers[1](running) if readers is not None else None
+
+
+# ---------------------------------------------------------------------------------------------
+# Removal
+
+# Attributes by type, as far as this version has them. Each leads to a frame, a code object, the
+# globals or closure of a function, the module behind a builtin function, or an object that a host
+# function is bound to.
+_REMOVED: Final[dict[type, tuple[str, ...]]] = {
+    types.GeneratorType: ("gi_frame", "gi_code", "gi_yieldfrom"),
+    types.CoroutineType: ("cr_frame", "cr_code", "cr_await", "cr_origin"),
+    types.AsyncGeneratorType: ("ag_frame", "ag_code", "ag_await"),
+    types.FrameType: tuple(name for name in dir(types.FrameType) if name.startswith("f_")),
+    types.TracebackType: ("tb_frame",),
+    types.FunctionType: (
+        "__annotate__", "__builtins__", "__closure__", "__code__", "__defaults__", "__globals__",
+        "__kwdefaults__",
+    ),
+    # `__reduce__` gives `__self__` in a tuple.
+    types.MethodType: ("__func__", "__self__", "__reduce__"),
+    types.BuiltinFunctionType: ("__self__", "__reduce__"),
+    types.CellType: ("cell_contents",),
+    # The object of which an attribute was missing, which may be the worker's own.
+    AttributeError: ("obj",),
+    type: ("__subclasses__",),
+}  # fmt: skip
+
+
+def remove_internals(offered: Callable[[type], bool]) -> None:
+    """Remove the attributes that lead out of a script; for good, in this process.
+
+    Call it in the zygote, once everything is imported.
+
+    Args:
+        offered: True for the classes that a script may know, to which subclass checks are limited.
+    """
+    _serve_the_library(offered)
+    for kind, names in _REMOVED.items():
+        remove_attributes(kind, names)
+    replace_attribute(type, "__dict__", property(_snapshot))
+
+
+def _snapshot(kind: type) -> Mapping[str, Any]:
+    """A copy of a class's namespace.
+
+    A real one is handed to whatever it is compared with: ``proxy == spy`` calls the spy with the
+    dict behind the proxy, and a script could then replace methods of `dict` itself.
+    """
+    return types.MappingProxyType(dict(class_namespace(kind)))
+
+
+def _serve_the_library(offered: Callable[[type], bool]) -> None:
+    """Give the standard library other means where it needs what is removed."""
+
+    def subclasses(cls: type) -> list[type]:
+        """Answer `_abc`, which looks for registered classes among the subclasses of an ABC."""
+        return [kind for kind in _subclasses(cls) if offered(kind)]
+
+    replace_attribute(abc.ABCMeta, "__subclasses__", subclasses)
+    if not hasattr(sys, "_getframemodulename"):  # before 3.12
+        vars(typing)["_caller"] = _caller
+    vars(collections)["namedtuple"] = _namedtuple
+    vars(inspect)["_has_code_flag"] = has_code_flag
+    vars(inspect)["isawaitable"] = is_awaitable
+    if hasattr(inspect, "_has_coroutine_mark"):  # 3.12
+        vars(inspect)["_has_coroutine_mark"] = _has_coroutine_mark
+
+
+_library_namedtuple: Any = collections.namedtuple
+_set_defaults: Final = types.FunctionType.__dict__["__defaults__"].__set__
+
+
+def _namedtuple(*args: Any, defaults: Any = None, **options: Any) -> Any:
+    """Stand in for `collections.namedtuple`, which stores defaults in an attribute of `__new__`."""
+    made = _library_namedtuple(*args, defaults=defaults, **options)
+    if defaults is not None:
+        function = made.__new__
+        _set_defaults(function, function.__dict__.pop("__defaults__"))
+    return made
+
+
+def _caller(depth: int = 1, default: str = "__main__") -> str | None:
+    """Stand in for `typing._caller`, which tells a check of a Protocol where it comes from."""
+    try:
+        frame = sys._getframe(depth + 1)
+    except ValueError:
+        return None
+    name: str | None = frame_globals(frame).get("__name__", default)
+    return name
+
+
+def _underlying(function: Any) -> Any:
+    """The function behind bound methods and partials."""
+    import functools
+
+    while True:
+        if isinstance(function, types.MethodType):
+            function = bound_function(function)
+        elif isinstance(function, functools.partial):
+            function = function.func
+        else:
+            return function
+
+
+def has_code_flag(function: Any, flag: int) -> bool:
+    """Stand in for `inspect._has_code_flag`: True if the code of `function` has `flag` set."""
+    function = _underlying(function)
+    return isinstance(function, types.FunctionType) and bool(code_of(function).co_flags & flag)
+
+
+def _has_coroutine_mark(function: Any) -> bool:
+    """Stand in for `inspect._has_coroutine_mark`; no function of a script has the mark."""
+    return False
+
+
+def is_awaitable(value: Any) -> bool:
+    """Stand in for `inspect.isawaitable`."""
+    if isinstance(value, types.GeneratorType):
+        return bool(_generator_code(value).co_flags & inspect.CO_ITERABLE_COROUTINE)
+    return isinstance(value, types.CoroutineType | Awaitable)

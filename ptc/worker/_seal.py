@@ -1,0 +1,23 @@
+"""The last step before scripts exist: take out of the process what must not be in their reach."""
+
+from __future__ import annotations
+
+from ._classes import is_known
+from ._freeze import freeze_types
+from ._identity import hide_addresses
+from ._internals import remove_internals
+
+__all__ = ["seal"]
+
+
+def seal() -> None:
+    """Hide addresses, remove interpreter internals and freeze every class; for good.
+
+    Call it once, in the zygote, when everything that a run needs has been imported.
+
+    Raises:
+        FreezeError: If this interpreter keeps its types differently.
+    """
+    hide_addresses()
+    remove_internals(is_known)
+    freeze_types()

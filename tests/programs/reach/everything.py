@@ -1,0 +1,65 @@
+import asyncio, json, logging, warnings, traceback, contextlib, dataclasses, enum, typing, collections, functools, copy, random, inspect, sys, datetime, io, re, time, string, itertools, pathlib, abc, types, calendar, decimal, uuid, hashlib, csv, statistics, ipaddress, fractions, textwrap, pprint, urllib.parse, zoneinfo, operator, struct, hmac, html, graphlib, difflib, reprlib, numbers, heapq, zlib, shlex
+ALL = [asyncio, json, logging, warnings, traceback, contextlib, dataclasses, enum, typing, collections, functools, copy, random, inspect, sys, datetime, io, re, time, string, itertools, pathlib, abc, types, calendar, decimal, uuid, hashlib, csv, statistics, ipaddress, fractions, textwrap, pprint, urllib.parse, zoneinfo, operator, struct, hmac, html, graphlib, difflib, reprlib, numbers, heapq, zlib, shlex]
+
+class Spy:
+    def __init__(self): self.got = []
+    def __eq__(self, other): self.got.append(other); return True
+    def __getattr__(self, name): self.got.append(name); raise AttributeError(name)
+    def __format__(self, spec): self.got.append(spec); return ""
+    def __enter__(self): return self
+    def __exit__(self, *a): self.got.append(a); return True
+    def __set_name__(self, owner, name): self.owner = owner
+    def __get__(self, obj, owner=None): return self
+    def __call__(self, *a, **k): return (a, k)
+    __hash__ = None
+
+async def agen():
+    yield 1
+def gen():
+    yield 1
+
+async def run(ctx, inputs):
+    held = [ctx, ctx.t, ctx.ns, ctx.tools, ctx.budget]
+    loop_task = asyncio.current_task()
+    a = ctx.t(x=1)
+    held += [a, await a]
+    try:
+        await ctx.t(2)
+        await ctx.t(3)
+    except ToolError as e:
+        held.append(e)
+    async with asyncio.TaskGroup() as tg:
+        t1 = tg.create_task(asyncio.sleep(0))
+    held += [tg, t1, loop_task, asyncio.Queue(), asyncio.Lock(), asyncio.Event(), asyncio.Semaphore()]
+    async with asyncio.timeout(5) as tm: held.append(tm)
+    held += [gen(), agen(), run, Spy, Spy()]
+    for m in ALL:
+        for n in dir(m):
+            try: v = getattr(m, n)
+            except BaseException as e: held.append(e); continue
+            held.append(v)
+            for args in ((), (1,), ("x",), (Spy(),), (ctx,), (held,), (gen,)):
+                if callable(v) and n not in ("run", "wait", "exit", "wait_for", "gather", "ensure_future", "shield", "as_completed", "Barrier","setrecursionlimit","relpath", "sleep"):
+                    try:
+                        r = v(*args)
+                        held.append(r)
+                    except BaseException as e:
+                        held.append(e)
+    log = logging.getLogger("x"); h = logging.StreamHandler(); held += [log, h, logging.root]
+    with warnings.catch_warnings(record=True) as w: warnings.warn("x"); held.append(w)
+    for bad in (lambda: ctx.nope, lambda: json.loads("{"), lambda: int("x"), lambda: [][1], lambda: ctx.call(3), lambda: (1).foo, lambda: getattr(gen(), "gi_frame"), lambda: {}["x"]):
+        try: bad()
+        except BaseException as e: held += [e]
+    @contextlib.contextmanager
+    def cm(): yield 1
+    held.append(cm())
+    @dataclasses.dataclass(slots=True)
+    class D: x: int = 1
+    held += [D, D(), dataclasses.fields(D)]
+    NT = collections.namedtuple("NT", "a b", defaults=[1]); held += [NT, NT(1)]
+    class E(enum.Enum): A = 1
+    held += [E, E.A, E.__members__]
+    class P(typing.Protocol):
+        def m(self): ...
+    held += [P, abc.ABC]
+    return 1

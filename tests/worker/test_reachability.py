@@ -1,0 +1,51 @@
+"""The definition of the language layer: what a script can hold leads nowhere.
+
+`reachability_child.py` runs scripts on a sealed runtime, notes each object that their frames hold
+and walks on from there through every attribute that CPython reads, without a guard. No frame, code
+object, module, importer, file, socket or namespace of the worker may be found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+PROGRAMS = HERE.parent / "programs"
+SCRIPTS = [PROGRAMS / "reach" / "everything.py", *sorted((PROGRAMS / "allowed").glob("*.py"))]
+
+
+def walk(*options: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", HERE / "reachability_child.py", *options, *SCRIPTS],
+        text=True, capture_output=True, timeout=240, check=False,
+        env={"PYTHONPATH": str(HERE.parent.parent), "PATH": os.defpath, "PYTHONHASHSEED": "0"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_nothing_that_scripts_hold_leads_to_an_object_with_power() -> None:
+    found = walk()
+    assert found["reached"] == []
+    assert found["roots"] > 1_000, "the scripts held almost nothing"
+    assert found["seen"] > 20_000, "the walk saw almost nothing"
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"),
+    [
+        ("internals", {"frame", "code", "cell", "module"}),
+        ("paths", {"module"}),
+    ],
+)
+def test_the_walk_finds_what_is_left_in_reach(kept: str, expected: set[str]) -> None:
+    found = walk(f"--keep={kept}")
+    assert expected <= {what.partition(":")[0] for _, what in found["reached"]}

@@ -38,6 +38,26 @@ def test_a_short_run_finds_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "f").exists()
 
 
+def hooks(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", ROOT / "tests" / "fuzz" / "hooks.py", *options],
+        capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+
+
+def test_no_hook_receives_an_object_with_power(tmp_path: Path) -> None:
+    done = hooks("--scripts", "50", "--seed", "7", "--out", str(tmp_path / "f"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "{'DONE': 50}" in done.stdout
+    assert not (tmp_path / "f").exists()
+
+
+def test_the_hook_fuzzer_finds_what_is_left_in_reach(tmp_path: Path) -> None:
+    done = hooks("--scripts", "5", "--keep", "internals", "--out", str(tmp_path / "f"))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert any((tmp_path / "f").iterdir())
+
+
 def test_a_seed_gives_the_same_scripts_again(fuzz: Any) -> None:
     def some() -> list[str]:
         chance = Random(5)

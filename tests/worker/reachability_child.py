@@ -1,9 +1,4 @@
-"""Walks everything that can be reached from what a script can hold, and prints what must not be.
-
-The process is set up like a zygote. Scripts run in it on the real runtime, and a profile function
-notes every object that one of their frames holds: arguments, variables, what hooks receive, errors.
-From there the walk follows each attribute that CPython itself reads, without a guard, and what
-methods without arguments give. It is what a script would reach if no name were ever refused.
+"""Walks everything that can be reached from what scripts hold, and prints what must not be.
 
 usage: reachability_child.py [--keep=internals] [--keep=paths] SCRIPT...
 It prints JSON: {"reached": [[path, what], ...], "roots": n, "seen": n}. `--keep` leaves
@@ -12,276 +7,27 @@ something in reach, which the walk must then find.
 
 from __future__ import annotations
 
-import collections
-import ctypes
 import gc
-import importlib.abc
-import io
 import json
-import mmap
-import pathlib
-import random
-import socket
 import sys
-import threading
-import types
-from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
-from ptc._protocol import Kind, encode
-from ptc.worker import _context, _freeze, _internals, _runtime, _seal, _wire
-from ptc.worker._modules import _text
-from ptc.worker._runtime import Runtime
+sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-real = vars(__import__("builtins"))
-MEMORY_FILES = (io.StringIO, io.BytesIO)
-FORBIDDEN_TYPES = (
-    types.FrameType, types.CodeType, types.CellType, types.ModuleType, io.IOBase, socket.socket,
-    mmap.mmap, importlib.abc.Loader, importlib.abc.MetaPathFinder, ctypes._SimpleCData,
-    ctypes.Structure, ctypes.CDLL, type(ctypes.pythonapi.Py_IncRef), threading.Thread,
-    _wire.Wire, Runtime,
-    _runtime._Run, _runtime._Kit, _context.Calls,
-)  # fmt: skip
-# Classes and functions of these modules are power, whatever they are called.
-POWER_MODULES = {
-    "_ctypes", "_frozen_importlib", "_frozen_importlib_external", "_imp", "_io", "_posixsubprocess",
-    "_socket", "_thread", "ctypes", "gc", "importlib", "importlib._bootstrap", "inspect",
-    "importlib._bootstrap_external", "importlib.abc", "io", "marshal", "mmap", "multiprocessing",
-    "os", "posix", "ptc.worker._internals", "select", "shutil", "signal", "socket", "subprocess",
-    "sys", "tempfile", "threading", "zipimport",
-}  # fmt: skip
-ALLOWED = {
-    "_io.StringIO", "_io.BytesIO", "_io._TextIOBase", "_io._BufferedIOBase", "_io._IOBase",
-    "_io.IncrementalNewlineDecoder", "io.UnsupportedOperation", "os.PathLike", "os.fspath",
-    "posix.fspath",
-    # Functions about numbers and text that the facade of `sys` offers.
-    "sys.float_info", "sys.hash_info", "sys.int_info", "sys.version_info",
-    "posix._path_normpath", "posix._path_splitroot_ex",
-    # Functions of the worker that answer with copies, or with classes that scripts know.
-    "ptc.worker._internals._serve_the_library.<locals>.subclasses",
-    "ptc.worker._internals._snapshot", "_thread.RLock",
-    "sys.getdefaultencoding", "sys.getrecursionlimit", "sys.getsizeof", "sys.intern",
-    # Plain predicates that the facade of `inspect` offers, and those behind them.
-    *(f"inspect.{name}" for name in [
-        "isabstract", "isasyncgen", "isasyncgenfunction", "isawaitable", "isbuiltin", "isclass",
-        "iscoroutine", "iscoroutinefunction", "isfunction", "isgenerator", "isgeneratorfunction",
-        "ismethod", "isroutine",
-    ]),
-}  # fmt: skip
-POWER_BUILTINS = {
-    id(real[name]): name
-    for name in ("open", "eval", "exec", "compile", "__import__", "breakpoint", "input", "help")
-    if name in real
-}
-NAMESPACES: dict[int, str] = {}
-# Called without arguments on everything that has them.
-CALLED = ("__reduce__", "get_loop", "get_coro", "get_context", "get_stack", "copy", "items", "mro")
-DATA = (types.GetSetDescriptorType, types.MemberDescriptorType, property)
-BOUND = {types.MethodType, types.BuiltinMethodType, types.MethodWrapperType}
-LEAVES = (str, int, float, bytes, bytearray, complex, bool, type(None), range, slice)
-
-
-class Walk:
-    """A breadth-first walk over attributes."""
-
-    def __init__(self) -> None:
-        self.seen: dict[int, Any] = {}
-        self.alike: collections.Counter[Any] = collections.Counter()
-        self.visited: collections.Counter[type] = collections.Counter()
-        self.reached: list[tuple[str, str]] = []
-        self.todo: collections.deque[tuple[Any, str]] = collections.deque()
-
-    def add(self, obj: Any, path: str) -> None:
-        """Visit `obj` later, if it is new."""
-        kind = type(obj)
-        if kind in LEAVES or id(obj) in self.seen:
-            return
-        why = forbidden(obj)
-        # Bound methods are made anew by each read, for ever: a few of each name are visited.
-        alike = (kind, getattr(obj, "__qualname__", "")) if kind in BOUND else kind
-        self.alike[alike] += 1
-        if not why and self.alike[alike] > (3 if kind in BOUND else 1_000):
-            return
-        self.seen[id(obj)] = obj  # kept, so that its id stays its own
-        if why:
-            self.reached.append((path, why))
-        else:
-            self.todo.append((obj, path))
-
-    def run(self, limit: int) -> None:
-        """Visit all there is."""
-        while self.todo and len(self.seen) < limit:
-            obj, path = self.todo.popleft()
-            # Methods of a type are the same for each instance; its data are not.
-            kind = type(obj)
-            self.visited[kind] += 1
-            many = self.visited[kind] > 20 and not issubclass(kind, type | types.FunctionType)
-            for step, value in steps(obj, data_only=many):
-                self.add(value, f"{path}{step}" if len(path) < 300 else path)
-
-
-def steps(obj: Any, *, data_only: bool = False) -> Iterator[tuple[str, Any]]:
-    """What one read on `obj` gives."""
-    kind = type(obj)
-    if issubclass(kind, dict):
-        for key, value in list(dict.items(obj)):
-            yield ".key", key
-            yield "[key]", value
-    for container in (list, tuple, set, frozenset, collections.deque):
-        if issubclass(kind, container):
-            for index, item in enumerate(list(container.__iter__(obj))):
-                yield f"[{index}]", item
-    classes = list(kind.__mro__)
-    if issubclass(kind, type):
-        classes += list(obj.__mro__)
-    names = {
-        name: None
-        for each in classes
-        for name, value in _freeze.class_namespace(each).items()
-        if not data_only or isinstance(value, DATA)
-    }
-    for name in names:
-        try:
-            value = getattr(obj, name)
-        except BaseException as error:  # noqa: BLE001  # descriptors raise what they like
-            yield f".{name}!", error
-            continue
-        yield f".{name}", value
-        if name in CALLED and not isinstance(obj, type) and callable(value):
-            try:
-                yield f".{name}()", value()
-            except BaseException as error:  # noqa: BLE001  # as above
-                yield f".{name}()!", error
-    for name in list(getattr(obj, "__dict__", None) or {}):
-        try:
-            yield f".{name}", getattr(obj, name)
-        except BaseException:  # noqa: BLE001, S112  # as above
-            continue
-    for name in [] if data_only else dir_of(obj):
-        try:
-            yield f".{name}", getattr(obj, name)
-        except BaseException:  # noqa: BLE001, S112  # as above
-            continue
-
-
-def dir_of(obj: Any) -> list[str]:
-    """Names that `obj` says it has."""
-    try:
-        return [name for name in dir(obj) if type(name) is str]
-    except BaseException:  # noqa: BLE001  # a `__dir__` that fails
-        return []
-
-
-def forbidden(obj: Any) -> str:
-    """Why a script must not reach `obj`, or ``""``."""
-    kind = type(obj)
-    if issubclass(kind, FORBIDDEN_TYPES) and not issubclass(kind, MEMORY_FILES):
-        return f"{kind.__name__}: {obj!r:.100}"
-    if id(obj) in NAMESPACES:
-        return f"namespace of {NAMESPACES[id(obj)]}"
-    if id(obj) in POWER_BUILTINS:
-        return f"builtin {POWER_BUILTINS[id(obj)]}"
-    if issubclass(kind, type | types.FunctionType | types.BuiltinFunctionType):
-        module = getattr(obj, "__module__", None)
-        name = f"{module}.{getattr(obj, '__qualname__', '')}"
-        if module in POWER_MODULES and name not in ALLOWED:
-            return f"{kind.__name__} {name}"
-    return ""
-
-
-# --- what scripts hold ------------------------------------------------------------------------
-
-
-class Host:
-    """Says START and the program, then answers each call with rows."""
-
-    def __init__(self, source: str) -> None:
-        limits = json.loads(_runtime._WARM_START)["limits"]
-        tools = {"t": ["x"], "ns.tool": ["x"]}
-        start = {"inputs": {"a": [1, {"b": 2}]}, "tools": tools, "limits": limits, "epoch": 1e9}
-        frames = [encode(Kind.START, json.dumps({**start, "seed": 1}).encode())]
-        frames.append(encode(Kind.SOURCE, source.encode()))
-        self._frames = frames[::-1]
-        self._answer = 0
-
-    def recv(self, _size: int, _flags: int = 0, /) -> bytes:
-        """The next frame."""
-        if self._frames:
-            return self._frames.pop()
-        self._answer += 1
-        if self._answer > 200:
-            return b""
-        number, time = self._answer // 2 + 1, float(self._answer)
-        ok = number % 3 != 0
-        value: Any = [{"a": 1, "path": "p"}]
-        if not ok:
-            value = {
-                "message": "no", "code": "failed", "tool": "t", "retryable": False, "details": {}
-            }  # fmt: skip
-        if self._answer % 2:
-            return encode(Kind.RESULT, json.dumps([number, time, ok, True, value]).encode())
-        return encode(Kind.TICK, json.dumps([time]).encode())
-
-    def sendall(self, data: bytes, /) -> None:
-        """Show how the script ended."""
-        if data[4] in (Kind.FAILED, Kind.REJECTED):
-            sys.stderr.write(data[5:2000].decode(errors="replace") + "\n")
-
-
-class Done(BaseException):
-    """The script's run is over."""
-
-
-def hold(runtime: Runtime, source: str, name: str, walk: Walk) -> None:
-    """Run a script and add all that its frames held."""
-
-    def note(frame: types.FrameType, event: str, _arg: object) -> None:
-        code = _internals.frame_code(frame)
-        if code.co_filename == _runtime._FILENAME and event in ("return", "call"):
-            for variable, value in dict(_internals.frame_locals(frame)).items():
-                if variable != "__classcell__":  # no source can name it
-                    walk.add(value, f"{name}:{code.co_name}:{variable}")
-        elif event == "c_call" and code.co_filename == _runtime._FILENAME:
-            walk.add(_arg, f"{name}:{code.co_name}:called")
-
-    wire = _wire.Wire(Host(source))
-    kit = runtime._make_kit()
-    runtime._kits = [kit]
-    sys.setprofile(note)
-    try:
-        runtime.serve(wire)
-    finally:
-        sys.setprofile(None)
-    walk.add(kit.namespace, f"{name}:globals")
+from tests.fuzz.reach import Walk, hold, prepare  # the path is set only now
 
 
 def main() -> None:
     """Run the scripts and walk."""
-    keep = {word.removeprefix("--keep=") for word in sys.argv[1:] if word.startswith("--")}
-    paths = [word for word in sys.argv[1:] if not word.startswith("--")]
-    scripts = {path: pathlib.Path(path).read_text() for path in paths}
-    if "internals" in keep:
-        vars(_seal)["remove_internals"] = lambda offered: None
-    if "paths" in keep:
-        vars(_text)["confine_paths"] = lambda: None
-    runtime = Runtime()
-    runtime.prepare()
-    _seal.seal()
-    runtime.prepare()
-    vars(_wire)["os"] = types.SimpleNamespace(_exit=lambda code: (_ for _ in ()).throw(Done()))
-    NAMESPACES.update(
-        {id(vars(module)): name for name, module in list(sys.modules.items())
-         if isinstance(module, types.ModuleType)}
-    )  # fmt: skip
+    keep = [word.removeprefix("--keep=") for word in sys.argv[1:] if word.startswith("--")]
+    paths = [Path(word) for word in sys.argv[1:] if not word.startswith("--")]
+    scripts = {path.name: path.read_text() for path in paths}
+    runtime = prepare(keep)
     walk = Walk()
-    for path, source in scripts.items():
-        try:
-            hold(runtime, source, path.rpartition("/")[2], walk)
-        except Done:
-            continue
+    for name, source in scripts.items():
+        hold(runtime, source, name, walk)
     roots = len(walk.seen)
     gc.disable()
-    random.seed(0)
     walk.run(1_000_000)
     print(json.dumps({"reached": walk.reached, "roots": roots, "seen": len(walk.seen)}))  # noqa: T201
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import abc
 import collections
 import inspect
+import operator
 import sys
 import types
 import typing
@@ -110,8 +111,6 @@ _REMOVED: Final[dict[type, tuple[str, ...]]] = {
     types.MethodType: ("__func__", "__self__", "__reduce__"),
     types.BuiltinFunctionType: ("__self__", "__reduce__"),
     types.CellType: ("cell_contents",),
-    # The object of which an attribute was missing, which may be the worker's own.
-    AttributeError: ("obj",),
     type: ("__subclasses__",),
 }  # fmt: skip
 
@@ -128,6 +127,12 @@ def remove_internals(offered: Callable[[type], bool]) -> None:
     for kind, names in _REMOVED.items():
         remove_attributes(kind, names)
     replace_attribute(type, "__dict__", property(_snapshot))
+    # The object of which an attribute was missing may be the worker's own. The interpreter sets it
+    # on every such error, so it is dropped by a C function, which returns what nobody looks at.
+    replace_attribute(AttributeError, "obj", property(fset=_drop))
+
+
+_drop: Any = operator.is_
 
 
 def _snapshot(kind: type) -> Mapping[str, Any]:

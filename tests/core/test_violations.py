@@ -1,7 +1,7 @@
 """The operator learns of every worker that was stopped at the second fence, and at which call.
 
-The first fence is in the way of these scripts, so it is taken down: the host is given code for the
-source that the compiler never saw, and sends it to a real worker.
+The language layer is in the way of these scripts, so it is taken down: the host is given code for
+the source that the compiler never saw, and the zygote leaves the interpreter's internals in reach.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import marshal  # noqa: TID251  # the test makes what a compromised compiler would have made
 import platform
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from ptc import BlockingSession, Limits, RunEvent, RunResult, Session, Violation
 from ptc._protocol import Kind, encode
+from ptc._zygote import Zygote
 
 pytestmark = [
     pytest.mark.anyio,
@@ -47,6 +49,27 @@ def wire():
 """
 )
 OPEN = OUT + "def run(ctx, inputs):\n    out()['open']('/etc/passwd', 0)\n"
+
+
+OPEN_ZYGOTE = Path(__file__).parent / "open_zygote.py"
+
+
+@pytest.fixture(autouse=True)
+def unsealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start zygotes through `open_zygote.py`."""
+    popen = Zygote._popen
+
+    def opened(self: Zygote, control_fd: int, folders: list[str]) -> Any:
+        real = subprocess.Popen
+
+        def started(command: list[str], **options: Any) -> Any:
+            return real([*command[:4], str(OPEN_ZYGOTE), *command[4:]], **options)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(subprocess, "Popen", started)
+            return popen(self, control_fd, folders)
+
+    monkeypatch.setattr(Zygote, "_popen", opened)
 
 
 def without_the_first_fence(session: Session, code: str) -> None:

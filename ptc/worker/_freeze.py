@@ -20,6 +20,7 @@ import ctypes
 import functools
 import gc
 import sys
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ __all__ = [
     "class_namespace",
     "freeze_types",
     "is_frozen",
+    "make_slots_readonly",
     "remove_attributes",
     "replace_attribute",
 ]
@@ -129,6 +131,28 @@ def freeze_types() -> int:
         changed += 1
     _frozen = True
     return changed
+
+
+# Offsets in PyMemberDescrObject (descrobject.h: three words of PyObject_HEAD and d_type, then
+# d_name, d_qualname) and in PyMemberDef (descrobject.h: name, type, offset, flags), 3.11 to 3.14.
+_D_MEMBER: Final = 40
+_MEMBER_FLAGS: Final = 24
+_READONLY: Final = 1
+
+
+def make_slots_readonly(kind: type) -> None:
+    """Make the slots of `kind` unwritable, for good: also by ``object.__setattr__``.
+
+    Raises:
+        FreezeError: If this interpreter keeps the flags of a slot elsewhere.
+    """
+    for name, slot in _namespace_of(kind).items():
+        if type(slot) is types.MemberDescriptorType:
+            definition = ctypes.c_void_p.from_address(id(slot) + _D_MEMBER).value or 0
+            if ctypes.c_char_p.from_address(definition).value != name.encode():
+                raise FreezeError("the slots of a type are not where this CPython should have them")
+            ctypes.c_int.from_address(definition + _MEMBER_FLAGS).value |= _READONLY
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
 
 
 def replace_attribute(kind: type, name: str, value: object) -> None:

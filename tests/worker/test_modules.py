@@ -241,6 +241,50 @@ def test_a_facade_cannot_be_changed() -> None:
     assert answer == []
 
 
+def test_no_means_writes_to_the_slots_of_a_facade() -> None:
+    answer = in_worker("""
+        failed = []
+        for name, module in modules.items():
+            for each in sorted(policy.MODULES[name])[:3]:
+                slot = vars(type(module)).get(each)
+                if not hasattr(module, each) or slot is None or isinstance(slot, property):
+                    continue
+                for change in (lambda: object.__setattr__(module, each, 1),
+                               lambda: object.__delattr__(module, each),
+                               lambda: slot.__set__(module, 1)):
+                    try:
+                        change()
+                    except AttributeError:
+                        continue
+                    failed.append(f"{name}.{each}")
+        print(json.dumps(failed))
+    """)
+    assert answer == []
+
+
+COPIED = """
+import copy, json
+class Evil:
+    made = 0
+    def __new__(cls):
+        Evil.made += 1
+        return object.__new__(cls) if Evil.made == 1 else json
+evil = Evil()
+evil.loads = 1
+result = []
+for function in (copy.copy, copy.deepcopy):
+    try:
+        result.append(repr(function(evil)))
+    except TypeError as error:
+        result.append(str(error))
+"""
+
+
+def test_a_copy_is_an_instance_of_its_class() -> None:
+    answer = in_worker("print(json.dumps(run(script)))", COPIED)
+    assert answer == ["__new__ of 'Evil' must return an instance of it"] * 2
+
+
 def test_every_library_class_refuses_a_store() -> None:
     answer = in_worker("""
         import collections, fractions, ptc.worker._attributes as attributes

@@ -114,6 +114,8 @@ def _remade(x: Any, kind: Any, part: Callable[[Any], Any], note: Callable[[Any],
     reduced = kind.__reduce_ex__(x, 4)
     make, args, state, items, pairs = (*reduced, None, None, None)[:5]
     made = make(*(part(arg) for arg in args))
+    if not issubclass(type(made), kind):  # its `__new__` gave something else, which is not ours
+        raise TypeError(f"__new__ of {demangle(kind.__name__)!r} must return an instance of it")
     note(made)
     _restore(made, state, part)
     for item in items or ():

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from ..._policy import MODULES
 from .._classes import offer, open_type
+from .._freeze import make_slots_readonly
 
 __all__ = ["facade", "frozen_module"]
 
@@ -69,4 +70,5 @@ def frozen_module(name: str, members: Mapping[str, object]) -> object:
         object.__setattr__(made, member, value)
         if isinstance(value, type):
             offer(value)
+    make_slots_readonly(kind)
     return made

@@ -21,20 +21,39 @@ import sys
 import typing
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from .._protocol import Kind
 from ._budget import LimitError
 from ._clock import Clock
 from ._wire import Wire
 
-__all__ = ["ScriptLoop"]
+__all__ = ["ScriptLoop", "forbid_other_loops"]
 
 _RESOLUTION_S = 1e-9
 """A timer is due if less than this is left: what `BaseEventLoop` takes from the system's clock."""
 _MOST_CANCELLED = 100
 """Cancelled timers that may wait for their time; as in `BaseEventLoop`."""
 _Handler = Callable[[Any, dict[str, Any]], object]
+
+
+class _NoOtherLoops:
+    """Makes no loop: asyncio's own opens descriptors, which is a forbidden system call here.
+
+    `asyncio.gather(...)` outside of a coroutine asks for one.
+    """
+
+    def get_event_loop(self) -> NoReturn:
+        msg = "no running event loop: call this inside `async def run(ctx, inputs)`"
+        raise RuntimeError(msg)
+
+    new_event_loop = get_event_loop
+
+
+def forbid_other_loops() -> None:
+    """Make asyncio refuse to create an event loop in this process."""
+    if sys.version_info < (3, 14):  # from there on it does so by itself
+        vars(asyncio.events)["_event_loop_policy"] = _NoOtherLoops()
 
 
 class ScriptLoop:

@@ -36,6 +36,7 @@ import orjson
 from .._compiler import POLICY_VERSION
 from .._protocol import Kind
 from ._jail import JailError, ZygoteJail, enter_worker_jail, enter_zygote_jail
+from ._loop import forbid_other_loops
 from ._modules._console import STDOUT
 from ._packages import PackageError, close_files
 from ._probe import Layer, probe_layers, require_layers
@@ -66,6 +67,7 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = ()) -> None:
         runtime.prepare()
         seal()
         runtime.prepare(_PREPARATIONS)
+        forbid_other_loops()
         _close_the_importer()
         gc.unfreeze()
         gc.collect()

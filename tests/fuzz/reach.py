@@ -68,6 +68,7 @@ NAMESPACES: dict[int, str] = {}
 # Called without arguments on everything that has them.
 CALLED = ("__reduce__", "get_loop", "get_coro", "get_context", "get_stack", "copy", "items", "mro")
 DATA = (types.GetSetDescriptorType, types.MemberDescriptorType, property)
+_WHOLE = (type, types.FunctionType)
 BOUND = {types.MethodType, types.BuiltinMethodType, types.MethodWrapperType}
 LEAVES = (str, int, float, bytes, bytearray, complex, bool, type(None), range, slice)
 
@@ -91,7 +92,8 @@ class Walk:
         # Bound methods are made anew by each read, for ever: a few of each name are visited.
         alike = (kind, getattr(obj, "__qualname__", "")) if kind in BOUND else kind
         self.alike[alike] += 1
-        if not why and self.alike[alike] > (3 if kind in BOUND else 1_000):
+        most = 3 if kind in BOUND else 1_000
+        if not why and self.alike[alike] > most and not issubclass(kind, _WHOLE):
             return
         self.seen[id(obj)] = obj  # kept, so that its id stays its own
         if why:
@@ -106,7 +108,7 @@ class Walk:
             # Methods of a type are the same for each instance; its data are not.
             kind = type(obj)
             self.visited[kind] += 1
-            many = self.visited[kind] > 20 and not issubclass(kind, type | types.FunctionType)
+            many = self.visited[kind] > 20 and not issubclass(kind, _WHOLE)
             for step, value in steps(obj, data_only=many):
                 self.add(value, f"{path}{step}" if len(path) < 300 else path)
 
@@ -178,6 +180,70 @@ def forbidden(obj: Any) -> str:
         if module in POWER_MODULES and name not in ALLOWED:
             return f"{kind.__name__} {name}"
     return ""
+
+
+# --- what functions call ------------------------------------------------------------------------
+
+_POWER_MODULES = ("posix", "_io", "_socket", "_imp", "_posixsubprocess", "_ctypes", "_signal",
+                  "select", "mmap", "marshal", "gc", "_locale", "fcntl", "resource")  # fmt: skip
+_PURE = {"fspath", "_path_normpath", "_path_splitroot", "_path_splitroot_ex"}
+
+
+def deputies(walk: Walk) -> dict[str, str]:
+    """Functions within reach, but the script's, that may call what has power, and what; by name.
+
+    A function counts if its code, or that of a function which it names, names such a thing: a
+    global, a builtin, or an attribute of a module that it names as well.
+    """
+    power = {
+        id(value): f"{module}.{name}"
+        for module in _POWER_MODULES
+        for name, value in vars(sys.modules.get(module, types)).items()
+        if isinstance(value, types.BuiltinFunctionType) and name not in _PURE
+    }
+    power |= {key: f"builtins.{name}" for key, name in POWER_BUILTINS.items() if name != "compile"}
+    found: dict[int, str] = {}
+
+    def leads_to(function: types.FunctionType) -> str:
+        if id(function) not in found:
+            found[id(function)] = ""
+            found[id(function)] = next(
+                (why for value in _named(function) if (why := _why(value))), ""
+            )
+        return found[id(function)]
+
+    def _why(value: Any) -> str:
+        if isinstance(value, types.FunctionType):
+            return leads_to(value)
+        return power.get(id(value), "")
+
+    functions = [
+        each
+        for each in walk.seen.values()
+        if isinstance(each, types.FunctionType) and "@getattr" not in _internals.globals_of(each)
+    ]
+    return {f"{f.__module__}.{f.__qualname__}": why for f in functions if (why := leads_to(f))}
+
+
+def _named(function: types.FunctionType) -> Iterator[Any]:
+    """What the code of a function names."""
+    namespace = _internals.globals_of(function)
+    for code in _codes(_internals.code_of(function)):
+        modules = []
+        for name in code.co_names:
+            value = namespace.get(name, real.get(name))
+            yield value
+            if isinstance(value, types.ModuleType):
+                modules.append(value)
+        for module in modules:
+            yield from (vars(module).get(name) for name in code.co_names)
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
 
 
 # --- what scripts hold ------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Walks everything that can be reached from what scripts hold, and prints what must not be.
 
 usage: reachability_child.py [--keep=internals] [--keep=paths] SCRIPT...
-It prints JSON: {"reached": [[path, what], ...], "roots": n, "seen": n}. `--keep` leaves
-something in reach, which the walk must then find.
+It prints JSON: {"reached": [[path, what], ...], "roots": n, "seen": n, "deputies": {name: what}}.
+`--keep` leaves something in reach, which the walk must then find.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
-from tests.fuzz.reach import Walk, hold, prepare  # the path is set only now
+from tests.fuzz.reach import Walk, deputies, hold, prepare  # the path is set only now
 
 
 def main() -> None:
@@ -29,7 +29,8 @@ def main() -> None:
     roots = len(walk.seen)
     gc.disable()
     walk.run(1_000_000)
-    print(json.dumps({"reached": walk.reached, "roots": roots, "seen": len(walk.seen)}))  # noqa: T201
+    found = {"reached": walk.reached, "roots": roots, "seen": len(walk.seen)}
+    print(json.dumps({**found, "deputies": deputies(walk)}))  # noqa: T201
 
 
 if __name__ == "__main__":

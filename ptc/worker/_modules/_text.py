@@ -7,6 +7,7 @@ process's own streams.
 from __future__ import annotations
 
 import ntpath
+import os
 import pathlib
 import posixpath
 import pprint
@@ -27,6 +28,7 @@ __all__ = [
     "format_error",
     "format_exc",
     "pprint_members",
+    "relpath",
     "sys_members",
     "traceback_members",
 ]
@@ -277,6 +279,24 @@ def confine_paths() -> None:
                 replace_attribute(kind, attribute, lexical)
         where = sys.modules[library.PurePath.__module__]  # `pathlib._local` on 3.13
         vars(where)[module.__name__] = lexical
+
+
+# Deep enough for any number of ".." that is meant; no part of it can turn up in a result.
+_FOLDER: Final = "/" + "/".join(f"\0{depth}" for depth in range(200))
+
+
+def relpath(path: Any, start: Any = None) -> Any:
+    """`os.path.relpath` over text: a script has no current folder, so any stands for it."""
+    if not path:
+        raise ValueError("no path specified")
+    path, start = os.fspath(path), os.fspath("." if start is None else start)
+    folder: Any = _FOLDER
+    if isinstance(path, bytes):
+        folder, start = (
+            os.fsencode(folder),
+            start if isinstance(start, bytes) else os.fsencode(start),
+        )
+    return posixpath.relpath(posixpath.join(folder, path), posixpath.join(folder, start))
 
 
 PATHS: Final[dict[str, Any]] = {

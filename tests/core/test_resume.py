@@ -364,6 +364,25 @@ async def test_asking_again_for_a_run_that_was_cut_off_goes_on_with_it(tmp_path:
     assert world.calls["put", 2] == 1
 
 
+async def test_run_that_was_cancelled_a_moment_ago_is_resumed_by_its_name(tmp_path: Path) -> None:
+    world = World()
+    async with world.session(tmp_path) as session:
+        for n in range(5):
+            options: dict[str, Any] = {
+                "source": f"def run(ctx, inputs):\n    ctx.look(n={n})\n    return ctx.put(n={n})",
+                "allowed_tools": ALL,
+                "run_id": f"r{n}",
+            }
+            world.hang, world.hanging = {("look", n)}, anyio.Event()
+            async with anyio.create_task_group() as group:
+                group.start_soon(partial(session.program, **options))
+                await world.hanging.wait()
+                group.cancel_scope.cancel()
+            world.hang.clear()
+            result = await session.program(**options)
+            assert result.unwrap() == {"n": n, "twice": 2 * n}
+
+
 async def test_a_retry_is_told_what_was_done_already(tmp_path: Path) -> None:
     world = World()
     source = (

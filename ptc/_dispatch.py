@@ -15,8 +15,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,15 @@ from ._schema import Arguments, nearest
 from ._services import Services, parked
 from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult, result_of, without_secrets
-from ._track import ParkedError, Track, error_of, error_row, shown_decision, shown_request
+from ._track import (
+    ParkedError,
+    Track,
+    error_of,
+    error_row,
+    recorded_outcome,
+    shown_decision,
+    shown_request,
+)
 from ._waits import Waits
 from .errors import ToolError
 
@@ -128,8 +136,8 @@ class Dispatch:
         self._results = ResultCache()
         self._executions: defaultdict[str, int] = defaultdict(int)
         self._occurrences = Occurrences()
-        self.nested: list[OpenCall] = []
-        """Calls of a run that its tools made, in the order they were made."""
+        self.nested: dict[str, OpenCall] = {}
+        """Calls of a run that its tools made, by path."""
 
     async def run(self, open_call: OpenCall) -> ToolResult:
         """Run a call to its end. Its failure is in the result.
@@ -139,25 +147,19 @@ class Dispatch:
         Raises:
             ParkedError: If it waits for a decision.
         """
-        call = open_call.call
-        self.mark(open_call)
+        self.admit(open_call)
+        call, tool = open_call.call, open_call.tool
         try:
-            if open_call.refusal is not None:
-                raise open_call.refusal
-            tool = self._look_up(call.name, open_call.allowed)
-            open_call.side_effect, open_call.repeatable = tool.side_effect, tool.repeatable
-            open_call.arguments = tool.validate(call.arguments)
-            if call.run_id is not None:
-                # Direct calls have no key of their own making, and there is no end to them.
-                if open_call.siblings is None:
-                    open_call.siblings = self._occurrences
-                open_call.siblings.add(open_call)
-                if self.track is not None and open_call.parent is not None:
-                    self.track.put_back(open_call)
+            if tool is None or open_call.refusal is not None:
+                raise open_call.refusal or _internal(call.name, "it was not looked up")
             if self.budget is not None:
                 self.budget.reserve(call.name)
-            before = self.track.outcome(call.name, open_call) if self.track else None
-            result = before or await self._approved(tool, open_call)
+            end = self.track.known(open_call) if self.track else None
+            if end is not None:
+                self._count_recorded(open_call.path, tool.name, end, open_call.attempt)
+                result = recorded_outcome(call.name, end)
+            else:
+                result = await self._approved(tool, open_call)
             open_call.status = "succeeded"
             hook = self.shared.after_side_effect
             # What was recorded or decided before has no effect now.
@@ -176,19 +178,44 @@ class Dispatch:
                 result = replace(said, error=safe)
             self._failed(open_call, safe)
         except Exception as error:  # noqa: BLE001  # a tool's own: it becomes a result
-            wrapped = ToolError(
-                f"{call.name} failed: {words_of(error)}",
-                code="internal",
-                tool=call.name,
-            )
-            wrapped.__cause__ = error
-            safe = self._without_secrets(wrapped)
+            safe = self._without_secrets(_internal(call.name, error))
             result = ToolResult(call.name, error=safe)
             self._failed(open_call, safe)
         finally:
             if open_call.started and not open_call.ended:
                 open_call.ended = time.perf_counter()
         return result
+
+    def admit(self, call: OpenCall) -> None:
+        """Look a call up, validate it and tell it apart from others, once.
+
+        A call of a script is admitted in the order in which calls were made, on resume too.
+        What refuses it is its `refusal`, for `run` to raise.
+        """
+        if call.admitted:
+            return
+        call.admitted = True
+        self.mark(call)
+        try:
+            if call.refusal is None:
+                call.tool = tool = self._look_up(call.call.name, call.allowed)
+                call.side_effect, call.repeatable = tool.side_effect, tool.repeatable
+                call.arguments = tool.validate(call.call.arguments)
+        except ToolError as error:
+            call.refusal = error
+        except Exception as error:  # noqa: BLE001  # a validator is its author's code
+            call.refusal = _internal(call.call.name, error)
+        if call.call.run_id is not None:
+            # Direct calls have no key of their own making, and there is no end to them.
+            if call.siblings is None:
+                call.siblings = self._occurrences
+            call.siblings.add(call)
+        if call.parent is not None:
+            call.parent.children += 1
+            if self.track is not None:
+                call.path = self.track.nested.place(call.key(), call.parent.path)
+            else:
+                call.path = f"{call.parent.path}.{call.parent.children}"
 
     def to_json(self, open_call: OpenCall, result: ToolResult) -> tuple[ToolResult, bytes]:
         """The value as JSON for a script, bounded; an error in its place if it has none."""
@@ -225,67 +252,52 @@ class Dispatch:
         except Exception:  # noqa: BLE001  # the effect has happened: a hook cannot undo that
             _log.exception("after_side_effect failed for %s", call.id)
 
+    def resume(self, track: Track) -> None:
+        """Continue a recorded run: results that were cached for it are cached again."""
+        self.track = track
+        for row in track.cached_results():
+            digest, _, _ = row.start.making.partition(" ")
+            tool = self.tools.get(row.start.tool)
+            if tool is None or tool.cache is None or row.end is None or self._is_shared(tool):
+                continue
+            left = None
+            if tool.cache.ttl_ms is not None:
+                left = tool.cache.ttl_ms - (time.time() * 1000 - row.end.at_ms)
+            value = tool.revive(_json.loads(row.end.body)[2])
+            result = ToolResult(tool.name, value=value, _render=tool.render)
+            self._results.keep(digest, left, Kept(result, tuple(self.tools.values())))
+
     def recall(self, call: OpenCall, row: CallRow) -> None:
-        """Count a call that was made before as it was counted then; it is not made again."""
-        tool = self.tools.get(call.call.name)
+        """Count a call whose outcome the script was given before; it is not made again."""
         end = row.end
         assert end is not None  # noqa: S101  # only calls that have ended are recalled
+        self.admit(call)
         call.side_effect = row.start.side_effect
         call.status, call.attempt = end.status, row.start.attempt
         if not end.ok:
             call.error = error_of(_json.loads(end.body)[2], call.call.name)
-        if tool is None or end.status == "not_started":
-            return
-        with suppress(ToolError):
-            call.arguments = tool.validate(call.call.arguments)
-            call.siblings = self._occurrences
-            self._occurrences.add(call)
-        if self.budget is not None:
-            self.budget.recall(tool.name)
-        if end.status == "succeeded" and row.start.attempt:
-            self._executions[tool.name] += 1
-            self._keep_again(tool, call, end)
-        if self.track is not None and call.parent is None:
-            self._recall_below(self.track, call)
+        if self.budget is not None and call.refusal is None and not _is_over_budget(call.error):
+            self.budget.recall(call.call.name)
+        self._count_recorded(call.path, call.call.name, end, row.start.attempt)
 
-    def _keep_again(self, tool: Tool, call: OpenCall, end: CallEnd) -> None:
-        """Have a recorded result serve the same call for the rest of the run, as it did before."""
-        cache = tool.cache
-        # Arguments that an approver changed are not those of the call.
-        if cache is None or not end.ok or call.arguments is None or tool.needs_approval:
-            return
-        own = tool.env is not None and self.environment is not self.shared.environment
-        if cache.scope == "session" and not own:
-            return
-        left = None
-        if cache.ttl_ms is not None:
-            left = cache.ttl_ms - (time.time() * 1000 - end.at_ms)
-        with suppress(ToolError):
-            digest = cache.digest(tool.name, plain_arguments(call.arguments))
-            said = ToolResult(tool.name, value=_json.loads(end.body)[2], _render=tool.render)
-            self._results.keep(digest, left, Kept(said, tuple(self.tools.values())))
+    def _count_recorded(self, path: str, tool: str, end: CallEnd, attempt: int) -> None:
+        """Count a recorded execution, and the calls below it, which are not made again."""
+        if end.status == "succeeded" and attempt:
+            self._executions[tool] += 1
+        for row in self.track.nested.below(path) if self.track is not None else ():
+            if self.budget is not None and (row.end is None or row.end.status != "not_started"):
+                self.budget.recall(row.start.tool)
+            if row.end is not None and row.end.status == "succeeded" and row.start.attempt:
+                self._executions[row.start.tool] += 1
 
-    def _recall_below(self, track: Track, call: OpenCall) -> None:
-        """The same for the calls that its tool made."""
-        made = {call.path: call}
-        for row in track.below(call.path):
-            above, _, seq = row.start.path.rpartition(".")
-            parent = made.get(above)
-            if parent is None:
-                continue
-            arguments = _json.loads(row.start.arguments)
-            name, run_id = row.start.tool, call.call.run_id
-            child = OpenCall(ToolCall(name, arguments, seq=int(seq), run_id=run_id), parent=parent)
-            child.side_effect, child.attempt = row.start.side_effect, row.start.attempt
-            child.status = "unknown" if row.end is None else row.end.status
-            if row.end is not None and not row.end.ok:
-                child.error = error_of(_json.loads(row.end.body)[2], name)
-            made[child.path] = child
-            self.nested.append(child)
-            if child.status != "not_started" and self.budget is not None:
-                self.budget.recall(name)
-            if child.status == "succeeded" and child.attempt:
-                self._executions[name] += 1
+    def calls_below(self, calls: Sequence[OpenCall]) -> list[OpenCall]:
+        """List the calls that tools made for these calls of the script, earlier hosts' too."""
+        found = dict(self.nested)
+        recorded = self.track.nested.recorded if self.track is not None else {}
+        for path, row in recorded.items():
+            if path not in found and int(path.partition(".")[0]) <= len(calls):
+                found[path] = _recorded_call(row, calls[0].call.run_id)
+        return list(found.values())
 
     def answer(self, call: OpenCall, result: ToolResult) -> tuple[bool, bytes]:
         """What came of a call as the script is given it: whether it is a value, and its body."""
@@ -303,7 +315,7 @@ class Dispatch:
 
     def cut_off(self, call: OpenCall) -> None:
         """Note that a call was cancelled: if it had an effect, nobody knows whether it was done."""
-        if self.track is not None and call.side_effect and call.started:
+        if self.track is not None and call.noted and call.started:
             msg = f"{call.call.name} was cut off; what it does may have been done"
             row = error_row(ToolError(msg, code="cancelled", tool=call.call.name))
             body = b"[false,false,%b]" % _json.dumps(row)
@@ -354,7 +366,8 @@ class Dispatch:
                 why = f": {decision.comment}" if decision.comment else ""
                 raise ToolError(f"the call of {tool.name} was rejected{by}{why}", code="rejected")
             if decision.arguments is not None:
-                # What was decided is a caller's input like any other.
+                # What was decided is a caller's input like any other. It is the same call still.
+                call.identity()
                 call.arguments, call.digest = tool.validate(decision.arguments), ""
         return await self._cached(tool, call)
 
@@ -404,10 +417,7 @@ class Dispatch:
         cache = tool.cache
         if cache is None:
             return await self._limited(tool, call)
-        # What a run's own keys gave is not for others: its values are not those of the session.
-        own = tool.env is not None and self.environment is not self.shared.environment
-        shared = cache.scope == "session" and not own
-        results = self.shared.results if shared else self._results
+        results = self.shared.results if self._is_shared(tool) else self._results
         call.awaited = cache.digest(tool.name, plain_arguments(call.arguments))
         if any(above.awaited == call.awaited for above in call.above()):
             # It would wait for the result of a call that waits for it.
@@ -416,7 +426,8 @@ class Dispatch:
         reach = tuple((self.tools if call.allowed is None else call.allowed).values())
 
         async def make() -> Kept:
-            result = await self._limited(tool, call)
+            with self._making(call) if results.is_maker(call.awaited, call) else nullcontext():
+                result = await self._limited(tool, call)
             return Kept(result, reach if call.children else None)
 
         found, call.cached = await results.get(
@@ -432,6 +443,36 @@ class Dispatch:
         if call.cached and result.tool:
             call.said = result
         return result
+
+    def _is_shared(self, tool: Tool) -> bool:
+        """True if cached results of a tool are the session's, not the run's.
+
+        What a run's own keys gave is not for others: its values are not those of the session.
+        """
+        own = tool.env is not None and self.environment is not self.shared.environment
+        return tool.cache is not None and tool.cache.scope == "session" and not own
+
+    @contextmanager
+    def _making(self, call: OpenCall) -> Iterator[None]:
+        """Make a cached result as a part of the run that no other call makes meanwhile."""
+        if self.track is None:
+            yield
+            return
+        nested, digest = self.track.nested, call.awaited
+        making = nested.making(digest)
+        if making is None:
+            msg = f"{call.call.name}: the making of its result waits for a decision"
+            raise ParkedError(msg)
+        call.making = making
+        try:
+            yield
+        except ParkedError:
+            nested.suspend_making(digest)
+            raise
+        except Exception:
+            nested.made(digest)
+            raise
+        nested.made(digest)
 
     async def _limited(self, tool: Tool, call: OpenCall) -> ToolResult:
         """The rest of the way, inside the tool's own limit of executions."""
@@ -499,10 +540,14 @@ class Dispatch:
             if known is not None:
                 call.status = "succeeded"
                 return known
-        retry = tool.retry
+            if tool.context_parameter is not None:
+                # A function may change the arguments that it gets.
+                call.identity()
+        retry, tries = tool.retry, 0
         call.status, call.started = "unknown", time.perf_counter()
         while True:
             call.attempt += 1
+            tries += 1
             try:
                 result = await self._once(tool, call)
                 if call.parked:
@@ -513,10 +558,11 @@ class Dispatch:
                     # What a tool makes of a call that waits, an error of its own or a value, is
                     # not what it will say when that call is made.
                     raise parked(tool) from error
-                wanted = retry is not None and retry.wants(error, call.attempt)
-                if retry is None or not wanted or call.attempt > retry.max_retries:
+                # Tries of hosts that died, or before an approval, did not fail.
+                wanted = retry is not None and retry.wants(error, tries)
+                if retry is None or not wanted or tries > retry.max_retries:
                     raise
-                await anyio.sleep(retry.wait_ms(call.attempt) / 1000)
+                await anyio.sleep(retry.wait_ms(tries) / 1000)
 
     async def _once(self, tool: Tool, call: OpenCall) -> ToolResult:
         if tool.timeout_ms is None:
@@ -595,3 +641,31 @@ class Dispatch:
             open_call.status = "failed" if open_call.status == "not_started" else open_call.status
         elif not open_call.cut_off:
             open_call.status = "failed" if open_call.started else "not_started"
+
+
+def _internal(tool: str, why: Exception | str) -> ToolError:
+    """A failure of a tool, or of its author's code, that is no `ToolError`."""
+    words = why if isinstance(why, str) else words_of(why)
+    error = ToolError(f"{tool} failed: {words}", code="internal", tool=tool)
+    error.__cause__ = why if isinstance(why, Exception) else None
+    return error
+
+
+def _is_over_budget(error: ToolError | None) -> bool:
+    """True if a call was refused because the run may make no more."""
+    details = error.details if error is not None else None
+    return isinstance(details, dict) and details.get("limit") in (
+        "max_tool_calls",
+        "max_calls_by_tool",
+    )
+
+
+def _recorded_call(row: CallRow, run_id: str | None) -> OpenCall:
+    """A call that a tool made under an earlier host, for the list of calls."""
+    start, end = row
+    call = OpenCall(ToolCall(start.tool, _json.loads(start.arguments), seq=0, run_id=run_id))
+    call.path, call.side_effect, call.attempt = start.path, start.side_effect, start.attempt
+    call.status = "unknown" if end is None else end.status
+    if end is not None and not end.ok:
+        call.error = error_of(_json.loads(end.body)[2], start.tool)
+    return call

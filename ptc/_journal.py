@@ -98,11 +98,13 @@ class CallStart(NamedTuple):
     """Sorted JSON of the arguments as they were sent, or of their size and digest where they are
     large; a replay is held to it."""
     key: str
-    """Its idempotency key; ``""`` where none was needed."""
+    """Its idempotency key; ``""`` where none was needed. Each call that a tool makes has one."""
     side_effect: bool
     line: int | None
     attempt: int
     at_ms: int
+    making: str = ""
+    """Identity of the cached result that it makes; ``""`` if it makes none."""
 
 
 class CallEnd(NamedTuple):

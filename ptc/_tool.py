@@ -38,7 +38,9 @@ from ._schema import (
     model_validator,
     names_fields,
     nearest,
+    plain_data,
     raw_validator,
+    result_reader,
     result_schema,
     signature_validator,
 )
@@ -179,6 +181,8 @@ class Tool:
     """Words to select it by."""
     render: Render | None = None
     """Value -> text for a model; None: JSON."""
+    revive: Callable[[Any], Any] = field(default=plain_data, repr=False)
+    """Recorded JSON data of a value -> the value, for a tool that called this one."""
     context_parameter: str | None = None
     """Parameter that gets the `ToolContext`; None if the function takes none."""
     spread: bool = True
@@ -485,6 +489,7 @@ def tool(
                 parameters=parameters,
                 function=target,
                 validate=validate,
+                revive=result_reader(target),
                 context_parameter=context,
                 **fields,
             )

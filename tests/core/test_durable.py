@@ -33,7 +33,7 @@ def test_what_a_server_was_asked_twice_or_never_is_found(
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
     durable: Any = importlib.import_module("tests.fuzz.durable")
-    world: Any = importlib.import_module("tests.fuzz.durable_world")
+    world: Any = importlib.import_module("tests.fuzz.durable_server")
     outcome: dict[str, Any] = {"status": "completed", "value": 1, "error": None, "stdout": ""}
     outcome |= {"partial": [], "calls": []}
     for name, effects in {

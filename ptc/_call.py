@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import _json
@@ -107,13 +107,17 @@ class OpenCall:
     def path(self) -> str:
         """`place` as text: ``3.1``."""
         if not self._path:
-            own = str(self.call.seq)
-            self._path = own if self.parent is None else f"{self.parent.path}.{own}"
+            self._path = str(self.call.seq)
         return self._path
 
     @path.setter
     def path(self, path: str) -> None:
-        self.call, self._path = replace(self.call, seq=int(path.rpartition(".")[2])), path
+        self._path = path
+
+    @property
+    def seq(self) -> int:
+        """Number of the call among those of its caller."""
+        return int(self.path.rpartition(".")[2])
 
     @property
     def may_park(self) -> bool:
@@ -136,7 +140,7 @@ class OpenCall:
             self._preview = _preview(self)
         end = self.ended or (time.perf_counter() if self.started else 0.0)
         return CallRecord(
-            seq=self.call.seq,
+            seq=self.seq,
             tool=self.call.name,
             status=self.status,
             arguments=self._preview[0],

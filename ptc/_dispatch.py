@@ -35,11 +35,12 @@ from ._context import ambient_call
 from ._environment import Environment
 from ._execute import run_function, words_of
 from ._journal import CallEnd, CallRow
+from ._recall import cached_results, is_over_budget, recorded_call
 from ._result import CallRecord, EventKind
 from ._retry import Circuit
 from ._schema import Arguments, nearest
 from ._services import Services, parked
-from ._tool import Tool, ToolCall
+from ._tool import Tool
 from ._tool_result import ToolResult, result_of, without_secrets
 from ._track import (
     ParkedError,
@@ -255,17 +256,9 @@ class Dispatch:
     def resume(self, track: Track) -> None:
         """Continue a recorded run: results that were cached for it are cached again."""
         self.track = track
-        for row in track.cached_results():
-            digest, _, _ = row.start.making.partition(" ")
-            tool = self.tools.get(row.start.tool)
-            if tool is None or tool.cache is None or row.end is None or self._is_shared(tool):
-                continue
-            left = None
-            if tool.cache.ttl_ms is not None:
-                left = tool.cache.ttl_ms - (time.time() * 1000 - row.end.at_ms)
-            value = tool.revive(_json.loads(row.end.body)[2])
-            result = ToolResult(tool.name, value=value, _render=tool.render)
-            self._results.keep(digest, left, Kept(result, tuple(self.tools.values())))
+        own = cached_results(track, self.tools, lambda tool: not self._is_shared(tool))
+        for digest, left, result in own:
+            self._results.keep(digest, left, result)
 
     def recall(self, call: OpenCall, row: CallRow) -> None:
         """Count a call whose outcome the script was given before; it is not made again."""
@@ -276,7 +269,7 @@ class Dispatch:
         call.status, call.attempt = end.status, row.start.attempt
         if not end.ok:
             call.error = error_of(_json.loads(end.body)[2], call.call.name)
-        if self.budget is not None and call.refusal is None and not _is_over_budget(call.error):
+        if self.budget is not None and call.refusal is None and not is_over_budget(call.error):
             self.budget.recall(call.call.name)
         self._count_recorded(call.path, call.call.name, end, row.start.attempt)
 
@@ -296,7 +289,7 @@ class Dispatch:
         recorded = self.track.nested.recorded if self.track is not None else {}
         for path, row in recorded.items():
             if path not in found and int(path.partition(".")[0]) <= len(calls):
-                found[path] = _recorded_call(row, calls[0].call.run_id)
+                found[path] = recorded_call(row, calls[0].call.run_id)
         return list(found.values())
 
     def answer(self, call: OpenCall, result: ToolResult) -> tuple[bool, bytes]:
@@ -649,23 +642,3 @@ def _internal(tool: str, why: Exception | str) -> ToolError:
     error = ToolError(f"{tool} failed: {words}", code="internal", tool=tool)
     error.__cause__ = why if isinstance(why, Exception) else None
     return error
-
-
-def _is_over_budget(error: ToolError | None) -> bool:
-    """True if a call was refused because the run may make no more."""
-    details = error.details if error is not None else None
-    return isinstance(details, dict) and details.get("limit") in (
-        "max_tool_calls",
-        "max_calls_by_tool",
-    )
-
-
-def _recorded_call(row: CallRow, run_id: str | None) -> OpenCall:
-    """A call that a tool made under an earlier host, for the list of calls."""
-    start, end = row
-    call = OpenCall(ToolCall(start.tool, _json.loads(start.arguments), seq=0, run_id=run_id))
-    call.path, call.side_effect, call.attempt = start.path, start.side_effect, start.attempt
-    call.status = "unknown" if end is None else end.status
-    if end is not None and not end.ok:
-        call.error = error_of(_json.loads(end.body)[2], start.tool)
-    return call

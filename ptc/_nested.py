@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from . import _json
 from ._journal import CallEnd, CallRow, CallStart, Recorded
 
-__all__ = ["NestedCalls", "is_done"]
+__all__ = ["NestedCalls"]
 
 
 class NestedCalls:
@@ -61,10 +61,10 @@ class NestedCalls:
                 self._recorded[row.start.path] = row
         for path in self._latest.values():
             recent = self._recorded.get(path)
-            if recent is not None and recent.end is not None and recent.end.status == "not_started":
+            if recent is not None and not _is_answer(recent):
                 recent = None
             self._answers[path] = recent
-            if recent is not None and recent.start.side_effect and is_done(recent.end):
+            if recent is not None and recent.start.side_effect and _is_done(recent.end):
                 self._unclaimed[path] = recent
 
     def _index_making(self, row: CallRow) -> None:
@@ -90,8 +90,8 @@ class NestedCalls:
                 return latest
             # Side by side, so that the numbers tell which of a key's executions is the newest.
             above = latest.rpartition(".")[0]
-        self._highest[above] += 1
-        path = f"{above}.{self._highest[above]}"
+        number = self._highest[above] = self._highest[above] + 1
+        path = f"{above}.{number}"
         if key is not None:
             self._latest[key] = path
         return path
@@ -124,7 +124,7 @@ class NestedCalls:
     def end(self, end: CallEnd, *, repeatable: bool) -> None:
         """Note the end of an execution of this host."""
         row = self._answers.pop(end.path, None)
-        if row is not None and row.start.side_effect and not repeatable and is_done(end):
+        if row is not None and row.start.side_effect and not repeatable and _is_done(end):
             self._answers[end.path] = CallRow(row.start, end)
 
     def serve(self, path: str, *, repeatable: bool) -> None:
@@ -161,6 +161,14 @@ class NestedCalls:
         self._suspended.add(digest)
 
 
-def is_done(end: CallEnd | None) -> bool:
+def _is_answer(row: CallRow) -> bool:
+    """True unless a call has to be made again because its record has no outcome for its caller."""
+    if row.end is None or row.start.side_effect:
+        return row.end is None or row.end.status != "not_started"
+    # A value that was too large for the record, or has no JSON form, was returned all the same.
+    return row.end.status != "not_started" and (row.end.ok or row.end.status != "succeeded")
+
+
+def _is_done(end: CallEnd | None) -> bool:
     """True unless an execution is known to have had no effect."""
     return end is None or end.status not in ("failed", "not_started")

@@ -65,7 +65,7 @@ class Services:
                 tool_name=tool.name,
                 call_id=call.id,
                 run_id=call.call.run_id,
-                seq=call.call.seq,
+                seq=call.seq,
                 attempt=call.attempt,
                 side_effect=tool.side_effect,
                 idempotent=tool.idempotent,

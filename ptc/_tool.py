@@ -71,7 +71,8 @@ class ToolCall:
     arguments: Mapping[str, Any]
     """As the caller sent them."""
     seq: int
-    """Number of the call in its run or session, from 1."""
+    """Number of the call in its run or session, from 1; of a call that a tool makes, 0: such calls
+    are numbered when they have been told apart."""
     run_id: str | None = None
     """Run of the script that asks; None for a direct call."""
     line: int | None = None

@@ -239,7 +239,7 @@ class Track:
         self, call: OpenCall, status: CallStatus, ok: bool, body: bytes, elapsed: float | None
     ) -> None:
         """Note what came of a call, and when the script was given it."""
-        if call.started:
+        if call.started and self.nested.recorded:
             self._warn_of_unclaimed(call)
         end = CallEnd(call.path, status, ok, body, _now_ms(), elapsed)
         if call.parent is not None and self._is_nested_known(call, end):

@@ -279,6 +279,24 @@ async def test_recorded_value_has_the_type_that_the_tool_returns(
     assert bank.done["buy"] == 1
 
 
+async def test_value_that_no_record_has_is_read_again(bank: Bank, tmp_path: Path) -> None:
+    async def large(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
+        bank.done["large"] += 1
+        return "x" * 20_000
+
+    async def outer(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
+        size = len(await ctx.call_tool("large"))
+        await ctx.call_tool("ask")
+        return size
+
+    bank.add("large", large)
+    bank.add("outer", outer)
+    limits = Limits(max_tool_result_bytes=10_000)
+    result = await bank.through(tmp_path, "return await ctx.outer()", limits=limits)
+    assert result.unwrap() == 20_000
+    assert bank.done == Counter({"large": 2, "ask": 1})
+
+
 async def test_failure_is_repeated_once_and_a_retry_means_it(bank: Bank, tmp_path: Path) -> None:
     charged = 0
 
@@ -326,6 +344,22 @@ async def test_retry_after_a_resume_has_all_its_tries(bank: Bank, tmp_path: Path
     result = await bank.through(tmp_path, "return await ctx.outer()")
     assert result.unwrap() == {"did": "look 3", "times": 1}
     assert bank.done == Counter({"pay 1": 1, "ask 2": 1, "look 3": 1})
+
+
+async def test_batch_that_is_made_again_pays_once(bank: Bank, tmp_path: Path) -> None:
+    from ptc_tools import batch
+
+    bank.tools.append(batch)
+    calls = [{"tool": name, "arguments": {"n": 1}} for name in ("pay", "put", "look")]
+    body = f"return [row.value.did for row in await ctx.batch(calls={calls})]"
+    await bank.cut_off(tmp_path, body, "look 1")
+    async with bank.session(tmp_path) as session:
+        paused = await session.resume("r")
+        assert [(p.tool, p.kind) for p in paused.pending] == [("batch", "unknown")]
+        session.history.settle("r", None, "again")
+        result = await session.resume("r")
+    assert result.unwrap() == ["pay 1", "put 1", "look 1"]
+    assert bank.done == Counter({"pay 1": 1, "put 1": 1, "look 1": 2})
 
 
 # --- a pause and what goes on beside it -----------------------------------------------------

@@ -85,6 +85,7 @@ class Pool:
         self._faults: dict[int, str] = {}
         self._young: set[int] = set()
         self._barren = 0
+        self._warned = False
         self._closing = False
         self._closed = anyio.Event()
         self._empty: anyio.Event | None = None
@@ -144,10 +145,22 @@ class Pool:
                 # It may have said hello and died before this task had its turn.
                 if self._zygote is zygote:
                     self._hello = hello
+                    self._warn_of_missing(hello)
                     self._refill()
             if self._hello is None:
                 raise SetupError(_DIED)
             return self._hello
+
+    def _warn_of_missing(self, hello: Hello) -> None:
+        """Say once what a weaker level does without on this machine."""
+        if hello.missing and not self._warned:
+            self._warned = True
+            _log.warning(
+                "isolation %r: %s off on this machine: one bug in the language layer gives a "
+                "script the rights of the user that runs this process",
+                self._isolation,
+                " and ".join(hello.missing) + (" is" if len(hello.missing) == 1 else " are"),
+            )
 
     async def _rest(self) -> None:
         """Wait before yet another zygote is started where the last ones were of no use."""

@@ -24,13 +24,22 @@ from ._process import Exit
 from ._reactor import Reactor, Stop
 from .errors import SetupError
 
-__all__ = ["ISOLATION_LEVELS", "Hello", "Layer", "Zygote"]
+__all__ = ["ISOLATION_LEVELS", "Hello", "Layer", "UnprotectedLevel", "Zygote"]
 
 ISOLATION_LEVELS = ("jail", "process")
 """``jail``: seccomp, Landlock, rlimits and no-new-privileges are required; namespaces are used
-where the kernel allows them. ``process``: a separate process with rlimits, an empty environment and
-no descriptors, and nothing against system calls: for systems without the rest, and never chosen
-unless it is asked for by name."""
+where the kernel allows them. ``process``: the same layers, as far as the kernel has them; seccomp
+and Landlock are not required. Never chosen unless it is asked for by name: where one of them is
+missing, one bug in the language layer gives a script the rights of the user."""
+_NOT_REQUIRED = ("seccomp", "landlock")
+"""Layers that only ``jail`` requires."""
+
+
+class UnprotectedLevel(str):
+    """An isolation level that is no name: it is not reached from a string or an option."""
+
+    __slots__ = ()
+
 
 _START_SECONDS = 20.0
 _END_SECONDS = 1.0
@@ -60,6 +69,12 @@ class Hello:
     layers: tuple[Layer, ...]
     policy: str
     """Version of the language policy: part of the key of compiled scripts."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Layers that are off here and required at the default level."""
+        off = {layer.name for layer in self.layers if not layer.on}
+        return tuple(name for name in _NOT_REQUIRED if name in off)
 
 
 class Zygote:

@@ -33,7 +33,7 @@ from ._call import Occurrences, OpenCall, plain_arguments
 from ._content import Attachment, AttachmentRef
 from ._context import ambient_call
 from ._environment import Environment
-from ._execute import run_function, words_of
+from ._execute import cancellation_in, run_function, words_of
 from ._journal import CallEnd, CallRow
 from ._recall import cached_results, is_over_budget, recorded_call
 from ._result import CallRecord, EventKind
@@ -182,6 +182,9 @@ class Dispatch:
             safe = self._without_secrets(_internal(call.name, error))
             result = ToolResult(call.name, error=safe)
             self._failed(open_call, safe)
+        except BaseExceptionGroup as group:
+            # An approver, a gate or a hook that was cancelled and failed on its way out.
+            raise cancellation_in(group) or group from None
         finally:
             if open_call.started and not open_call.ended:
                 open_call.ended = time.perf_counter()

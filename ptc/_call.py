@@ -54,6 +54,8 @@ class OpenCall:
     """True if the result came from the cache or from the same call under way."""
     cut_off: bool = False
     """True if it was stopped after it had begun: what it does may have been done."""
+    begun: bool = True
+    """False if it was stopped before its function was called: what it does was not done."""
     children: int = 0
     """Calls that its tool has made."""
     attached: list[AttachmentRef] = field(default_factory=list)

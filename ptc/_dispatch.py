@@ -36,7 +36,7 @@ from ._environment import Environment
 from ._execute import cancellation_in, run_function, words_of
 from ._journal import CallEnd, CallRow
 from ._recall import cached_results, is_over_budget, recorded_call
-from ._result import CallRecord, EventKind
+from ._result import CallRecord, CallStatus, EventKind
 from ._retry import Circuit
 from ._schema import Arguments, nearest
 from ._services import Services, parked
@@ -312,10 +312,14 @@ class Dispatch:
     def cut_off(self, call: OpenCall) -> None:
         """Note that a call was cancelled: if it had an effect, nobody knows whether it was done."""
         if self.track is not None and call.noted and call.started:
+            status: CallStatus = "unknown"
             msg = f"{call.call.name} was cut off; what it does may have been done"
+            if not call.begun:
+                status = call.status = "not_started"
+                msg = f"{call.call.name} was cancelled before its function was called"
             row = error_row(ToolError(msg, code="cancelled", tool=call.call.name))
             body = b"[false,false,%b]" % _json.dumps(row)
-            self.track.ended(call, "unknown", False, body, None)
+            self.track.ended(call, status, False, body, None)
 
     def tell(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
         """Tell whoever watches."""
@@ -480,7 +484,8 @@ class Dispatch:
             return await self._guarded(tool, call)
         except BaseException as error:
             # What failed was not done; what was cut off, by its time or from outside, may be.
-            call.cut_off = call.cut_off or (not isinstance(error, Exception) and call.started > 0)
+            stopped = not isinstance(error, Exception) and call.started > 0 and call.begun
+            call.cut_off = call.cut_off or stopped
             if not call.cut_off:
                 self._executions[tool.name] -= 1
             raise
@@ -522,13 +527,13 @@ class Dispatch:
         with anyio.move_on_after(most / 1000) as scope:
             return await self._tried(tool, call)
         assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
-        call.cut_off = tool.side_effect
+        call.cut_off = tool.side_effect and call.begun
         msg = (
             f"{tool.name} took longer than {most:,} ms (tool_timeout_ms) and was cancelled; "
             "ask it for less at a time, or ask for more tool_timeout_ms"
         )
         details: dict[str, object] = {"limit": "tool_timeout_ms", "most": most}
-        raise ToolError(msg, code="timeout", retryable=tool.repeatable, details=details)
+        raise ToolError(msg, code="timeout", retryable=_may_retry(tool, call), details=details)
 
     async def _tried(self, tool: Tool, call: OpenCall) -> ToolResult:
         if self.track is not None:
@@ -566,10 +571,10 @@ class Dispatch:
         with anyio.move_on_after(tool.timeout_ms / 1000) as scope:
             return self._converted(tool, call, await self._execute(tool, call.arguments, call))
         assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
-        call.cut_off = tool.side_effect
+        call.cut_off = tool.side_effect and call.begun
         msg = f"{tool.name} took longer than {tool.timeout_ms:,} ms, which is what it allows itself"
         details: dict[str, object] = {"limit": "Tool.timeout_ms", "most": tool.timeout_ms}
-        raise ToolError(msg, code="timeout", retryable=tool.repeatable, details=details)
+        raise ToolError(msg, code="timeout", retryable=_may_retry(tool, call), details=details)
 
     def _converted(self, tool: Tool, call: OpenCall, value: Any) -> ToolResult:
         """What the function returned, as a result; a failure it returned is raised."""
@@ -629,6 +634,7 @@ class Dispatch:
         finally:
             ambient_call.reset(token)
             services.over = True
+            call.begun = services.begun
 
     @staticmethod
     def _failed(open_call: OpenCall, error: ToolError) -> None:
@@ -637,6 +643,11 @@ class Dispatch:
             open_call.status = "failed" if open_call.status == "not_started" else open_call.status
         elif not open_call.cut_off:
             open_call.status = "failed" if open_call.started else "not_started"
+
+
+def _may_retry(tool: Tool, call: OpenCall) -> bool:
+    """True if a call that took too long may be made again by itself."""
+    return tool.repeatable or not call.begun
 
 
 def _internal(tool: str, why: Exception | str) -> ToolError:

@@ -28,6 +28,8 @@ class Cancellable(Protocol):
     """What a plain function can ask whether anybody still waits."""
 
     cancelled: bool
+    begun: bool
+    """False if it was cancelled before its thread came: it was not called, and never will be."""
 
 
 async def run_function(function: Callable[[], Any], call: Cancellable, *, is_async: bool) -> Any:
@@ -120,6 +122,8 @@ async def _in_thread(function: Callable[[], Any], call: Cancellable) -> Any:
         return (await anyio.to_thread.run_sync(work, abandon_on_cancel=True))[0]
     except anyio.get_cancelled_exc_class():
         call.cancelled = True
+        # In this order: a thread that comes now finds that it was cancelled.
+        call.begun = begun.is_set()
         with anyio.move_on_after(THREAD_GRACE_SECONDS, shield=True):
             while begun.is_set() and not finished.is_set():  # noqa: ASYNC110  # the thread has no loop to set an anyio.Event in
                 await anyio.sleep(0.002)

@@ -40,6 +40,7 @@ class Services:
         "_thread",
         "_tool",
         "_under_way",
+        "begun",
         "cancelled",
         "over",
     )
@@ -55,6 +56,7 @@ class Services:
         self._quiet: anyio.Event | None = None
         self._thread = get_ident()
         self.cancelled = False
+        self.begun = True
         self.over = False
 
     def context(self) -> ToolContext:
@@ -169,6 +171,10 @@ class Services:
         self._under_way += 1
         try:
             return await self._dispatch.run(call)
+        except anyio.get_cancelled_exc_class():
+            if not call.begun:
+                self._dispatch.cut_off(call)
+            raise
         finally:
             self._under_way -= 1
             if not self._under_way and self._quiet is not None:

@@ -168,7 +168,7 @@ class Track:
             ToolError: ``journal`` if it cannot be written: then the effect must not happen.
         """
         row = self._before(call)
-        if row is not None and row.start.side_effect:
+        if row is not None and row.start.side_effect and not _is_unstarted(row):
             call.attempt = row.start.attempt
             if not tool.repeatable:
                 decided = self._decided_of_unknown(tool, call)
@@ -367,6 +367,10 @@ class Track:
             at_ms=_now_ms(),
             making=call.making,
         )
+
+
+def _is_unstarted(row: CallRow) -> bool:
+    return row.end is not None and row.end.status == "not_started"
 
 
 def _asked(call: OpenCall, request: ApprovalRequest) -> dict[str, Any]:

@@ -369,6 +369,8 @@ async def test_a_plain_function_whose_thread_comes_after_the_cancellation_is_not
     class Slow:
         """A call whose thread looks and is answered when the call has been cancelled."""
 
+        begun = True
+
         @property
         def cancelled(self) -> bool:
             asked.set()

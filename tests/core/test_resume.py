@@ -6,6 +6,7 @@ import shutil
 import signal
 import sqlite3
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from ptc import (
@@ -362,6 +364,62 @@ async def test_asking_again_for_a_run_that_was_cut_off_goes_on_with_it(tmp_path:
         result = await session.program(source=SEQUENCE, allowed_tools=ALL, run_id="r")
         assert result.ok
     assert world.calls["put", 2] == 1
+
+
+@pytest.mark.parametrize("ends", ["by its time", "with its run"])
+async def test_effect_whose_thread_never_came_is_known_not_to_have_happened(
+    tmp_path: Path, ends: str
+) -> None:
+    release, paid = threading.Event(), list[int]()
+
+    @tool(side_effect=True)
+    def pay(n: int, ctx: ToolContext) -> int:
+        """Pay in a thread."""
+        paid.append(n)
+        return n
+
+    source = """
+async def run(ctx, inputs):
+    try:
+        return await ctx.pay(n=1)
+    except ToolError as e:
+        return [e.code, e.retryable]
+"""
+    limits = Limits(tool_timeout_ms=50) if ends == "by its time" else Limits()
+    start = partial(Session.program, source=source, allowed_tools=["pay"], run_id="r")
+    limiter = anyio.to_thread.current_default_thread_limiter()
+    tokens, limiter.total_tokens = limiter.total_tokens, 1
+    try:
+        async with Session(tmp_path, tools=[pay], toolsets=()) as session:
+            async with anyio.create_task_group() as group:
+                # The only thread is taken.
+                group.start_soon(anyio.to_thread.run_sync, release.wait, 20)
+                while not limiter.borrowed_tokens:
+                    await anyio.sleep(0.001)
+                if ends == "by its time":
+                    result = await start(session, limits=limits)
+                    assert result.unwrap() == ["timeout", True]
+                    assert result.calls[0].status == "failed"
+                    release.set()
+                    return
+                with anyio.CancelScope() as scope:
+                    group.start_soon(stop_when_started, session, scope)
+                    await start(session, limits=limits)
+                release.set()
+            result = await session.resume("r")
+            assert (result.status, result.value, paid) == ("completed", 1, [1])
+    finally:
+        release.set()
+        limiter.total_tokens = tokens
+
+
+async def stop_when_started(session: Session, scope: anyio.CancelScope) -> None:
+    """Cancel when the start of the first call is durable and its thread is waited for."""
+    limiter = anyio.to_thread.current_default_thread_limiter()
+    with anyio.fail_after(20):
+        while not limiter.statistics().tasks_waiting:
+            await anyio.sleep(0.001)
+    scope.cancel()
 
 
 async def test_run_that_was_cancelled_a_moment_ago_is_resumed_by_its_name(tmp_path: Path) -> None:

@@ -278,7 +278,12 @@ class Journal(Protocol):
         """Give the lease of a run back that has not ended: it was cut off, and can be resumed."""
 
     def flush(self) -> None:
-        """Wait until what was appended has been written. Raises `JournalError` if it was not."""
+        """Wait until the writer has tried all that was appended.
+
+        Raises:
+            JournalError: If the last of it could not be written. What was lost before is told to
+                the runs that it was of, by `check` and `barrier`.
+        """
 
     def load(self, run_id: str) -> Recorded:
         """Everything recorded of a run. Raises `JournalError` if it is unknown or damaged."""

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -737,7 +737,8 @@ async def test_a_run_whose_record_is_not_whole_says_so(tmp_path: Path) -> None:
             db.execute("ALTER TABLE calls RENAME TO gone")
 
     def wait(arguments: Any) -> None:
-        with pytest.raises(JournalError):
+        # From here on it is known: told here, or before, where the writer was quicker.
+        with suppress(JournalError):
             session.history.journal.flush()
 
     functions = {"look": look, "spoil": spoil, "wait": wait}

@@ -198,12 +198,15 @@ class OpenCall:
     def identity(self) -> str | None:
         """Digest of tool and arguments as the call was made; None if they have no JSON form.
 
-        It stands from the first time it is wanted, at the latest when an approver gives other
-        arguments or the tool's function gets these and may change them.
+        The arguments are those that were validated; of a call that a tool makes, those that it
+        sent: they are the same after an upgrade of the called tool that adds a parameter. It stands
+        from the first time it is wanted, at the latest when an approver gives other arguments or
+        the tool's function gets these and may change them.
         """
         if self._identity == "":
             self._identity = None
-            for arguments in (self.arguments, self.call.arguments):
+            sources = (self.arguments, self.call.arguments)
+            for arguments in sources if self.parent is None else reversed(sources):
                 if self._identity is None and arguments is not None:
                     with suppress(_json.JsonError):
                         self._identity = _json.sha256_of([self.call.name, arguments])
@@ -214,6 +217,10 @@ class OpenCall:
         if not self._key:
             self._key = _key_of(self) or ""
         return self._key or None
+
+    def keep_key(self, key: str) -> None:
+        """Take the key that an earlier host has used for this call."""
+        self._key = key
 
 
 class Occurrences:

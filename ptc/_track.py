@@ -170,6 +170,7 @@ class Track:
         row = self._before(call)
         if row is not None and row.start.side_effect and not _is_unstarted(row):
             call.attempt = row.start.attempt
+            call.keep_key(row.start.key)
             if not tool.repeatable:
                 decided = self._decided_of_unknown(tool, call)
                 if decided is not None:

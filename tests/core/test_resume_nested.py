@@ -96,6 +96,7 @@ class Bank:
 
     async def cut_off(self, root: Path, body: str, at: str) -> None:
         """Start a script and leave it when `at` hangs, as a process that is killed leaves it."""
+        root.mkdir(exist_ok=True)
         self.hang, self.hanging = at, anyio.Event()
         async with self.session(root) as session, anyio.create_task_group() as group:
             group.start_soon(self.begin, session, body)
@@ -548,6 +549,42 @@ async def test_equal_calls_keep_their_keys_when_one_of_them_is_resumed(
     keys = dict(sent[:2])
     assert sent[2:] == [("r.1", keys["r.1"])]
     assert len(set(keys.values())) == 2
+
+
+async def test_upgrade_of_a_tool_between_two_hosts_changes_no_key(
+    bank: Bank, tmp_path: Path
+) -> None:
+    sent: list[tuple[str, str | None]] = []
+    properties: dict[str, Any] = {"n": {"type": "integer"}}
+
+    async def upgraded(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+        sent.append((ctx.tool_name, ctx.idempotency_key))
+        if len(sent) == 2:
+            bank.hanging.set()
+            await anyio.sleep_forever()
+        return len(arguments)
+
+    def tools() -> list[Tool]:
+        schema = {"type": "object", "properties": dict(properties)}
+        charge = define_tool("charge", "Charge.", schema, upgraded, side_effect=True)
+        options: dict[str, Any] = {"side_effect": True, "uses_key": True}
+        return [charge, define_tool("send", "Send.", schema, upgraded, **options)]
+
+    async def outer(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
+        return [await ctx.call_tool("charge", n=1), await ctx.call_tool("send", n=1)]
+
+    for body in ("return await ctx.outer()", "return [await ctx.charge(n=1), await ctx.send(n=1)]"):
+        sent.clear()
+        properties.pop("currency", None)
+        bank.tools = [t for t in bank.tools if t.name not in ("charge", "send", "outer")] + tools()
+        bank.add("outer", outer)
+        await bank.cut_off(tmp_path / body[13:18], body, "send 1")
+        properties["currency"] = {"type": "string", "default": "EUR"}
+        bank.tools = [t for t in bank.tools if t.name not in ("charge", "send")] + tools()
+        async with bank.session(tmp_path / body[13:18]) as session:
+            assert (await session.resume("r")).unwrap() == [1, 2]
+        assert [name for name, _ in sent] == ["charge", "send", "send"]
+        assert sent[1] == sent[2], "the server knows it again"
 
 
 async def test_rejected_call_is_counted_among_its_equals_on_resume(

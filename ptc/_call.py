@@ -78,6 +78,9 @@ class OpenCall:
     """True once it was looked up, validated and told apart from others."""
     noted: bool = False
     """True if this host has recorded that it started."""
+    effects: dict[Any, ToolResult | None] = field(default_factory=dict)
+    """Of a direct call: what its tools did that must not be repeated, by `chain`; None: the end is
+    not known. A run's record has this."""
     making: str = ""
     """Identity of the cached result that it makes; ``""`` if it makes none. See `NestedCalls`."""
     redactor: Redactor | None = None
@@ -211,6 +214,12 @@ class OpenCall:
                     with suppress(_json.JsonError):
                         self._identity = _json.sha256_of([self.call.name, arguments])
         return self._identity
+
+    def chain(self) -> tuple[Any, ...]:
+        """What tells a call that a tool makes from all others of the same direct call."""
+        if self.parent is None or self.siblings is None:
+            return ()
+        return (*self.parent.chain(), self.identity(), self.siblings.of(self))
 
     def key(self) -> str | None:
         """`idempotency_key`, computed once."""

@@ -155,12 +155,7 @@ class Dispatch:
                 raise open_call.refusal or _internal(call.name, "it was not looked up")
             if self.budget is not None:
                 self.budget.reserve(call.name)
-            end = self.track.known(open_call) if self.track else None
-            if end is not None:
-                self._count_recorded(open_call.path, tool.name, end, open_call.attempt)
-                result = recorded_outcome(call.name, end)
-            else:
-                result = await self._approved(tool, open_call)
+            result = await self._known_or_made(tool, open_call)
             open_call.status = "succeeded"
             hook = self.shared.after_side_effect
             # What was recorded or decided before has no effect now.
@@ -209,10 +204,10 @@ class Dispatch:
             call.refusal = error
         except Exception as error:  # noqa: BLE001  # a validator is its author's code
             call.refusal = _internal(call.call.name, error)
-        if call.call.run_id is not None:
+        if call.siblings is None and call.call.run_id is not None:
             # Direct calls have no key of their own making, and there is no end to them.
-            if call.siblings is None:
-                call.siblings = self._occurrences
+            call.siblings = self._occurrences
+        if call.siblings is not None:
             call.siblings.add(call)
         if call.parent is not None:
             call.parent.children += 1
@@ -352,6 +347,41 @@ class Dispatch:
             raise ToolError(msg, code="not_allowed", tool=name)
         msg = f"there is no tool {name!r}{nearest(name, tools)}; allowed: {allowed}"
         raise ToolError(msg, code="unknown_tool", tool=name)
+
+    async def _known_or_made(self, tool: Tool, call: OpenCall) -> ToolResult:
+        if self.track is None:
+            must_not_repeat = tool.side_effect and not tool.repeatable
+            make = self._made_once if must_not_repeat and call.parent else self._approved
+            return await make(tool, call)
+        end = self.track.known(call)
+        if end is None:
+            return await self._approved(tool, call)
+        self._count_recorded(call.path, tool.name, end, call.attempt)
+        return recorded_outcome(tool.name, end)
+
+    async def _made_once(self, tool: Tool, call: OpenCall) -> ToolResult:
+        """Make a call for a tool that an application called, and that may be tried again.
+
+        In a run the record says what was done; here the direct call remembers it.
+        """
+        *_, direct = call.above()
+        effects, chain = direct.effects, call.chain()
+        if chain in effects:
+            made = effects[chain]
+            if made is None:
+                msg = f"{tool.name} began before and its end is not known"
+                raise ToolError(msg, code="unknown_outcome")
+            call.known = True
+            return made
+        effects[chain] = None
+        try:
+            effects[chain] = made = await self._approved(tool, call)
+        except BaseException as error:
+            # What failed, or was never called, was not done: who tries again means it.
+            if not call.begun or (isinstance(error, Exception) and not call.cut_off):
+                del effects[chain]
+            raise
+        return made
 
     async def _approved(self, tool: Tool, call: OpenCall) -> ToolResult:
         if tool.cache is None:

@@ -160,7 +160,8 @@ class Services:
             raise ToolError(str(waits), code="unknown_outcome", tool=name) from None
         self._dispatch.record(open_call, *self._dispatch.answer(open_call, result), None)
         value = result.unwrap()
-        return open_call.tool.revive(value) if open_call.known and open_call.tool else value
+        recorded = open_call.known and self._dispatch.track is not None
+        return open_call.tool.revive(value) if recorded and open_call.tool else value
 
     async def _run(self, call: OpenCall) -> ToolResult:
         listed, path = self._dispatch.nested, call.path

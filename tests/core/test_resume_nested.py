@@ -159,6 +159,50 @@ async def test_effect_below_a_call_without_effect_survives_a_retry(
     assert bank.done == Counter({"look 1": 2, "pay 1": 1})
 
 
+@pytest.mark.parametrize("fails", ["after", "in it", "by its time"])
+async def test_effect_below_a_direct_call_survives_a_retry(
+    bank: Bank, tmp_path: Path, fails: str
+) -> None:
+    tries, paid = 0, 0
+
+    async def charge(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
+        nonlocal paid
+        paid += 1
+        if tries == 1 and fails == "in it":
+            raise ToolError("no money")
+        if tries == 1 and fails == "by its time":
+            await anyio.sleep_forever()
+        return {"receipt": paid}
+
+    async def inner(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
+        await ctx.call_tool("look")
+        return await ctx.call_tool("charge")
+
+    async def outer(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
+        nonlocal tries
+        tries += 1
+        with anyio.move_on_after(0.05 if tries == 1 else 20):
+            receipt = await ctx.call_tool("inner")
+            if tries == 1:
+                raise ToolError("later")
+            return receipt
+        raise ToolError("too slow")
+
+    retry = Retry(max_retries=1, backoff_ms=0, should_retry=lambda error, tries: True)
+    bank.add("charge", charge, side_effect=True)
+    bank.add("inner", inner)
+    bank.add("outer", outer, retry=retry)
+    async with bank.session(tmp_path) as session:
+        result = await session.tool("outer")
+    assert bank.done == Counter({"look": 2})
+    if fails == "by its time":
+        assert result.error is not None
+        assert (result.error.code, paid) == ("unknown_outcome", 1)
+    else:
+        times = 2 if fails == "in it" else 1
+        assert (result.value, paid) == ({"receipt": times}, times)
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 async def test_siblings_in_another_order_are_recognized(
     bank: Bank, tmp_path: Path, reverse: bool

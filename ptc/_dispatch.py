@@ -15,8 +15,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from ._context import ambient_call
 from ._environment import Environment
 from ._execute import cancellation_in, run_function, words_of
 from ._journal import CallEnd, CallRow
-from ._recall import cached_results, is_over_budget, recorded_call
+from ._recall import cached_results, is_over_budget, made_once, making, recorded_call
 from ._result import CallRecord, CallStatus, EventKind
 from ._retry import Circuit
 from ._schema import Arguments, nearest
@@ -350,38 +350,14 @@ class Dispatch:
 
     async def _known_or_made(self, tool: Tool, call: OpenCall) -> ToolResult:
         if self.track is None:
-            must_not_repeat = tool.side_effect and not tool.repeatable
-            make = self._made_once if must_not_repeat and call.parent else self._approved
-            return await make(tool, call)
+            if tool.side_effect and not tool.repeatable and call.parent is not None:
+                return await made_once(call, partial(self._approved, tool, call))
+            return await self._approved(tool, call)
         end = self.track.known(call)
         if end is None:
             return await self._approved(tool, call)
         self._count_recorded(call.path, tool.name, end, call.attempt)
         return recorded_outcome(tool.name, end)
-
-    async def _made_once(self, tool: Tool, call: OpenCall) -> ToolResult:
-        """Make a call for a tool that an application called, and that may be tried again.
-
-        In a run the record says what was done; here the direct call remembers it.
-        """
-        *_, direct = call.above()
-        effects, chain = direct.effects, call.chain()
-        if chain in effects:
-            made = effects[chain]
-            if made is None:
-                msg = f"{tool.name} began before and its end is not known"
-                raise ToolError(msg, code="unknown_outcome")
-            call.known = True
-            return made
-        effects[chain] = None
-        try:
-            effects[chain] = made = await self._approved(tool, call)
-        except BaseException as error:
-            # What failed, or was never called, was not done: who tries again means it.
-            if not call.begun or (isinstance(error, Exception) and not call.cut_off):
-                del effects[chain]
-            raise
-        return made
 
     async def _approved(self, tool: Tool, call: OpenCall) -> ToolResult:
         if tool.cache is None:
@@ -456,7 +432,9 @@ class Dispatch:
         reach = tuple((self.tools if call.allowed is None else call.allowed).values())
 
         async def make() -> Kept:
-            with self._making(call) if results.is_maker(call.awaited, call) else nullcontext():
+            with (
+                making(self.track, call) if results.is_maker(call.awaited, call) else nullcontext()
+            ):
                 result = await self._limited(tool, call)
             return Kept(result, reach if call.children else None)
 
@@ -481,28 +459,6 @@ class Dispatch:
         """
         own = tool.env is not None and self.environment is not self.shared.environment
         return tool.cache is not None and tool.cache.scope == "session" and not own
-
-    @contextmanager
-    def _making(self, call: OpenCall) -> Iterator[None]:
-        """Make a cached result as a part of the run that no other call makes meanwhile."""
-        if self.track is None:
-            yield
-            return
-        nested, digest = self.track.nested, call.awaited
-        making = nested.making(digest)
-        if making is None:
-            msg = f"{call.call.name}: the making of its result waits for a decision"
-            raise ParkedError(msg)
-        call.making = making
-        try:
-            yield
-        except ParkedError:
-            nested.suspend_making(digest)
-            raise
-        except Exception:
-            nested.made(digest)
-            raise
-        nested.made(digest)
 
     async def _limited(self, tool: Tool, call: OpenCall) -> ToolResult:
         """The rest of the way, inside the tool's own limit of executions."""

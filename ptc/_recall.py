@@ -1,9 +1,10 @@
-"""What a resumed run takes from its record besides outcomes: cached results, and listed calls."""
+"""Calls that are not made again: effects of direct calls, cached results, recorded calls."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from . import _json
 from ._cache import Kept
@@ -11,10 +12,64 @@ from ._call import OpenCall
 from ._journal import CallRow
 from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult
-from ._track import Track, error_of
+from ._track import ParkedError, Track, error_of
 from .errors import ToolError
 
-__all__ = ["cached_results", "is_over_budget", "recorded_call"]
+__all__ = ["cached_results", "is_over_budget", "made_once", "making", "recorded_call"]
+
+
+async def made_once(call: OpenCall, make: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+    """Make a call for a tool that an application called, and that may be tried again.
+
+    In a run the record says what was done; here the direct call remembers it.
+
+    Raises:
+        ToolError: ``unknown_outcome`` if it was made before, and its end is not known.
+    """
+    *_, direct = call.above()
+    effects, chain = direct.effects, call.chain()
+    if chain in effects:
+        made = effects[chain]
+        if made is None:
+            msg = f"{call.call.name} began before and its end is not known"
+            raise ToolError(msg, code="unknown_outcome")
+        call.known = True
+        return made
+    effects[chain] = None
+    try:
+        effects[chain] = made = await make()
+    except BaseException as error:
+        # What failed, or was never called, was not done: who tries again means it.
+        if not call.begun or (isinstance(error, Exception) and not call.cut_off):
+            del effects[chain]
+        raise
+    return made
+
+
+@contextmanager
+def making(track: Track | None, call: OpenCall) -> Iterator[None]:
+    """Make a cached result as a part of the run that no other call makes meanwhile.
+
+    Raises:
+        ParkedError: If its making waits for a decision.
+    """
+    if track is None:
+        yield
+        return
+    identity = track.nested.making(call.awaited)
+    if identity is None:
+        msg = f"{call.call.name}: the making of its result waits for a decision"
+        raise ParkedError(msg)
+    call.making = identity
+    try:
+        yield
+    except ParkedError:
+        track.nested.suspend_making(call.awaited)
+        raise
+    except Exception:
+        track.nested.made(call.awaited)
+        raise
+    track.nested.made(call.awaited)
 
 
 def cached_results(

@@ -63,6 +63,7 @@ class Trees:
         self.straight = Session(root, approver=approver, **options)
         self.broken = Session(root, **options)
         self._root = root
+        self._chance = Random(7)
 
     async def run(self, session: Session, seed: int) -> RunResult:
         self.server._path = self._root / f"{seed} {session is self.broken}"
@@ -88,8 +89,10 @@ class Trees:
             pieces += 1
 
     async def decided(self, run: str) -> RunResult:
+        """Decide of some of the calls that wait, one at least, and resume."""
         history = self.broken.history
-        for call in history.pending(run):
+        waiting = history.pending(run)
+        for call in self._chance.sample(waiting, self._chance.randint(1, len(waiting))):
             n = call.arguments["n"]
             if call.kind == "approval" and n == REJECTED:
                 history.reject(run, call.call, comment="not this one")

@@ -440,6 +440,74 @@ async def ctx_call(ctx: ToolContext, name: str, n: int) -> None:
     await ctx.call_tool(name, n=n)
 
 
+async def test_calls_that_wait_together_are_decided_one_after_the_other(
+    bank: Bank, tmp_path: Path
+) -> None:
+    async def outer(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
+        found: dict[int, Any] = {}
+
+        async def one(n: int) -> None:
+            try:
+                found[n] = (await ctx.call_tool("ask", n=n))["did"]
+            except ToolError as error:
+                found[n] = error.code
+
+        async with anyio.create_task_group() as group:
+            for n in (1, 2, 3):
+                group.start_soon(one, n)
+        return [found[n] for n in sorted(found)]
+
+    bank.add("outer", outer)
+    async with bank.session(tmp_path) as session:
+        paused = await bank.begin(session, "return await ctx.outer()")
+        calls = {p.arguments["n"]: p.call for p in paused.pending}
+        session.history.approve("r", calls[2], arguments={"n": 7})
+        paused = await session.resume("r")
+        assert {p.arguments["n"]: p.call for p in paused.pending} == {1: calls[1], 3: calls[3]}
+        assert bank.done == Counter({"ask 7": 1})
+        session.history.reject("r", calls[3])
+        paused = await session.resume("r")
+        assert [p.call for p in paused.pending] == [calls[1]]
+        session.history.approve("r", calls[1])
+        assert (await session.resume("r")).unwrap() == ["ask 1", "ask 7", "rejected"]
+    assert bank.done == Counter({"ask 7": 1, "ask 1": 1})
+
+
+@pytest.mark.parametrize(
+    ("outcome", "given", "paid"),
+    [("done", {"receipt": 9}, 1), ("failed", "failed", 1), ("again", {"did": "pay 1"}, 2)],
+)
+async def test_decision_about_a_nested_call_stands_over_later_pauses(
+    bank: Bank, tmp_path: Path, outcome: Any, given: Any, paid: int
+) -> None:
+    async def outer(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
+        try:
+            found = await ctx.call_tool("inner", n=1)
+            found.pop("times", None)
+        except ToolError as error:
+            found = error.code
+        await ctx.call_tool("ask", n=2)
+        return [found, (await ctx.call_tool("ask", n=3))["did"]]
+
+    bank.add("inner", pay_inside)
+    bank.add("outer", outer)
+    await bank.cut_off(tmp_path, "return await ctx.outer()", "pay 1")
+    async with bank.session(tmp_path) as session:
+        paused = await session.resume("r")
+        assert [(p.kind, p.tool, p.call) for p in paused.pending] == [("unknown", "pay", "1.1.1")]
+        value = {"receipt": 9} if outcome == "done" else None
+        session.history.settle("r", None, outcome, value=value)
+    for _ in range(2):
+        async with bank.session(tmp_path) as session:
+            result = await session.resume("r")
+            [pending] = result.pending
+            assert pending.kind == "approval"
+            session.history.approve("r", pending.call)
+    async with bank.session(tmp_path) as session:
+        assert (await session.resume("r")).unwrap() == [given, "ask 3"]
+    assert bank.done == Counter({"pay 1": paid, "ask 2": 1, "ask 3": 1})
+
+
 # --- cached results -------------------------------------------------------------------------
 
 

@@ -91,8 +91,10 @@ class Trees:
     async def decided(self, run: str) -> RunResult:
         """Decide of some of the calls that wait, one at least, and resume."""
         history = self.broken.history
+        # None, if it was stopped between the decision and the resume.
         waiting = history.pending(run)
-        for call in self._chance.sample(waiting, self._chance.randint(1, len(waiting))):
+        some = self._chance.randint(min(1, len(waiting)), len(waiting))
+        for call in self._chance.sample(waiting, some):
             n = call.arguments["n"]
             if call.kind == "approval" and n == REJECTED:
                 history.reject(run, call.call, comment="not this one")

@@ -125,6 +125,11 @@ class OpenCall:
         return int(self.path.rpartition(".")[2])
 
     @property
+    def was_begun(self) -> bool:
+        """True if its function was called."""
+        return self.started > 0 and self.begun
+
+    @property
     def may_park(self) -> bool:
         """True if it may wait for days: the tools that asked for it can be begun again."""
         above = self.parent

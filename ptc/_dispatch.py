@@ -306,10 +306,10 @@ class Dispatch:
 
     def cut_off(self, call: OpenCall) -> None:
         """Note that a call was cancelled: if it had an effect, nobody knows whether it was done."""
-        if self.track is not None and call.noted and call.started:
+        if self.track is not None and call.noted:
             status: CallStatus = "unknown"
             msg = f"{call.call.name} was cut off; what it does may have been done"
-            if not call.begun:
+            if not call.was_begun:
                 status = call.status = "not_started"
                 msg = f"{call.call.name} was cancelled before its function was called"
             row = error_row(ToolError(msg, code="cancelled", tool=call.call.name))

@@ -40,7 +40,7 @@ async def made_once(call: OpenCall, make: Callable[[], Awaitable[ToolResult]]) -
         effects[chain] = made = await make()
     except BaseException as error:
         # What failed, or was never called, was not done: who tries again means it.
-        if not call.begun or (isinstance(error, Exception) and not call.cut_off):
+        if not call.was_begun or (isinstance(error, Exception) and not call.cut_off):
             del effects[chain]
         raise
     return made

@@ -173,7 +173,7 @@ class Services:
         try:
             return await self._dispatch.run(call)
         except anyio.get_cancelled_exc_class():
-            if not call.begun:
+            if not call.was_begun:
                 self._dispatch.cut_off(call)
             raise
         finally:

@@ -781,7 +781,7 @@ async def test_a_tool_that_is_tried_again_does_not_repeat_what_must_not_be(
     async def order(arguments: Any, ctx: ToolContext) -> Any:
         nonlocal tries
         tries += 1
-        with anyio.move_on_after(0.05):
+        with anyio.move_on_after(0.05 if fails == "by its time" else 20):
             receipt = await ctx.call_tool("pay")
             if tries == 1:
                 raise ToolError("later", retryable=True)

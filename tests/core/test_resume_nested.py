@@ -25,6 +25,8 @@ from ptc import (
     define_tool,
     tool,
 )
+from ptc._journal import Lease
+from ptc._sqlite import SqliteJournal
 
 pytestmark = pytest.mark.anyio
 
@@ -181,7 +183,7 @@ async def test_effect_below_a_direct_call_survives_a_retry(
     async def outer(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
         nonlocal tries
         tries += 1
-        with anyio.move_on_after(0.05 if tries == 1 else 20):
+        with anyio.move_on_after(0.05 if tries == 1 and fails == "by its time" else 20):
             receipt = await ctx.call_tool("inner")
             if tries == 1:
                 raise ToolError("later")
@@ -661,6 +663,31 @@ async def test_equal_calls_keep_their_keys_when_one_of_them_is_resumed(
     keys = dict(sent[:2])
     assert sent[2:] == [("r.1", keys["r.1"])]
     assert len(set(keys.values())) == 2
+
+
+@pytest.mark.parametrize("nested", [False, True])
+async def test_effect_that_was_cancelled_while_its_start_was_written_is_made_on_resume(
+    bank: Bank, tmp_path: Path, nested: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    barrier, waiting = SqliteJournal.barrier, anyio.Event()
+
+    async def stuck(self: SqliteJournal, lease: Lease) -> None:
+        await barrier(self, lease)
+        waiting.set()
+        await anyio.sleep_forever()
+
+    bank.add("inner", pay_inside)
+    body = "return await ctx.inner(n=1)" if nested else "return await ctx.pay(n=1)"
+    async with bank.session(tmp_path) as session:
+        monkeypatch.setattr(SqliteJournal, "barrier", stuck)
+        async with anyio.create_task_group() as group:
+            group.start_soon(bank.begin, session, body)
+            with anyio.fail_after(20):
+                await waiting.wait()
+            group.cancel_scope.cancel()
+        monkeypatch.undo()
+        result = await session.resume("r")
+    assert result.unwrap() == {"did": "pay 1", "times": 1}, "nobody has to decide: it was not made"
 
 
 async def test_upgrade_of_a_tool_between_two_hosts_changes_no_key(

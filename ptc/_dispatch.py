@@ -470,7 +470,7 @@ class Dispatch:
             return await self._guarded(tool, call)
         except BaseException as error:
             # What failed was not done; what was cut off, by its time or from outside, may be.
-            stopped = not isinstance(error, Exception) and call.started > 0 and call.begun
+            stopped = not isinstance(error, Exception) and call.was_begun
             call.cut_off = call.cut_off or stopped
             if not call.cut_off:
                 self._executions[tool.name] -= 1
@@ -513,7 +513,7 @@ class Dispatch:
         with anyio.move_on_after(most / 1000) as scope:
             return await self._tried(tool, call)
         assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
-        call.cut_off = tool.side_effect and call.begun
+        call.cut_off = tool.side_effect and call.was_begun
         msg = (
             f"{tool.name} took longer than {most:,} ms (tool_timeout_ms) and was cancelled; "
             "ask it for less at a time, or ask for more tool_timeout_ms"
@@ -557,7 +557,7 @@ class Dispatch:
         with anyio.move_on_after(tool.timeout_ms / 1000) as scope:
             return self._converted(tool, call, await self._execute(tool, call.arguments, call))
         assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
-        call.cut_off = tool.side_effect and call.begun
+        call.cut_off = tool.side_effect and call.was_begun
         msg = f"{tool.name} took longer than {tool.timeout_ms:,} ms, which is what it allows itself"
         details: dict[str, object] = {"limit": "Tool.timeout_ms", "most": tool.timeout_ms}
         raise ToolError(msg, code="timeout", retryable=_may_retry(tool, call), details=details)
@@ -633,7 +633,7 @@ class Dispatch:
 
 def _may_retry(tool: Tool, call: OpenCall) -> bool:
     """True if a call that took too long may be made again by itself."""
-    return tool.repeatable or not call.begun
+    return tool.repeatable or not call.was_begun
 
 
 def _internal(tool: str, why: Exception | str) -> ToolError:

@@ -116,9 +116,9 @@ except ToolError as error:
     assert "ask for more tool_timeout_ms" in message
     # What has a side effect may have done it: its outcome is not known, and not to be repeated.
     status = result.calls[0].status
-    assert retryable == (status == "failed")
+    assert retryable == (status != "unknown")
     assert after == 3
-    if name == "block" and status == "failed":
+    if name == "block" and status != "unknown":
         # On a busy machine the thread may come too late: then it is known that nothing was done.
         assert ENDED == []
     else:

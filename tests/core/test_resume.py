@@ -399,7 +399,8 @@ async def run(ctx, inputs):
                 if ends == "by its time":
                     result = await start(session, limits=limits)
                     assert result.unwrap() == ["timeout", True]
-                    assert result.calls[0].status == "failed"
+                    # Not even its start may have been durable in that time.
+                    assert result.calls[0].status in ("failed", "not_started")
                     release.set()
                     return
                 with anyio.CancelScope() as scope:

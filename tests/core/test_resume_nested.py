@@ -666,6 +666,37 @@ async def test_equal_calls_keep_their_keys_when_one_of_them_is_resumed(
 
 
 @pytest.mark.parametrize("nested", [False, True])
+async def test_effect_whose_start_was_not_written_in_time_is_not_unknown(
+    bank: Bank, tmp_path: Path, nested: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    barrier, barriers = SqliteJournal.barrier, 0
+
+    async def stuck_once(self: SqliteJournal, lease: Lease) -> None:
+        nonlocal barriers
+        barriers += 1
+        if barriers == 1:
+            await anyio.sleep_forever()
+        await barrier(self, lease)
+
+    async def inner(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
+        with anyio.move_on_after(0.02):
+            await ctx.call_tool("pay", n=1)
+        return await ctx.call_tool("pay", n=1)
+
+    bank.add("inner", inner)
+    body = "return await ctx.inner()"
+    if not nested:
+        body = "try:\n    await ctx.pay(n=1)\nexcept ToolError as e:\n    return e.retryable"
+    limits = Limits() if nested else Limits(tool_timeout_ms=20)
+    async with bank.session(tmp_path) as session:
+        await session.warm_up()
+        monkeypatch.setattr(SqliteJournal, "barrier", stuck_once)
+        result = await bank.begin(session, body, limits=limits)
+    assert next(call.status for call in result.calls if call.tool == "pay") == "not_started"
+    assert bank.done == (Counter({"pay 1": 1}) if nested else Counter())
+
+
+@pytest.mark.parametrize("nested", [False, True])
 async def test_effect_that_was_cancelled_while_its_start_was_written_is_made_on_resume(
     bank: Bank, tmp_path: Path, nested: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,7 +55,7 @@ class OpenCall:
     cut_off: bool = False
     """True if it was stopped after it had begun: what it does may have been done."""
     begun: bool = True
-    """False if it was stopped before its function was called: what it does was not done."""
+    """False if it was cancelled before a thread could call its function: it had no effect."""
     children: int = 0
     """Calls that its tool has made."""
     attached: list[AttachmentRef] = field(default_factory=list)
@@ -73,16 +73,16 @@ class OpenCall:
     digest: str = ""
     """Of tool and validated arguments; those of an approver, if it has given others."""
     tool: Tool | None = None
-    """The tool that was looked up; None: not yet, or there is none."""
+    """The tool, once it was looked up; None if there is none."""
     admitted: bool = False
-    """True once it was looked up, validated and told apart from others."""
+    """True once it was looked up, validated and identified."""
     noted: bool = False
-    """True if this host has recorded that it started."""
+    """True if this host has recorded its start."""
     effects: dict[Any, ToolResult | None] = field(default_factory=dict)
-    """Of a direct call: what its tools did that must not be repeated, by `chain`; None: the end is
-    not known. A run's record has this."""
+    """Results of a direct call's nested effects that must not be repeated, by `chain`; None for an
+    unknown outcome. A run has its record instead."""
     making: str = ""
-    """Identity of the cached result that it makes; ``""`` if it makes none. See `NestedCalls`."""
+    """Identity of the cached result that it makes, if any. See `NestedCalls.current_making`."""
     redactor: Redactor | None = None
     """What keeps secrets out of its record."""
     awaited: str = ""
@@ -125,7 +125,7 @@ class OpenCall:
         return int(self.path.rpartition(".")[2])
 
     @property
-    def was_begun(self) -> bool:
+    def was_called(self) -> bool:
         """True if its function was called."""
         return self.started > 0 and self.begun
 
@@ -204,12 +204,11 @@ class OpenCall:
         return self.digest
 
     def identity(self) -> str | None:
-        """Digest of tool and arguments as the call was made; None if they have no JSON form.
+        """Digest of the tool and the original arguments; None if they have no JSON form.
 
-        The arguments are those that were validated; of a call that a tool makes, those that it
-        sent: they are the same after an upgrade of the called tool that adds a parameter. It stands
-        from the first time it is wanted, at the latest when an approver gives other arguments or
-        the tool's function gets these and may change them.
+        The digest uses the validated arguments. For a nested call it uses those that the calling
+        tool sent, which an upgrade of the called tool does not change. It is computed before an
+        approver may replace the arguments or the tool's function may modify them.
         """
         if self._identity == "":
             self._identity = None
@@ -221,7 +220,7 @@ class OpenCall:
         return self._identity
 
     def chain(self) -> tuple[Any, ...]:
-        """What tells a call that a tool makes from all others of the same direct call."""
+        """Identity of a nested call within its direct call."""
         if self.parent is None or self.siblings is None:
             return ()
         return (*self.parent.chain(), self.identity(), self.siblings.of(self))
@@ -233,7 +232,7 @@ class OpenCall:
         return self._key or None
 
     def keep_key(self, key: str) -> None:
-        """Take the key that an earlier host has used for this call."""
+        """Adopt the key that an earlier host used for this call."""
         self._key = key
 
 
@@ -282,7 +281,7 @@ def _key_of(call: OpenCall) -> str | None:
         return None
     above = None
     if call.parent is not None:
-        # What is called for a cached result belongs to the result, whoever had it made.
+        # Calls made for a cached result belong to the result, not to the caller that came first.
         making = call.parent.making
         above = _json.sha256_of([run_id, "making", making]) if making else call.parent.key()
         if above is None:

@@ -35,7 +35,7 @@ from ._context import ambient_call
 from ._environment import Environment
 from ._execute import cancellation_in, run_function, words_of
 from ._journal import CallEnd, CallRow
-from ._recall import cached_results, is_over_budget, made_once, making, recorded_call
+from ._recall import cached_results, is_over_budget, make_once, read_call, track_making
 from ._result import CallRecord, CallStatus, EventKind
 from ._retry import Circuit
 from ._schema import Arguments, nearest
@@ -47,7 +47,7 @@ from ._track import (
     Track,
     error_of,
     error_row,
-    recorded_outcome,
+    read_outcome,
     shown_decision,
     shown_request,
 )
@@ -186,10 +186,10 @@ class Dispatch:
         return result
 
     def admit(self, call: OpenCall) -> None:
-        """Look a call up, validate it and tell it apart from others, once.
+        """Look up, validate and identify a call. Does nothing the second time.
 
-        A call of a script is admitted in the order in which calls were made, on resume too.
-        What refuses it is its `refusal`, for `run` to raise.
+        Calls of a script are admitted in the order in which the script made them, on resume too: it
+        tells equal ones apart. An error becomes the call's `refusal`, which `run` raises.
         """
         if call.admitted:
             return
@@ -252,14 +252,14 @@ class Dispatch:
             _log.exception("after_side_effect failed for %s", call.id)
 
     def resume(self, track: Track) -> None:
-        """Continue a recorded run: results that were cached for it are cached again."""
+        """Continue a recorded run, with the results that were cached for it."""
         self.track = track
         own = cached_results(track, self.tools, lambda tool: not self._is_shared(tool))
         for digest, left, result in own:
             self._results.keep(digest, left, result)
 
     def recall(self, call: OpenCall, row: CallRow) -> None:
-        """Count a call whose outcome the script was given before; it is not made again."""
+        """Count a call whose outcome was delivered before; it is not made again."""
         end = row.end
         assert end is not None  # noqa: S101  # only calls that have ended are recalled
         self.admit(call)
@@ -282,12 +282,12 @@ class Dispatch:
                 self._executions[row.start.tool] += 1
 
     def calls_below(self, calls: Sequence[OpenCall]) -> list[OpenCall]:
-        """List the calls that tools made for these calls of the script, earlier hosts' too."""
+        """List the calls that tools made for these calls of the script, under any host."""
         found = dict(self.nested)
         recorded = self.track.nested.recorded if self.track is not None else {}
         for path, row in recorded.items():
             if path not in found and int(path.partition(".")[0]) <= len(calls):
-                found[path] = recorded_call(row, calls[0].call.run_id)
+                found[path] = read_call(row, calls[0].call.run_id)
         return list(found.values())
 
     def answer(self, call: OpenCall, result: ToolResult) -> tuple[bool, bytes]:
@@ -309,7 +309,7 @@ class Dispatch:
         if self.track is not None and call.noted:
             status: CallStatus = "unknown"
             msg = f"{call.call.name} was cut off; what it does may have been done"
-            if not call.was_begun:
+            if not call.was_called:
                 status = call.status = "not_started"
                 msg = f"{call.call.name} was cancelled before its function was called"
             row = error_row(ToolError(msg, code="cancelled", tool=call.call.name))
@@ -349,15 +349,16 @@ class Dispatch:
         raise ToolError(msg, code="unknown_tool", tool=name)
 
     async def _known_or_made(self, tool: Tool, call: OpenCall) -> ToolResult:
+        """Return the recorded outcome of a call, or make it."""
         if self.track is None:
             if tool.side_effect and not tool.repeatable and call.parent is not None:
-                return await made_once(call, partial(self._approved, tool, call))
+                return await make_once(call, partial(self._approved, tool, call))
             return await self._approved(tool, call)
         end = self.track.known(call)
         if end is None:
             return await self._approved(tool, call)
         self._count_recorded(call.path, tool.name, end, call.attempt)
-        return recorded_outcome(tool.name, end)
+        return read_outcome(tool.name, end)
 
     async def _approved(self, tool: Tool, call: OpenCall) -> ToolResult:
         if tool.cache is None:
@@ -433,7 +434,9 @@ class Dispatch:
 
         async def make() -> Kept:
             with (
-                making(self.track, call) if results.is_maker(call.awaited, call) else nullcontext()
+                track_making(self.track, call)
+                if results.is_maker(call.awaited, call)
+                else nullcontext()
             ):
                 result = await self._limited(tool, call)
             return Kept(result, reach if call.children else None)
@@ -470,7 +473,7 @@ class Dispatch:
             return await self._guarded(tool, call)
         except BaseException as error:
             # What failed was not done; what was cut off, by its time or from outside, may be.
-            stopped = not isinstance(error, Exception) and call.was_begun
+            stopped = not isinstance(error, Exception) and call.was_called
             call.cut_off = call.cut_off or stopped
             if not call.cut_off:
                 self._executions[tool.name] -= 1
@@ -513,7 +516,7 @@ class Dispatch:
         with anyio.move_on_after(most / 1000) as scope:
             return await self._tried(tool, call)
         assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
-        call.cut_off = tool.side_effect and call.was_begun
+        call.cut_off = tool.side_effect and call.was_called
         msg = (
             f"{tool.name} took longer than {most:,} ms (tool_timeout_ms) and was cancelled; "
             "ask it for less at a time, or ask for more tool_timeout_ms"
@@ -557,7 +560,7 @@ class Dispatch:
         with anyio.move_on_after(tool.timeout_ms / 1000) as scope:
             return self._converted(tool, call, await self._execute(tool, call.arguments, call))
         assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
-        call.cut_off = tool.side_effect and call.was_begun
+        call.cut_off = tool.side_effect and call.was_called
         msg = f"{tool.name} took longer than {tool.timeout_ms:,} ms, which is what it allows itself"
         details: dict[str, object] = {"limit": "Tool.timeout_ms", "most": tool.timeout_ms}
         raise ToolError(msg, code="timeout", retryable=_may_retry(tool, call), details=details)
@@ -633,7 +636,7 @@ class Dispatch:
 
 def _may_retry(tool: Tool, call: OpenCall) -> bool:
     """True if a call that took too long may be made again by itself."""
-    return tool.repeatable or not call.was_begun
+    return tool.repeatable or not call.was_called
 
 
 def _internal(tool: str, why: Exception | str) -> ToolError:

@@ -135,14 +135,14 @@ class NestedCalls:
         if row is not None and row.end is not None:
             self.end(row.end, repeatable=repeatable)
 
-    def unclaimed(self, path: str) -> list[CallRow]:
+    def take_unclaimed(self, path: str) -> list[CallRow]:
         """Take the recorded effects beneath a call that its tool, started again, did not repeat."""
         found = [at for at in self._unclaimed if at.startswith(f"{path}.")]
         return [self._unclaimed.pop(at) for at in found]
 
     # --- cached results ---------------------------------------------------------------------
 
-    def making(self, digest: str) -> str | None:
+    def current_making(self, digest: str) -> str | None:
         """Identify the making of a cached result; None if it waits for a decision.
 
         Calls that a tool makes for a cached result belong to the result, not to the caller that
@@ -152,7 +152,7 @@ class NestedCalls:
             return None
         return f"{digest} {self._makings.setdefault(digest, 0)}"
 
-    def made(self, digest: str) -> None:
+    def finish_making(self, digest: str) -> None:
         """Note that a making came to an end: the next one is another."""
         self._makings[digest] += 1
 

@@ -1,4 +1,4 @@
-"""Calls that are not made again: effects of direct calls, cached results, recorded calls."""
+"""Avoid repeating calls: effects of direct calls, cached results, recorded calls."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ._tool_result import ToolResult
 from ._track import ParkedError, Track, error_of
 from .errors import ToolError
 
-__all__ = ["cached_results", "is_over_budget", "made_once", "making", "recorded_call"]
+__all__ = ["cached_results", "is_over_budget", "make_once", "read_call", "track_making"]
 
 
-async def made_once(call: OpenCall, make: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
-    """Make a call for a tool that an application called, and that may be tried again.
+async def make_once(call: OpenCall, make: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+    """Make a nested call of a direct call, unless an earlier try of its caller made it.
 
-    In a run the record says what was done; here the direct call remembers it.
+    A run has its record for this; a direct call keeps its own list of effects.
 
     Raises:
         ToolError: ``unknown_outcome`` if it was made before, and its end is not known.
@@ -39,16 +39,16 @@ async def made_once(call: OpenCall, make: Callable[[], Awaitable[ToolResult]]) -
     try:
         effects[chain] = made = await make()
     except BaseException as error:
-        # What failed, or was never called, was not done: who tries again means it.
-        if not call.was_begun or (isinstance(error, Exception) and not call.cut_off):
+        # A call that failed or was never executed had no effect, so a retry may make it.
+        if not call.was_called or (isinstance(error, Exception) and not call.cut_off):
             del effects[chain]
         raise
     return made
 
 
 @contextmanager
-def making(track: Track | None, call: OpenCall) -> Iterator[None]:
-    """Make a cached result as a part of the run that no other call makes meanwhile.
+def track_making(track: Track | None, call: OpenCall) -> Iterator[None]:
+    """Identify the making of a cached result, and note whether it ended or was suspended.
 
     Raises:
         ParkedError: If its making waits for a decision.
@@ -56,7 +56,7 @@ def making(track: Track | None, call: OpenCall) -> Iterator[None]:
     if track is None:
         yield
         return
-    identity = track.nested.making(call.awaited)
+    identity = track.nested.current_making(call.awaited)
     if identity is None:
         msg = f"{call.call.name}: the making of its result waits for a decision"
         raise ParkedError(msg)
@@ -67,9 +67,9 @@ def making(track: Track | None, call: OpenCall) -> Iterator[None]:
         track.nested.suspend_making(call.awaited)
         raise
     except Exception:
-        track.nested.made(call.awaited)
+        track.nested.finish_making(call.awaited)
         raise
-    track.nested.made(call.awaited)
+    track.nested.finish_making(call.awaited)
 
 
 def cached_results(
@@ -95,8 +95,8 @@ def cached_results(
         yield digest, left, Kept(result, tuple(tools.values()))
 
 
-def recorded_call(row: CallRow, run_id: str | None) -> OpenCall:
-    """Make a call of an earlier host's record, for the list of calls."""
+def read_call(row: CallRow, run_id: str | None) -> OpenCall:
+    """Build a call from an earlier host's record, for the list of calls."""
     start, end = row
     call = OpenCall(ToolCall(start.tool, _json.loads(start.arguments), seq=0, run_id=run_id))
     call.path, call.side_effect, call.attempt = start.path, start.side_effect, start.attempt

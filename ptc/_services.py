@@ -164,6 +164,7 @@ class Services:
         return open_call.tool.revive(value) if recorded and open_call.tool else value
 
     async def _run(self, call: OpenCall) -> ToolResult:
+        """Run a nested call, list it and report its start and its end."""
         listed, path = self._dispatch.nested, call.path
         earlier = listed.get(path)
         if call.call.run_id is not None:
@@ -173,7 +174,7 @@ class Services:
         try:
             return await self._dispatch.run(call)
         except anyio.get_cancelled_exc_class():
-            if not call.was_begun:
+            if not call.was_called:
                 self._dispatch.cut_off(call)
             raise
         finally:
@@ -183,17 +184,18 @@ class Services:
                 self._quiet = None
             self._dispatch.tell("tool_finished", call)
             if call.known and earlier is not None:
-                # The record of the try that made it says more.
+                # The try that executed it has duration and attempts.
                 listed[path] = earlier
 
     async def _suspend(self) -> None:
-        """Wait until no call of this try is under way; from then on it makes none.
+        """Wait until no nested call of this try is running; then allow no further one.
 
-        So a call that waits for a decision interrupts no other: what a tool does about it, mostly
-        cancelling all others, would leave effects whose end is not known.
+        A tool mostly reacts to the exception by cancelling its other calls, and an effect that is
+        cancelled has an unknown outcome. So a call that waits for a decision must not interrupt
+        the calls beside it.
         """
         try:
-            # Calls that were meant to be made at the same time begin in this turn of the loop.
+            # Calls that are made concurrently start in this iteration of the event loop.
             await anyio.lowlevel.checkpoint()
             while self._under_way:
                 if self._quiet is None:

@@ -49,7 +49,7 @@ __all__ = [
     "error_of",
     "error_row",
     "pending_call",
-    "recorded_outcome",
+    "read_outcome",
     "shown_decision",
     "shown_request",
 ]
@@ -105,7 +105,7 @@ class Track:
         self.pending: list[Pending] = []
         """Calls that wait for a decision."""
         self.warnings: list[str] = []
-        """Recorded effects that a tool, started again, did not come to again."""
+        """Recorded effects that a tool did not repeat when it was started again."""
 
     # --- what was ---------------------------------------------------------------------------
 
@@ -199,10 +199,10 @@ class Track:
         return None
 
     def note_caller(self, call: OpenCall) -> None:
-        """Record that a call started, before the first of the calls that it makes.
+        """Record the start of a calling call before the first of its nested calls.
 
-        A row below another one is then never without it: on resume the caller is recognized, and
-        with it the calls that it made.
+        So no nested row stands without the rows of its callers, and on resume a caller keeps its
+        path.
         """
         if not call.noted:
             call.noted = True
@@ -243,7 +243,7 @@ class Track:
         if call.started and self.nested.recorded:
             self._warn_of_unclaimed(call)
         end = CallEnd(call.path, status, ok, body, _now_ms(), elapsed)
-        if call.parent is not None and self._is_nested_known(call, end):
+        if call.parent is not None and self._end_nested(call, end):
             return
         if call.side_effect and call.started:
             self._journal.append(self._lease, end)
@@ -251,8 +251,8 @@ class Track:
             self._journal.append(self._lease, CallWhole(self._start(call, call.attempt), end))
 
     def _warn_of_unclaimed(self, call: OpenCall) -> None:
-        """Report the effects that a tool had before it was started again and went another way."""
-        for row in self.nested.unclaimed(call.path)[: _MOST_WARNINGS - len(self.warnings)]:
+        """Warn of recorded effects that a tool did not repeat after it was started again."""
+        for row in self.nested.take_unclaimed(call.path)[: _MOST_WARNINGS - len(self.warnings)]:
             self.warnings.append(
                 f"{call.call.name} (call {call.path}) was started again and did not repeat its "
                 f"call {row.start.path} of {row.start.tool}, which is recorded as made; check "
@@ -260,8 +260,8 @@ class Track:
                 "same calls when it is started again"
             )
 
-    def _is_nested_known(self, call: OpenCall, end: CallEnd) -> bool:
-        """Note the end of a call that a tool made; True if its record stands as it is."""
+    def _end_nested(self, call: OpenCall, end: CallEnd) -> bool:
+        """Note the end of a nested call; True if its record must not be changed."""
         row = self.nested.find(call.path)
         if not call.known or row is None:
             self.nested.end(end, repeatable=call.repeatable)
@@ -407,7 +407,7 @@ def _shown(arguments: bytes) -> str:
     return text if len(text) <= 200 else text[:199] + "…"
 
 
-def recorded_outcome(tool: str, end: CallEnd) -> ToolResult:
+def read_outcome(tool: str, end: CallEnd) -> ToolResult:
     """Return a recorded value as data. Raises the `ToolError` if the call failed."""
     _, _, value = _json.loads(end.body)
     if end.ok:

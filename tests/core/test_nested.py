@@ -108,14 +108,14 @@ def test_making_of_a_result_is_continued_until_it_ends() -> None:
         row("2.1", "b", None, making="d 1"),
         row("3", "", making="e 4"),
     )
-    assert calls.making("d") == "d 1"
-    assert calls.making("d") == "d 1"
-    calls.made("d")
-    assert calls.making("d") == "d 2"
-    assert calls.making("e") == "e 5"
-    assert calls.making("f") == "f 0"
+    assert calls.current_making("d") == "d 1"
+    assert calls.current_making("d") == "d 1"
+    calls.finish_making("d")
+    assert calls.current_making("d") == "d 2"
+    assert calls.current_making("e") == "e 5"
+    assert calls.current_making("f") == "f 0"
     calls.suspend_making("f")
-    assert calls.making("f") is None
+    assert calls.current_making("f") is None
 
 
 def test_effects_that_are_not_come_to_again_are_found_once() -> None:
@@ -130,5 +130,5 @@ def test_effects_that_are_not_come_to_again_are_found_once() -> None:
     calls.place("a", "1")
     calls.place("c", "1")
     calls.serve("1.3", repeatable=True)
-    assert [found.start.path for found in calls.unclaimed("1")] == ["1.4"]
-    assert calls.unclaimed("1") == []
+    assert [found.start.path for found in calls.take_unclaimed("1")] == ["1.4"]
+    assert calls.take_unclaimed("1") == []

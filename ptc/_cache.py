@@ -156,6 +156,11 @@ class ResultCache:
         self.keep(digest, ttl_ms, flight.value)
         return value
 
+    def is_maker(self, digest: str, call: OpenCall) -> bool:
+        """True if `call` makes the value that all who want it now get."""
+        flight = self._flights.get(digest)
+        return flight is not None and any(holder is call for holder in flight.holders)
+
     def keep(self, digest: str, ttl_ms: float | None, value: Any) -> None:
         """Keep a value for a time; None: as long as there is room."""
         if ttl_ms is not None and ttl_ms <= 0:

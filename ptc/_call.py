@@ -6,7 +6,8 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import _json
@@ -53,6 +54,8 @@ class OpenCall:
     """True if the result came from the cache or from the same call under way."""
     cut_off: bool = False
     """True if it was stopped after it had begun: what it does may have been done."""
+    begun: bool = True
+    """False if it was cancelled before a thread could call its function: it had no effect."""
     children: int = 0
     """Calls that its tool has made."""
     attached: list[AttachmentRef] = field(default_factory=list)
@@ -68,7 +71,18 @@ class OpenCall:
     occurrence: int = 0
     """How many equal calls of its run came before it, from 1; 0: not counted yet."""
     digest: str = ""
-    """Of tool and validated arguments."""
+    """Of tool and validated arguments; those of an approver, if it has given others."""
+    tool: Tool | None = None
+    """The tool, once it was looked up; None if there is none."""
+    admitted: bool = False
+    """True once it was looked up, validated and identified."""
+    noted: bool = False
+    """True if this host has recorded its start."""
+    effects: dict[Any, ToolResult | None] = field(default_factory=dict)
+    """Results of a direct call's nested effects that must not be repeated, by `chain`; None for an
+    unknown outcome. A run has its record instead."""
+    making: str = ""
+    """Identity of the cached result that it makes, if any. See `NestedCalls.current_making`."""
     redactor: Redactor | None = None
     """What keeps secrets out of its record."""
     awaited: str = ""
@@ -79,6 +93,8 @@ class OpenCall:
     _preview: tuple[str, str] | None = field(default=None, repr=False)
     _sorted: bytes | None = field(default=None, repr=False)
     _path: str = field(default="", repr=False)
+    _identity: str | None = field(default="", repr=False)
+    _key: str = field(default="", repr=False)
 
     def above(self) -> Iterator[OpenCall]:
         """The calls whose tools led to this one, the nearest first."""
@@ -90,19 +106,28 @@ class OpenCall:
     @property
     def place(self) -> tuple[int, ...]:
         """``(3,)``, or ``(3, 1)`` for the first call that the tool of call 3 made."""
-        return (*(self.parent.place if self.parent else ()), self.call.seq)
+        return tuple(map(int, self.path.split(".")))
 
     @property
     def path(self) -> str:
         """`place` as text: ``3.1``."""
         if not self._path:
-            own = str(self.call.seq)
-            self._path = own if self.parent is None else f"{self.parent.path}.{own}"
+            self._path = str(self.call.seq)
         return self._path
 
-    def renumber(self, seq: int) -> None:
-        """Give it another number among the calls of its caller."""
-        self.call, self._path = replace(self.call, seq=seq), ""
+    @path.setter
+    def path(self, path: str) -> None:
+        self._path = path
+
+    @property
+    def seq(self) -> int:
+        """Number of the call among those of its caller."""
+        return int(self.path.rpartition(".")[2])
+
+    @property
+    def was_called(self) -> bool:
+        """True if its function was called."""
+        return self.started > 0 and self.begun
 
     @property
     def may_park(self) -> bool:
@@ -125,7 +150,7 @@ class OpenCall:
             self._preview = _preview(self)
         end = self.ended or (time.perf_counter() if self.started else 0.0)
         return CallRecord(
-            seq=self.call.seq,
+            seq=self.seq,
             tool=self.call.name,
             status=self.status,
             arguments=self._preview[0],
@@ -135,7 +160,7 @@ class OpenCall:
             error_code=self.error.code if self.error else None,
             error=_json.plain_text(self.error.message, 2_000) if self.error else None,
             line=self.call.line,
-            parent=self.parent.path if self.parent else None,
+            parent=self.path.rpartition(".")[0] or None,
             attempts=self.attempt,
             cached=self.cached,
             attachments=self._kept(),
@@ -178,11 +203,43 @@ class OpenCall:
             self.digest = _json.sha256_of([self.call.name, self.arguments])
         return self.digest
 
+    def identity(self) -> str | None:
+        """Digest of the tool and the original arguments; None if they have no JSON form.
+
+        The digest uses the validated arguments. For a nested call it uses those that the calling
+        tool sent, which an upgrade of the called tool does not change. It is computed before an
+        approver may replace the arguments or the tool's function may modify them.
+        """
+        if self._identity == "":
+            self._identity = None
+            sources = (self.arguments, self.call.arguments)
+            for arguments in sources if self.parent is None else reversed(sources):
+                if self._identity is None and arguments is not None:
+                    with suppress(_json.JsonError):
+                        self._identity = _json.sha256_of([self.call.name, arguments])
+        return self._identity
+
+    def chain(self) -> tuple[Any, ...]:
+        """Identity of a nested call within its direct call."""
+        if self.parent is None or self.siblings is None:
+            return ()
+        return (*self.parent.chain(), self.identity(), self.siblings.of(self))
+
+    def key(self) -> str | None:
+        """`idempotency_key`, computed once."""
+        if not self._key:
+            self._key = _key_of(self) or ""
+        return self._key or None
+
+    def keep_key(self, key: str) -> None:
+        """Adopt the key that an earlier host used for this call."""
+        self._key = key
+
 
 class Occurrences:
-    """Tells equal calls of one run apart: the first, the second ...
+    """Tells equal calls of one caller apart: the first, the second ...
 
-    Digests are made when the first key of a tool is asked for: most calls need none.
+    Digests are computed when the first key of a tool is wanted: most calls need none.
     """
 
     def __init__(self) -> None:
@@ -199,24 +256,37 @@ class Occurrences:
             waiting = self._calls.get(call.call.name, [])
             counted = self._counted.setdefault(call.call.name, Counter())
             for earlier in waiting:
-                counted[earlier.fingerprint()] += 1
-                earlier.occurrence = counted[earlier.fingerprint()]
+                identity = earlier.identity() or ""
+                counted[identity] += 1
+                earlier.occurrence = counted[identity]
             waiting.clear()
         return call.occurrence
 
 
 def idempotency_key(call: OpenCall) -> str | None:
-    """What names this logical call: its run, its place, its tool and arguments, which of its kind.
+    """Key of a logical call: run, calling execution, tool, arguments, number among equal calls.
 
-    None for a direct call whose caller gave none.
+    It does not depend on other calls, retries, or hosts. None for a direct call whose caller gave
+    none, and where the arguments of the call or of a caller have no JSON form.
     """
-    if call.call.key is not None:
+    return call.key()
+
+
+def _key_of(call: OpenCall) -> str | None:
+    run_id = call.call.run_id
+    if call.call.key is not None or run_id is None or call.siblings is None:
         return call.call.key
-    if call.call.run_id is None or call.siblings is None:
+    identity = call.identity()
+    if identity is None:
         return None
-    above = idempotency_key(call.parent) if call.parent is not None else None
-    parts = [call.call.run_id, above, call.fingerprint(), call.siblings.of(call)]
-    return _json.sha256_of(parts)
+    above = None
+    if call.parent is not None:
+        # Calls made for a cached result belong to the result, not to the caller that came first.
+        making = call.parent.making
+        above = _json.sha256_of([run_id, "making", making]) if making else call.parent.key()
+        if above is None:
+            return None
+    return _json.sha256_of([run_id, above, identity, call.siblings.of(call)])
 
 
 def bounded_arguments(call: OpenCall, arguments: Mapping[str, Any] | None = None) -> bytes:

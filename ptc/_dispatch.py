@@ -15,8 +15,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -33,15 +33,24 @@ from ._call import Occurrences, OpenCall, plain_arguments
 from ._content import Attachment, AttachmentRef
 from ._context import ambient_call
 from ._environment import Environment
-from ._execute import run_function, words_of
+from ._execute import cancellation_in, run_function, words_of
 from ._journal import CallEnd, CallRow
-from ._result import CallRecord, EventKind
+from ._recall import cached_results, is_over_budget, make_once, read_call, track_making
+from ._result import CallRecord, CallStatus, EventKind
 from ._retry import Circuit
 from ._schema import Arguments, nearest
 from ._services import Services, parked
-from ._tool import Tool, ToolCall
+from ._tool import Tool
 from ._tool_result import ToolResult, result_of, without_secrets
-from ._track import ParkedError, Track, error_of, error_row, shown_decision, shown_request
+from ._track import (
+    ParkedError,
+    Track,
+    error_of,
+    error_row,
+    read_outcome,
+    shown_decision,
+    shown_request,
+)
 from ._waits import Waits
 from .errors import ToolError
 
@@ -128,8 +137,8 @@ class Dispatch:
         self._results = ResultCache()
         self._executions: defaultdict[str, int] = defaultdict(int)
         self._occurrences = Occurrences()
-        self.nested: list[OpenCall] = []
-        """Calls of a run that its tools made, in the order they were made."""
+        self.nested: dict[str, OpenCall] = {}
+        """Calls of a run that its tools made, by path."""
 
     async def run(self, open_call: OpenCall) -> ToolResult:
         """Run a call to its end. Its failure is in the result.
@@ -139,25 +148,14 @@ class Dispatch:
         Raises:
             ParkedError: If it waits for a decision.
         """
-        call = open_call.call
-        self.mark(open_call)
+        self.admit(open_call)
+        call, tool = open_call.call, open_call.tool
         try:
-            if open_call.refusal is not None:
-                raise open_call.refusal
-            tool = self._look_up(call.name, open_call.allowed)
-            open_call.side_effect, open_call.repeatable = tool.side_effect, tool.repeatable
-            open_call.arguments = tool.validate(call.arguments)
-            if call.run_id is not None:
-                # Direct calls have no key of their own making, and there is no end to them.
-                if open_call.siblings is None:
-                    open_call.siblings = self._occurrences
-                open_call.siblings.add(open_call)
-                if self.track is not None and open_call.parent is not None:
-                    self.track.put_back(open_call)
+            if tool is None or open_call.refusal is not None:
+                raise open_call.refusal or _internal(call.name, "it was not looked up")
             if self.budget is not None:
                 self.budget.reserve(call.name)
-            before = self.track.outcome(call.name, open_call) if self.track else None
-            result = before or await self._approved(tool, open_call)
+            result = await self._known_or_made(tool, open_call)
             open_call.status = "succeeded"
             hook = self.shared.after_side_effect
             # What was recorded or decided before has no effect now.
@@ -176,19 +174,47 @@ class Dispatch:
                 result = replace(said, error=safe)
             self._failed(open_call, safe)
         except Exception as error:  # noqa: BLE001  # a tool's own: it becomes a result
-            wrapped = ToolError(
-                f"{call.name} failed: {words_of(error)}",
-                code="internal",
-                tool=call.name,
-            )
-            wrapped.__cause__ = error
-            safe = self._without_secrets(wrapped)
+            safe = self._without_secrets(_internal(call.name, error))
             result = ToolResult(call.name, error=safe)
             self._failed(open_call, safe)
+        except BaseExceptionGroup as group:
+            # An approver, a gate or a hook that was cancelled and failed on its way out.
+            raise cancellation_in(group) or group from None
         finally:
             if open_call.started and not open_call.ended:
                 open_call.ended = time.perf_counter()
         return result
+
+    def admit(self, call: OpenCall) -> None:
+        """Look up, validate and identify a call. Does nothing the second time.
+
+        Calls of a script are admitted in the order in which the script made them, on resume too: it
+        tells equal ones apart. An error becomes the call's `refusal`, which `run` raises.
+        """
+        if call.admitted:
+            return
+        call.admitted = True
+        self.mark(call)
+        try:
+            if call.refusal is None:
+                call.tool = tool = self._look_up(call.call.name, call.allowed)
+                call.side_effect, call.repeatable = tool.side_effect, tool.repeatable
+                call.arguments = tool.validate(call.call.arguments)
+        except ToolError as error:
+            call.refusal = error
+        except Exception as error:  # noqa: BLE001  # a validator is its author's code
+            call.refusal = _internal(call.call.name, error)
+        if call.siblings is None and call.call.run_id is not None:
+            # Direct calls have no key of their own making, and there is no end to them.
+            call.siblings = self._occurrences
+        if call.siblings is not None:
+            call.siblings.add(call)
+        if call.parent is not None:
+            call.parent.children += 1
+            if self.track is not None:
+                call.path = self.track.nested.place(call.key(), call.parent.path)
+            else:
+                call.path = f"{call.parent.path}.{call.parent.children}"
 
     def to_json(self, open_call: OpenCall, result: ToolResult) -> tuple[ToolResult, bytes]:
         """The value as JSON for a script, bounded; an error in its place if it has none."""
@@ -225,67 +251,44 @@ class Dispatch:
         except Exception:  # noqa: BLE001  # the effect has happened: a hook cannot undo that
             _log.exception("after_side_effect failed for %s", call.id)
 
+    def resume(self, track: Track) -> None:
+        """Continue a recorded run, with the results that were cached for it."""
+        self.track = track
+        own = cached_results(track, self.tools, lambda tool: not self._is_shared(tool))
+        for digest, left, result in own:
+            self._results.keep(digest, left, result)
+
     def recall(self, call: OpenCall, row: CallRow) -> None:
-        """Count a call that was made before as it was counted then; it is not made again."""
-        tool = self.tools.get(call.call.name)
+        """Count a call whose outcome was delivered before; it is not made again."""
         end = row.end
         assert end is not None  # noqa: S101  # only calls that have ended are recalled
+        self.admit(call)
         call.side_effect = row.start.side_effect
         call.status, call.attempt = end.status, row.start.attempt
         if not end.ok:
             call.error = error_of(_json.loads(end.body)[2], call.call.name)
-        if tool is None or end.status == "not_started":
-            return
-        with suppress(ToolError):
-            call.arguments = tool.validate(call.call.arguments)
-            call.siblings = self._occurrences
-            self._occurrences.add(call)
-        if self.budget is not None:
-            self.budget.recall(tool.name)
-        if end.status == "succeeded" and row.start.attempt:
-            self._executions[tool.name] += 1
-            self._keep_again(tool, call, end)
-        if self.track is not None and call.parent is None:
-            self._recall_below(self.track, call)
+        if self.budget is not None and call.refusal is None and not is_over_budget(call.error):
+            self.budget.recall(call.call.name)
+        self._count_recorded(call.path, call.call.name, end, row.start.attempt)
 
-    def _keep_again(self, tool: Tool, call: OpenCall, end: CallEnd) -> None:
-        """Have a recorded result serve the same call for the rest of the run, as it did before."""
-        cache = tool.cache
-        # Arguments that an approver changed are not those of the call.
-        if cache is None or not end.ok or call.arguments is None or tool.needs_approval:
-            return
-        own = tool.env is not None and self.environment is not self.shared.environment
-        if cache.scope == "session" and not own:
-            return
-        left = None
-        if cache.ttl_ms is not None:
-            left = cache.ttl_ms - (time.time() * 1000 - end.at_ms)
-        with suppress(ToolError):
-            digest = cache.digest(tool.name, plain_arguments(call.arguments))
-            said = ToolResult(tool.name, value=_json.loads(end.body)[2], _render=tool.render)
-            self._results.keep(digest, left, Kept(said, tuple(self.tools.values())))
+    def _count_recorded(self, path: str, tool: str, end: CallEnd, attempt: int) -> None:
+        """Count a recorded execution, and the calls below it, which are not made again."""
+        if end.status == "succeeded" and attempt:
+            self._executions[tool] += 1
+        for row in self.track.nested.below(path) if self.track is not None else ():
+            if self.budget is not None and (row.end is None or row.end.status != "not_started"):
+                self.budget.recall(row.start.tool)
+            if row.end is not None and row.end.status == "succeeded" and row.start.attempt:
+                self._executions[row.start.tool] += 1
 
-    def _recall_below(self, track: Track, call: OpenCall) -> None:
-        """The same for the calls that its tool made."""
-        made = {call.path: call}
-        for row in track.below(call.path):
-            above, _, seq = row.start.path.rpartition(".")
-            parent = made.get(above)
-            if parent is None:
-                continue
-            arguments = _json.loads(row.start.arguments)
-            name, run_id = row.start.tool, call.call.run_id
-            child = OpenCall(ToolCall(name, arguments, seq=int(seq), run_id=run_id), parent=parent)
-            child.side_effect, child.attempt = row.start.side_effect, row.start.attempt
-            child.status = "unknown" if row.end is None else row.end.status
-            if row.end is not None and not row.end.ok:
-                child.error = error_of(_json.loads(row.end.body)[2], name)
-            made[child.path] = child
-            self.nested.append(child)
-            if child.status != "not_started" and self.budget is not None:
-                self.budget.recall(name)
-            if child.status == "succeeded" and child.attempt:
-                self._executions[name] += 1
+    def calls_below(self, calls: Sequence[OpenCall]) -> list[OpenCall]:
+        """List the calls that tools made for these calls of the script, under any host."""
+        found = dict(self.nested)
+        recorded = self.track.nested.recorded if self.track is not None else {}
+        for path, row in recorded.items():
+            if path not in found and int(path.partition(".")[0]) <= len(calls):
+                found[path] = read_call(row, calls[0].call.run_id)
+        return list(found.values())
 
     def answer(self, call: OpenCall, result: ToolResult) -> tuple[bool, bytes]:
         """What came of a call as the script is given it: whether it is a value, and its body."""
@@ -303,11 +306,15 @@ class Dispatch:
 
     def cut_off(self, call: OpenCall) -> None:
         """Note that a call was cancelled: if it had an effect, nobody knows whether it was done."""
-        if self.track is not None and call.side_effect and call.started:
+        if self.track is not None and call.noted:
+            status: CallStatus = "unknown"
             msg = f"{call.call.name} was cut off; what it does may have been done"
+            if not call.was_called:
+                status = call.status = "not_started"
+                msg = f"{call.call.name} was cancelled before its function was called"
             row = error_row(ToolError(msg, code="cancelled", tool=call.call.name))
             body = b"[false,false,%b]" % _json.dumps(row)
-            self.track.ended(call, "unknown", False, body, None)
+            self.track.ended(call, status, False, body, None)
 
     def tell(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
         """Tell whoever watches."""
@@ -341,6 +348,18 @@ class Dispatch:
         msg = f"there is no tool {name!r}{nearest(name, tools)}; allowed: {allowed}"
         raise ToolError(msg, code="unknown_tool", tool=name)
 
+    async def _known_or_made(self, tool: Tool, call: OpenCall) -> ToolResult:
+        """Return the recorded outcome of a call, or make it."""
+        if self.track is None:
+            if tool.side_effect and not tool.repeatable and call.parent is not None:
+                return await make_once(call, partial(self._approved, tool, call))
+            return await self._approved(tool, call)
+        end = self.track.known(call)
+        if end is None:
+            return await self._approved(tool, call)
+        self._count_recorded(call.path, tool.name, end, call.attempt)
+        return read_outcome(tool.name, end)
+
     async def _approved(self, tool: Tool, call: OpenCall) -> ToolResult:
         if tool.cache is None:
             # Nobody is asked about a call that could not be made.
@@ -354,7 +373,8 @@ class Dispatch:
                 why = f": {decision.comment}" if decision.comment else ""
                 raise ToolError(f"the call of {tool.name} was rejected{by}{why}", code="rejected")
             if decision.arguments is not None:
-                # What was decided is a caller's input like any other.
+                # What was decided is a caller's input like any other. It is the same call still.
+                call.identity()
                 call.arguments, call.digest = tool.validate(decision.arguments), ""
         return await self._cached(tool, call)
 
@@ -404,10 +424,7 @@ class Dispatch:
         cache = tool.cache
         if cache is None:
             return await self._limited(tool, call)
-        # What a run's own keys gave is not for others: its values are not those of the session.
-        own = tool.env is not None and self.environment is not self.shared.environment
-        shared = cache.scope == "session" and not own
-        results = self.shared.results if shared else self._results
+        results = self.shared.results if self._is_shared(tool) else self._results
         call.awaited = cache.digest(tool.name, plain_arguments(call.arguments))
         if any(above.awaited == call.awaited for above in call.above()):
             # It would wait for the result of a call that waits for it.
@@ -416,7 +433,12 @@ class Dispatch:
         reach = tuple((self.tools if call.allowed is None else call.allowed).values())
 
         async def make() -> Kept:
-            result = await self._limited(tool, call)
+            with (
+                track_making(self.track, call)
+                if results.is_maker(call.awaited, call)
+                else nullcontext()
+            ):
+                result = await self._limited(tool, call)
             return Kept(result, reach if call.children else None)
 
         found, call.cached = await results.get(
@@ -433,6 +455,14 @@ class Dispatch:
             call.said = result
         return result
 
+    def _is_shared(self, tool: Tool) -> bool:
+        """True if cached results of a tool are the session's, not the run's.
+
+        What a run's own keys gave is not for others: its values are not those of the session.
+        """
+        own = tool.env is not None and self.environment is not self.shared.environment
+        return tool.cache is not None and tool.cache.scope == "session" and not own
+
     async def _limited(self, tool: Tool, call: OpenCall) -> ToolResult:
         """The rest of the way, inside the tool's own limit of executions."""
         if tool.max_executions_per_run is None:
@@ -443,7 +473,8 @@ class Dispatch:
             return await self._guarded(tool, call)
         except BaseException as error:
             # What failed was not done; what was cut off, by its time or from outside, may be.
-            call.cut_off = call.cut_off or (not isinstance(error, Exception) and call.started > 0)
+            stopped = not isinstance(error, Exception) and call.was_called
+            call.cut_off = call.cut_off or stopped
             if not call.cut_off:
                 self._executions[tool.name] -= 1
             raise
@@ -485,13 +516,13 @@ class Dispatch:
         with anyio.move_on_after(most / 1000) as scope:
             return await self._tried(tool, call)
         assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
-        call.cut_off = tool.side_effect
+        call.cut_off = tool.side_effect and call.was_called
         msg = (
             f"{tool.name} took longer than {most:,} ms (tool_timeout_ms) and was cancelled; "
             "ask it for less at a time, or ask for more tool_timeout_ms"
         )
         details: dict[str, object] = {"limit": "tool_timeout_ms", "most": most}
-        raise ToolError(msg, code="timeout", retryable=tool.repeatable, details=details)
+        raise ToolError(msg, code="timeout", retryable=_may_retry(tool, call), details=details)
 
     async def _tried(self, tool: Tool, call: OpenCall) -> ToolResult:
         if self.track is not None:
@@ -499,10 +530,14 @@ class Dispatch:
             if known is not None:
                 call.status = "succeeded"
                 return known
-        retry = tool.retry
+            if tool.context_parameter is not None:
+                # A function may change the arguments that it gets.
+                call.identity()
+        retry, tries = tool.retry, 0
         call.status, call.started = "unknown", time.perf_counter()
         while True:
             call.attempt += 1
+            tries += 1
             try:
                 result = await self._once(tool, call)
                 if call.parked:
@@ -513,10 +548,11 @@ class Dispatch:
                     # What a tool makes of a call that waits, an error of its own or a value, is
                     # not what it will say when that call is made.
                     raise parked(tool) from error
-                wanted = retry is not None and retry.wants(error, call.attempt)
-                if retry is None or not wanted or call.attempt > retry.max_retries:
+                # Tries of hosts that died, or before an approval, did not fail.
+                wanted = retry is not None and retry.wants(error, tries)
+                if retry is None or not wanted or tries > retry.max_retries:
                     raise
-                await anyio.sleep(retry.wait_ms(call.attempt) / 1000)
+                await anyio.sleep(retry.wait_ms(tries) / 1000)
 
     async def _once(self, tool: Tool, call: OpenCall) -> ToolResult:
         if tool.timeout_ms is None:
@@ -524,10 +560,10 @@ class Dispatch:
         with anyio.move_on_after(tool.timeout_ms / 1000) as scope:
             return self._converted(tool, call, await self._execute(tool, call.arguments, call))
         assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
-        call.cut_off = tool.side_effect
+        call.cut_off = tool.side_effect and call.was_called
         msg = f"{tool.name} took longer than {tool.timeout_ms:,} ms, which is what it allows itself"
         details: dict[str, object] = {"limit": "Tool.timeout_ms", "most": tool.timeout_ms}
-        raise ToolError(msg, code="timeout", retryable=tool.repeatable, details=details)
+        raise ToolError(msg, code="timeout", retryable=_may_retry(tool, call), details=details)
 
     def _converted(self, tool: Tool, call: OpenCall, value: Any) -> ToolResult:
         """What the function returned, as a result; a failure it returned is raised."""
@@ -587,6 +623,7 @@ class Dispatch:
         finally:
             ambient_call.reset(token)
             services.over = True
+            call.begun = services.begun
 
     @staticmethod
     def _failed(open_call: OpenCall, error: ToolError) -> None:
@@ -595,3 +632,16 @@ class Dispatch:
             open_call.status = "failed" if open_call.status == "not_started" else open_call.status
         elif not open_call.cut_off:
             open_call.status = "failed" if open_call.started else "not_started"
+
+
+def _may_retry(tool: Tool, call: OpenCall) -> bool:
+    """True if a call that took too long may be made again by itself."""
+    return tool.repeatable or not call.was_called
+
+
+def _internal(tool: str, why: Exception | str) -> ToolError:
+    """A failure of a tool, or of its author's code, that is no `ToolError`."""
+    words = why if isinstance(why, str) else words_of(why)
+    error = ToolError(f"{tool} failed: {words}", code="internal", tool=tool)
+    error.__cause__ = why if isinstance(why, Exception) else None
+    return error

@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from .errors import ToolError
 
-__all__ = ["THREAD_GRACE_SECONDS", "run_function", "words_of"]
+__all__ = ["THREAD_GRACE_SECONDS", "cancellation_in", "run_function", "words_of"]
 
 THREAD_GRACE_SECONDS = 0.5
 """How long a cancelled call waits for a plain function, which nothing can interrupt."""
@@ -28,6 +28,8 @@ class Cancellable(Protocol):
     """What a plain function can ask whether anybody still waits."""
 
     cancelled: bool
+    begun: bool
+    """False if it was cancelled before its thread came: it was not called, and never will be."""
 
 
 async def run_function(function: Callable[[], Any], call: Cancellable, *, is_async: bool) -> Any:
@@ -40,11 +42,13 @@ async def run_function(function: Callable[[], Any], call: Cancellable, *, is_asy
     try:
         value = function() if is_async else await _in_thread(function, call)
         return await value if is_async or inspect.isawaitable(value) else value
-    except ExceptionGroup as group:
-        raise _only(group) from None
+    except BaseExceptionGroup as group:
+        ended = cancellation_in(group)
+        if ended is not None and _is_cancelled():
+            raise ended from None
+        raise _failure_of(group) from None
     except SystemExit as error:
-        msg = f"the tool tried to end the process: sys.exit({error.code!r:.80}); raise ToolError"
-        raise ToolError(msg, code="internal") from error
+        raise _tried_to_exit(error) from error
     except asyncio.CancelledError as error:
         if _is_cancelled():
             raise
@@ -63,11 +67,35 @@ def words_of(error: BaseException) -> str:
         return f"{type(error).__name__} (its text cannot be made)"
 
 
-def _only(group: ExceptionGroup[Exception]) -> Exception:
-    found: Exception = group
-    while isinstance(found, ExceptionGroup) and len(found.exceptions) == 1:
+def cancellation_in(group: BaseExceptionGroup) -> BaseException | None:
+    """The cancellation among the exceptions of a group; None if there is none.
+
+    A task that is being cancelled may fail on its way out, and its group then holds both. Only the
+    cancellation may go on: whoever cancelled takes it out of the group and is left with the rest.
+    """
+    return _first(group.subgroup(anyio.get_cancelled_exc_class()))
+
+
+def _failure_of(group: BaseExceptionGroup) -> BaseException:
+    """The only exception of a group, or the group; a failure if one would end the process."""
+    exits = _first(group.subgroup(SystemExit))
+    if isinstance(exits, SystemExit):
+        return _tried_to_exit(exits)
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
         found = found.exceptions[0]
     return found
+
+
+def _first(found: BaseException | None) -> BaseException | None:
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
+
+
+def _tried_to_exit(error: SystemExit) -> ToolError:
+    msg = f"the tool tried to end the process: sys.exit({error.code!r:.80}); raise ToolError"
+    return ToolError(msg, code="internal")
 
 
 def _is_cancelled() -> bool:
@@ -94,6 +122,8 @@ async def _in_thread(function: Callable[[], Any], call: Cancellable) -> Any:
         return (await anyio.to_thread.run_sync(work, abandon_on_cancel=True))[0]
     except anyio.get_cancelled_exc_class():
         call.cancelled = True
+        # In this order: a thread that comes now finds that it was cancelled.
+        call.begun = begun.is_set()
         with anyio.move_on_after(THREAD_GRACE_SECONDS, shield=True):
             while begun.is_set() and not finished.is_set():  # noqa: ASYNC110  # the thread has no loop to set an anyio.Event in
                 await anyio.sleep(0.002)

@@ -98,11 +98,13 @@ class CallStart(NamedTuple):
     """Sorted JSON of the arguments as they were sent, or of their size and digest where they are
     large; a replay is held to it."""
     key: str
-    """Its idempotency key; ``""`` where none was needed."""
+    """Its idempotency key; ``""`` where none was needed. Each call that a tool makes has one."""
     side_effect: bool
     line: int | None
     attempt: int
     at_ms: int
+    making: str = ""
+    """Identity of the cached result that it makes; ``""`` if it makes none."""
 
 
 class CallEnd(NamedTuple):
@@ -276,7 +278,12 @@ class Journal(Protocol):
         """Give the lease of a run back that has not ended: it was cut off, and can be resumed."""
 
     def flush(self) -> None:
-        """Wait until what was appended has been written. Raises `JournalError` if it was not."""
+        """Wait until the writer has tried all that was appended.
+
+        Raises:
+            JournalError: If the last of it could not be written. What was lost before is told to
+                the runs that it was of, by `check` and `barrier`.
+        """
 
     def load(self, run_id: str) -> Recorded:
         """Everything recorded of a run. Raises `JournalError` if it is unknown or damaged."""

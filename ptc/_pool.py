@@ -85,6 +85,7 @@ class Pool:
         self._faults: dict[int, str] = {}
         self._young: set[int] = set()
         self._barren = 0
+        self._warned = False
         self._closing = False
         self._closed = anyio.Event()
         self._empty: anyio.Event | None = None
@@ -144,10 +145,22 @@ class Pool:
                 # It may have said hello and died before this task had its turn.
                 if self._zygote is zygote:
                     self._hello = hello
+                    self._warn_of_missing(hello)
                     self._refill()
             if self._hello is None:
                 raise SetupError(_DIED)
             return self._hello
+
+    def _warn_of_missing(self, hello: Hello) -> None:
+        """Say once what a weaker level does without on this machine."""
+        if hello.missing and not self._warned:
+            self._warned = True
+            _log.warning(
+                "isolation %r: %s off on this machine: one bug in the language layer gives a "
+                "script the rights of the user that runs this process",
+                self._isolation,
+                " and ".join(hello.missing) + (" is" if len(hello.missing) == 1 else " are"),
+            )
 
     async def _rest(self) -> None:
         """Wait before yet another zygote is started where the last ones were of no use."""
@@ -247,18 +260,22 @@ class Pool:
             self._coming += 1
 
     def _fork(self, memory_bytes: int) -> bool:
-        assert self._zygote is not None  # noqa: S101  # callers have checked
+        zygote = self._zygote
+        assert zygote is not None  # noqa: S101  # callers have checked
         self._last += 1
+        number = self._last
         try:
-            sock = self._zygote.fork(self._last, memory_bytes, self._cpu_seconds)
+            sock = zygote.fork(number, memory_bytes, self._cpu_seconds)
         except (SetupError, OSError) as error:
-            self._fork_failed(memory_bytes, str(error))
+            # One that has died has not failed to fork: `_zygote_gone` has seen to those who wait.
+            if self._zygote is zygote:
+                self._fork_failed(memory_bytes, str(error))
             return False
-        worker = Worker(self._last, sock, self.reactor, memory_bytes)
+        worker = Worker(number, sock, self.reactor, memory_bytes)
         worker.on_frame = lambda kind, _message, _size: self._first_frame(worker, kind)
         worker.on_fault = lambda error: self._first_fault(worker, error)
-        self._workers[self._last] = worker
-        self._young.add(self._last)
+        self._workers[number] = worker
+        self._young.add(number)
         return True
 
     def _first_frame(self, worker: Worker, kind: Kind) -> None:
@@ -374,6 +391,7 @@ class Pool:
         if self._hello is not None:
             self._barren += 1
         self._hello = None
+        self._failed = 0
         self._forget_all("the process that forked it died")
         for waiter in self._waiting:
             waiter.event.set()

@@ -88,6 +88,8 @@ class Programs:
         Raises:
             UsageError: If it is a run of something else, or was rolled back.
         """
+        # A run of this name may have ended a moment ago.
+        self._history.journal.flush()
         row = self._history.journal.find(program.run_id)
         if row is None:
             return None

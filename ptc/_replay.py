@@ -48,7 +48,7 @@ class Replay:
         Raises:
             DivergenceError: If another call is recorded in its place.
         """
-        self.dispatch.mark(call)
+        self.dispatch.admit(call)
         row = self.track.row(call)
         if row is None or row.end is None or row.end.elapsed is None:
             self.held.append((number, call))

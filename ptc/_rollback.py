@@ -205,6 +205,7 @@ class _Waited:
     """What a revert in a thread is given up by; it has no context to ask."""
 
     cancelled: bool = False
+    begun: bool = True
 
 
 # --- what there is to undo --------------------------------------------------------------------

@@ -560,8 +560,9 @@ class Run:
     def _records(self) -> tuple[CallRecord, ...]:
         """Every call in the order they were made, those that tools made after their caller."""
         calls = self._calls
-        if self._dispatch.nested:
-            calls = sorted([*calls, *self._dispatch.nested], key=lambda call: call.place)
+        below = self._dispatch.calls_below(calls)
+        if below:
+            calls = sorted([*calls, *below], key=lambda call: call.place)
         return tuple(call.record() for call in calls)
 
     def _pending(self) -> tuple[PendingCall, ...]:
@@ -577,6 +578,7 @@ class Run:
         if size > self._limits.max_output_bytes:
             value, cut = self._cut(value)
         status = self._status or "cancelled"
+        track = self._dispatch.track
         return RunResult(
             run_id=self._program.run_id,
             status=status,
@@ -596,7 +598,7 @@ class Run:
                 emit_bytes=self._emit_bytes,
             ),
             limits=self._limits,
-            warnings=tuple(self._warnings),
+            warnings=(*self._warnings, *(track.warnings if track is not None else ())),
             cut=cut,
             pending=self._pending(),
             frames=self._frames,

@@ -194,7 +194,7 @@ class Runs:
             discovery=partial(discovery_tools, program.tools),
         )
         if again:
-            dispatch.track = self._history.follow(program, again=True)
+            dispatch.resume(self._history.follow(program, again=True))
         elif not program.only_check:
             self._history.open()
         return dispatch

@@ -43,8 +43,10 @@ __all__ = [
     "model_validator",
     "names_fields",
     "nearest",
+    "plain_data",
     "raw_validator",
     "registry",
+    "result_reader",
     "result_schema",
     "signature_validator",
     "value_check",
@@ -355,6 +357,33 @@ def result_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
         return None
     plain: dict[str, Any] = untitled(schema)
     return plain
+
+
+def result_reader(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return a function that turns the JSON data of a result into what `function` returned.
+
+    Without a return type that pydantic knows, or for data that it refuses, that is the data.
+    """
+    hint = hints_of(function).get("return")
+    if hint is None or hint is Any:
+        return plain_data
+
+    @functools.cache
+    def adapter() -> TypeAdapter[Any]:
+        return TypeAdapter(hint)
+
+    def read(data: Any) -> Any:
+        try:
+            return adapter().validate_json(_json.dumps(data))
+        except Exception:  # noqa: BLE001  # validators are their author's code
+            return data
+
+    return read
+
+
+def plain_data(data: Any) -> Any:
+    """Return JSON data as it is."""
+    return data
 
 
 def names_fields(schema: Any) -> bool:

@@ -35,8 +35,12 @@ class Services:
         "_context",
         "_dispatch",
         "_made",
+        "_quiet",
+        "_suspended",
         "_thread",
         "_tool",
+        "_under_way",
+        "begun",
         "cancelled",
         "over",
     )
@@ -47,8 +51,12 @@ class Services:
         self._call = call
         self._context: ToolContext | None = None
         self._made: Occurrences | None = None
+        self._suspended = False
+        self._under_way = 0
+        self._quiet: anyio.Event | None = None
         self._thread = get_ident()
         self.cancelled = False
+        self.begun = True
         self.over = False
 
     def context(self) -> ToolContext:
@@ -59,7 +67,7 @@ class Services:
                 tool_name=tool.name,
                 call_id=call.id,
                 run_id=call.call.run_id,
-                seq=call.call.seq,
+                seq=call.seq,
                 attempt=call.attempt,
                 side_effect=tool.side_effect,
                 idempotent=tool.idempotent,
@@ -126,42 +134,75 @@ class Services:
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         self._check_open("call_tool")
         parent = self._call
-        if len(parent.place) > _MOST_NESTED:
+        if sum(1 for _ in parent.above()) >= _MOST_NESTED:
             msg = f"{name}: {_MOST_NESTED} tools have called one another; that is a circle"
             raise ToolError(msg, code="too_deep", tool=name)
-        if parent.parked:
-            raise parked(self._tool)
         # A tool that does not wait itself is stopped here, before the next effect.
         await anyio.lowlevel.checkpoint_if_cancelled()
+        if self._suspended:
+            raise parked(self._tool)
         if self._made is None:
             # Of this try: the same calls of a second try are the same again.
             self._made = Occurrences()
-        parent.children += 1
-        call = ToolCall(name, arguments, seq=parent.children, run_id=parent.call.run_id)
+        if self._dispatch.track is not None:
+            self._dispatch.track.note_caller(parent)
+        call = ToolCall(name, arguments, seq=0, run_id=parent.call.run_id)
         open_call = OpenCall(call, parent=parent, siblings=self._made, allowed=parent.allowed)
-        if call.run_id is not None:
-            self._dispatch.nested.append(open_call)
-        self._dispatch.tell("tool_started", open_call)
+        self._dispatch.admit(open_call)
         try:
-            result = await self._dispatch.run(open_call)
+            result = await self._run(open_call)
         except ParkedError as waits:
             if open_call.may_park:
                 parent.parked = True
+                await self._suspend()
                 raise
             # A tool that cannot be begun again cannot be put away for a day.
             raise ToolError(str(waits), code="unknown_outcome", tool=name) from None
-        finally:
-            self._dispatch.tell("tool_finished", open_call)
-            if open_call.call.seq != call.seq:
-                self._drop_if_listed(open_call)
         self._dispatch.record(open_call, *self._dispatch.answer(open_call, result), None)
-        return result.unwrap()
+        value = result.unwrap()
+        recorded = open_call.known and self._dispatch.track is not None
+        return open_call.tool.revive(value) if recorded and open_call.tool else value
 
-    def _drop_if_listed(self, call: OpenCall) -> None:
-        """A call that an earlier try of the tool made is listed once."""
-        nested = self._dispatch.nested
-        if any(other is not call and other.path == call.path for other in nested):
-            nested.remove(call)
+    async def _run(self, call: OpenCall) -> ToolResult:
+        """Run a nested call, list it and report its start and its end."""
+        listed, path = self._dispatch.nested, call.path
+        earlier = listed.get(path)
+        if call.call.run_id is not None:
+            listed[path] = call
+        self._dispatch.tell("tool_started", call)
+        self._under_way += 1
+        try:
+            return await self._dispatch.run(call)
+        except anyio.get_cancelled_exc_class():
+            if not call.was_called:
+                self._dispatch.cut_off(call)
+            raise
+        finally:
+            self._under_way -= 1
+            if not self._under_way and self._quiet is not None:
+                self._quiet.set()
+                self._quiet = None
+            self._dispatch.tell("tool_finished", call)
+            if call.known and earlier is not None:
+                # The try that executed it has duration and attempts.
+                listed[path] = earlier
+
+    async def _suspend(self) -> None:
+        """Wait until no nested call of this try is running; then allow no further one.
+
+        A tool mostly reacts to the exception by cancelling its other calls, and an effect that is
+        cancelled has an unknown outcome. So a call that waits for a decision must not interrupt
+        the calls beside it.
+        """
+        try:
+            # Calls that are made concurrently start in this iteration of the event loop.
+            await anyio.lowlevel.checkpoint()
+            while self._under_way:
+                if self._quiet is None:
+                    self._quiet = anyio.Event()
+                await self._quiet.wait()
+        finally:
+            self._suspended = True
 
 
 def parked(tool: Tool) -> ParkedError:

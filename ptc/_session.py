@@ -40,7 +40,7 @@ from ._tool import Tool
 from ._tool_result import ToolResult
 from ._toolset import ToolSource, installed_toolset
 from ._violation import Violation
-from ._zygote import ISOLATION_LEVELS, Layer
+from ._zygote import ISOLATION_LEVELS, Layer, UnprotectedLevel
 from .errors import SessionClosedError, UsageError
 
 if TYPE_CHECKING:
@@ -95,8 +95,9 @@ class Session:
             limits: Limits of a run that gives none. Default: `Limits()`.
             ceiling: What a run may ask for at most. Default: ten minutes, 10,000 calls, 2 GiB of
                 memory, and `limits` where that is more.
-            isolation: ``"jail"``, or ``"process"`` for systems without seccomp and Landlock:
-                weaker, and never chosen unless you name it.
+            isolation: ``"jail"``: every kernel layer that it needs, or scripts are refused.
+                ``"process"``: the layers that the kernel has; where seccomp or Landlock is missing,
+                one bug in the language layer is then your own user's rights.
             packages: Installed packages that scripts may import, such as ``["numpy"]``, by module
                 name. None by default, since each costs safety: a package was not read for what it
                 leads to (numpy opens files and reads memory), so with one of them the language
@@ -141,7 +142,7 @@ class Session:
         self._catalog = Catalog(sources)
         tools_of = self._catalog.tools
         self._allowance = Allowance(limits, ceiling, tools_of)
-        if isolation not in ISOLATION_LEVELS:
+        if isolation not in ISOLATION_LEVELS and not isinstance(isolation, UnprotectedLevel):
             known = ", ".join(ISOLATION_LEVELS)
             msg = f"isolation={isolation!r} is unknown{nearest(isolation, ISOLATION_LEVELS)}"
             raise UsageError(f"{msg}; levels: {known}")

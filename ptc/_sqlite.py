@@ -69,14 +69,15 @@ _RUN_COLUMNS = (
 )
 
 
-_START_COLUMNS = "run, path, tool, arguments, key, side_effect, line, attempt, started_ms"
+_START_COLUMNS = "run, path, tool, arguments, key, side_effect, line, attempt, started_ms, making"
 _END_COLUMNS = "status, ok, body, body_sha256, ended_ms, place, elapsed"
 _START = (
-    f"INSERT INTO calls({_START_COLUMNS}, status) VALUES(?,?,?,?,?,?,?,?,?,?)"  # ours
+    f"INSERT INTO calls({_START_COLUMNS}, status) VALUES(?,?,?,?,?,?,?,?,?,?,?)"  # ours
     " ON CONFLICT(run, path) DO UPDATE SET attempt=excluded.attempt, key=excluded.key,"
-    " started_ms=excluded.started_ms, status='started', ok=NULL, body=NULL, ended_ms=NULL"
+    " started_ms=excluded.started_ms, making=excluded.making, status='started', ok=NULL, body=NULL,"
+    " ended_ms=NULL"
 )
-_WHOLE_ROW = "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_WHOLE_ROW = "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _WHOLE = (
     f"INSERT OR REPLACE INTO calls({_START_COLUMNS}, {_END_COLUMNS})"  # noqa: S608  # ours
     f" VALUES {_WHOLE_ROW}"
@@ -489,9 +490,9 @@ class SqliteJournal:
         sql = f"SELECT {_START_COLUMNS}, {_END_COLUMNS} FROM calls WHERE run=?"  # noqa: S608  # ours
         rows = self._all(sql, (number,))
         for row in sorted(rows, key=lambda row: [int(part) for part in row[1].split(".")]):
-            path, tool, arguments, key, side_effect, line, attempt, begun = row[1:9]
-            start = CallStart(path, tool, arguments, key, bool(side_effect), line, attempt, begun)
-            status, ok, body, digest, ended, place, elapsed = row[9:]
+            path, tool, arguments, key, side_effect, *rest = row[1:10]
+            start = CallStart(path, tool, arguments, key, bool(side_effect), *rest)
+            status, ok, body, digest, ended, place, elapsed = row[10:]
             if status == "started":
                 yield CallRow(start, None), None
                 continue

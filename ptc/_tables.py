@@ -13,7 +13,7 @@ from .errors import JournalError
 
 __all__ = ["SCHEMA_VERSION", "open_file"]
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Of the tables, in ``PRAGMA user_version``. A newer file is refused, an older one migrated."""
 _BUSY_SECONDS = 30.0
 """How long a write waits for those of other processes."""
@@ -47,7 +47,8 @@ CREATE TABLE reverts(
   run INTEGER NOT NULL, path TEXT NOT NULL, status TEXT NOT NULL, attempt INTEGER NOT NULL,
   error TEXT, at_ms INTEGER NOT NULL, PRIMARY KEY(run, path));
 """
-_MIGRATIONS: Final = (_TABLES, _ROLLBACK)
+_CACHED_RESULTS = "ALTER TABLE calls ADD COLUMN making TEXT NOT NULL DEFAULT ''"
+_MIGRATIONS: Final = (_TABLES, _ROLLBACK, _CACHED_RESULTS)
 """By the version they start from. What is here is never changed: files were made with it."""
 
 

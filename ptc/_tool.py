@@ -38,7 +38,9 @@ from ._schema import (
     model_validator,
     names_fields,
     nearest,
+    plain_data,
     raw_validator,
+    result_reader,
     result_schema,
     signature_validator,
 )
@@ -69,7 +71,8 @@ class ToolCall:
     arguments: Mapping[str, Any]
     """As the caller sent them."""
     seq: int
-    """Number of the call in its run or session, from 1."""
+    """Number of the call in its run or session, from 1; of a call that a tool makes, 0: such calls
+    are numbered when they have been told apart."""
     run_id: str | None = None
     """Run of the script that asks; None for a direct call."""
     line: int | None = None
@@ -179,6 +182,8 @@ class Tool:
     """Words to select it by."""
     render: Render | None = None
     """Value -> text for a model; None: JSON."""
+    revive: Callable[[Any], Any] = field(default=plain_data, repr=False)
+    """Recorded JSON data of a value -> the value, for a tool that called this one."""
     context_parameter: str | None = None
     """Parameter that gets the `ToolContext`; None if the function takes none."""
     spread: bool = True
@@ -485,6 +490,7 @@ def tool(
                 parameters=parameters,
                 function=target,
                 validate=validate,
+                revive=result_reader(target),
                 context_parameter=context,
                 **fields,
             )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from ._journal import (
     Tick,
     Verdict,
 )
+from ._nested import NestedCalls
 from ._result import CallStatus, PendingCall
 from ._tool import Tool
 from ._tool_result import ToolResult
@@ -48,12 +49,14 @@ __all__ = [
     "error_of",
     "error_row",
     "pending_call",
+    "read_outcome",
     "shown_decision",
     "shown_request",
 ]
 
 
 _NEVER_MS = 1 << 62
+_MOST_WARNINGS = 20
 
 
 class DivergenceError(PtcError):
@@ -90,7 +93,8 @@ class Track:
         self._rows = {row.start.path: row for row in rows}
         self._verdicts = {(v.path, v.kind): v for v in (recorded.verdicts if recorded else ())}
         self._before_now = {(p.path, p.kind): p for p in (recorded.pending if recorded else ())}
-        self._paths, self._children = _below(recorded) if recorded else ({}, {})
+        self.nested = NestedCalls(recorded)
+        """The calls that tools make."""
         self.deliveries: deque[Delivery] = deque(recorded.deliveries if recorded else ())
         """What the worker was sent and has not been sent again yet."""
         self.elapsed = max((d.elapsed for d in self.deliveries), default=0.0)
@@ -100,6 +104,8 @@ class Track:
         self._ended = False
         self.pending: list[Pending] = []
         """Calls that wait for a decision."""
+        self.warnings: list[str] = []
+        """Recorded effects that a tool did not repeat when it was started again."""
 
     # --- what was ---------------------------------------------------------------------------
 
@@ -126,34 +132,23 @@ class Track:
             return CallRow(row.start, None)
         return row
 
-    def outcome(self, tool: str, call: OpenCall) -> ToolResult | None:
-        """What came of a call that was made before; None if it was not, or nobody knows.
+    def known(self, call: OpenCall) -> CallEnd | None:
+        """Return the recorded outcome of this call; None if it has to be made.
 
         Raises:
-            ToolError: If it failed.
             DivergenceError: If another call is recorded in its place.
         """
-        row = self._before(call) if self._rows else None
+        row = self._before(call)
         if row is None or row.end is None or row.end.status == "not_started":
             return None
         call.status, call.attempt, call.known = row.end.status, row.start.attempt, True
-        return _outcome(tool, row.end)
+        call.making = row.start.making
+        return row.end
 
-    def put_back(self, call: OpenCall) -> None:
-        """Give a call that a tool made the number it had when the tool was at work before.
-
-        A tool may make its calls in another order each time: they are told apart by their keys.
-        """
-        if not self._paths:
-            return
-        path = self._paths.get(idempotency_key(call) or "")
-        if path is not None:
-            call.renumber(int(path.rpartition(".")[2]))
-
-    def below(self, path: str) -> Iterator[CallRow]:
-        """What is recorded of the calls that the tool of a call made, callers first."""
-        if path in self._children:
-            yield from (row for at, row in self._rows.items() if at.startswith(f"{path}."))
+    def cached_results(self) -> list[CallRow]:
+        """List the executions that made a cached result, the newest of each result last."""
+        made = [r for r in self._rows.values() if r.start.making and r.end is not None and r.end.ok]
+        return sorted(made, key=lambda row: int(row.start.making.partition(" ")[2]))
 
     def verdict(self, call: OpenCall, kind: PendingKind) -> Verdict | None:
         """What was decided of a call; None if nothing was, or it was about other arguments."""
@@ -172,13 +167,11 @@ class Track:
             ParkedError: If its end is not known and nobody has decided.
             ToolError: ``journal`` if it cannot be written: then the effect must not happen.
         """
-        row = self._before(call) if self._rows else None
-        if self._children:
-            # What a tool calls now is numbered after what it called before.
-            call.children = max(call.children, self._children.get(call.path, 0))
-        if row is not None:
+        row = self._before(call)
+        if row is not None and row.start.side_effect and not _is_unstarted(row):
             call.attempt = row.start.attempt
-            if row.start.side_effect and not tool.repeatable:
+            call.keep_key(row.start.key)
+            if not tool.repeatable:
                 decided = self._decided_of_unknown(tool, call)
                 if decided is not None:
                     return decided
@@ -189,11 +182,14 @@ class Track:
                 with contextlib.suppress(JournalError):
                     await self._journal.barrier(self._lease)
             return None
-        self.effects = True
+        if idempotency_key(call) is None:
+            msg = f"{tool.name} was not called: its arguments, or those of a tool that led to it, "
+            msg += "have no JSON form, so after a failure it could not be recognized"
+            raise ToolError(msg, code="not_json", tool=tool.name)
+        self.effects = call.noted = True
         start = self._start(call, call.attempt + 1)
-        if call.parent is not None and not tool.repeatable:
-            # Its caller may be tried again, here as on resume: then this is known.
-            self._rows[call.path], self._paths[start.key] = CallRow(start, None), call.path
+        if call.parent is not None:
+            self.nested.start(start, repeatable=tool.repeatable)
         self._journal.append(self._lease, start)
         try:
             await self._journal.barrier(self._lease)
@@ -202,17 +198,28 @@ class Track:
             raise ToolError(msg, code="journal", tool=tool.name) from error
         return None
 
+    def note_caller(self, call: OpenCall) -> None:
+        """Record the start of a calling call before the first of its nested calls.
+
+        So no nested row stands without the rows of its callers, and on resume a caller keeps its
+        path.
+        """
+        if not call.noted:
+            call.noted = True
+            self._journal.append(self._lease, self._start(call, call.attempt))
+
     def _before(self, call: OpenCall) -> CallRow | None:
-        """What is recorded of this very call: by its place, or, made by a tool, by its key."""
-        if call.parent is None:
-            return self.row(call)
-        known = self._paths.get(idempotency_key(call) or "") == call.path
-        return self._rows.get(call.path) if known else None
+        """Return what is recorded of this very call."""
+        if call.parent is not None:
+            return self.nested.find(call.path)
+        return self.row(call) if self._rows else None
 
     def _decided_of_unknown(self, tool: Tool, call: OpenCall) -> ToolResult | None:
         verdict = self.verdict(call, "unknown")
         if verdict is None:
+            call.status = "unknown"
             if not call.may_park:
+                call.known = True  # its record stands
                 msg = f"{tool.name} began before and its end is not known"
                 raise ToolError(msg, code="unknown_outcome", tool=tool.name)
             self.park(call, "unknown", {"arguments": _json.loads(bounded_arguments(call))})
@@ -233,26 +240,38 @@ class Track:
         self, call: OpenCall, status: CallStatus, ok: bool, body: bytes, elapsed: float | None
     ) -> None:
         """Note what came of a call, and when the script was given it."""
+        if call.started and self.nested.recorded:
+            self._warn_of_unclaimed(call)
         end = CallEnd(call.path, status, ok, body, _now_ms(), elapsed)
-        if call.parent is not None and self._ended_below(call, end):
+        if call.parent is not None and self._end_nested(call, end):
             return
         if call.side_effect and call.started:
             self._journal.append(self._lease, end)
         else:
             self._journal.append(self._lease, CallWhole(self._start(call, call.attempt), end))
 
-    def _ended_below(self, call: OpenCall, end: CallEnd) -> bool:
-        """Know the end of a call that a tool made; True if it was known, and is written."""
-        row = self._rows.get(call.path)
-        if row is None or self._paths.get(row.start.key) != call.path:
+    def _warn_of_unclaimed(self, call: OpenCall) -> None:
+        """Warn of recorded effects that a tool did not repeat after it was started again."""
+        for row in self.nested.take_unclaimed(call.path)[: _MOST_WARNINGS - len(self.warnings)]:
+            self.warnings.append(
+                f"{call.call.name} (call {call.path}) was started again and did not repeat its "
+                f"call {row.start.path} of {row.start.tool}, which is recorded as made; check "
+                "whether it made another in its place. A tool that calls tools has to make the "
+                "same calls when it is started again"
+            )
+
+    def _end_nested(self, call: OpenCall, end: CallEnd) -> bool:
+        """Note the end of a nested call; True if its record must not be changed."""
+        row = self.nested.find(call.path)
+        if not call.known or row is None:
+            self.nested.end(end, repeatable=call.repeatable)
             return False
-        if call.known:
-            return row.end is not None
-        if end.status in ("failed", "not_started"):
-            # It was not done: who tries again means it.
-            del self._rows[call.path], self._paths[row.start.key]
-        else:
-            self._rows[call.path] = CallRow(row.start, end)
+        if row.end is not None:
+            self.nested.serve(call.path, repeatable=call.repeatable)
+            return True
+        if end.status == "unknown":
+            return True
+        self.nested.end(end, repeatable=call.repeatable)
         return False
 
     def tick(self, elapsed: float) -> None:
@@ -264,6 +283,8 @@ class Track:
         body = _json.dumps({**details, "key": idempotency_key(call)}, what="pending")
         pending = Pending(call.path, kind, call.call.name, call.fingerprint(), body, _now_ms())
         self.pending.append(pending)
+        if call.parent is not None:
+            self.nested.suspend(call.path)
         self._journal.append(self._lease, pending)
 
     def decided(self, call: OpenCall, request: ApprovalRequest, decision: Decision) -> None:
@@ -334,7 +355,8 @@ class Track:
             self._journal.release(self._lease)
 
     def _start(self, call: OpenCall, attempt: int) -> CallStart:
-        key = idempotency_key(call) if call.side_effect and call.arguments is not None else None
+        # A call of the script is recognized by its path; most need no key.
+        key = idempotency_key(call) if call.side_effect or call.parent is not None else None
         return CallStart(
             path=call.path,
             tool=call.call.name,
@@ -344,22 +366,12 @@ class Track:
             line=call.call.line,
             attempt=attempt,
             at_ms=_now_ms(),
+            making=call.making,
         )
 
 
-def _below(recorded: Recorded) -> tuple[dict[str, str], dict[str, int]]:
-    """Of calls that tools made: their paths by their keys, and the highest number by caller."""
-    paths: dict[str, str] = {}
-    children: dict[str, int] = {}
-    named = [(row.start.path, row.start.key) for row in recorded.calls]
-    named += [(p.path, _json.loads(p.details).get("key") or "") for p in recorded.pending]
-    for path, key in named:
-        above, dot, number = path.rpartition(".")
-        if dot:
-            children[above] = max(children.get(above, 0), int(number))
-            if key:
-                paths[key] = path
-    return paths, children
+def _is_unstarted(row: CallRow) -> bool:
+    return row.end is not None and row.end.status == "not_started"
 
 
 def _asked(call: OpenCall, request: ApprovalRequest) -> dict[str, Any]:
@@ -395,7 +407,8 @@ def _shown(arguments: bytes) -> str:
     return text if len(text) <= 200 else text[:199] + "…"
 
 
-def _outcome(tool: str, end: CallEnd) -> ToolResult:
+def read_outcome(tool: str, end: CallEnd) -> ToolResult:
+    """Return a recorded value as data. Raises the `ToolError` if the call failed."""
     _, _, value = _json.loads(end.body)
     if end.ok:
         return ToolResult(tool, value=value)

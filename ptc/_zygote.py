@@ -24,17 +24,30 @@ from ._process import Exit
 from ._reactor import Reactor, Stop
 from .errors import SetupError
 
-__all__ = ["ISOLATION_LEVELS", "Hello", "Layer", "Zygote"]
+__all__ = ["ISOLATION_LEVELS", "Hello", "Layer", "UnprotectedLevel", "Zygote"]
 
 ISOLATION_LEVELS = ("jail", "process")
 """``jail``: seccomp, Landlock, rlimits and no-new-privileges are required; namespaces are used
-where the kernel allows them. ``process``: a separate process with rlimits, an empty environment and
-no descriptors, and nothing against system calls: for systems without the rest, and never chosen
-unless it is asked for by name."""
+where the kernel allows them. ``process``: the same layers, as far as the kernel has them; seccomp
+and Landlock are not required. Never chosen unless it is asked for by name: where one of them is
+missing, one bug in the language layer gives a script the rights of the user."""
+_NOT_REQUIRED = ("seccomp", "landlock")
+"""Layers that only ``jail`` requires."""
+
+
+class UnprotectedLevel(str):
+    """An isolation level that is no name: it is not reached from a string or an option."""
+
+    __slots__ = ()
+
 
 _START_SECONDS = 20.0
 _END_SECONDS = 1.0
 _MESSAGE_BYTES = 65_536
+_MESSAGES_IN_A_ROW = 64
+"""Messages that are handled before the event loop has its turn."""
+_MESSAGES_LEFT = 4_096
+"""More than a socket's buffer holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +69,12 @@ class Hello:
     layers: tuple[Layer, ...]
     policy: str
     """Version of the language policy: part of the key of compiled scripts."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Layers that are off here and required at the default level."""
+        off = {layer.name for layer in self.layers if not layer.on}
+        return tuple(name for name in _NOT_REQUIRED if name in off)
 
 
 class Zygote:
@@ -150,7 +169,7 @@ class Zygote:
         """Ask for a worker; its socket is returned at once, its pidfd follows to `on_forked`.
 
         Raises:
-            SetupError: If the zygote has gone.
+            SetupError: If it cannot be asked. If that is because it has died, `on_gone` was called.
         """
         ours, theirs = socket.socketpair()
         with theirs:
@@ -164,10 +183,24 @@ class Zygote:
                 )
             except OSError as error:
                 ours.close()
+                if isinstance(error, BrokenPipeError | ConnectionResetError):
+                    self._drain()
                 msg = f"the process that forks the workers cannot be reached: {error}"
                 raise SetupError(msg) from None
         ours.setblocking(False)
         return ours
+
+    def _drain(self) -> None:
+        """Read what a zygote that has died said before, then report its death.
+
+        A send fails before the event loop finds the end of the stream. What it said may be that a
+        worker was stopped at a system call, which must not be lost.
+        """
+        for _ in range(_MESSAGES_LEFT):
+            if self._control is not None and not self._read_one():
+                break
+        if self._control is not None:
+            self._gone()
 
     def kill(self, number: int) -> None:
         """Have a worker killed whose pidfd did not arrive."""
@@ -208,27 +241,33 @@ class Zygote:
             self._control = None
 
     def _readable(self) -> None:
-        # recvmsg is right here: the zygote runs no script, and pidfds come this way.
-        for _ in range(64):
-            if self._control is None:
+        for _ in range(_MESSAGES_IN_A_ROW):
+            if self._control is None or not self._read_one():
                 return
-            size = array.array("i").itemsize
-            try:
-                data, ancillary, _, _ = self._control.recvmsg(
-                    _MESSAGE_BYTES, socket.CMSG_SPACE(size)
-                )
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError:
-                data, ancillary = b"", []
-            if not data:
-                self._gone()
-                return
-            fds = array.array("i")
-            for level, kind, payload in ancillary:
-                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                    fds.frombytes(payload[: len(payload) - len(payload) % size])
-            self._message(orjson.loads(data), list(fds))
+
+    def _read_one(self) -> bool:
+        """Read and handle a message, or the end; False if there is none yet."""
+        assert self._control is not None  # noqa: S101  # callers have checked
+        size = array.array("i").itemsize
+        try:
+            # recvmsg is right here: the zygote runs no script, and pidfds come this way.
+            data, ancillary, _, _ = self._control.recvmsg(_MESSAGE_BYTES, socket.CMSG_SPACE(size))
+        except (BlockingIOError, InterruptedError):
+            return False
+        except ConnectionResetError:
+            # It died with requests unread. What it has sent comes after this error.
+            return True
+        except OSError:
+            data, ancillary = b"", []
+        if not data:
+            self._gone()
+            return True
+        fds = array.array("i")
+        for level, kind, payload in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                fds.frombytes(payload[: len(payload) - len(payload) % size])
+        self._message(orjson.loads(data), list(fds))
+        return True
 
     def _message(self, message: dict[str, Any], fds: list[int]) -> None:
         if "forked" in message:

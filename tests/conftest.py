@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis  # noqa: F401  # it looks for who refers to a random source: before the freeze
 import pytest
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    and threading.current_thread() is threading.main_thread()
+):
+    # A shell starts what is in the background with Ctrl-C ignored; programs that the tests
+    # interrupt would inherit that, and heed it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

@@ -106,6 +106,9 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "core/test_durable.py::test_runs_of_killed_hosts_come_to_what_they_would_have_come_to",
             "core/test_durable.py::test_what_a_server_was_asked_twice_or_never_is_found",
+            "core/test_effect_trees.py::"
+            "test_interrupted_trees_have_each_effect_once_and_the_values_of_whole_runs",
+            "core/test_resume_nested.py::test_effect_below_a_call_without_effect_happens_once",
         ),
     ),
     "SM-44": (

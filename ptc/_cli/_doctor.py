@@ -1,4 +1,4 @@
-"""``ptc doctor``: what this machine gives: the fences, a run through them, toolsets, commands."""
+"""``ptc doctor``: the kernel layers of this machine, a run behind them, toolsets, commands."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_HELP = """Say which fences are on here, and whether scripts can run.
+_HELP = """Show which kernel layers confine scripts on this machine, at both isolation levels.
 
-Starts a worker, probes each layer of its jail, runs a script, and lets the language policy refuse
-one. Exit status 0 if all that is required is on, 5 if not.
+Starts a worker at each level, probes each layer, runs a script, and has the language layer refuse
+one. Exit status 0 if everything that --isolation requires is on, 5 if not.
 
 \b
 Examples:
   ptc doctor
-  ptc doctor --json | jq '.layers[] | select(.on | not)'
+  ptc doctor --isolation process
+  ptc doctor --json | jq '.levels.process.layers[] | select(.on | not)'
 """
 
 _TRIAL = 'def run(ctx, inputs):\n    return sum(inputs["numbers"])\n'
 _FORBIDDEN = "import subprocess\n\ndef run(ctx, inputs):\n    return subprocess.run(['true'])\n"
 
 
-@click.command("doctor", short_help="Which fences are on here.", help=_HELP)
+@click.command("doctor", short_help="Show the kernel layers that are on here.", help=_HELP)
 @isolation_option
 @json_option("Print the findings as JSON.")
 def command(*, isolation: str, as_json: bool) -> int:
@@ -43,6 +44,7 @@ def command(*, isolation: str, as_json: bool) -> int:
     import anyio
 
     from .. import __version__
+    from .._zygote import ISOLATION_LEVELS
     from ._terminal import standard_output
 
     findings: dict[str, Any] = {
@@ -56,12 +58,14 @@ def command(*, isolation: str, as_json: bool) -> int:
         "layers": [],
         "trial": None,
         "policy": None,
+        "levels": {},
         "ripgrep": _ripgrep(),
         "toolsets": _toolsets(),
         "commands": _commands(),
     }
-    anyio.run(_examine, findings)
-    findings["ok"] = not findings["problems"]
+    for level in ISOLATION_LEVELS:
+        findings["levels"][level] = anyio.run(_examine, level)
+    findings.update(findings["levels"][isolation])
     output = standard_output()
     if as_json:
         output.json(findings)
@@ -70,31 +74,35 @@ def command(*, isolation: str, as_json: bool) -> int:
     return COMPLETED if findings["ok"] else SETUP
 
 
-async def _examine(findings: dict[str, Any]) -> None:
-    """Start a worker as a session does, and see what it can and cannot do."""
+async def _examine(level: str) -> dict[str, Any]:
+    """Start a worker at a level as a session does, and see what it can and cannot do."""
     import dataclasses
 
     from .._session import Session
     from ..errors import PtcError, SetupError
 
-    problems: list[str] = findings["problems"]
+    problems: list[str] = []
+    found: dict[str, Any] = {"ok": False, "problems": problems, "layers": []}
+    found |= {"trial": None, "policy": None}
     try:
-        async with Session(toolsets=(), isolation=findings["isolation"], workers=1) as session:
+        async with Session(toolsets=(), isolation=level, workers=1) as session:
             layers = await session.warm_up()
-            findings["layers"] = [dataclasses.asdict(layer) for layer in layers]
+            found["layers"] = [dataclasses.asdict(layer) for layer in layers]
             # A session with such a layer refuses to start; this says so should it ever not.
             problems.extend(
                 f"layer {layer.name} is required and off: {layer.detail}"
                 for layer in layers
                 if layer.required and not layer.on
             )
-            findings["trial"] = await _trial(session, problems)
-            findings["policy"] = await _refusal(session, problems)
+            found["trial"] = await _trial(session, problems)
+            found["policy"] = await _refusal(session, problems)
     except SetupError as error:
-        findings["layers"] = [dataclasses.asdict(layer) for layer in error.layers]
+        found["layers"] = [dataclasses.asdict(layer) for layer in error.layers]
         problems.append(str(error))
     except PtcError as error:
         problems.append(str(error))
+    found["ok"] = not problems
+    return found
 
 
 async def _trial(session: Session, problems: list[str]) -> dict[str, Any]:
@@ -151,24 +159,12 @@ def _commands() -> list[dict[str, Any]]:
 
 
 def _show(output: Stream, findings: dict[str, Any]) -> None:
-    from ._table import write_table
-
     output.line(f"ptc {findings['ptc']}, {findings['python']} ({findings['executable']})")
     output.line(findings["system"])
-    if findings["layers"]:
-        output.line(f"\nlayers of the jail (isolation {findings['isolation']}):")
-        columns = (("layer", ""), ("", ""), ("", ""), ("verified by", "wrap"), ("", "wrap"))
-        rows = [
-            (
-                layer["name"],
-                "on" if layer["on"] else "off",
-                "required" if layer["required"] else "optional",
-                layer["how"],
-                layer["detail"],
-            )
-            for layer in findings["layers"]
-        ]
-        write_table(output, columns, rows)
+    levels: dict[str, Any] = findings["levels"]
+    if any(found["layers"] for found in levels.values()):
+        output.line("\nkernel layers, probed at each isolation level:")
+        _show_layers(output, levels, findings["isolation"])
     output.line()
     if findings["trial"]:
         took = f"{findings['trial']['duration_ms']:.1f} ms"
@@ -181,10 +177,54 @@ def _show(output: Stream, findings: dict[str, Any]) -> None:
     for row in findings["commands"]:
         output.line(f"command {row['name']}: {row['error'] or 'ready'}")
     output.line()
-    if findings["ok"]:
-        if findings["isolation"] == "jail":
-            output.line("ok: scripts run here, behind every required fence", "green")
-        else:
-            output.line("ok: scripts run here; the language policy is their only fence", "yellow")
-    for problem in findings["problems"]:
-        output.line(f"problem: {problem}", "bold red")
+    for level, found in levels.items():
+        asked = level == findings["isolation"]
+        if found["ok"]:
+            output.line(f"{level}: {_verdict(found)}", "green" if asked else "")
+        for problem in found["problems"]:
+            output.line(f"{level}: problem: {problem}", "bold red" if asked else "")
+
+
+def _show_layers(output: Stream, levels: dict[str, Any], asked: str) -> None:
+    """One row a layer: its state at each level, and how that was found out at the one asked for."""
+    from ._table import write_table
+
+    by_level = {
+        level: {layer["name"]: layer for layer in found["layers"]}
+        for level, found in levels.items()
+    }
+    shown = by_level[asked] or next(layers for layers in by_level.values() if layers)
+    columns = (
+        ("layer", ""),
+        *((level, "") for level in levels),
+        ("verified by", "wrap"),
+        ("", "wrap"),
+    )
+    rows = [
+        (
+            name,
+            *(_state(layers.get(name)) for layers in by_level.values()),
+            layer["how"],
+            layer["detail"],
+        )
+        for name, layer in shown.items()
+    ]
+    write_table(output, columns, rows)
+
+
+def _state(layer: dict[str, Any] | None) -> str:
+    if layer is None:
+        return "not probed"
+    return f"{'on' if layer['on'] else 'off'}, {'required' if layer['required'] else 'optional'}"
+
+
+def _verdict(found: dict[str, Any]) -> str:
+    """What a level that works here is worth here."""
+    off = {layer["name"] for layer in found["layers"] if not layer["on"]}
+    missing = [name for name in ("seccomp", "landlock") if name in off]
+    if not missing:
+        return "ok, scripts run here behind every layer that confines them"
+    return (
+        f"scripts run here without {' and '.join(missing)}: one bug in the language layer is then "
+        "your own user's rights"
+    )

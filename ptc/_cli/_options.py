@@ -107,8 +107,9 @@ def isolation_option(command: _Command) -> _Command:
         "--isolation",
         type=click.Choice(["jail", "process"]),
         default="jail",
-        help="jail: every fence, or nothing runs. process: weaker, for systems without "
-        "seccomp and Landlock. [default: jail]",
+        help="jail: every kernel layer, or nothing runs. process: those that this machine has; "
+        "without seccomp or Landlock one bug in the language layer is your own user's rights. "
+        "[default: jail]",
     )(command)
 
 

@@ -151,8 +151,9 @@ def _execute(
     errors = standard_error()
     if isolation == "process":
         errors.line(
-            "warning: --isolation process: the kernel does not fence the script in; "
-            "only the language policy does",
+            "warning: --isolation process: kernel layers that this machine lacks are not required; "
+            "where one is missing, one bug in the language layer is your own user's rights "
+            "(`ptc doctor` shows both levels)",
             "yellow",
         )
     guarded = _GuardedRun(session, Progress(errors, quiet=as_json))

@@ -197,7 +197,8 @@ def _plain(recorded: Recorded) -> dict[str, Any]:
 def _recorded(data: Mapping[str, Any]) -> Recorded:
     calls = []
     for row in data["calls"]:
-        start = {key: row[key] for key in CallStart._fields if key != "arguments"}
+        # Files of earlier versions do not have all of them.
+        start = {key: row[key] for key in CallStart._fields if key != "arguments" and key in row}
         arguments = _json.dumps(row["arguments"], sort_keys=True)
         end = row["end"]
         if end is not None:

@@ -40,6 +40,7 @@ __all__ = [
     "ISOLATION_LEVELS",
     "JAIL",
     "PROCESS",
+    "TEST_ONLY",
     "JailError",
     "ZygoteJail",
     "confine_worker",
@@ -51,9 +52,12 @@ __all__ = [
 JAIL = "jail"
 """The default level: seccomp, Landlock, limits and no_new_privs are required, namespaces used."""
 PROCESS = "process"
-"""A separate process with limits, no environment and no descriptors; the language policy is then
-the only fence. For systems without seccomp or Landlock."""
-ISOLATION_LEVELS = frozenset({JAIL, PROCESS})
+"""Every layer of `JAIL` that the kernel offers; seccomp and Landlock are not required. Where one is
+missing, one bug in the language layer gives a script the rights of the user."""
+TEST_ONLY = "none"
+"""No kernel layer but limits on memory and CPU time, for the tests of the language layer. Sessions
+get it from `ptc.testing.NO_KERNEL_LAYER` only."""
+ISOLATION_LEVELS = frozenset({JAIL, PROCESS, TEST_ONLY})
 
 NOBODY = 65534
 """User and group a zygote started by root becomes: limits on processes do not bind root."""
@@ -71,8 +75,9 @@ ZYGOTE_FILES = 1024
 """Descriptors a zygote may have: a pidfd and a listener for each of up to 320 workers (64 ready,
 256 in runs), its control socket and, in passing, wires."""
 
+_ANY_LEVEL_LIMITS = {"RLIMIT_CORE": 0}
 _STATIC_LIMITS = {
-    "RLIMIT_CORE": 0,
+    **_ANY_LEVEL_LIMITS,
     "RLIMIT_FSIZE": 0,
     "RLIMIT_MEMLOCK": 0,
     "RLIMIT_MSGQUEUE": 0,
@@ -84,8 +89,8 @@ _STATIC_LIMITS = {
 }
 
 _WAY_OUT = (
-    'Fix that, or name the weaker isolation level "process" if the language policy alone is '
-    "fence enough for your scripts."
+    'Fix that, or name the weaker isolation level "process", which does without: one bug in the '
+    "language layer is then your own user's rights."
 )
 
 
@@ -106,7 +111,7 @@ class ZygoteJail:
     """What a zygote put on, and what its workers need to put on the rest."""
 
     isolation: str
-    """`JAIL` or `PROCESS`."""
+    """`JAIL`, `PROCESS` or `TEST_ONLY`."""
     baseline_bytes: int
     """Address space of the zygote before any script; a worker's limit counts from here.
     0 where it cannot be measured (no Linux): there is no limit on memory then."""
@@ -130,9 +135,14 @@ class ZygoteJail:
     """Number every worker's wire gets. Not the control socket's: an object of the zygote that
     closes its socket late must not close the wire."""
     filter: _seccomp.Filter | None
-    """The workers' system call filter that kills; None at level `PROCESS`."""
+    """The workers' system call filter that kills; None where there is none."""
     witness: Witness | None
-    """Learns which call a worker was stopped at, and holds the filter for it; None at `PROCESS`."""
+    """Learns which call a worker was stopped at, and holds the filter for it; None without one."""
+
+    @property
+    def confines(self) -> bool:
+        """True unless the kernel layer is off, for tests."""
+        return self.isolation != TEST_ONLY
 
 
 def enter_zygote_jail(isolation: str, control_fd: int) -> ZygoteJail:
@@ -167,19 +177,28 @@ def enter_zygote_jail(isolation: str, control_fd: int) -> ZygoteJail:
 
 
 def _enter(isolation: str, control_fd: int) -> ZygoteJail:
-    jailed = isolation == JAIL
-    table = _require_kernel() if jailed else None
-    baseline = _address_space_bytes(required=jailed)
-    oom_score = _go_first_when_memory_runs_out()
     notes: dict[str, str] = {}
+    table = None if isolation == TEST_ONLY else _look_at_the_kernel(notes)
+    if isolation == JAIL:
+        _require(notes)
+    baseline = _address_space_bytes(required=isolation == JAIL)
+    oom_score = _go_first_when_memory_runs_out()
     started_with = _empty_environment()
     _libc.one_malloc_arena()
     _keep_only(control_fd)
     _leave_the_terminal()
     _leave_root(notes)
-    namespaces, empty_root = _enter_namespaces(notes) if jailed else (frozenset[str](), False)
-    _limit(_STATIC_LIMITS)
-    abi, masks = _give_up_powers(notes, namespaces, empty_root=empty_root, jailed=jailed)
+    namespaces, empty_root = frozenset[str](), False
+    abi, masks = 0, (0, 0, 0)
+    if isolation == TEST_ONLY:
+        _limit(_ANY_LEVEL_LIMITS)
+    else:
+        if _libc.LINUX:
+            namespaces, empty_root = _enter_namespaces(notes)
+        _limit(_STATIC_LIMITS)
+        _give_up_powers(notes)
+        closed = empty_root and "net" in namespaces
+        abi, masks = _restrict_files(notes, closed=closed, required=isolation == JAIL)
     wire_fd = 4 if control_fd == 3 else 3
     notice_fd = wire_fd + 2 if control_fd == wire_fd + 1 else wire_fd + 1
     tells = _seccomp.build(table, wire_fd, notice_fd) if table else None
@@ -248,7 +267,8 @@ def confine_worker(
     _limit({"RLIMIT_CPU": cpu_seconds + 1})
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(resource.RLIMIT_CPU, (min(cpu_seconds, hard), hard))
-    _limit({"RLIMIT_NPROC": 0})
+    if jail.confines:
+        _limit({"RLIMIT_NPROC": 0})
     return wire
 
 
@@ -277,35 +297,45 @@ def shut(jail: ZygoteJail, look: Callable[[], None] = lambda: None) -> str:
         else:
             problem = ""
             jail.witness.hand_over(pid, listener)
-    # 0 descriptors: those that are open stay, no new one can be made.
-    _limit({"RLIMIT_NOFILE": 0})
+    if jail.confines:
+        # 0 descriptors: those that are open stay, no new one can be made.
+        _limit({"RLIMIT_NOFILE": 0})
     look()
     if problem and jail.filter is not None:
         jail.filter.install(os.getpid())
     return problem
 
 
-def _require_kernel() -> _seccomp.Machine:
-    """Find out what is missing before anything is changed."""
+def _look_at_the_kernel(notes: dict[str, str]) -> _seccomp.Machine | None:
+    """Note what is missing, before anything is changed; the machine's filter, if it has one."""
     table = _seccomp.machine()
     if not _libc.LINUX or table is None:
-        problem = f"there is a filter for 64-bit {' and '.join(_seccomp.MACHINES)} Linux only."
-        raise JailError("seccomp", problem)
-    reason = _seccomp.available(table)
-    if reason:
-        needs = "It needs Linux >= 4.14 with CONFIG_SECCOMP_FILTER=y and seccomp(2) let through"
-        raise JailError("seccomp", f"{reason}. {needs} by the container's profile.")
-    if _landlock.abi() < 1:
-        raise JailError(
-            "landlock",
+        machines = " and ".join(_seccomp.MACHINES)
+        notes["seccomp"] = f"there is a filter for 64-bit {machines} Linux only"
+        table = None
+    elif reason := _seccomp.available(table):
+        notes["seccomp"] = (
+            f"{reason}. It needs Linux >= 4.14 with CONFIG_SECCOMP_FILTER=y and seccomp(2) let "
+            "through by the container's profile"
+        )
+        table = None
+    if not _libc.LINUX or _landlock.abi() < 1:
+        notes["landlock"] = (
             "the kernel does not offer it. It needs Linux >= 5.13 with CONFIG_SECURITY_LANDLOCK=y, "
             "'landlock' in its lsm= list (cat /sys/kernel/security/lsm), and a container profile "
-            "that lets landlock_* through.",
+            "that lets landlock_* through"
         )
+    return table
+
+
+def _require(notes: dict[str, str]) -> None:
+    """Raise `JailError` for the first thing that is missing."""
+    for layer in ("seccomp", "landlock"):
+        if layer in notes:
+            raise JailError(layer, f"{notes[layer]}.")
     if len(os.listdir("/proc/self/task")) != 1:
         way_out = "Enter the jail before the first thread starts."
         raise JailError("single_thread", "the zygote has threads already.", way_out)
-    return table
 
 
 def _address_space_bytes(*, required: bool) -> int:
@@ -453,32 +483,49 @@ def _limit(limits: dict[str, int]) -> None:
         resource.setrlimit(which, (value, value))
 
 
-def _give_up_powers(
-    notes: dict[str, str], namespaces: frozenset[str], *, empty_root: bool, jailed: bool
-) -> tuple[int, tuple[int, int, int]]:
-    """no_new_privs, no capabilities, not dumpable; then Landlock. Returns its ABI and masks."""
+def _give_up_powers(notes: dict[str, str]) -> None:
+    """no_new_privs, no capabilities, no writable memory that is executable, not dumpable."""
     if not _libc.LINUX:
-        return 0, (0, 0, 0)
+        return
     _libc.prctl(_libc.PR_SET_NO_NEW_PRIVS, 1)
     missed = _libc.drop_capabilities()
     if missed:
         notes["capabilities"] = ", ".join(missed)
-    if jailed:
-        # Linux 6.3: writable memory never becomes executable, filter or not.
-        mdwe = (_libc.PR_SET_MDWE, _libc.PR_MDWE_REFUSE_EXEC_GAIN)
-        _try(notes, "code_memory", lambda: _libc.prctl(*mdwe))
+    # Linux 6.3: writable memory never becomes executable, filter or not.
+    mdwe = (_libc.PR_SET_MDWE, _libc.PR_MDWE_REFUSE_EXEC_GAIN)
+    _try(notes, "code_memory", lambda: _libc.prctl(*mdwe))
     # Last of the credentials: a change of user or capabilities resets both.
     _libc.prctl(_libc.PR_SET_DUMPABLE, 0)
     if os.getpid() == 1:
         _libc.prctl(_libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-    if not jailed:
-        return 0, (0, 0, 0)
-    abi = _landlock.abi()
-    if abi < LANDLOCK_ABI_WANTED and not (empty_root and "net" in namespaces):
-        raise JailError(
-            "landlock",
+
+
+def _restrict_files(
+    notes: dict[str, str], *, closed: bool, required: bool
+) -> tuple[int, tuple[int, int, int]]:
+    """Landlock: its ABI, 0 for none, and the rights it refuses.
+
+    Args:
+        notes: Why it is off.
+        closed: True if an empty root and a network namespace close what older ABIs leave open.
+        required: True: raise if it leaves anything open.
+    """
+    abi = _landlock.abi() if "landlock" not in notes else 0
+    if abi < LANDLOCK_ABI_WANTED and not closed:
+        problem = (
             f"the kernel offers ABI {abi}, which leaves truncate or TCP open, and there are no "
             f"mount and network namespaces to close them. It needs ABI {LANDLOCK_ABI_WANTED} "
-            "(Linux >= 6.7), or unprivileged user namespaces with any ABI.",
+            "(Linux >= 6.7), or unprivileged user namespaces with any ABI."
         )
-    return abi, _landlock.restrict(abi)
+        if required:
+            raise JailError("landlock", problem)
+        notes.setdefault("landlock", problem)
+    if not abi:
+        return 0, (0, 0, 0)
+    try:
+        return abi, _landlock.restrict(abi)
+    except OSError as error:
+        if required:
+            raise
+        notes["landlock"] = str(error)
+        return 0, (0, 0, 0)

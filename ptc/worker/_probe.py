@@ -149,7 +149,7 @@ def _rest(ours: socket.socket) -> bytes:
 def _be_the_probe(jail: ZygoteJail, wire_fd: int) -> None:
     """Run in the child: try, say what was seen, then die of the filter."""
     found: _Found = {}
-    if jail.isolation == JAIL:
+    if jail.confines:
         found |= _see_what_the_zygote_put_on()
     wire = confine_worker(jail, wire_fd, _MEMORY_BYTES, _CPU_SECONDS)
     found |= _see_a_workers_own(jail)
@@ -311,16 +311,19 @@ _HOW = {
 }
 
 _LINUX_ONLY = frozenset({"no_new_privs", "capabilities", "not_dumpable", "parent_death", "memory"})
-_JAIL_ONLY = frozenset({"seccomp", "violation_names", "landlock", "code_memory", "empty_root"})
 _OPTIONAL = frozenset({"code_memory", "empty_root", "goes_first", "violation_names"})
+_JAIL_REQUIRES = frozenset({"seccomp", "landlock"})
+_WITHOUT_KERNEL = frozenset(
+    {"memory", "cpu", "descriptors", "environment", "session", "goes_first", "parent_death"}
+)
+"""What is left where the kernel layer is off, for tests."""
 
 
 def _report(
     jail: ZygoteJail, said: bytes, status: int, call: tuple[int, ...] | None
 ) -> tuple[Layer, ...]:
     found = _parse(said)
-    jailed = jail.isolation == JAIL
-    if jailed:
+    if jail.filter is not None:
         found["seccomp"] = _ended_by_the_filter(said, status, call)
         # The fork knows why it could not be told; that it was is known here.
         if call is not None:
@@ -328,7 +331,7 @@ def _report(
         elif found.get("violation_names", (False, ""))[0]:
             found["violation_names"] = (False, "nothing was told")
     layers = [_layer(jail, name, found) for name in _HOW]
-    if jailed:
+    if jail.confines:
         layers += [_namespace_layer(jail, name, found) for name in _namespaces.CLONE_FLAGS]
     return tuple(layers)
 
@@ -356,21 +359,24 @@ def _ended_by_the_filter(
 
 
 def _layer(jail: ZygoteJail, name: str, found: _Found) -> Layer:
-    jailed = jail.isolation == JAIL
-    if not jailed and name in _JAIL_ONLY:
-        return Layer(name, False, False, "Not tried.", f"not part of level {jail.isolation!r}")
+    if not jail.confines and name not in _WITHOUT_KERNEL:
+        return Layer(name, False, False, "Not tried.", "off, for tests of the language layer")
     on, detail = found.get(name, (False, "the probe did not say"))
+    if name == "seccomp" and jail.filter is None:
+        on, detail = False, "there is no filter"
     if name == "violation_names" and not on:
         detail += "; a violation is then reported without the name of the call"
     if name == "landlock":
         on, detail = on and jail.landlock_abi > 0, f"ABI {jail.landlock_abi}; {detail}"
-        if jail.landlock_abi < LANDLOCK_ABI_WANTED:
-            detail += "; what it leaves open, namespaces close"
+        if on and jail.landlock_abi < LANDLOCK_ABI_WANTED:
+            detail += "; " + jail.notes.get(name, "what it leaves open, namespaces close")
     if name == "processes" and not on:
         detail += "; a limit on processes does not bind root: run as an ordinary user"
     if not on and name in jail.notes:
         detail += f"; {jail.notes[name]}"
     required = name not in _OPTIONAL and (_libc.LINUX or name not in _LINUX_ONLY)
+    if jail.isolation != JAIL and name in _JAIL_REQUIRES:
+        required = False
     return Layer(name, on, required, _HOW[name], detail)
 
 

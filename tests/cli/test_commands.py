@@ -95,9 +95,16 @@ def test_a_toolset_that_cannot_be_loaded_is_no_traceback(command: Any) -> None:
     )
 
 
-def test_doctor_says_which_fences_are_on_and_runs_a_script_through_them(command: Any) -> None:
+def test_doctor_probes_both_levels_and_runs_a_script_at_each(command: Any) -> None:
     done = command("doctor", "--json")
     findings = json.loads(done.out)
+    assert list(findings["levels"]) == ["jail", "process"]
+    for name, level in findings["levels"].items():
+        on = {layer["name"]: layer["on"] for layer in level["layers"]}
+        assert on["seccomp"], name
+        assert on["landlock"], name
+        assert on["no_new_privs"], name
+        assert (level["ok"], level["trial"]["status"]) == (True, "completed"), name
     assert (done.status, findings["problems"]) == (0, [])
     layers = {layer["name"]: layer for layer in findings["layers"]}
     assert layers["seccomp"]["on"]
@@ -118,8 +125,9 @@ def test_doctor_reads_as_text_too(command: Any) -> None:
     done = command("doctor")
     assert done.status == 0
     assert done.out.startswith(f"ptc {ptc.__version__}, ")
-    assert "seccomp\ton\trequired\t" in done.out
-    assert done.out.endswith("ok: scripts run here, behind every required fence\n")
+    assert "seccomp\ton, required\ton, optional\t" in done.out
+    last = "{}: ok, scripts run here behind every layer that confines them\n"
+    assert done.out.endswith(last.format("jail") + last.format("process"))
 
 
 def test_help_teaches_with_examples_and_lists_commands_of_packages(command: Any) -> None:

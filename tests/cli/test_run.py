@@ -309,11 +309,21 @@ def test_a_machine_without_a_required_layer_exits_with_5_and_names_it(
     findings = json.loads(told.out)
     assert findings["ok"] is False
     assert "landlock" in findings["problems"][0]
+    weak = findings["levels"]["process"]
+    off = [layer["name"] for layer in weak["layers"] if not layer["on"]]
+    assert (weak["ok"], off) == (True, ["landlock"]), "all that this machine has is on"
+
+    read = command("doctor", "--isolation", "process", before=["-c", NO_LANDLOCK])
+    assert read.status == 0
+    assert "landlock\tnot probed\toff, optional\t" in read.out
+    assert "process: scripts run here without landlock: one bug in the language layer" in read.out
+    assert "jail: problem: jail layer 'landlock' is missing" in read.out
 
     weaker = [hello, "--toolset", "shelf", "--isolation", "process"]
     done = command("run", *weaker, before=["-c", NO_LANDLOCK])
     assert done.status == 0, done.err
     assert done.err.startswith("warning: --isolation process: ")
+    assert "landlock is off on this machine" in done.err
     assert json.loads(done.out)["sum"] == 5
 
 

@@ -17,7 +17,7 @@ COMMAND = ROOT / "tests" / "fuzz" / "durable.py"
 
 def test_runs_of_killed_hosts_come_to_what_they_would_have_come_to() -> None:
     done = subprocess.run(
-        [sys.executable, str(COMMAND), "--points", "12", "--minutes", "1", "--seed", "3"],
+        [sys.executable, str(COMMAND), *"--points 12 --trees 5 --minutes 1 --seed 3".split()],
         capture_output=True,
         text=True,
         timeout=180,
@@ -33,7 +33,7 @@ def test_what_a_server_was_asked_twice_or_never_is_found(
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
     durable: Any = importlib.import_module("tests.fuzz.durable")
-    world: Any = importlib.import_module("tests.fuzz.durable_world")
+    world: Any = importlib.import_module("tests.fuzz.durable_server")
     outcome: dict[str, Any] = {"status": "completed", "value": 1, "error": None, "stdout": ""}
     outcome |= {"partial": [], "calls": []}
     for name, effects in {

@@ -25,8 +25,11 @@ from ptc import (
     ToolResult,
     UsageError,
     define_tool,
+    tool,
 )
 from ptc._execute import run_function
+
+from .opened import opened
 
 pytestmark = pytest.mark.anyio
 
@@ -108,6 +111,68 @@ async def test_what_a_function_raises_ends_its_call_and_nothing_else(
     assert in_script == direct
     assert (in_script[0], status) == (code, "failed")
     assert words in in_script[1]
+
+
+async def test_tool_that_fails_while_it_is_cancelled_is_cancelled_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    started = anyio.Event()
+
+    async def late() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise ToolError("too late")
+
+    async def both(*_: Any) -> Any:
+        async with anyio.create_task_group() as group:
+            group.start_soon(late)
+            group.start_soon(anyio.sleep_forever)
+            await anyio.lowlevel.checkpoint()
+            started.set()
+
+    @tool
+    async def work() -> None:
+        """Work in two tasks."""
+        await both()
+
+    @tool
+    async def outer(ctx: ToolContext) -> None:
+        """Call the other."""
+        await ctx.call_tool("work")
+
+    @tool(needs_approval=True)
+    async def gated() -> None:
+        """Wait for an approver."""
+
+    async with opened(tmp_path, work, outer, gated, approver=both) as session:
+        for name in ("work", "outer", "gated"):
+            for ask in (session.tool, lambda name: session.program(source=f"await ctx.{name}()")):
+                started = anyio.Event()
+                with anyio.CancelScope() as scope:
+                    async with anyio.create_task_group() as group:
+                        group.start_soon(ask, name)
+                        with anyio.fail_after(20):
+                            await started.wait()
+                        scope.cancel()
+                assert scope.cancel_called
+            assert (await session.program(source="1 + 1")).value == 2
+
+
+async def test_exit_in_a_task_of_a_tool_is_its_failure(
+    tmp_path: Path, anyio_backend_name: str
+) -> None:
+    if anyio_backend_name != "trio":
+        pytest.skip("asyncio ends its loop at once when a task exits")
+
+    async def leaves(arguments: Mapping[str, Any]) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(exits, arguments)
+
+    in_script, direct, status = await both_ways(tmp_path, leaves)
+    assert in_script == direct
+    assert (in_script[0], status) == ("internal", "failed")
+    assert "tried to end the process: sys.exit(3)" in in_script[1]
 
 
 async def test_a_cancellation_of_a_tools_own_making_is_its_failure(
@@ -303,6 +368,8 @@ async def test_a_plain_function_whose_thread_comes_after_the_cancellation_is_not
 
     class Slow:
         """A call whose thread looks and is answered when the call has been cancelled."""
+
+        begun = True
 
         @property
         def cancelled(self) -> bool:

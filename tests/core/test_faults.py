@@ -17,6 +17,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import orjson
 import pytest
 
 from ptc import (
@@ -29,6 +30,7 @@ from ptc import (
 )
 from ptc._process import Worker
 from ptc._protocol import State
+from ptc._reactor import current_reactor
 from ptc._zygote import Hello, Zygote
 
 from .opened import filled, opened
@@ -186,8 +188,9 @@ async def test_a_run_whose_zygote_dies_is_crashed_and_says_so(tmp_path: Path) ->
     assert [call.status for call in result.calls] == ["unknown"]
 
 
+@pytest.mark.parametrize("dead", [False, True], ids=["dying", "dead"])
 async def test_a_zygote_that_always_dies_is_told_and_not_started_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead: bool
 ) -> None:
     from ptc._pool import Pool
 
@@ -205,6 +208,9 @@ async def test_a_zygote_that_always_dies_is_told_and_not_started_for_ever(
             assert self._zygote is not None
             pid = self._zygote.pid
             os.kill((children_of(pid) or [pid])[0], signal.SIGKILL)
+            if dead:
+                # A request is refused before the host has found the end of the stream.
+                ended(pid)
             return fork(*args)
 
         self._zygote.fork = kill_and_fork  # type: ignore[method-assign,assignment]  # the fault
@@ -217,6 +223,29 @@ async def test_a_zygote_that_always_dies_is_told_and_not_started_for_ever(
             assert 3 <= started <= 9
             monkeypatch.setattr(Pool, "spawn", spawn)
             assert (await session.program(source=SOURCE)).value == 1
+
+
+@pytest.mark.parametrize("unread", [False, True])
+async def test_what_a_zygote_said_before_it_died_is_heard_when_a_request_fails(
+    unread: bool,
+) -> None:
+    zygote = Zygote("jail", current_reactor())
+    heard: list[Any] = []
+    zygote.on_exited = lambda number, how: heard.append((number, how.call))
+    zygote.on_gone = lambda: heard.append("gone")
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    zygote._control = ours
+    with theirs:
+        if unread:
+            # The first thing that the host then finds is an error, ECONNRESET.
+            zygote.kill(9)
+        for number in (1, 2):
+            said = {"exited": number, "signal": 9, "status": 0, "call": [1, 59, 0]}
+            theirs.send(orjson.dumps(said))
+    with pytest.raises(SetupError, match="cannot be reached"):
+        zygote.fork(3, 1 << 20, 1)
+    assert heard == [(1, (1, 59, 0)), (2, (1, 59, 0)), "gone"]
 
 
 async def test_a_zygote_that_says_hello_and_dies_is_not_waited_for(

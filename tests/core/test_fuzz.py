@@ -112,5 +112,5 @@ def test_the_judge_sees_the_token_a_violation_and_a_file_that_was_reached(fuzz: 
     assert findings(RunResult(run_id="x", status="violation"), "TKN1", "jail")
     assert findings(RunResult(run_id="x", status="crashed"), "TKN1", "jail")
     said = {"found": [], "said": ["[Errno 24] Too many open files: 'canary.txt'"]}
-    assert findings(RunResult(run_id="x", status="completed", value=said), "TKN1", "process")
-    assert not findings(RunResult(run_id="x", status="failed", value=[1]), "TKN1", "process")
+    assert findings(RunResult(run_id="x", status="completed", value=said), "TKN1", "language")
+    assert not findings(RunResult(run_id="x", status="failed", value=[1]), "TKN1", "language")

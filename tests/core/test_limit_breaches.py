@@ -115,11 +115,16 @@ except ToolError as error:
     assert f"{name} took longer than 50 ms (tool_timeout_ms)" in message
     assert "ask for more tool_timeout_ms" in message
     # What has a side effect may have done it: its outcome is not known, and not to be repeated.
-    assert retryable == (name == "wait")
-    assert result.calls[0].status == ("failed" if name == "wait" else "unknown")
+    status = result.calls[0].status
+    assert retryable == (status != "unknown")
     assert after == 3
-    assert len(ENDED) == 1
-    assert ENDED != ["done"]
+    if name == "block" and status != "unknown":
+        # On a busy machine the thread may come too late: then it is known that nothing was done.
+        assert ENDED == []
+    else:
+        assert status == ("failed" if name == "wait" else "unknown")
+        assert len(ENDED) == 1
+        assert ENDED != ["done"]
 
 
 async def test_the_shorter_of_the_tools_own_time_and_the_runs_holds(session: Session) -> None:

@@ -6,14 +6,16 @@ import shutil
 import signal
 import sqlite3
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from ptc import (
@@ -364,6 +366,82 @@ async def test_asking_again_for_a_run_that_was_cut_off_goes_on_with_it(tmp_path:
     assert world.calls["put", 2] == 1
 
 
+@pytest.mark.parametrize("ends", ["by its time", "with its run"])
+async def test_effect_whose_thread_never_came_is_known_not_to_have_happened(
+    tmp_path: Path, ends: str
+) -> None:
+    release, paid = threading.Event(), list[int]()
+
+    @tool(side_effect=True)
+    def pay(n: int, ctx: ToolContext) -> int:
+        """Pay in a thread."""
+        paid.append(n)
+        return n
+
+    source = """
+async def run(ctx, inputs):
+    try:
+        return await ctx.pay(n=1)
+    except ToolError as e:
+        return [e.code, e.retryable]
+"""
+    limits = Limits(tool_timeout_ms=50) if ends == "by its time" else Limits()
+    start = partial(Session.program, source=source, allowed_tools=["pay"], run_id="r")
+    limiter = anyio.to_thread.current_default_thread_limiter()
+    tokens, limiter.total_tokens = limiter.total_tokens, 1
+    try:
+        async with Session(tmp_path, tools=[pay], toolsets=()) as session:
+            async with anyio.create_task_group() as group:
+                # The only thread is taken.
+                group.start_soon(anyio.to_thread.run_sync, release.wait, 20)
+                while not limiter.borrowed_tokens:
+                    await anyio.sleep(0.001)
+                if ends == "by its time":
+                    result = await start(session, limits=limits)
+                    assert result.unwrap() == ["timeout", True]
+                    # Not even its start may have been durable in that time.
+                    assert result.calls[0].status in ("failed", "not_started")
+                    release.set()
+                    return
+                with anyio.CancelScope() as scope:
+                    group.start_soon(stop_when_started, session, scope)
+                    await start(session, limits=limits)
+                release.set()
+            result = await session.resume("r")
+            assert (result.status, result.value, paid) == ("completed", 1, [1])
+    finally:
+        release.set()
+        limiter.total_tokens = tokens
+
+
+async def stop_when_started(session: Session, scope: anyio.CancelScope) -> None:
+    """Cancel when the start of the first call is durable and its thread is waited for."""
+    limiter = anyio.to_thread.current_default_thread_limiter()
+    with anyio.fail_after(20):
+        while not limiter.statistics().tasks_waiting:
+            await anyio.sleep(0.001)
+    scope.cancel()
+
+
+async def test_run_that_was_cancelled_a_moment_ago_is_resumed_by_its_name(tmp_path: Path) -> None:
+    world = World()
+    async with world.session(tmp_path) as session:
+        for n in range(5):
+            options: dict[str, Any] = {
+                "source": f"def run(ctx, inputs):\n    ctx.look(n={n})\n    return ctx.put(n={n})",
+                "allowed_tools": ALL,
+                "run_id": f"r{n}",
+            }
+            world.hang, world.hanging = {("look", n)}, anyio.Event()
+            async with anyio.create_task_group() as group:
+                group.start_soon(partial(session.program, **options))
+                await world.hanging.wait()
+                group.cancel_scope.cancel()
+            world.hang.clear()
+            result = await session.program(**options)
+            assert result.unwrap() == {"n": n, "twice": 2 * n}
+
+
 async def test_a_retry_is_told_what_was_done_already(tmp_path: Path) -> None:
     world = World()
     source = (
@@ -660,7 +738,8 @@ async def test_a_run_whose_record_is_not_whole_says_so(tmp_path: Path) -> None:
             db.execute("ALTER TABLE calls RENAME TO gone")
 
     def wait(arguments: Any) -> None:
-        with pytest.raises(JournalError):
+        # From here on it is known: told here, or before, where the writer was quicker.
+        with suppress(JournalError):
             session.history.journal.flush()
 
     functions = {"look": look, "spoil": spoil, "wait": wait}
@@ -703,7 +782,7 @@ async def test_a_tool_that_is_tried_again_does_not_repeat_what_must_not_be(
     async def order(arguments: Any, ctx: ToolContext) -> Any:
         nonlocal tries
         tries += 1
-        with anyio.move_on_after(0.05):
+        with anyio.move_on_after(0.05 if fails == "by its time" else 20):
             receipt = await ctx.call_tool("pay")
             if tries == 1:
                 raise ToolError("later", retryable=True)

@@ -408,9 +408,11 @@ def leaves(effect: Effect) -> None:
 async def test_whatever_a_revert_does_it_is_told_and_no_secret_with_it(
     tmp_path: Path, revert: Callable[[Effect], Any], said: str
 ) -> None:
+    # The others are to end by themselves, however long a busy machine takes to call them.
     put = define_tool(
         "put", "Put.", ANY, lambda arguments: None,
-        side_effect=True, idempotent=True, revert=revert, env=Keys, timeout_ms=20,
+        side_effect=True, idempotent=True, revert=revert, env=Keys,
+        timeout_ms=20 if revert is slow else 20_000,
     )  # fmt: skip
     async with Session(
         tmp_path, tools=[put], toolsets=(), env={"token": "open sesame 1234"}

@@ -23,6 +23,7 @@ from ptc import (
     UsageError,
     tool,
 )
+from ptc.testing import NO_KERNEL_LAYER
 
 pytestmark = pytest.mark.anyio
 
@@ -342,6 +343,7 @@ def test_options_of_a_session_are_checked(tmp_path: Path) -> None:
         ({"root": tmp_path / "none"}, "No such file"),
         ({"root": __file__}, "is not a folder"),
         ({"isolation": "jale"}, r"did you mean `jail`"),
+        ({"isolation": "none"}, r"'none' is unknown; levels: jail, process"),
         ({"workers": 0}, "workers must be an integer from 1 to 64"),
         ({"max_concurrent_runs": True}, "max_concurrent_runs must be"),
         ({"toolsets": ["builtn"]}, "did you mean `builtin`"),
@@ -352,6 +354,19 @@ def test_options_of_a_session_are_checked(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=message):
             Session(**{"root": tmp_path, "toolsets": (), **options})  # type: ignore[arg-type]  # a table
+
+
+async def test_level_without_a_kernel_layer_is_reached_from_the_testing_module_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Session(tmp_path, toolsets=(), isolation=NO_KERNEL_LAYER) as session:
+        on = {layer.name for layer in await session.warm_up() if layer.on}
+        assert (await session.program(source="1 + 1")).value == 2
+    assert "memory" in on
+    assert not on & {"seccomp", "landlock", "no_new_privs", "files"}
+    assert "seccomp and landlock are off" in caplog.text
+    with pytest.raises(UsageError, match="levels: jail, process"):
+        Session(tmp_path, toolsets=(), isolation=str(NO_KERNEL_LAYER))
 
 
 def test_limits_are_checked_and_cannot_be_switched_off() -> None:

@@ -1,10 +1,12 @@
 """Kill a host at every step of its journal, resume the run, and compare with one that was let be.
 
-usage: python tests/fuzz/durable.py [--minutes 10] [--points N] [--seed N] [--every] [--only NAME]
+usage: python tests/fuzz/durable.py [--minutes 10] [--points N] [--trees N] [--seed N] [--every]
+                                     [--only NAME]
 
 Exit status 1 if anything was found. A point is a step of a program: a process is killed there with
-SIGKILL, another goes on and is killed, too, most times, until one comes to the end. The same seed
-chooses the same steps.
+SIGKILL, another goes on and is killed, too, most times, until one comes to the end. The programs
+are fixed ones and random trees of tools that call tools. The same seed chooses the same trees and
+steps.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -28,13 +31,13 @@ sys.path.insert(0, str(ROOT))
 
 import anyio  # noqa: E402  # the repository is on the path only now
 
-from ptc import Limits, Session, _history  # noqa: E402  # as above
+from ptc import Limits, RunResult, Session, _history  # noqa: E402  # as above
+from tests.fuzz.durable_server import Server, answer  # noqa: E402  # as above
 from tests.fuzz.durable_world import (  # noqa: E402  # as above
     PROGRAMS,
     TOOLS,
     Killed,
-    Server,
-    answer,
+    program,
     tools,
 )
 
@@ -49,15 +52,15 @@ _REJECTED = 3
 # --- the process that is killed -------------------------------------------------------------
 
 
-async def drive(folder: Path, program: str) -> dict[str, Any]:
+async def drive(folder: Path, name: str) -> dict[str, Any]:
     """Run the program, or go on with it, deciding what is asked, until it ends."""
     server = Server(folder / "server")
-    limits = Limits(max_tool_calls=500)
+    limits = Limits(max_tool_calls=5_000)
     async with Session(
         folder, tools=tools(server, Killed.step), toolsets=(), journal=folder / "journal"
     ) as session:
         result = await session.program(
-            source=PROGRAMS[program], allowed_tools=TOOLS, limits=limits, run_id=_RUN
+            **program(name), allowed_tools=TOOLS, limits=limits, run_id=_RUN
         )
         while result.status == "paused":
             decide(session, server)
@@ -69,13 +72,19 @@ async def drive(folder: Path, program: str) -> dict[str, Any]:
         "error": result.error.message if result.error else None,
         "stdout": result.stdout,
         "partial": result.partial,
-        # What a tool only read it may read again; and no two runs draw the same numbers.
-        "calls": [
-            [c.tool, c.status, c.error_code, "" if c.tool == "echo" else c.arguments]
-            for c in result.calls
-            if c.parent is None or c.tool != "look"
-        ],
+        "calls": [] if "again" in {c.tool for c in result.calls} else told(result),
     }
+
+
+def told(result: RunResult) -> list[list[Any]]:
+    """The calls of a result, which are the same whatever died, unless a tool is tried again.
+
+    Not the numbers that a run drew, and not arguments of which records have the beginning only.
+    """
+    told_whole = re.compile(r'\{"n":-?\d+\}')
+    return [
+        [c.tool, c.status, c.error_code, told_whole.findall(c.arguments[:30])] for c in result.calls
+    ]
 
 
 def decide(session: Session, server: Server) -> None:
@@ -89,8 +98,8 @@ def decide(session: Session, server: Server) -> None:
                 session.history.approve(_RUN, call.call, by="ann")
             continue
         (row,) = (row for row in rows(session) if row.start.path == call.call)
-        seen = (call.tool, n, row.start.key) in server.taken()
-        if seen:
+        taken = server.taken()
+        if any((name, n, row.start.key) in taken for name in (call.tool, f"{call.tool} drawn")):
             session.history.settle(_RUN, call.call, "done", value=answer(call.tool, n))
         else:
             session.history.settle(_RUN, call.call, "again")
@@ -201,6 +210,13 @@ def points(chance: Random, steps: dict[str, int], every: bool) -> Iterator[tuple
         yield program, [chance.randint(1, steps[program]) for _ in range(deaths)]
 
 
+def programs(options: argparse.Namespace, chance: Random) -> list[str]:
+    """Names of the programs to kill."""
+    if options.only:
+        return [options.only]
+    return [*PROGRAMS, *(f"tree {chance.randrange(10**6)}" for _ in range(options.trees))]
+
+
 def work(options: argparse.Namespace) -> int:
     """Kill until time or points are used up; the number of findings."""
     chance, found, killed = Random(options.seed), 0, 0
@@ -208,7 +224,7 @@ def work(options: argparse.Namespace) -> int:
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder, steps = Path(name), {}
-        for program in [options.only] if options.only else PROGRAMS:
+        for program in programs(options, chance):
             straight = folder / program
             straight.mkdir()
             how = spawn(straight, program, None)
@@ -246,9 +262,10 @@ def main() -> int:
     )
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--points", type=int, default=sys.maxsize, help="stop after so many")
+    parser.add_argument("--trees", type=int, default=12, help="random trees among the programs")
     parser.add_argument("--seed", type=int, default=None, help="default: by the clock")
     parser.add_argument("--every", action="store_true", help="each step of each program, once")
-    parser.add_argument("--only", choices=sorted(PROGRAMS), help="one program")
+    parser.add_argument("--only", metavar="NAME", help="one program, as 'nested' or 'tree 7'")
     options = parser.parse_args()
     if options.seed is None:
         options.seed = int(time.time())

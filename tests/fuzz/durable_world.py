@@ -1,13 +1,10 @@
-"""Scripts, tools and a server that counts: what `durable.py` kills and resumes."""
+"""Scripts, tools and a journal that dies: what `durable.py` kills and resumes."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,8 +12,10 @@ import anyio
 from ptc import Tool, ToolContext, ToolError, define_tool
 from ptc._journal import Entry, Lease, RunRow, Verdict
 from ptc._sqlite import SqliteJournal
+from tests.fuzz.durable_server import Server, answer
+from tests.fuzz.durable_trees import TREE_SOURCE, TREE_TOOLS, tree, tree_tools
 
-__all__ = ["PROGRAMS", "TOOLS", "Killed", "Server", "tools"]
+__all__ = ["PROGRAMS", "TOOLS", "Killed", "Server", "answer", "program", "tools"]
 
 PROGRAMS = {
     "sequential": """
@@ -93,40 +92,7 @@ async def run(ctx, inputs):
 }
 
 
-class Server:
-    """Counts the requests it is sent: lines of a file, each written in one piece."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def take(self, tool: str, n: int, key: str | None) -> None:
-        """A request that does something."""
-        line = json.dumps([tool, n, key]).encode() + b"\n"
-        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        try:
-            os.write(file, line)
-        finally:
-            os.close(file)
-
-    def taken(self) -> list[tuple[str, int, str]]:
-        """All requests."""
-        if not self._path.exists():
-            return []
-        return [tuple(json.loads(line)) for line in self._path.read_bytes().splitlines()]
-
-    def effects(self) -> Counter[tuple[str, int, str]]:
-        """What was done: requests whose key was taken before are answered and nothing more."""
-        found = Counter(self.taken())
-        return Counter({t: 1 if t[0] in KEYED else count for t, count in found.items()})
-
-
-KEYED = ("put", "send")
 _SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-
-
-def answer(tool: str, n: int) -> Any:
-    """What a tool says, whenever it is asked."""
-    return {"tool": tool, "n": n, "square": n * n}
 
 
 def tools(server: Server, step: Callable[[], None]) -> list[Tool]:
@@ -140,7 +106,8 @@ def tools(server: Server, step: Callable[[], None]) -> list[Tool]:
                 raise ToolError(f"{name} of {n}", code="negative", details={"n": n})
             step()
             if ctx.side_effect:
-                server.take(name, n, ctx.idempotency_key)
+                what = f"{name} drawn" if "amount" in arguments else name
+                server.take(what, n, ctx.idempotency_key)
                 step()
             return answer(name, n)
 
@@ -177,10 +144,18 @@ def tools(server: Server, step: Callable[[], None]) -> list[Tool]:
         define_tool("echo", "Says it again.", {"type": "object", "properties": {}}, echo),
         define_tool("batch", "Calls tools.", _SCHEMA, batch),
         define_tool("deep", "Calls a tool that calls tools.", _SCHEMA, deep),
+        *tree_tools(server, step),
     ]
 
 
-TOOLS = ["look", "put", "send", "pay", "ask", "stuck", "echo", "batch", "deep"]
+TOOLS = [*dict.fromkeys(["stuck", "echo", "batch", "deep", *TREE_TOOLS])]
+
+
+def program(name: str) -> dict[str, Any]:
+    """Source and inputs of one of `PROGRAMS`, or of ``tree N``, the tree of seed N."""
+    if name in PROGRAMS:
+        return {"source": PROGRAMS[name]}
+    return {"source": TREE_SOURCE, "inputs": tree(int(name.partition(" ")[2]))}
 
 
 class Killed(SqliteJournal):

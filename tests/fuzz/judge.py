@@ -13,6 +13,7 @@ import anyio
 
 from ptc import Limits, RunResult, Session, ToolError, tool
 from ptc._policy import KEEPABLE, kind_of
+from ptc.testing import NO_KERNEL_LAYER
 
 __all__ = ["LIMITS", "Judge", "findings", "suspicious"]
 
@@ -33,7 +34,7 @@ _POWER_FUNCTIONS = {
     "__subclasses__", "mro", "__reduce_ex__", "__reduce__", "__getattribute__", "__setattr__",
 }  # fmt: skip
 _NAMESPACES = {"__builtins__", "__spec__", "__loader__", "__file__", "@getattr", "@import"}
-# With no descriptor to be had, an open file is known by this error at the level "process".
+# Where the canary cannot be read for another reason, an attempt to is known by its error.
 _REACHED = re.compile(
     r"Errno 24|Too many open files|can't start new thread|Resource temporarily unavailable"
     r"|Errno 13|Permission denied|No such file or directory|Errno 2\b"
@@ -113,7 +114,7 @@ async def evaluate(x: Json = None) -> object:
 
 @dataclass
 class Judge:
-    """A session at each level, and a canary that must never turn up."""
+    """A session with each layer alone or both, and a canary that must never turn up."""
 
     folder: Path
     token: str
@@ -123,19 +124,22 @@ class Judge:
     def make(cls, folder: Path) -> Judge:
         """Plant the canary and make the sessions; enter them before use."""
         token = "TKN" + secrets.token_hex(8)
+        # A worker of root's is nobody: the canary is to be out of reach for the language alone.
+        folder.chmod(0o755)  # as above
         (folder / "canary.txt").write_text(f"canary {token}\n")
         (folder / "canary.ini").write_text(f"[s]\nk = {token}\n")
         tools = (echo, fail, rows, evaluate)
+        levels = {"language": NO_KERNEL_LAYER, "jail": "jail"}
         sessions = {
-            level: Session(
+            name: Session(
                 folder, tools=tools, toolsets=(), isolation=level, workers=2, limits=LIMITS
             )
-            for level in ("process", "jail")
+            for name, level in levels.items()
         }
         return cls(folder, token, sessions)
 
     async def judge(self, source: str, isolation: str) -> tuple[str, list[str]]:
-        """Status of `source` at a level, and what is wrong with it."""
+        """Status of `source` in one of the sessions, and what is wrong with it."""
         inputs = {
             "canary": str(self.folder / "canary.txt"),
             "canary_ini": str(self.folder / "canary.ini"),

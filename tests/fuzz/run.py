@@ -82,13 +82,13 @@ async def fuzz(options: argparse.Namespace) -> int:
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         judge = Judge.make(Path(folder))
-        async with judge.sessions["process"], judge.sessions["jail"]:
+        async with judge.sessions["language"], judge.sessions["jail"]:
             for number, (kind, source) in enumerate(scripts(chance)):
                 used = time.monotonic() - started
                 if number >= options.scripts or used > options.minutes * 60:
                     break
                 wrong = [finding] if (finding := compiler_finding(source, kind)) else []
-                isolation = chance.choice(("process", "jail"))
+                isolation = chance.choice(("language", "jail"))
                 try:
                     status, more = await judge.judge(source, isolation)
                 except Exception:  # noqa: BLE001  # this is what is looked for

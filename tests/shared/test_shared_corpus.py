@@ -19,14 +19,16 @@ import re
 import secrets
 import subprocess
 import sys
+import tempfile
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
 from ptc import Limits, RunResult, Session, ToolError, tool
+from ptc.testing import NO_KERNEL_LAYER
 
 HERE = Path(__file__).parent
 SHARED = Path(os.environ.get("PTC_SHARED", HERE.parents[2] / "shared"))
@@ -243,7 +245,7 @@ async def test_every_idiom_gives_the_result_of_cpython(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------------------------------
-# Escapes, with the second fence off
+# Escapes, with the kernel layer off
 
 
 Json: TypeAlias = dict[str, Any] | list[Any] | str | float | bool | None
@@ -293,11 +295,18 @@ async def attack(
     os.environ["SBX_ENV_SECRET"] = token
     secret = folder / "secret"
     secret.mkdir()
+    # A worker of root's is nobody: what it cannot reach, no escape would be seen to reach.
+    folder.chmod(0o755)
+    secret.chmod(0o777)
     (secret / "canary.txt").write_text(f"canary {token}\n")
     (secret / "canary.ini").write_text(f"[s]\nk = {token}\n")
 
     async with Session(
-        folder, tools=[echo, fail, apply, render], toolsets=(), workers=4, isolation="process"
+        folder,
+        tools=[echo, fail, apply, render],
+        toolsets=(),
+        workers=4,
+        isolation=NO_KERNEL_LAYER,
     ) as session:
 
         async def one(case: dict[str, Any]) -> tuple[str, RunResult, bool]:
@@ -319,13 +328,20 @@ async def attack(
     return [(id_, result) for id_, result, out in rows if out]
 
 
-async def test_no_known_escape_leaves_a_real_worker_without_its_jail(tmp_path: Path) -> None:
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may enter, which those of `tmp_path` are not."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+async def test_no_known_escape_leaves_a_real_worker_without_its_jail(open_folder: Path) -> None:
     cases = [case for path in sorted(ESCAPES.glob("*.jsonl")) for case in load(path)]
     assert len(cases) > 200
-    assert await attack(cases, tmp_path) == []
+    assert await attack(cases, open_folder) == []
 
 
-async def test_the_judge_of_escapes_sees_one(tmp_path: Path) -> None:
+async def test_the_judge_of_escapes_sees_one(open_folder: Path) -> None:
     scripts = {
         "marker": "def run(ctx, inputs):\n    return 'ESCAPED:x'",
         "output": "def run(ctx, inputs):\n    print(inputs['canary'])",
@@ -336,4 +352,4 @@ async def test_the_judge_of_escapes_sees_one(tmp_path: Path) -> None:
         # The script cannot have the token, so what it did print stands for it.
         return escaped(case, result, "canary.txt", drop)
 
-    assert [id_ for id_, _ in await attack(cases, tmp_path, judge)] == ["marker", "output"]
+    assert [id_ for id_, _ in await attack(cases, open_folder, judge)] == ["marker", "output"]

@@ -1,7 +1,7 @@
 """A zygote for the jail's tests: it forks jailed workers that run raw Python, policy off.
 
 usage: jail_zygote.py REPOSITORY CONTROL_FD OPTIONS, all read from argv; OPTIONS is JSON:
-``isolation`` (``none``: no jail at all, which shows that cases do fire), ``preload`` (modules),
+``isolation`` (``raw``: no jail at all, which shows that cases do fire), ``preload`` (modules),
 ``uid`` (become it first), ``deny`` (names of system calls the kernel shall refuse, as a container's
 profile does), ``use_filter`` (false: workers go without it), ``landlock_abi`` (what the kernel is
 said to offer), ``listen`` (false: another filter has a listener, as under some containers).
@@ -41,6 +41,7 @@ DENIABLE = {
         "setuid": 105,
         "setgid": 106,
         "capset": 126,
+        "seccomp": 317,
     },
     "aarch64": {
         "unshare": 97,
@@ -51,6 +52,7 @@ DENIABLE = {
         "setuid": 146,
         "setgid": 144,
         "capset": 91,
+        "seccomp": 277,
     },
 }
 SECCOMP = {"x86_64": 317, "aarch64": 277}
@@ -177,7 +179,7 @@ def main() -> None:
         os.setgid(options["uid"])
         os.setuid(options["uid"])
         ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as an ordinary user's own program would be
-    if options["isolation"] == "none":
+    if options["isolation"] == "raw":
         control.send(json.dumps({"layers": [], "pid": os.getpid()}).encode())
         serve(control, None)
         os._exit(0)

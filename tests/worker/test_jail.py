@@ -73,7 +73,7 @@ def test_no_escape_probe_succeeds(secret: Planted) -> None:
 def test_the_probes_do_succeed_where_a_layer_is_missing() -> None:
     # a probe that never fires would prove nothing
     expected = {"osp-007", "osp-009", "osp-059", "osp-156", "osp-158", "osp-170"}
-    with planted(Setting("process")) as secret:
+    with planted(Setting("none")) as secret:
         outcomes = {
             probe["id"]: secret.zygote.run(probe["script"], secret.inputs)
             for probe in filter(runs_here, PROBES)

@@ -19,6 +19,7 @@ from .jailed import (
     Refused,
     Setting,
     Zygote,
+    stopped,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -49,15 +50,71 @@ def test_an_environment_that_was_not_empty_is_reported_by_name_only() -> None:
     zygote.close()
 
 
-def test_the_process_level_offers_limits_and_names_what_it_lacks() -> None:
-    zygote = Zygote(Setting("process"))
-    assert {"seccomp", "landlock"} <= {
-        name for name, layer in zygote.layers.items() if not layer.on
-    }
-    require_layers(tuple(zygote.layers.values()))
-    assert zygote.run(OUT_OF_MEMORY, memory_mb=64) == Outcome(0, [4, 10_000_000])
-    assert "BlockingIOError" in zygote.run("import os\ndef run(ctx, inputs):\n    os.fork()").error
+def test_process_level_has_every_layer_that_the_kernel_offers() -> None:
+    jail, process = Zygote(Setting()), Zygote(Setting("process"))
+    try:
+        assert {name for name, layer in process.layers.items() if layer.on} == {
+            name for name, layer in jail.layers.items() if layer.on
+        }
+        required = {name for name, layer in jail.layers.items() if layer.required}
+        still = {name for name, layer in process.layers.items() if layer.required}
+        assert required - still == {"seccomp", "landlock"}
+        opens = "import os\ndef run(ctx, inputs):\n    os.open('/', os.O_RDONLY)"
+        assert process.run(opens) == stopped("openat")
+    finally:
+        jail.close()
+        process.close()
+
+
+@pytest.mark.parametrize(
+    ("deny", "missing"),
+    [
+        (("landlock_create_ruleset",), {"landlock"}),
+        (("seccomp",), {"seccomp", "violation_names"}),
+        (("landlock_create_ruleset", "seccomp"), {"landlock", "seccomp", "violation_names"}),
+    ],
+)
+def test_process_level_does_without_what_the_kernel_lacks_and_keeps_the_rest(
+    deny: tuple[str, ...], missing: set[str]
+) -> None:
+    jail = Zygote(Setting())
+    zygote = Zygote(Setting("process", deny=deny))
+    try:
+        usual = {name for name, layer in jail.layers.items() if layer.on}
+        found = {name for name, layer in zygote.layers.items() if layer.on}
+        assert usual - found == missing
+        assert all(zygote.layers[name].detail for name in missing)
+        require_layers(tuple(zygote.layers.values()))
+        assert zygote.run(OUT_OF_MEMORY, memory_mb=64) == Outcome(0, [4, 10_000_000])
+        opened = zygote.run("import os\ndef run(ctx, inputs):\n    os.open('/', os.O_RDONLY)")
+        if "seccomp" in missing:
+            assert "Error" in opened.error, "no descriptor, and no path"
+        else:
+            assert opened == stopped("openat")
+    finally:
+        jail.close()
+        zygote.close()
+
+
+def test_process_level_takes_an_old_landlock_and_says_what_it_leaves_open() -> None:
+    zygote = Zygote(Setting("process", landlock_abi=2, deny=("unshare",)))
+    layer = zygote.layers["landlock"]
     zygote.close()
+    assert (layer.on, layer.required) == (True, False)
+    assert "ABI 2, which leaves truncate or TCP open" in layer.detail
+
+
+def test_level_for_tests_of_the_language_layer_confines_nothing() -> None:
+    zygote = Zygote(Setting("none"))
+    try:
+        assert {name for name, layer in zygote.layers.items() if layer.on} == {
+            *("memory", "cpu", "descriptors", "environment", "session", "goes_first"),
+            "parent_death",
+        }
+        reads = "import os\ndef run(ctx, inputs):\n    return len(os.listdir('/proc/self/fd')) > 0"
+        assert zygote.run(reads) == Outcome(0, True)
+    finally:
+        zygote.close()
 
 
 # --- refusals ---
@@ -101,8 +158,9 @@ def test_a_root_that_cannot_leave_root_is_refused_for_its_unbound_processes() ->
 
 
 def test_an_unknown_level_is_an_error_that_lists_the_levels() -> None:
-    with pytest.raises(ValueError, match=re.escape("one of ['jail', 'process'], not 'none'")):
-        enter_zygote_jail("none", 3)
+    known = "one of ['jail', 'none', 'process'], not 'weak'"
+    with pytest.raises(ValueError, match=re.escape(known)):
+        enter_zygote_jail("weak", 3)
 
 
 def test_a_control_socket_among_the_standard_descriptors_is_an_error() -> None:

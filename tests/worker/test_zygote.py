@@ -15,6 +15,7 @@ import pytest
 from ptc import Session, SetupError, tool
 from ptc._reactor import current_reactor
 from ptc._zygote import Zygote
+from ptc.testing import NO_KERNEL_LAYER
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -27,7 +28,8 @@ async def test_the_zygote_starts_with_nothing_of_the_host(
     monkeypatch.setenv("PTC_TEST_SECRET", SECRET)
     with (tmp_path / "secret.txt").open("w+") as file:
         os.set_inheritable(file.fileno(), True)
-        zygote = Zygote("process", current_reactor())
+        # Without a PID namespace the process that is started is the zygote itself.
+        zygote = Zygote(NO_KERNEL_LAYER, current_reactor())
         zygote.spawn()
         try:
             with anyio.fail_after(20):

@@ -1,0 +1,134 @@
+"""Which nested call is which: `NestedCalls` by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ptc._journal import CallEnd, CallRow, CallStart, Pending, Recorded, RunRow
+from ptc._nested import NestedCalls
+from ptc._result import CallStatus
+
+RUN = RunRow("r", "", "s.py", b"{}", b"{}", 1, 0.0, 1)
+
+
+def row(
+    path: str,
+    key: str,
+    status: CallStatus | None = "succeeded",
+    *,
+    effect: bool = False,
+    making: str = "",
+) -> CallRow:
+    start = CallStart(path, "t", b"{}", key, effect, None, 1, 1, making)
+    if status is None:
+        return CallRow(start, None)
+    return CallRow(start, CallEnd(path, status, status == "succeeded", b"[true,false,1]", 2, None))
+
+
+def recorded(*rows: CallRow, pending: tuple[Pending, ...] = ()) -> NestedCalls:
+    return NestedCalls(Recorded(RUN, rows, (), pending, ()))
+
+
+keys = st.lists(st.sampled_from("abcdefgh"), unique=True, min_size=1)
+
+
+@given(keys, keys, st.data())
+def test_recorded_outcomes_answer_the_same_calls_in_any_order(
+    before: list[str], now: list[str], data: st.DataObject
+) -> None:
+    statuses: dict[str, Any] = {
+        key: data.draw(st.sampled_from(["succeeded", "failed", None])) for key in before
+    }
+    rows = {key: row(f"1.{n}", key, statuses[key]) for n, key in enumerate(before, 1)}
+    calls = recorded(*rows.values())
+    for key in now:
+        path = calls.place(key, "1")
+        assert calls.find(path) == rows.get(key)
+        if key in rows:
+            assert path == rows[key].start.path
+
+
+@given(keys, st.lists(st.sampled_from("abcdefghij"), max_size=30))
+def test_paths_belong_to_one_execution_each(before: list[str], now: list[str]) -> None:
+    rows = [row(f"1.{n}", key) for n, key in enumerate(before, 1)]
+    calls = recorded(*rows)
+    seen = set()
+    for key in now:
+        path = calls.place(key, "1")
+        answer = calls.find(path)
+        assert path not in seen
+        if answer is None:
+            assert path not in {r.start.path for r in rows}
+            calls.end(CallEnd(path, "succeeded", True, b"", 3, None), repeatable=True)
+        else:
+            assert answer.start.key == key
+            calls.serve(path, repeatable=True)
+        seen.add(path)
+
+
+def test_outcome_of_a_call_that_must_not_be_repeated_answers_every_time() -> None:
+    calls = recorded(row("1.1", "a", effect=True), row("1.2", "b", "failed", effect=True))
+    for _ in range(3):
+        assert calls.place("a", "1") == "1.1"
+        calls.serve("1.1", repeatable=False)
+        assert calls.find("1.1") is not None
+    assert calls.place("b", "1") == "1.2"
+    calls.serve("1.2", repeatable=False)
+    assert calls.place("b", "1") == "1.3", "it was not done, and is made anew"
+
+
+def test_call_that_waits_keeps_its_path() -> None:
+    waiting = Pending("1.4", "approval", "ask", "f", b'{"key":"a"}', 1)
+    calls = recorded(pending=(waiting,))
+    assert calls.place("b", "1") == "1.5"
+    assert calls.place("a", "1") == "1.4"
+    assert calls.find("1.4") is None
+
+
+def test_call_without_a_key_is_always_a_new_one() -> None:
+    calls = recorded(row("1.1", ""))
+    assert calls.place(None, "1") == "1.2"
+    assert calls.place(None, "1") == "1.3"
+
+
+def test_further_execution_stands_beside_the_one_before_wherever_it_is_called_from() -> None:
+    calls = recorded(row("1.1.1", "a", "failed"), row("1.1", "p"), row("2.1", "q", None))
+    assert calls.place("a", "2.1") == "1.1.1"
+    calls.serve("1.1.1", repeatable=True)
+    assert calls.place("a", "2.1") == "1.1.2"
+    assert calls.place("c", "2.1") == "2.1.1"
+
+
+def test_making_of_a_result_is_continued_until_it_ends() -> None:
+    calls = recorded(
+        row("1.1", "a", making="d 0"),
+        row("2.1", "b", None, making="d 1"),
+        row("3", "", making="e 4"),
+    )
+    assert calls.current_making("d") == "d 1"
+    assert calls.current_making("d") == "d 1"
+    calls.finish_making("d")
+    assert calls.current_making("d") == "d 2"
+    assert calls.current_making("e") == "e 5"
+    assert calls.current_making("f") == "f 0"
+    calls.suspend_making("f")
+    assert calls.current_making("f") is None
+
+
+def test_effects_that_are_not_come_to_again_are_found_once() -> None:
+    calls = recorded(
+        row("1.1", "a", effect=True),
+        row("1.2", "b", "failed", effect=True),
+        row("1.3", "c"),
+        row("1.3.1", "d", effect=True),
+        row("1.4", "e", None, effect=True),
+        row("2.1", "f", effect=True),
+    )
+    calls.place("a", "1")
+    calls.place("c", "1")
+    calls.serve("1.3", repeatable=True)
+    assert [found.start.path for found in calls.take_unclaimed("1")] == ["1.4"]
+    assert calls.take_unclaimed("1") == []

@@ -1,0 +1,55 @@
+"""A server that counts what it is asked to do, whatever becomes of its clients."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Server", "answer"]
+
+_KEYED = ("put", "send", "keyed")
+
+
+class Server:
+    """Counts the requests it is sent: lines of a file, each written in one piece."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def take(self, tool: str, n: int, key: str | None) -> None:
+        """Take a request that does something."""
+        line = json.dumps([tool, n, key]).encode() + b"\n"
+        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            os.write(file, line)
+        finally:
+            os.close(file)
+
+    def taken(self) -> list[tuple[str, int, str]]:
+        """Return all requests."""
+        if not self._path.exists():
+            return []
+        return [tuple(json.loads(line)) for line in self._path.read_bytes().splitlines()]
+
+    def count(self, tool: str, n: int) -> int:
+        """Count the requests of a tool about one number."""
+        return sum(row[:2] == (tool, n) for row in self.taken())
+
+    def effects(self) -> Counter[tuple[str, int, str]]:
+        """Count what was done: a request whose key was taken before does nothing more."""
+        found: Counter[tuple[str, int, str]] = Counter()
+        for (tool, n, key), count in Counter(self.taken()).items():
+            if tool.endswith(" drawn"):
+                # Drawn by chance, and the key with it: two runs do not draw the same.
+                found[tool, n, ""] += count
+            elif tool != "again":
+                found[tool, n, key] = 1 if tool in _KEYED else count
+        return found
+
+
+def answer(tool: str, n: int) -> Any:
+    """Return what a tool answers, whenever it is called."""
+    return {"tool": tool, "n": n, "square": n * n}

@@ -17,7 +17,7 @@ from typing import Any
 from .._protocol import Kind
 from ._budget import LimitError
 from ._clock import Clock
-from ._wire import Wire
+from ._wire import Wire, timer_body
 
 __all__ = ["ScriptLoop"]
 
@@ -88,12 +88,14 @@ class ScriptLoop(asyncio.BaseEventLoop):
     def select(self, timeout: float | None) -> list[Any]:
         """Called by `_run_once`: wait for one frame, unless there is work to do already."""
         if timeout is not None:
-            if timeout <= 0:
+            # A time of a script's own class may have made it anything.
+            wait = float(timeout)
+            if wait <= 0:
                 return []
-            deadline = self._clock.elapsed + timeout
+            deadline = self._clock.elapsed + wait
             if deadline != self._timer_asked:
                 self._timer_asked = deadline
-                self._wire.queue(Kind.TIMER, b"[%r]" % deadline)
+                self._wire.queue(Kind.TIMER, timer_body(deadline))
         elif not self._owed():
             self._wire.queue(Kind.STALLED, b"[]")
         self._deliver()

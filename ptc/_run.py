@@ -37,6 +37,7 @@ from ._process import Worker, WorkerGoneError
 from ._program import Program
 from ._protocol import Kind, Output, ProtocolError
 from ._reactor import Reactor
+from ._redact import safe_text
 from ._replay import Replay
 from ._report import failure_of, finding_of
 from ._result import (
@@ -410,7 +411,7 @@ class Run:
             return self._program.check_value(self._returned.value)
         except Exception as error:  # noqa: BLE001  # a model's validators are anybody's code
             _log.exception("run %s: output_schema failed", self._program.run_id)
-            why = _json.plain_text(error, _MESSAGE_CHARS)
+            why = _json.plain_text(safe_text(str(error)), _MESSAGE_CHARS)
             return [f"its check raised {type(error).__name__}: {why}"]
 
     def _failed(self, failure: _protocol.Failure) -> None:
@@ -510,7 +511,8 @@ class Run:
             self._violated(self._violations.protocol(str(error), **self._script()))
             return
         _log.error("run %s: the host failed", self._program.run_id, exc_info=error)
-        message = f"the host failed on what the script sent: {type(error).__name__}: {error}"
+        why = safe_text(f"{type(error).__name__}: {error}")
+        message = f"the host failed on what the script sent: {why}"
         hint = "this is a bug of ptc, not of the script; the log has its traceback"
         failure = Failure(code="internal", message=message[:_MESSAGE_CHARS], hint=hint)
         self._finish("crashed", failure)
@@ -581,8 +583,8 @@ class Run:
             self._on_event = None
             _log.exception("run %s: on_event failed", self._program.run_id)
             self._warnings.append(
-                f"on_event raised {type(error).__name__}: {_json.plain_text(error, 500)}; it was "
-                "told nothing after that"
+                f"on_event raised {type(error).__name__}: "
+                f"{_json.plain_text(safe_text(str(error)), 500)}; it was told nothing after that"
             )
 
     def _tell_of_call(self, kind: EventKind, call: OpenCall, data: Any) -> None:

@@ -78,6 +78,11 @@ def _write(value: object, depth: int, explain: Callable[[], None]) -> tuple[byte
     return (body, weight) if len(body) <= INLINE_BYTES else (None, _TOO_HEAVY)
 
 
+def _first_batch(length: int) -> int:
+    """How many to write first of a list or an object that is too heavy as a whole."""
+    return min(_FIRST_BATCH, max(1, length // 2))
+
+
 def _next_batch(count: int, weight: int) -> int:
     """How many to write next, after `count` that had `weight` together."""
     if weight > _MOST:
@@ -219,7 +224,7 @@ class PartWriter:
         yield self._bracket(b"[")
         # Methods of the builtin types: a script's own may do anything.
         take: Any = list.__getitem__ if isinstance(items, list) else tuple.__getitem__
-        at, most = 0, _FIRST_BATCH
+        at, most = 0, _first_batch(list.__len__(items) if isinstance(items, list) else len(items))
         while batch := list(take(items, slice(at, at + most))):
             explain_batch = partial(_explain_items, batch, at, path, depth)
             body, weight = _write(batch, depth, explain_batch)
@@ -239,7 +244,7 @@ class PartWriter:
         yield self._bracket(b"{")
         rest = iter(dict.items(members))
         held: list[tuple[Any, Any]] = []
-        written, most = False, _FIRST_BATCH
+        written, most = False, _first_batch(dict.__len__(members))
         while held := [*held, *islice(rest, max(0, most - len(held)))]:
             batch = dict(held[:most])
             body, weight = _write(batch, depth, partial(explain, batch, path, depth))

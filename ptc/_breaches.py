@@ -11,23 +11,17 @@ from typing import Final
 
 from ._limits import Breach, Limits
 from ._process import Exit
-from ._protocol import Kind
 from ._result import Failure
 from .errors import ToolError
 
 __all__ = [
     "arguments_too_large",
-    "body_limits",
     "over",
     "refused_memory",
     "told_of_limit",
     "used_cpu",
 ]
 
-_ENVELOPE_BYTES = 4_096
-"""What a call has beside its arguments: numbers and the name of a tool, each character escaped."""
-_WHOLE_BYTES = 16 << 20
-"""JSON of a value that is kept whole where it is over `Limits.max_output_bytes`."""
 _REFUSED_SIGNALS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT})
 """What code in C dies of that does not look whether it was given the memory it asked for."""
 _MORE_MEMORY = "hold less data at a time, or ask for a higher limits.max_memory_bytes"
@@ -48,8 +42,12 @@ _WORDS: Final = {
         "the script emitted {used:,} partial values",
         "emit several values as one list, or ask for more max_emits",
     ),
+    "max_containers": (
+        "the script emitted values with {used:,} lists and objects in them",
+        "emit less, or ask for more max_containers",
+    ),
     "max_output_bytes": (
-        "the script returned {used:,} bytes, too many to be read at all",
+        "the script returned {used:,} bytes, too many to be stored at all",
         "return what is asked for only: count, filter or join in the script",
     ),
     "max_argument_bytes": (
@@ -120,21 +118,13 @@ def told_of_limit(limits: Limits, failure: Failure) -> Failure:
     return failure if allowed is None else replace(failure, breach=Breach(name, allowed))
 
 
-def arguments_too_large(limits: Limits, tool: str, used: int) -> ToolError:
-    """A call whose arguments were not sent."""
-    most = limits.max_argument_bytes
+def arguments_too_large(limits: Limits, tool: str, limit: str, used: int) -> ToolError:
+    """A call whose arguments are over `limit`."""
+    most: int = getattr(limits, limit)
+    unit = "bytes of JSON" if limit == "max_argument_bytes" else "lists and objects"
     msg = (
-        f"the arguments of {tool} have {used:,} bytes of JSON, over the limit of {most:,} "
-        "(max_argument_bytes); pass less at a time"
+        f"the arguments of {tool} have {used:,} {unit}, over the limit of {most:,} "
+        f"({limit}); pass less at a time"
     )
-    details: dict[str, object] = {"limit": "max_argument_bytes", "most": most, "used": used}
+    details: dict[str, object] = {"limit": limit, "most": most, "used": used}
     return ToolError(msg, code="arguments_too_large", tool=tool, details=details)
-
-
-def body_limits(limits: Limits) -> dict[Kind, int]:
-    """Bytes that a body may have to be decoded: decoded, it is twenty times that at worst."""
-    return {
-        Kind.CALL: limits.max_argument_bytes + _ENVELOPE_BYTES,
-        Kind.EMIT: limits.max_emit_bytes,
-        Kind.DONE: max(limits.max_output_bytes, _WHOLE_BYTES),
-    }

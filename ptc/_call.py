@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import _json
@@ -87,6 +87,8 @@ class OpenCall:
     """What keeps secrets out of its record."""
     awaited: str = ""
     """Digest of the result that it makes or waits for in a cache."""
+    weight: int = 0
+    """Memory that the arguments take, in bytes, more or less; 0: that is not counted."""
     recorded: frozenset[str] | None = None
     """Arguments that a record has; of others, misspelt ones too, it has size and digest. None: all
     of them."""
@@ -146,15 +148,14 @@ class OpenCall:
 
     def record(self) -> CallRecord:
         """The call as a frozen record."""
-        if self._preview is None:
-            self._preview = _preview(self)
+        arguments, digest = self.preview()
         end = self.ended or (time.perf_counter() if self.started else 0.0)
         return CallRecord(
             seq=self.seq,
             tool=self.call.name,
             status=self.status,
-            arguments=self._preview[0],
-            arguments_sha256=self._preview[1],
+            arguments=arguments,
+            arguments_sha256=digest,
             duration_ms=round((end - self.started) * 1000, 3) if self.started else 0.0,
             result_bytes=self.result_bytes,
             error_code=self.error.code if self.error else None,
@@ -196,6 +197,19 @@ class OpenCall:
         if len(data) <= _KEPT_BYTES:
             self._sorted = data
         return data
+
+    def preview(self) -> tuple[str, str]:
+        """Arguments as a record shows them, and their digest; made once."""
+        if self._preview is None:
+            self._preview = _preview(self)
+        return self._preview
+
+    def release(self) -> None:
+        """Let go of the arguments; what is made of them later is made now."""
+        self.preview()
+        if self.siblings is not None:
+            self.identity()
+        self.call, self.arguments = replace(self.call, arguments={}), None
 
     def fingerprint(self) -> str:
         """Digest of tool and validated arguments, 64 hex digits."""

@@ -36,12 +36,13 @@ from ._environment import Environment
 from ._execute import cancellation_in, run_function, words_of
 from ._journal import CallEnd, CallRow
 from ._recall import cached_results, is_over_budget, make_once, read_call, track_making
+from ._redact import SENT, Redactor, leads_to_secrets
 from ._result import CallRecord, CallStatus, EventKind
 from ._retry import Circuit
 from ._schema import Arguments, nearest
 from ._services import Services, parked
 from ._tool import Tool
-from ._tool_result import ToolResult, result_of, without_secrets
+from ._tool_result import Render, ToolResult, result_of, without_secrets
 from ._track import (
     ParkedError,
     Track,
@@ -570,14 +571,20 @@ class Dispatch:
         said = result_of(value)
         if said is None and not call.attached and not self.environment.redactor:
             return ToolResult(tool.name, value=value, _render=tool.render)
+        redactor, render = self.environment.redactor, tool.render
+        said = said or ToolResult(value=value)
+        original = said.value
         try:
-            said = without_secrets(said or ToolResult(value=value), self.environment.redactor)
+            said = without_secrets(said, redactor)
         except _json.JsonError as refused:
             msg = f"the result of {tool.name} has no JSON form: {refused}"
             raise ToolError(msg, code="result_not_json") from None
+        if tool.render is not None and said.value is not original:
+            # What is left is plain data; the tool renders what it made, and that is searched.
+            render = partial(_rendered, tool.render, original, redactor)
         kept = tuple(self.kept(item) for item in said.attachments)
         call.said = replace(
-            said, tool=tool.name, attachments=(*call.attached, *kept), _render=tool.render
+            said, tool=tool.name, attachments=(*call.attached, *kept), _render=render
         )
         if said.error is not None:
             raise said.error
@@ -597,15 +604,22 @@ class Dispatch:
 
     def _without_secrets(self, error: ToolError) -> ToolError:
         """`error`, or one like it that says no secret and leads to none that does."""
+        beside = (error.__cause__, error.__context__, getattr(error, "__notes__", None))
+        alone = not any(beside)
+        if not alone:
+            SENT.failed(error)
         redactor = self.environment.redactor
-        if not redactor:
+        message = redactor.error_text(error.message)
+        details = redactor.error_data(error.details) if error.details else {}
+        same = not redactor and (message, details) == (error.message, error.details)
+        if same and (alone or not leads_to_secrets(error, redactor)):
             return error
         return ToolError(
-            redactor.text(error.message),
+            message,
             code=error.code,
             tool=error.tool,
             retryable=error.retryable,
-            details=redactor.data(error.details),
+            details=details,
         )
 
     async def _execute(self, tool: Tool, arguments: Arguments, call: OpenCall) -> Any:
@@ -645,3 +659,8 @@ def _internal(tool: str, why: Exception | str) -> ToolError:
     error = ToolError(f"{tool} failed: {words}", code="internal", tool=tool)
     error.__cause__ = why if isinstance(why, Exception) else None
     return error
+
+
+def _rendered(render: Render, value: Any, redactor: Redactor, _: Any) -> str:
+    """A tool's text of a value, without the secrets that are no longer in the value."""
+    return redactor.text(render(value))

@@ -58,8 +58,8 @@ class Limits:
     may have a shorter one of its own for each try, `Tool.timeout_ms`."""
     max_output_bytes: int = 65_536
     """JSON bytes of the returned value. A larger value is cut to fit and kept whole as an
-    artifact; the run still completes. Over 16 MiB, or this limit if it is more, is not read, and
-    ends the run."""
+    artifact; the run still completes. Over 16 MiB, or this limit if it is more, it is not stored,
+    and ends the run."""
     max_memory_bytes: int = 268_435_456
     """Memory the script may add to its worker's own, in bytes (256 MiB)."""
     max_stdout_bytes: int = 1_048_576
@@ -79,6 +79,10 @@ class Limits:
     script. The worker counts them; what a worker that lies can reach is the limit on memory."""
     max_argument_bytes: int = 1_048_576
     """JSON bytes of the arguments of one tool call. More is a `ToolError`."""
+    max_containers: int = 250_000
+    """Lists and objects in the returned value, in all emitted values together, and in the arguments
+    of one tool call: 3 bytes of JSON make 72 bytes in the host's memory. A returned value with more
+    is truncated, arguments with more are a `ToolError`, emitting more ends the run."""
     max_tool_result_bytes: int = 8_388_608
     """JSON bytes of one tool result as it is handed to the script. More is a `ToolError`."""
     max_source_bytes: int = 131_072
@@ -159,6 +163,7 @@ _MOST = {
     "max_in_flight": 4_096,
     "max_tasks": 1_000_000,
     "max_argument_bytes": 16_000_000,
+    "max_containers": 67_108_864,
     "max_tool_result_bytes": 67_108_864,
     "max_source_bytes": 8_388_608,
     "max_inputs_bytes": 67_108_864,
@@ -181,6 +186,7 @@ CEILING = Limits(
     max_in_flight=1_024,
     max_tasks=100_000,
     max_argument_bytes=16_000_000,
+    max_containers=1_000_000,
     max_tool_result_bytes=67_108_864,
     max_source_bytes=1_048_576,
     max_inputs_bytes=67_108_864,

@@ -16,14 +16,24 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from ._protocol import Decoder, Kind, State, encode, next_state, parse
+from ._protocol import (
+    FROM_WORKER,
+    MAX_BODY,
+    Decoder,
+    Kind,
+    OversizedError,
+    State,
+    encode,
+    next_state,
+    parse,
+)
 from ._reactor import Reactor, Stop
 from ._syscalls import syscall_name
 
@@ -40,6 +50,9 @@ _LOOKS_IN_A_ROW = 32
 _END_SECONDS = 1.0
 _CHUNKS_IN_A_ROW = 8
 """Chunks of one worker that are read before the event loop has its turn."""
+_FRAMES_IN_A_ROW = 128
+"""Frames of one worker that are handled before the event loop has its turn: of 64 KiB of the
+shortest, 10,000, it would wait for a tenth of a second."""
 _PROCESS_CLOCK = 2
 """CPUCLOCK_SCHED of linux/posix-timers.h: the clock of a process is ``~pid << 3 | 2``, which is
 what clock_getcpuclockid(3) gives."""
@@ -85,10 +98,13 @@ class Worker:
     __slots__ = (
         "_backlog",
         "_decoder",
+        "_frames",
+        "_held",
         "_pidfd",
         "_reactor",
         "_socket",
         "_stop_reading",
+        "_stop_resuming",
         "_stop_writing",
         "_taken",
         "batch",
@@ -119,18 +135,22 @@ class Worker:
         """True: look for more before the event loop is asked."""
         self.on_frame: Callable[[Kind, Any, int], None] = lambda _kind, _message, _size: None
         self.most_bytes: Mapping[Kind, int] = {}
-        """Bytes that a body may have, of kinds for which that is less than the protocol's."""
+        """Bytes up to which a body of these kinds is decoded; a larger one is passed on raw."""
         self.on_oversized: Callable[[Kind, int], None] = lambda _kind, _size: None
-        """Called in place of `on_frame` for a body over that: it is not decoded."""
+        """Called in place of `on_frame` for a value that does not come in parts and is too large to
+        come otherwise. Nothing more is read from the worker."""
         self.on_fault: Callable[[Exception], None] = lambda _error: None
         self.on_end: Callable[[], None] = lambda: None
         self._socket = sock
         self._reactor = reactor
-        self._decoder = Decoder()
+        self._decoder = Decoder(FROM_WORKER)
+        self._frames: Iterator[tuple[Kind, bytes]] | None = None
+        self._held = False
         self._pidfd: int | None = None
         self._backlog = bytearray()
         self._taken: anyio.Event | None = None
         self._stop_writing: Stop | None = None
+        self._stop_resuming: Stop | None = None
         self._stop_reading: Stop | None = reactor.on_readable(sock, self._readable)
 
     @property
@@ -227,10 +247,11 @@ class Worker:
 
     def _close_socket(self) -> None:
         self.eof = True
-        for stop in (self._stop_reading, self._stop_writing):
+        for stop in (self._stop_reading, self._stop_writing, self._stop_resuming):
             if stop is not None:
                 stop()
-        self._stop_reading = self._stop_writing = None
+        self._stop_reading = self._stop_writing = self._stop_resuming = None
+        self._frames = None
         self._backlog.clear()
         self._all_taken()
         if self._socket.fileno() >= 0:
@@ -255,10 +276,44 @@ class Worker:
             self._taken.set()
             self._taken = None
 
+    def hold(self) -> None:
+        """Handle no further frame, and read nothing, until `release`."""
+        self._held = True
+        self._stop_now()
+
+    def release(self) -> None:
+        """Undo `hold`."""
+        if self._held:
+            self._held = False
+            self._resume_soon()
+
+    def _stop_now(self) -> None:
+        if self._stop_reading is not None:
+            self._stop_reading()
+            self._stop_reading = None
+
+    def _resume_soon(self) -> None:
+        if self._stop_resuming is None and not self.eof:
+            self._stop_resuming = self._reactor.call_later(0, self._resume)
+
+    def _resume(self) -> None:
+        """Go on with the frames that were read before, then read."""
+        self._stop_resuming = None
+        if self.eof or self._held:
+            return
+        if self._frames is not None:
+            self.batch += 1
+            self._handle_frames()
+        if self._frames is None and not self.eof and self._stop_reading is None:
+            self._stop_reading = self._reactor.on_readable(self._socket, self._readable)
+
     def look(self, times: int) -> bool:
         """Look for bytes and handle them, without the event loop; True if there were some."""
-        if self.eof:
+        if self.eof or self._held:
             return False
+        if self._frames is not None:
+            self._handle_frames()
+            return True
         receive = self._socket.recv
         for _ in range(times):
             try:
@@ -274,7 +329,7 @@ class Worker:
     def _readable(self) -> None:
         self.look(1)
         for _ in range(_LOOKS_IN_A_ROW):
-            if not self.eager or not self.look(LOOKS):
+            if not self.eager or self._frames is not None or not self.look(LOOKS):
                 return
 
     def _received(self, data: bytes) -> None:
@@ -294,24 +349,43 @@ class Worker:
 
     def _handle(self, data: bytes) -> bool:
         """Handle what `data` completes; True if that is a frame."""
-        whole = False
         self.batch += 1
         if not data:
             self._close_socket()
             if self.exit is not None:
                 self.on_end()
-            return whole
+            return False
+        self._frames = iter(self._decoder.feed(data))
+        return self._handle_frames()
+
+    def _handle_frames(self) -> bool:
+        """Handle frames that were read; True if there was one. Some may be left for later."""
+        assert self._frames is not None  # noqa: S101  # asked before
+        count = 0
         try:
-            for kind, body in self._decoder.feed(data):
-                self.state, whole = next_state(self.state, kind), True
+            for count, (kind, body) in enumerate(self._frames, start=1):
+                self.state = next_state(self.state, kind)
                 size = len(body)
-                if size > self.most_bytes.get(kind, size):
-                    self.on_oversized(kind, size)
-                else:
-                    self.on_frame(kind, parse(kind, body), size)
+                decoded = size <= self.most_bytes.get(kind, size)
+                self.on_frame(kind, parse(kind, body) if decoded else body, size)
                 if self.eof:
-                    break
+                    return True
+                if self._held or count >= _FRAMES_IN_A_ROW:
+                    self._stop_now()
+                    if not self._held:
+                        self._resume_soon()
+                    return True
+        except OversizedError as error:
+            if error.kind in self.most_bytes and error.size <= MAX_BODY[error.kind]:
+                self.on_oversized(error.kind, error.size)
+                self.hang_up()
+            else:
+                self._fail(error)
         except Exception as error:  # noqa: BLE001  # no callback of an event loop may raise
-            self.hang_up()
-            self.on_fault(error)
-        return whole
+            self._fail(error)
+        self._frames = None
+        return count > 0
+
+    def _fail(self, error: Exception) -> None:
+        self.hang_up()
+        self.on_fault(error)

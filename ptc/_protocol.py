@@ -1,12 +1,15 @@
 """What host and worker may say to each other, and when. No I/O; it knows no side.
 
-Rule 1: a frame's length is checked against its kind's limit before a byte of it is kept.
+Rule 1: a frame's length is checked against its kind's limit before a byte of it is kept. Larger
+    values come in parts (`_parts`), so that no single step of the host takes long or much memory.
     tests/core/test_protocol.py::test_an_oversized_frame_is_refused_by_its_header
 Rule 2: who may say what, when, is the table `LEGAL` and nothing else.
     tests/core/test_protocol.py::test_every_move_that_is_not_in_the_table_is_refused
 Rule 3: a body is decoded to exact types or refused; nothing is ever evaluated or unpickled.
     tests/core/test_protocol.py::test_a_body_of_the_wrong_shape_is_refused
-Rule 4: compiled code is legal only before the first line of the script runs.
+Rule 4: lists and objects are counted before a body is decoded: 3 bytes of JSON make 72 in memory.
+    tests/core/test_protocol.py::test_a_body_of_too_many_lists_is_refused_before_it_is_decoded
+Rule 5: compiled code is legal only before the first line of the script runs.
     tests/core/test_protocol.py::test_compiled_code_is_refused_once_the_script_runs
 
 A frame is four bytes of length (big-endian, of what follows), one byte of kind, and the body: JSON,
@@ -16,23 +19,35 @@ whatever arrives from there was written by the script.
 
 from __future__ import annotations
 
-import gc
 import struct
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import chain
 from typing import Any, Final
 
-import orjson
+from ._bodies import (
+    INLINE_BYTES,
+    MAX_DEPTH,
+    NOTHING,
+    ProtocolError,
+    Tally,
+    decode,
+    load_json,
+    tally,
+)
 
 __all__ = [
+    "ENVELOPE_BYTES",
+    "FROM_WORKER",
+    "IN_PARTS",
     "LEGAL",
     "Call",
     "Decoder",
     "Failure",
     "Kind",
     "Output",
+    "OversizedError",
     "ProtocolError",
     "State",
     "encode",
@@ -42,8 +57,13 @@ __all__ = [
 ]
 
 
-class ProtocolError(Exception):
-    """The peer broke the protocol. Its channel is closed at once."""
+class OversizedError(ProtocolError):
+    """A frame announced more bytes than the receiver takes of its kind; none of them was kept."""
+
+    def __init__(self, kind: Kind, size: int, most: int) -> None:
+        super().__init__(f"{kind.name} of {size:,} bytes is over the limit of {most:,}")
+        self.kind = kind
+        self.size = size
 
 
 class Kind(IntEnum):
@@ -62,18 +82,19 @@ class Kind(IntEnum):
     READY = 16  # []
     COMPILED = 17  # raw: compiled code
     REJECTED = 18  # [finding, ...]
-    CALL = 19  # [id, tool, arguments | their bytes if that is too many to send, line | null]
+    CALL = 19  # [id, tool, arguments | null: in parts | bytes, if too many to send, line | null]
     CANCEL = 20  # [id]
     PRINT = 21  # [text, output]
-    EMIT = 22  # the value itself
+    EMIT = 22  # the value itself, or IN_PARTS
     TIMER = 23  # [elapsed at which to send TICK]
     WARN = 24  # [text]
     STALLED = 25  # []: nothing the host owes can wake the script
-    DONE = 26  # the value itself
+    DONE = 26  # the value itself, or IN_PARTS
     FAILED = 27  # {"type", "message", "frames", ...}, see Failure
     CHECKED = 28  # [finding, ...]: what a look at the script found, in place of running it
     PONG = 29  # []: everything sent before the PING was handled, and the script waits
     FRAMES = 30  # [[function, line, [[name, text], ...]], ...]: the local variables
+    PART = 31  # one step of writing a large value, see `_parts`
 
 
 class Output(IntEnum):
@@ -112,6 +133,7 @@ _STAY = dict.fromkeys(
         _K.PONG,
         _K.INSPECT,
         _K.FRAMES,
+        _K.PART,
     ),
     _S.RUNNING,
 )
@@ -165,8 +187,18 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.DONE: 68 * _MIB,
     _K.FAILED: _MIB,
     _K.CHECKED: _MIB,
+    _K.PART: INLINE_BYTES + 1,
 }
-"""Largest body of each kind in bytes: the largest `Limits` value it can carry, and its envelope."""
+"""Largest body of each kind in bytes."""
+ENVELOPE_BYTES = 4_096
+"""What a call has beside its arguments: numbers, and a name whose every character is escaped."""
+FROM_WORKER: Final[dict[int, int]] = {
+    **MAX_BODY,
+    _K.CALL: INLINE_BYTES + ENVELOPE_BYTES,
+    _K.EMIT: INLINE_BYTES,
+    _K.DONE: INLINE_BYTES,
+}
+"""The same of what a host takes from a worker, which sends larger values in parts."""
 
 _HEADER = struct.Struct(">IB")
 HEADER_BYTES = _HEADER.size
@@ -183,27 +215,34 @@ def encode(kind: Kind, body: bytes) -> bytes:
 
 
 class Decoder:
-    """Bytes in, frames out. Holds at most one unfinished frame."""
+    """Bytes in, frames out. Holds at most one unfinished frame.
 
-    __slots__ = ("_buffer",)
+    Attributes:
+        limits: Largest body by kind of frame.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_buffer", "limits")
+
+    def __init__(self, limits: Mapping[int, int] = MAX_BODY) -> None:
         self._buffer = bytearray()
+        self.limits = limits
 
     def feed(self, data: bytes) -> Iterable[tuple[Kind, bytes]]:
         """Give each frame that `data` completes; iterate over them before the next `feed`.
 
         Raises:
-            ProtocolError: On an unknown kind or a length over the limit of its kind.
+            ProtocolError: On an unknown kind or a length of zero.
+            OversizedError: On a length over the limit of its kind.
         """
         if self._buffer:
             return self._frames(data)
         # Whole frames, which is what nearly always comes, need no buffer.
         frames, start, end = [], 0, len(data)
+        limits = self.limits
         while end - start >= HEADER_BYTES:
             length, number = _HEADER.unpack_from(data, start)
             stop = start + 4 + length
-            if stop > end or not 1 <= length <= MAX_BODY.get(number, -1) + 1:
+            if stop > end or not 1 <= length <= limits.get(number, -1) + 1:
                 break
             frames.append((_KINDS[number], data[start + HEADER_BYTES : stop]))
             start = stop
@@ -216,13 +255,12 @@ class Decoder:
         try:
             while len(buffer) - start >= HEADER_BYTES:
                 length, number = _HEADER.unpack_from(buffer, start)
-                most = MAX_BODY.get(number)
+                most = self.limits.get(number)
                 if most is None:
                     msg = f"unknown kind of frame: {number}"
                     raise ProtocolError(msg)
                 if not 1 <= length <= most + 1:
-                    msg = f"{_KINDS[number].name} of {length:,} bytes is over the limit of {most:,}"
-                    raise ProtocolError(msg)
+                    raise OversizedError(_KINDS[number], length - 1, most)
                 end = start + 4 + length
                 if len(buffer) < end:
                     return
@@ -247,13 +285,16 @@ class Call:
     """A script called a tool."""
 
     id: int
-    """Number the worker chose; larger than every one before."""
+    """Number the worker chose; no other call of the run has it."""
     name: str
     """Tool's name."""
-    arguments: dict[str, Any] | int
-    """As the script gave them; not validated. A number: so many bytes that they were not sent."""
+    arguments: dict[str, Any] | int | None
+    """As the script passed them; not validated. A number: so many bytes that they were not sent.
+    None: the parts received before this frame make them."""
     line: int | None
     """Line of the script, for display."""
+    found: Tally = field(default=NOTHING, compare=False)
+    """What is in `arguments`, if they are here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,60 +326,9 @@ class Failure:
     """The way out, or ``""``."""
 
 
-_LONG_BYTES = 65_536
-
-
-MAX_DEPTH = 200
-"""Nesting of a value, as a worker holds itself to it. What is deeper could not be written again:
-orjson reads 1,024 levels and writes 254, of which a result needs a few for itself."""
-
-
-def _json(body: bytes) -> Any:
-    try:
-        value = load_json(body)
-    except ValueError as error:
-        # Also too deep: orjson stops at 1,024 levels.
-        msg = f"body is not JSON: {error}"
-        raise ProtocolError(msg) from None
-    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
-        _refuse_deep(value)
-    return value
-
-
-def _refuse_deep(value: Any) -> None:
-    """Raise if writing `value` in as many lists as it may not have levels more is too deep."""
-    for _ in range(_WRITE_DEPTH - MAX_DEPTH):
-        value = [value]
-    try:
-        orjson.dumps(value)
-    except TypeError:
-        msg = f"body is nested deeper than {MAX_DEPTH} levels"
-        raise ProtocolError(msg) from None
-
-
-_WRITE_DEPTH = 254
-
-
-def load_json(body: bytes) -> Any:
-    """Read JSON; long JSON without the collector, which would come once for each 700 objects of it.
-
-    There is no cycle in JSON, and orjson keeps the interpreter's lock, so that nobody else is
-    without a collector. 1 MB of rows: 7.9 ms are 4.9.
-
-    Raises:
-        ValueError: If it is none.
-    """
-    if len(body) < _LONG_BYTES or not gc.isenabled():
-        return orjson.loads(body)
-    gc.disable()
-    try:
-        return orjson.loads(body)
-    finally:
-        gc.enable()
-
-
 def _row(body: bytes, *types: type | tuple[type, ...]) -> list[Any]:
-    row = _json(body)
+    # The row itself is no level of the values in it.
+    row = decode(body, MAX_DEPTH + 1)
     if type(row) is not list or len(row) != len(types):
         msg = f"body is not a list of {len(types)}"
         raise ProtocolError(msg)
@@ -352,18 +342,34 @@ def _row(body: bytes, *types: type | tuple[type, ...]) -> list[Any]:
 
 _NONE = type(None)
 MAX_NAME = 256
+"""Characters of a name: of a tool, a function, a type."""
+MAX_MESSAGE = 8_192
+"""Characters of a message or a hint."""
+MAX_FRAMES = 24
+"""Lines of a traceback."""
+MAX_FINDINGS = 100
+"""Reasons why a script is refused."""
+MAX_PRINT = 131_072
+"""Characters of one piece of what is printed."""
+MAX_ELAPSED = 1e9
+"""Seconds since the start that a script may wait for: 31 years."""
 MAX_ID = 2**53
 
 
 def _parse_call(body: bytes) -> Call:
-    number, name, arguments, line = _row(body, int, str, (dict, int), (int, _NONE))
+    number, name, arguments, line = _row(body, int, str, (dict, int, _NONE), (int, _NONE))
     if type(arguments) is int and not 0 < arguments < MAX_ID:
         msg = "a number in place of arguments is out of range"
         raise ProtocolError(msg)
     if not 0 < number < MAX_ID or len(name) > MAX_NAME or not 0 <= (line or 0) < MAX_ID:
         msg = "id, name or line of a call is out of range"
         raise ProtocolError(msg)
-    return Call(number, name, arguments, line)
+    if not arguments:
+        return Call(number, name, arguments, line)
+    found = tally(body)
+    # Without the row itself, number, name and line.
+    found = Tally(found.values - 4, found.containers - 1)
+    return Call(number, name, arguments, line, found)
 
 
 def _parse_number(body: bytes) -> int:
@@ -373,7 +379,7 @@ def _parse_number(body: bytes) -> int:
 
 def _parse_elapsed(body: bytes) -> float:
     (elapsed,) = _row(body, (float, int))
-    if not 0 <= elapsed < 1e9:
+    if not 0 <= elapsed <= MAX_ELAPSED:
         msg = "time is out of range"
         raise ProtocolError(msg)
     return float(elapsed)
@@ -386,8 +392,8 @@ def _parse_text(body: bytes) -> str:
 
 def _parse_print(body: bytes) -> tuple[str, Output]:
     text, output = _row(body, str, int)
-    if not 0 <= output < len(Output):
-        msg = f"there is no output {output}"
+    if not 0 <= output < len(Output) or len(text) > MAX_PRINT:
+        msg = f"there is no output {output}, or not for {len(text):,} characters at once"
         raise ProtocolError(msg)
     return text, Output(output)
 
@@ -397,7 +403,7 @@ def _parse_nothing(body: bytes) -> None:
 
 
 def _parse_frames(body: bytes) -> list[tuple[str, int, dict[str, str]]]:
-    rows = _json(body)
+    rows = decode(body)
     if type(rows) is not list:
         msg = "frames are not a list"
         raise ProtocolError(msg)
@@ -431,18 +437,25 @@ def _frame(item: Any) -> Frame:
     return Frame(item[0], item[1], item[2], item[3], item[4][:MAX_NAME])
 
 
-_FAILURE_TEXTS = ("type", "message", "code", "tool", "hint")
+_FAILURE_TEXTS = {
+    "type": MAX_NAME,
+    "message": MAX_MESSAGE,
+    "code": MAX_NAME,
+    "tool": MAX_NAME,
+    "hint": MAX_MESSAGE,
+}
 
 
 def _parse_failure(body: bytes) -> Failure:
-    data = _json(body)
+    data = decode(body)
     if type(data) is not dict or set(data) != {*_FAILURE_TEXTS, "frames"}:
         msg = "a failure has the wrong keys"
         raise ProtocolError(msg)
-    if any(type(data[key]) is not str for key in _FAILURE_TEXTS):
-        msg = "a failure has a wrong type"
-        raise ProtocolError(msg)
-    if type(data["frames"]) is not list or len(data["frames"]) > 64:
+    for key, most in _FAILURE_TEXTS.items():
+        if type(data[key]) is not str or len(data[key]) > most:
+            msg = f"the {key} of a failure is not a text of at most {most:,} characters"
+            raise ProtocolError(msg)
+    if type(data["frames"]) is not list or len(data["frames"]) > MAX_FRAMES:
         msg = "a failure has too many frames"
         raise ProtocolError(msg)
     frames = tuple(_frame(item) for item in data["frames"])
@@ -493,9 +506,9 @@ def _parse_rejected(body: bytes) -> tuple[Finding, ...]:
 
 
 def _parse_findings(body: bytes) -> tuple[Finding, ...]:
-    rows = _json(body)
-    if type(rows) is not list or len(rows) > 1000:
-        msg = "findings are not a list of at most 1,000"
+    rows = decode(body)
+    if type(rows) is not list or len(rows) > MAX_FINDINGS:
+        msg = f"findings are not a list of at most {MAX_FINDINGS}"
         raise ProtocolError(msg)
     for row in rows:
         if type(row) is not dict or set(row) != set(_FINDING_TYPES):
@@ -512,6 +525,15 @@ def _raw(body: bytes) -> bytes:
     return body
 
 
+def _parse_value(body: bytes) -> tuple[Any, Tally]:
+    """The value, and what is in it; of one that came in parts nothing."""
+    return (IN_PARTS, NOTHING) if body == IN_PARTS else (decode(body), tally(body))
+
+
+IN_PARTS: Final = b"="
+"""Body of EMIT or DONE, which is no JSON: the parts received before this frame make the value."""
+
+
 _PARSERS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.READY: _parse_nothing,
     Kind.COMPILED: _raw,
@@ -520,14 +542,15 @@ _PARSERS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.CALL: _parse_call,
     Kind.CANCEL: _parse_number,
     Kind.PRINT: _parse_print,
-    Kind.EMIT: _json,
+    Kind.EMIT: _parse_value,
     Kind.TIMER: _parse_elapsed,
     Kind.WARN: _parse_text,
     Kind.STALLED: _parse_nothing,
     Kind.PONG: _parse_nothing,
     Kind.FRAMES: _parse_frames,
-    Kind.DONE: _json,
+    Kind.DONE: _parse_value,
     Kind.FAILED: _parse_failure,
+    Kind.PART: _raw,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from . import _protocol
 from ._result import Failure, Finding, Status
@@ -17,16 +18,17 @@ def excerpt_of(source: str, line: int, column: int = 0, end_column: int = 0) -> 
     lines = _lines(source)
     if not 1 <= line <= len(lines):
         return ""
-    text = lines[line - 1].replace("\t", " ").rstrip()
+    text = lines[line - 1].rstrip()
     if not 1 <= column <= len(text) + 1:
-        return text[:_LINE_CHARS]
+        return text[:_LINE_CHARS].replace("\t", " ")
     # A long line is shown around the place, so that the caret is always in sight.
     start = max(0, column - 1 - _LINE_CHARS // 2) if len(text) > _LINE_CHARS else 0
-    shown = text[start : start + _LINE_CHARS]
+    shown = text[start : start + _LINE_CHARS].replace("\t", " ")
     width = max(1, min(end_column - column, start + len(shown) - column + 1))
     return f"{shown}\n{' ' * (column - 1 - start)}{'^' * width}"
 
 
+@lru_cache(1)  # a worker may report a hundred places of one source
 def _lines(source: str) -> list[str]:
     """Lines as Python counts them; `str.splitlines` also ends one at a form feed, for example."""
     return re.split(r"\r\n|\r|\n", source)

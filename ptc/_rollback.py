@@ -26,6 +26,7 @@ from . import _json
 from ._environment import Environment
 from ._execute import run_function, words_of
 from ._journal import CallRow, Journal, Lease, Recorded, RevertRow, RevertStatus
+from ._redact import SENT
 from ._revert import Effect
 from ._tool import Tool
 from .errors import ToolError, UsageError
@@ -175,7 +176,7 @@ async def _undo(
         step.told = replace(told, status="reverted")
         journal.append(lease, _row(step.told, "reverted"))
     else:
-        error = environment.redactor.text(_json.plain_text(why, _MESSAGE_CHARS))
+        error = _json.plain_text(environment.redactor.error_text(why), _MESSAGE_CHARS)
         step.told = replace(told, status="failed", error=error)
         journal.append(lease, _row(step.told, "failed"))
 
@@ -195,6 +196,7 @@ async def _called(tool: Tool, effect: Effect) -> str | None:
     except ToolError as error:
         return error.message
     except Exception as error:  # noqa: BLE001  # a tool's own: it becomes a line of the report
+        SENT.failed(error)
         return words_of(error)
     assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
     return f"it took longer than {tool.timeout_ms:,} ms, which is what {tool.name} allows itself"

@@ -11,7 +11,6 @@ Rule 3: a run that fails loses nothing that it had: calls, partial values, outpu
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import signal
 from collections.abc import Callable
@@ -19,10 +18,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from . import _json, _protocol
-from ._artifacts import ArtifactStore, shrink
+from ._artifacts import ArtifactStore
 from ._breaches import (
     arguments_too_large,
-    body_limits,
     over,
     refused_memory,
     told_of_limit,
@@ -32,12 +30,14 @@ from ._call import OpenCall
 from ._clocks import Clocks
 from ._code_cache import CodeCache
 from ._dispatch import Dispatch
-from ._limits import Breach, Limits, Usage
+from ._intake import Intake, OverLimitError, Returned
+from ._limits import Breach, Usage
 from ._opening import opening
 from ._process import Worker, WorkerGoneError
 from ._program import Program
 from ._protocol import Kind, Output, ProtocolError
 from ._reactor import Reactor
+from ._redact import safe_text
 from ._replay import Replay
 from ._report import failure_of, finding_of
 from ._result import (
@@ -57,7 +57,7 @@ from ._tool import ToolCall
 from ._tool_result import ToolResult
 from ._track import DivergenceError, Track, pending_call
 from ._violation import Violation, ViolationLog
-from .errors import JournalError, ToolError
+from .errors import JournalError
 
 __all__ = ["Run"]
 
@@ -73,6 +73,11 @@ _REFUSED_CALLS = 1_000
 """Calls beyond ten times the budget that a script may make before it is stopped: room for one
 gather that is over the limit as a whole, none for a loop that swallows the error."""
 _MAX_CALLS_QUEUED = 100_000
+_HELD_BYTES = 32 << 20
+"""Memory that the arguments of calls take which have not ended, before no more is read from their
+script. It never is so little that a single call waits."""
+_LARGE_BYTES = 65_536
+"""Memory of arguments that are let go of once their call has ended."""
 
 
 class Run:
@@ -120,17 +125,18 @@ class Run:
         self._worker: Worker | None = None
         self._calls: list[OpenCall] = []
         self._serving = Serving(dispatch, program.limits.max_in_flight, self._served)
-        self._last_id = 0
-        self._partial: list[Any] = []
+        self._ids: set[int] = set()
+        self._held = 0
+        self._intake = Intake(program.limits)
         self._stdout, self._stderr = Tail(), Tail()
-        self._emit_bytes = self._messages = 0
+        self._messages = 0
         self._warnings: list[str] = list(program.warnings)
         self._stalled = False
         self._again = self._lost = self._ticked = False
         self._status: Status | None = None
         self._failure: Failure | None = None
-        self._value: Any = None
-        self._output_bytes = 0
+        self._returned = Returned(0)
+        self._cut: Cut | None = None
         self._clocks = Clocks(
             reactor,
             program.limits,
@@ -163,7 +169,7 @@ class Run:
             raise WorkerGoneError
         self._worker, self._lost = worker, False
         worker.on_frame, worker.on_fault, worker.on_end = self._frame, self._fault, self._gone
-        worker.on_oversized, worker.most_bytes = self._oversized, body_limits(self._limits)
+        worker.on_oversized, worker.most_bytes = self._oversized, self._intake.decoded_bytes
         # A script that repeats itself has its next call there as soon as it is answered.
         worker.eager = self._replay is not None
         try:
@@ -183,6 +189,8 @@ class Run:
             self._clocks.stop()
             # After the result is on its way: closing the books of a process takes system calls.
             self._reactor.call_later(0, worker.hang_up)
+        if self._returned.large is not None:
+            await self._truncate()
         result = self._result()
         if self._dispatch.track is not None:
             try:
@@ -210,7 +218,7 @@ class Run:
             self._worker.eager = False
         self._clocks.go_on(replay.track.elapsed)
         for number, call in replay.held:
-            self._serving.add(number, call)
+            self._serve(number, call)
         if replay.timer is not None:
             self._timer(replay.timer)
 
@@ -244,6 +252,7 @@ class Run:
     def _served(self, number: int, open_call: OpenCall, result: ToolResult | None) -> None:
         if result is not None:
             self._reply(number, open_call, result)
+        self._release(open_call)
         self._may_pause()
 
     def _reply(self, number: int, open_call: OpenCall, result: ToolResult) -> None:
@@ -256,21 +265,26 @@ class Run:
             self._answer(number, elapsed, body)
         self._dispatch.record(open_call, ok, body, elapsed)
 
-    def _called(self, call: _protocol.Call) -> None:
-        if call.id <= self._last_id:
-            msg = f"call {call.id} comes after call {self._last_id}"
+    def _called(self, call: _protocol.Call, size: int) -> None:
+        if call.id in self._ids:
+            msg = f"call {call.id} comes after call {call.id}"
             raise ProtocolError(msg)
-        self._last_id = call.id
-        sent = call.arguments if isinstance(call.arguments, dict) else None
+        self._ids.add(call.id)
+        passed = self._intake.called(call, size)
+        refusal = None
+        if passed.over is not None:
+            limit, used = passed.over.limit, passed.over.used
+            refusal = arguments_too_large(self._limits, call.name, limit, used)
         open_call = OpenCall(
             ToolCall(
                 name=call.name,
-                arguments=sent if sent is not None else {},
+                arguments=passed.arguments,
                 seq=len(self._calls) + 1,
                 run_id=self._program.run_id,
                 line=call.line,
             ),
-            refusal=_refusal(self._limits, call),
+            refusal=refusal,
+            weight=passed.weight,
         )
         self._calls.append(open_call)
         most = self._limits.max_tool_calls
@@ -282,7 +296,25 @@ class Run:
             self._replay.called(call.id, open_call)
             self._repeat()
             return
-        self._serving.add(call.id, open_call)
+        self._serve(call.id, open_call)
+
+    def _serve(self, number: int, call: OpenCall) -> None:
+        """Have a call served. Reading stops while calls that have not ended hold much memory."""
+        self._held += call.weight
+        if self._held > _HELD_BYTES and self._worker is not None:
+            self._worker.hold()
+        self._serving.add(number, call)
+
+    def _release(self, call: OpenCall) -> None:
+        """Let go of the arguments of a call that has ended or is parked."""
+        # Of thousands of calls, the end of the run would wait for it.
+        call.preview()
+        if call.weight > _LARGE_BYTES:
+            call.release()
+        self._held -= call.weight
+        call.weight = 0
+        if self._held <= _HELD_BYTES and self._worker is not None:
+            self._worker.release()
 
     def _cancelled(self, number: int) -> None:
         self._unanswered.discard(number)
@@ -297,24 +329,31 @@ class Run:
             return
         try:
             self._handle(kind, message, size)
+        except OverLimitError as error:
+            self._over(error.limit, error.used)
         except DivergenceError as error:
             hint = "resume with the script and the tools that the run was made with, or `retry` it"
             failure = Failure(code="divergence", message=str(error), hint=hint)
             self._finish("failed", failure)
 
     def _handle(self, kind: Kind, message: Any, size: int) -> None:
+        if isinstance(message, bytes) and kind is Kind.CALL:
+            raise self._intake.oversized(kind, size)
         if kind is Kind.CALL:
-            self._called(message)
+            self._called(message, size)
+        elif kind is Kind.PART:
+            self._intake.take_part(message)
         elif kind is Kind.DONE:
             if self._replay is not None:
                 self._replay.refuse_end("returned")
-            self._done(message, size)
+            self._done(self._intake.returned(message, size))
         elif kind is Kind.PRINT:
             self._printed(*message)
         elif kind is Kind.TIMER:
             self._timer(message)
         elif kind is Kind.EMIT:
-            self._emitted(message, size)
+            value = self._intake.emitted(message, size)
+            self._tell(RunEvent("emitted", self._program.run_id, value=value))
         elif kind is Kind.CANCEL:
             self._cancelled(message)
         elif kind is Kind.COMPILED:
@@ -328,7 +367,8 @@ class Run:
             self._rejected(message)
         elif kind is Kind.CHECKED:
             self._asked_for(kind, self._program.only_check)
-            self._value = tuple(finding_of(f, self._program.source) for f in message)
+            findings = tuple(finding_of(f, self._program.source) for f in message)
+            self._returned = Returned(0, findings)
             self._finish("completed", None)
         elif kind is Kind.WARN:
             self._warn(message)
@@ -349,16 +389,9 @@ class Run:
             msg = f"{kind.name} was not asked for"
             raise ProtocolError(msg)
 
-    def _done(self, value: Any, size: int) -> None:
-        self._value, self._output_bytes = value, size
-        wrong = []
-        if self._program.check_value is not None:
-            try:
-                wrong = self._program.check_value(value)
-            except Exception as error:  # noqa: BLE001  # a model's validators are anybody's code
-                _log.exception("run %s: output_schema failed", self._program.run_id)
-                why = _json.plain_text(error, _MESSAGE_CHARS)
-                wrong = [f"its check raised {type(error).__name__}: {why}"]
+    def _done(self, returned: Returned) -> None:
+        self._returned = returned
+        wrong = self._nonconforming()
         if not wrong:
             self._finish("completed", None)
             return
@@ -366,6 +399,20 @@ class Run:
         message = f"the value does not conform to output_schema: {'; '.join(wrong[:8])}{more}"
         hint = "return data of the shape that was asked for"
         self._finish("failed", Failure(code="output_schema", message=message[:4_000], hint=hint))
+
+    def _nonconforming(self) -> list[str]:
+        """What is wrong with the value, by the schema that the program has for it."""
+        if self._program.check_value is None:
+            return []
+        if self._returned.large is not None:
+            # Truncated, it would not conform; whole, it is not decoded here.
+            return [f"it has {self._returned.excess}, and is too large to be checked"]
+        try:
+            return self._program.check_value(self._returned.value)
+        except Exception as error:  # noqa: BLE001  # a model's validators are anybody's code
+            _log.exception("run %s: output_schema failed", self._program.run_id)
+            why = _json.plain_text(safe_text(str(error)), _MESSAGE_CHARS)
+            return [f"its check raised {type(error).__name__}: {why}"]
 
     def _failed(self, failure: _protocol.Failure) -> None:
         status, told = failure_of(failure, self._program.source, self._program.filename)
@@ -400,25 +447,10 @@ class Run:
         elif self._messages > self._limits.max_messages:
             self._over("max_messages", self._messages)
 
-    def _emitted(self, value: Any, size: int) -> None:
-        used = self._emit_bytes + size
-        if used > self._limits.max_emit_bytes:
-            self._over("max_emit_bytes", used)
-        elif len(self._partial) >= self._limits.max_emits:
-            self._over("max_emits", len(self._partial) + 1)
-        else:
-            self._emit_bytes = used
-            self._partial.append(value)
-            self._tell(RunEvent("emitted", self._program.run_id, value=value))
-
     def _oversized(self, kind: Kind, size: int) -> None:
-        """A frame is larger than what it may say: it is not decoded, so it costs no more memory."""
-        if self._status is not None:
-            return
-        if kind is Kind.EMIT:
-            self._over("max_emit_bytes", self._emit_bytes + size)
-        else:
-            self._over("max_output_bytes" if kind is Kind.DONE else "max_argument_bytes", size)
+        """A value came in one frame that was too large to be read."""
+        error = self._intake.oversized(kind, size)
+        self._over(error.limit, error.used)
 
     def _warn(self, text: str) -> None:
         if len(self._warnings) < 100:
@@ -479,7 +511,8 @@ class Run:
             self._violated(self._violations.protocol(str(error), **self._script()))
             return
         _log.error("run %s: the host failed", self._program.run_id, exc_info=error)
-        message = f"the host failed on what the script sent: {type(error).__name__}: {error}"
+        why = safe_text(f"{type(error).__name__}: {error}")
+        message = f"the host failed on what the script sent: {why}"
         hint = "this is a bug of ptc, not of the script; the log has its traceback"
         failure = Failure(code="internal", message=message[:_MESSAGE_CHARS], hint=hint)
         self._finish("crashed", failure)
@@ -513,7 +546,7 @@ class Run:
 
     def _said_anything(self) -> bool:
         """True if somebody knows of something that the script has done or was told."""
-        said = self._calls or self._partial or self._stdout.bytes or self._stderr.bytes
+        said = self._calls or self._intake.partial or self._stdout.bytes or self._stderr.bytes
         return bool(said) or self._ticked or self._resumed
 
     def _script(self) -> dict[str, str]:
@@ -550,8 +583,8 @@ class Run:
             self._on_event = None
             _log.exception("run %s: on_event failed", self._program.run_id)
             self._warnings.append(
-                f"on_event raised {type(error).__name__}: {_json.plain_text(error, 500)}; it was "
-                "told nothing after that"
+                f"on_event raised {type(error).__name__}: "
+                f"{_json.plain_text(safe_text(str(error)), 500)}; it was told nothing after that"
             )
 
     def _tell_of_call(self, kind: EventKind, call: OpenCall, data: Any) -> None:
@@ -571,20 +604,30 @@ class Run:
             return ()
         return tuple(pending_call(row) for row in track.pending)
 
+    async def _truncate(self) -> None:
+        """Put a truncated value in the place of one that is too large."""
+        returned = self._returned
+        try:
+            truncated = await self._intake.truncate(returned, self._artifacts)
+        except ProtocolError as error:
+            self._status, self._returned = None, Returned(0)
+            self._fault(error)
+            return
+        kept = f"is whole in {truncated.cut.artifact}"
+        if truncated.problem:
+            kept = f"could not be kept whole: {truncated.problem}"
+        self._warnings.append(f"the value has {returned.excess}: it was cut, and {kept}")
+        self._returned, self._cut = Returned(returned.size, truncated.value), truncated.cut
+
     def _result(self) -> RunResult:
-        value: Any = self._value
-        cut: Cut | None = None
-        size = self._output_bytes
-        if size > self._limits.max_output_bytes:
-            value, cut = self._cut(value)
-        status = self._status or "cancelled"
+        intake = self._intake
         track = self._dispatch.track
         return RunResult(
             run_id=self._program.run_id,
-            status=status,
-            value=value,
+            status=self._status or "cancelled",
+            value=self._returned.value,
             error=self._failure,
-            partial=tuple(self._partial),
+            partial=tuple(intake.partial),
             stdout=str(self._stdout),
             stderr=str(self._stderr),
             calls=self._records(),
@@ -592,33 +635,14 @@ class Run:
                 duration_ms=round(self._clocks.elapsed * 1000, 3),
                 queued_ms=round(self._queued_ms, 3),
                 tool_calls=len(self._calls),
-                output_bytes=size,
+                output_bytes=self._returned.size,
                 stdout_bytes=self._stdout.bytes,
                 stderr_bytes=self._stderr.bytes,
-                emit_bytes=self._emit_bytes,
+                emit_bytes=intake.emit_bytes,
             ),
             limits=self._limits,
             warnings=(*self._warnings, *(track.warnings if track is not None else ())),
-            cut=cut,
+            cut=self._cut,
             pending=self._pending(),
             frames=self._frames,
         )
-
-    def _cut(self, value: Any) -> tuple[Any, Cut]:
-        whole = _json.dumps(value)
-        most = self._limits.max_output_bytes
-        over = f"the value has {len(whole):,} bytes, over max_output_bytes={most:,}: it was cut"
-        try:
-            cut = self._artifacts.keep(whole)
-            self._warnings.append(f"{over}, and is whole in {cut.artifact}")
-        except OSError as error:
-            # A full disk is no reason to lose what the script has done.
-            self._warnings.append(f"{over}, and could not be kept whole: {error}")
-            cut = Cut(bytes=len(whole), sha256=hashlib.sha256(whole).hexdigest(), artifact="")
-        return shrink(value, most), cut
-
-
-def _refusal(limits: Limits, call: _protocol.Call) -> ToolError | None:
-    """Why a call goes no further: its arguments were too large to be sent."""
-    sent = call.arguments
-    return arguments_too_large(limits, call.name, sent) if isinstance(sent, int) else None

@@ -26,6 +26,11 @@ _BACKLOG_BYTES: Final = 4 << 20
 """Results that wait for the script to take them before another call is begun for it."""
 _CALLS_IN_A_ROW: Final = 32
 """Calls that one server serves before it lets the event loop have its turn."""
+_CALLS_A_TURN: Final = 512
+"""Calls that all servers together serve in one turn of the event loop, if no tool waits."""
+_HEAVY_BYTES: Final = 262_144
+"""Memory of arguments from which the end of a call has a turn of its own: many calls may end at
+once, and the digest of 1 MB and the JSON it is made of take some milliseconds."""
 _MISSES: Final = 3
 """Looks in a row that find nothing before a run is not looked at any more: its script computes."""
 
@@ -64,6 +69,7 @@ class Serving:
         self._servers = 0
         self._looking = False
         self._missed = 0
+        self._heavy = anyio.Lock()
 
     def add(self, number: int, call: OpenCall) -> None:
         """Have a call served: by a server that is idle, or by a new one if one may be."""
@@ -149,9 +155,10 @@ class Serving:
                     await self._serve(number, call)
                     call = None
                     served += 1
-                    if served % _CALLS_IN_A_ROW == 0:
+                    if served >= min(_CALLS_IN_A_ROW, _CALLS_A_TURN // self._servers):
                         # Tools that never wait would keep timers and other runs from theirs.
                         await anyio.lowlevel.checkpoint()
+                        served = 0
                     if not self._waiting and not self._scopes and self._missed < _MISSES:
                         self._look(worker)
                 if scope.cancel_called:
@@ -182,6 +189,11 @@ class Serving:
         result: ToolResult | None = None
         try:
             result = await dispatch.run(call)
+            if call.weight > _HEAVY_BYTES:
+                # What the tool did is not to be lost for a cancellation now.
+                with anyio.CancelScope(shield=True):
+                    async with self._heavy:
+                        await anyio.lowlevel.checkpoint()
         except ParkedError:
             self.parked.add(number)
         finally:

@@ -199,6 +199,7 @@ class _Door:
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         from ptc import _json
+        from ptc._redact import safe_text
 
         try:
             result = await self._session.tool(name, arguments, allowed_tools=self._allowed)
@@ -207,7 +208,7 @@ class _Door:
             data = _json.dumps(result.value, what=name)
             text = result.text
         except Exception as error:  # noqa: BLE001  # a tool's rendering is its author's code
-            message = f"Error: {name}: {type(error).__name__}: {error}"
+            message = safe_text(f"Error: {name}: {type(error).__name__}: {error}")
             return _result([message], None, is_error=True)
         most = self._limits.max_output_bytes
         if max(len(data), len(text.encode(errors="replace"))) > most:

@@ -6,10 +6,13 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeAlias, cast
 
+from .._redact import SENT, Redactor, leads_to_secrets
 from ..errors import ModelError, PtcError
 from ._model import Delta, Mode, ModelReply, ModelRequest
 
 __all__ = ["AskFunction", "FunctionAsModel", "is_ask_function"]
+
+_REDACTOR = Redactor({})
 
 AskFunction: TypeAlias = (
     Callable[[ModelRequest], Awaitable[str | ModelReply]]
@@ -62,9 +65,22 @@ class FunctionAsModel:
                     tell(Delta(said))
         except PtcError:
             raise
-        except Exception as error:
-            msg = f"model {self.name} failed: {type(error).__name__}: {error}"
-            raise ModelError(msg) from error
+        except Exception as error:  # noqa: BLE001  # the function's own
+            failure = self._failed(error)
+        else:
+            return self._checked(said)
+        raise failure
+
+    def _failed(self, error: Exception) -> ModelError:
+        """What the function raised; raised outside of the `except`, it leads to no secret."""
+        SENT.failed(error)
+        text = _REDACTOR.error_text(f"{type(error).__name__}: {error}")
+        made = ModelError(f"model {self.name} failed: {text}")
+        if not leads_to_secrets(error, _REDACTOR):
+            made.__cause__ = error
+        return made
+
+    def _checked(self, said: Any) -> ModelReply:
         if isinstance(said, ModelReply):
             return said
         if not isinstance(said, str):

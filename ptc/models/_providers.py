@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
+from pydantic import SecretStr
+
+from .._redact import SENT, Redactor, leads_to_secrets
 from ..errors import ModelError, SetupError, UsageError
 from ._model import Delta, Finish, Mode, ModelReply, ModelRequest, ModelUsage
 
@@ -48,6 +51,8 @@ class ProviderAsModel:
 
     def __init__(self, model: models.Model) -> None:
         self._model = model
+        for name, value in _keys_of(model):
+            SENT.remember(name, value)
         self._entered = False
         self._owned = False
 
@@ -116,25 +121,37 @@ class ProviderAsModel:
     async def complete(self, request: ModelRequest) -> ModelReply:
         """Ask, and wait for the whole reply."""
         await self._enter()
-        with _as_model_errors(self.name):
+        try:
             response = await direct.model_request(
                 self._model,
                 _history(request),
                 model_settings=_settings(request),
                 model_request_parameters=_parameters(request),
             )
-        return self._reply(response, request, streamed=False)
+        except Exception as error:
+            failure = _model_error(self.name, error)
+            if failure is None:
+                raise
+        else:
+            return self._reply(response, request, streamed=False)
+        raise failure
 
     async def stream(self, request: ModelRequest, tell: Callable[[Delta], None]) -> ModelReply:
         """Ask, and tell what comes as it comes."""
         await self._enter()
         heard = _Heard(tell)
-        with _as_model_errors(self.name):
+        try:
             async with self._opened(request) as stream:
                 async for event in stream:
                     heard.take(event)
                 response = stream.get()
-        return self._reply(response, request, streamed=True)
+        except Exception as error:
+            failure = _model_error(self.name, error)
+            if failure is None:
+                raise
+        else:
+            return self._reply(response, request, streamed=True)
+        raise failure
 
     async def aclose(self) -> None:
         """Close the connections, if this was opened by name."""
@@ -163,8 +180,8 @@ class ProviderAsModel:
         usage = response.usage
         calls = [part for part in response.parts if isinstance(part, messages.ToolCallPart)]
         return ModelReply(
-            text=response.text or "",
-            arguments=tuple(_written(call.args) for call in calls),
+            text=_REDACTOR.text(response.text or ""),
+            arguments=tuple(_REDACTOR.text(_written(call.args)) for call in calls),
             finish=self._finish(response, streamed=streamed),
             usage=ModelUsage(
                 requests=1,
@@ -186,6 +203,26 @@ class ProviderAsModel:
             # connection was lost: what the provider itself said is what counts.
             return None if self._model.system not in _DOUBLES else "stop"
         return finish
+
+
+_KEY = re.compile(r"(^|_)(api_?key|access_?key|auth_?token|token|secret|password)$", re.I)
+_CLIENT = re.compile(r"client|provider|models?$|wrapped|credentials|session", re.I)
+_MOST_LOOKED_AT = 40
+
+
+def _keys_of(model: object) -> Iterator[tuple[str, str]]:
+    """The keys that a model's client sends, as far as they are attributes of it."""
+    todo, seen = [model], 0
+    while todo and seen < _MOST_LOOKED_AT:
+        thing, seen = todo.pop(0), seen + 1
+        names = vars(thing) if hasattr(thing, "__dict__") else {}
+        for name, value in list(names.items()):
+            if isinstance(value, SecretStr):
+                value = value.get_secret_value()
+            if isinstance(value, str) and _KEY.search(name):
+                yield f"{name.strip('_')} of {type(model).__name__}", value
+            elif _CLIENT.search(name):
+                todo += value if isinstance(value, list | tuple) else [value]
 
 
 class _Heard:
@@ -294,39 +331,47 @@ def _written(arguments: str | Mapping[str, Any] | None) -> str:
     return json.dumps(arguments if arguments is not None else {}, ensure_ascii=False)
 
 
-@contextmanager
-def _as_model_errors(name: str) -> Iterator[None]:
-    """Turn what pydantic-ai and the providers' packages raise into `ModelError`."""
-    try:
-        yield
-    except exceptions.ModelHTTPError as error:
+def _model_error(name: str, error: Exception) -> ModelError | None:
+    """What pydantic-ai or a provider's package raised, as a `ModelError`; None if it is neither.
+
+    It is to be raised outside of the `except`: what a provider answers may have the key in it.
+    """
+    SENT.failed(error)
+    if isinstance(error, exceptions.ModelHTTPError):
         status = error.status_code
         context = isinstance(error, exceptions.ModelContextWindowExceededError)
         about_form = status in (400, 422) or _ABOUT_FORM.search(str(error.body)) is not None
-        raise ModelError(
+        made = ModelError(
             f"{name}: HTTP {status}: {_said(error.body)}",
             status=status,
             retryable=status in (408, 409, 429) or status >= 500,
             refused=status in _REFUSED and about_form and not context,
-        ) from error
-    except exceptions.ModelConnectionError as error:
+        )
+    elif isinstance(error, exceptions.ModelConnectionError):
         msg = f"{name} was not reached, or the connection was lost: {_said(error)}"
         lost = error.phase == "read" and not isinstance(error, exceptions.ModelTimeoutError)
-        raise ModelError(msg, retryable=True, lost=lost) from error
-    except exceptions.ModelRequestRejectedError as error:
-        raise ModelError(f"{name}: {_said(error)}", refused=True) from error
-    except exceptions.UserError as error:
-        # The library itself knows that this model does not take such a request.
-        raise ModelError(f"{name}: {_said(error)}", refused=True) from error
-    except exceptions.ModelAPIError as error:
-        raise ModelError(f"{name}: {_said(error)}", retryable=True) from error
-    except exceptions.AgentRunError as error:
-        raise ModelError(f"{name}: {_said(error)}") from error
+        made = ModelError(msg, retryable=True, lost=lost)
+    elif isinstance(error, exceptions.ModelRequestRejectedError | exceptions.UserError):
+        # The provider, or the library itself, does not take such a request.
+        made = ModelError(f"{name}: {_said(error)}", refused=True)
+    elif isinstance(error, exceptions.ModelAPIError):
+        made = ModelError(f"{name}: {_said(error)}", retryable=True)
+    elif isinstance(error, exceptions.AgentRunError):
+        made = ModelError(f"{name}: {_said(error)}")
+    else:
+        return None
+    if not leads_to_secrets(error, _REDACTOR):
+        made.__cause__ = error
+    return made
+
+
+_REDACTOR: Final = Redactor({})
+"""Looks for the credentials that this process sent."""
 
 
 def _said(thing: Any) -> str:
     if isinstance(thing, dict):
         inner = thing.get("error", thing)
         thing = inner.get("message", thing) if isinstance(inner, dict) else thing
-    text = " ".join(str(thing).split())
+    text = " ".join(_REDACTOR.error_text(str(thing)).split())
     return text if len(text) <= _MOST_SAID else f"{text[:_MOST_SAID]}..."

@@ -12,12 +12,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from .._protocol import MAX_BODY, Kind
 from ..errors import ToolError
 from ._clock import Clock
 from ._values import Record
 
-__all__ = ["Budget", "LimitError", "require_room"]
+__all__ = ["Budget", "LimitError"]
 
 _NOT_COUNTED = {"unknown_tool", "not_allowed", "invalid_arguments", "arguments_too_large"}
 """Codes of calls that the host refused before it counted them."""
@@ -30,17 +29,6 @@ class LimitError(RuntimeError):
     def __init__(self, message: str, limit: str) -> None:
         super().__init__(message)
         self.limit = limit
-
-
-def require_room(kind: Kind, body: bytes, limit: str) -> None:
-    """Refuse what has no room in a frame.
-
-    Raises:
-        LimitError: In the name of `limit`.
-    """
-    if len(body) > MAX_BODY[kind]:
-        msg = f"{len(body):,} bytes of JSON are over any {limit}; make it less"
-        raise LimitError(msg, limit)
 
 
 class Budget:

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import itertools
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
-from .._protocol import MAX_BODY, Kind
+from .._protocol import IN_PARTS, MAX_BODY, MAX_NAME, Kind
 from ..errors import ToolError
-from . import _values
-from ._budget import Budget, require_room
+from . import _values, _writer
+from ._budget import Budget
 from ._classes import open_type
 from ._clock import Clock
-from ._headroom import require_headroom
 from ._internals import frame_back, frame_code, frame_lineno
 from ._modules._console import LOG
-from ._wire import Wire
+from ._wire import Wire, timer_body
+from ._writer import PartWriter
 
 __all__ = ["Calls", "Context", "PendingCall"]
 
@@ -81,7 +82,7 @@ class Calls:
         self._clock = clock
         self.budget = budget
         self._filename = filename
-        self._last = 0
+        self._numbers = itertools.count(1)
         self._pending: dict[int, PendingCall] = {}
         self._made: list[PendingCall] = []
 
@@ -96,29 +97,47 @@ class Calls:
 
     def make(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a tool: a `PendingCall` where a loop runs, the value where none does."""
-        given = dict(arguments)
-        size = sum(len(value) for value in given.values() if type(value) is str)
-        body = b"" if size > _LARGE_BYTES else _values.dumps(given, name)
-        size = len(body) or size
-        if size > self.budget.limit("max_argument_bytes"):
-            # The host refuses it in the usual way, without having to take it in.
-            body = b"%d" % size
-        self.budget.called(name)
-        self._last += 1
-        number = self._last
+        if len(name) > MAX_NAME:
+            # No tool has such a name: the host says so as of any other.
+            name = f"{name[:200]}… ({len(name):,} characters)"
         line = self._line()
-        text = b"null" if line is None else b"%d" % line
-        frame = b"[%d,%s,%s,%s]" % (number, _values.dumps(name, "name"), body, text)
+        where = b"null" if line is None else b"%d" % line
+        given = dict(arguments)
+        label = _values.dumps(name, "name")
+        number = next(self._numbers)
+
+        def frame(body: bytes) -> bytes:
+            return b"[%d,%s,%s,%s]" % (number, label, body, where)
+
+        body = self._written(given, name)
+        if body is not None:
+            self._wire.queue(Kind.CALL, frame(body))
+        else:
+            most, writer = self.budget.limit("max_argument_bytes"), PartWriter(given, name)
+            self._wire.queue_in_parts(
+                Kind.CALL, _up_to(most, writer), lambda: frame(_sized(most, writer.size))
+            )
+        self.budget.called(name)
         loop = asyncio._get_running_loop()
         if loop is None:
-            self._wire.send(Kind.CALL, frame)
             return self._wait(number, name)
         call = PendingCall(name, line, loop)
         call.withdraw = lambda: self._withdraw(number)
         self._pending[number] = call
         self._made.append(call)
-        self._wire.queue(Kind.CALL, frame)
         return call
+
+    def _written(self, arguments: dict[str, Any], name: str) -> bytes | None:
+        """Arguments as they stand in the frame of a call; None: they are sent in parts.
+
+        Of those over their limit it is the size: the host refuses the call by that.
+        """
+        size = sum(len(value) for value in arguments.values() if type(value) is str)
+        if size > _LARGE_BYTES:
+            return b"%d" % size
+        body = _writer.write(arguments, name)
+        most = self.budget.limit("max_argument_bytes")
+        return body if body is None or len(body) <= most else b"%d" % len(body)
 
     def deliver(self) -> None:
         """Read one frame and act on it."""
@@ -143,16 +162,25 @@ class Calls:
 
     def emit(self, value: Any) -> None:
         """Send a partial value."""
-        require_headroom(value, self.budget.limit("max_memory_bytes"))
-        body = _values.dumps(value, "emit")
-        require_room(Kind.EMIT, body, "max_emit_bytes")
-        self.budget.emitted(len(body))
-        self._wire.send(Kind.EMIT, body)
+        body = _writer.write(value, "emit")
+        if body is not None:
+            self.budget.emitted(len(body))
+            self._wire.send(Kind.EMIT, body)
+            return
+        parts = PartWriter(value, "emit")
+        self._wire.queue_in_parts(Kind.EMIT, parts, lambda: IN_PARTS)
+        self._wire.flush()
+        self.budget.emitted(parts.size)
 
     def sleep(self, seconds: float) -> None:
         """Blocking sleep of a plain `def run`: the host tells when the time has come."""
-        until = self._clock.elapsed + max(0.0, seconds)
-        self._wire.send(Kind.TIMER, b"[%r]" % until)
+        # What a script passes may be of a class of its own, whose sums are what it likes.
+        wait = float(seconds)
+        if wait != wait:
+            msg = "Invalid value NaN (not a number)"
+            raise ValueError(msg)
+        until = self._clock.elapsed + max(0.0, wait)
+        self._wire.send(Kind.TIMER, timer_body(until))
         while self._clock.elapsed < until:
             self.deliver()
 
@@ -186,6 +214,19 @@ class Calls:
         while frame is not None and frame_code(frame).co_filename != self._filename:
             frame = frame_back(frame)
         return frame_lineno(frame) if frame is not None else None
+
+
+def _up_to(most: int, writer: PartWriter) -> Iterator[bytes]:
+    """The parts of arguments as long as they are no more than `most` bytes; others are counted."""
+    for part in writer:
+        if writer.size <= most:
+            yield part
+        elif writer.size > _LARGE_BYTES:
+            return
+
+
+def _sized(most: int, size: int) -> bytes:
+    return b"null" if size <= most else b"%d" % size
 
 
 def _tool_error(row: Mapping[str, Any]) -> ToolError:

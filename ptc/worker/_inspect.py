@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
-from .._compiler import demangle
+from .._protocol import MAX_NAME
 from . import _values
 from ._internals import (
     coroutine_await,
@@ -22,25 +23,40 @@ from ._internals import (
     frame_lineno,
     frame_locals,
 )
+from ._values import shown
 
 __all__ = ["frames"]
 
 _MOST_FRAMES = 50
 _MOST_NAMES = 200
 _MOST_CHARS = 300
+_ALL_CHARS = 140_000
+"""Characters of all names and texts: as JSON they fit a frame, whatever they are."""
 _FUNCTION = 0x02  # inspect.CO_NEWLOCALS: a module's variables are those of its functions
 
 
 def frames(filename: str) -> bytes:
     """JSON of the script's frames, outermost first: ``[[function, line, [[name, text]]], ...]``."""
-    found = [_shown(frame) for frame in _stack(filename)]
+    found: list[list[Any]] = []
+    left = _ALL_CHARS
+    for frame in islice(_frames(filename), _MOST_FRAMES):
+        row = _shown(frame)
+        size = len(row[0]) + sum(len(name) + len(text) for name, text in row[2])
+        if size > left:
+            break
+        left -= size
+        found.append(row)
+    return _values.dumps(found, "frames")
+
+
+def _frames(filename: str) -> Iterator[FrameType]:
+    yield from _stack(filename)
     try:
         tasks = sorted(asyncio.all_tasks(), key=asyncio.Task.get_name)
     except RuntimeError:
-        tasks = []  # no loop runs: the script blocks
+        return  # no loop runs: the script blocks
     for task in tasks:
-        found += [_shown(frame) for frame in _awaiting(task.get_coro(), filename)]
-    return _values.dumps(found[:_MOST_FRAMES], "frames")
+        yield from _awaiting(task.get_coro(), filename)
 
 
 def _stack(filename: str) -> Iterator[FrameType]:
@@ -70,13 +86,13 @@ def _is_the_scripts(code: CodeType, filename: str) -> bool:
 def _shown(frame: FrameType) -> list[Any]:
     variables = frame_locals(frame)
     names = [name for name in variables if name.isidentifier()][:_MOST_NAMES]
-    rows = [[demangle(name), _text(variables[name])] for name in names]
-    return [demangle(frame_code(frame).co_name), frame_lineno(frame), rows]
+    rows = [[shown(name, MAX_NAME), _text(variables[name])] for name in names]
+    return [shown(frame_code(frame).co_name, MAX_NAME), frame_lineno(frame) or 0, rows]
 
 
 def _text(value: object) -> str:
     try:
-        text = demangle(repr(value))
-    except Exception as error:  # noqa: BLE001  # a `__repr__` of the script's own
-        return f"<{type(value).__name__}: its repr failed: {type(error).__name__}>"
-    return text if len(text) <= _MOST_CHARS else text[: _MOST_CHARS - 1] + "…"
+        return shown(repr(value), _MOST_CHARS)
+    except BaseException as error:  # noqa: BLE001  # a `__repr__` of the script's own
+        why = shown(type(error).__name__, MAX_NAME)
+        return f"<{shown(type(value).__name__, MAX_NAME)}: its repr failed: {why}>"

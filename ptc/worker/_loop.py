@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 from .._protocol import Kind
 from ._budget import LimitError
 from ._clock import Clock
-from ._wire import Wire
+from ._wire import Wire, timer_body
 
 __all__ = ["ScriptLoop", "forbid_other_loops"]
 
@@ -95,7 +95,7 @@ class ScriptLoop:
             max_tasks: Tasks there may be at once, one for the script itself not counted.
         """
         self._wait_for_frame, self._owed = deliver, owed
-        self._request_timer = lambda deadline: wire.queue(Kind.TIMER, b"[%r]" % deadline)
+        self._request_timer = lambda deadline: wire.queue(Kind.TIMER, timer_body(deadline))
         self._report_stall = lambda: wire.queue(Kind.STALLED, b"[]")
         self._max_tasks = self._count_at = max_tasks + 1
 
@@ -224,7 +224,11 @@ class ScriptLoop:
         self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """Call `callback` when the loop's clock shows `when`."""
-        timer: Any = asyncio.TimerHandle(when, callback, args, self._as_loop, context)
+        time = float(when)  # a number of a script's own class may compare as it likes
+        if time != time:
+            msg = "Invalid value NaN (not a number)"
+            raise ValueError(msg)
+        timer: Any = asyncio.TimerHandle(time, callback, args, self._as_loop, context)
         timer._scheduled = True
         heapq.heappush(self._scheduled, timer)
         return typing.cast(asyncio.TimerHandle, timer)

@@ -17,18 +17,30 @@ import types
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
-from .._compiler import BARE_VALUE, ScriptRejected, compile_script, demangle
+from .._compiler import BARE_VALUE, ScriptRejected, compile_script
 from .._limits import Limits
-from .._protocol import MAX_BODY, Finding, Kind, Output, encode
+from .._protocol import (
+    IN_PARTS,
+    MAX_BODY,
+    MAX_FINDINGS,
+    MAX_FRAMES,
+    MAX_MESSAGE,
+    MAX_NAME,
+    MAX_PRINT,
+    Finding,
+    Kind,
+    Output,
+    encode,
+)
 from ..errors import ToolError
 from . import _values
-from ._budget import Budget, LimitError, require_room
+from ._budget import Budget, LimitError
 from ._clock import Clock
 from ._context import Calls, Context
 from ._guards import script_builtins, script_globals
-from ._headroom import require_headroom
 from ._identity import restart_numbers
 from ._inspect import frames
 from ._internals import code_of, frame_code, traceback_frame
@@ -36,15 +48,18 @@ from ._loop import ScriptLoop
 from ._modules import build_modules
 from ._packages import Packages
 from ._preflight import Signature, preflight
+from ._values import shown
 from ._wire import Wire
+from ._writer import PartWriter, write
 
 __all__ = ["Runtime"]
 
 _FILENAME = "\ud800script"
 """What compiled code calls its file. A lone surrogate has no form as a path: CPython opens the
 file of a SyntaxError to quote from it, which the filter would take for an attack."""
-_MESSAGE_CHARS = 8_192
-_FRAMES = 24
+_WARNING_CHARS = 600
+_FINDING_CHARS = 800
+"""A hundred findings with hints of that length, of characters that JSON escapes, fit a frame."""
 _GROUPS = 4
 """Groups in groups whose members are told."""
 _BARE_FAILURE = (
@@ -166,13 +181,16 @@ class Runtime:
         """What scripts print, in messages to the host."""
         wire, budget = self._wire, self._budget
         assert wire is not None and budget is not None  # noqa: S101, PT018  # inside `serve` only
-        for start in range(0, len(text), _PRINT_CHARS):
-            part = text[start : start + _PRINT_CHARS]
+        for start in range(0, len(text), MAX_PRINT):
+            part = text[start : start + MAX_PRINT]
+            if len(part) > _SHORT_CHARS:
+                _values.require_room(8 * MAX_PRINT)
             wire.send(Kind.PRINT, _values.dumps([part, int(output)], "print"))
             budget.printed(part)
 
 
-_PRINT_CHARS = 131_072
+_SHORT_CHARS = 1_024
+"""Text that is written without asking whether there is memory."""
 _WARM_START = b'{"inputs":{},"tools":{"t":["x"]},"limits":%b,"epoch":0,"seed":0}' % (
     _values.dumps(asdict(Limits()), "limits")
 )
@@ -286,14 +304,25 @@ class _Run:
             context = Context(calls, self._tools)
             begin()
             value = _call(code, kit.namespace, context, start["inputs"], drive)
-            require_headroom(value, budget.limit("max_memory_bytes"))
-            answer = _values.dumps(value, "result")
-            require_room(Kind.DONE, answer, "max_output_bytes")
-            self._wire.send(Kind.DONE, answer)
+            self._answer(value)
         except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
             if isinstance(error, MemoryError):
                 self._runtime.drop_ballast()
             self._fail(error)
+
+    def _answer(self, value: Any) -> None:
+        """Send what the script returned."""
+        try:
+            body = write(value, "result")
+        except MemoryError:
+            # Nothing but the result needs memory now.
+            self._runtime.drop_ballast()
+            body = write(value, "result")
+        if body is not None:
+            self._wire.close(Kind.DONE, body)
+            return
+        self._runtime.drop_ballast()
+        self._wire.queue_in_parts(Kind.DONE, PartWriter(value, "result"), lambda: IN_PARTS)
 
     def _program(self) -> types.CodeType | None:
         """Code of the script; None if it was refused and that has been said.
@@ -312,17 +341,23 @@ class _Run:
             # The host has measured the source already, against a limit of the caller's.
             compiled = compile_script(source, _FILENAME, max_bytes=MAX_BODY[Kind.SOURCE])
         except ScriptRejected as rejected:
-            self._wire.send(Kind.REJECTED, _rows(rejected.findings))
+            self._wire.close(Kind.REJECTED, _rows(rejected.findings))
             return None
         if self._check is not None:
             signatures = {
                 name: Signature(tuple(row[0]), frozenset(row[1]), bool(row[2]))
                 for name, row in self._check.items()
             }
-            self._wire.send(Kind.CHECKED, _rows(preflight(source, signatures)))
+            self._wire.close(Kind.CHECKED, _rows(preflight(source, signatures)))
             return None
         code = compiled.code
-        self._wire.send(Kind.COMPILED, marshal.dumps(code))
+        data = marshal.dumps(code)
+        if len(data) > MAX_BODY[Kind.COMPILED]:
+            message = f"compiled, the script has {len(data):,} bytes: more than can be sent"
+            finding = Finding("too_complex", message, 0, 0, 0, 0, "pass data as inputs")
+            self._wire.close(Kind.REJECTED, _rows([finding]))
+            return None
+        self._wire.send(Kind.COMPILED, data)
         return code
 
     def _drive(self, coroutine: Coroutine[Any, Any, Any], loop: ScriptLoop, calls: Calls) -> Any:
@@ -343,7 +378,7 @@ class _Run:
         if forgotten:
             names = ", ".join(f"ctx.{c.tool} (line {c.line})" for c in forgotten[:10])
             text = f"{len(forgotten)} tool call(s) never awaited, executed all the same: {names}"
-            self._wire.queue(Kind.WARN, _values.dumps([text[:1000]], "warning"))
+            self._warn(text)
             await asyncio.wait(forgotten)
         me = asyncio.current_task()
         tasks = [task for task in asyncio.all_tasks() if task is not me]
@@ -355,33 +390,30 @@ class _Run:
     def _unhandled(self, _loop: object, context: dict[str, Any]) -> None:
         error = context.get("exception")
         detail = f": {type(error).__name__}: {error}" if error is not None else ""
-        text = demangle(f"{context.get('message', 'unhandled error')}{detail}")[:1000]
-        self._wire.queue(Kind.WARN, _values.dumps([text], "warning"))
+        self._warn(f"{context.get('message', 'unhandled error')}{detail}")
+
+    def _warn(self, text: str) -> None:
+        self._wire.queue(Kind.WARN, _values.dumps([shown(text, _WARNING_CHARS)], "warning"))
 
     def _fail(self, error: BaseException) -> None:
         try:
             body = self._failure(error)
-        except Exception:  # noqa: BLE001  # no memory for it, or text of the script that fails
+        except BaseException:  # noqa: BLE001  # no memory for it, or code of the script that fails
             gc.collect()
-            body = _BARE_FAILURE % _code_of(error).encode()
-        self._wire.send(Kind.FAILED, body)
+            body = _BARE_FAILURE % _kind_of(error).encode()
+        self._wire.close(Kind.FAILED, body)
 
     def _failure(self, error: BaseException) -> bytes:
         leaf = _leaf(error)
-        name = demangle(type(leaf).__name__)
         row = {
-            "type": name,
-            "message": demangle(_text_of(leaf)[:_MESSAGE_CHARS]),
+            "type": shown(type(leaf).__name__, MAX_NAME),
+            "message": shown(_text_of(leaf), MAX_MESSAGE),
             "frames": self._frames(error) or self._frames(leaf),
             "code": _code_of(leaf),
-            "tool": leaf.tool if isinstance(leaf, ToolError) else "",
-            "hint": self._hint(leaf),
+            "tool": shown(leaf.tool, MAX_NAME) if isinstance(leaf, ToolError) else "",
+            "hint": shown(self._hint(leaf), MAX_MESSAGE),
         }
-        try:
-            return _values.dumps(row, "error")
-        except _values.ValueRefused:  # a message with surrogates
-            row["message"] = str(row["message"]).encode("ascii", "replace").decode()
-            return _values.dumps(row, "error")
+        return _values.dumps(row, "error")
 
     def _frames(self, error: BaseException) -> list[list[Any]]:
         rows: list[list[Any]] = []
@@ -390,10 +422,12 @@ class _Run:
             code = frame_code(traceback_frame(trace))
             if code.co_filename == _FILENAME:
                 rows.append(_position(trace, code))
-                if len(rows) > 2 * _FRAMES:
-                    del rows[_FRAMES]
+                if len(rows) > 2 * MAX_FRAMES:
+                    del rows[MAX_FRAMES]
             trace = trace.tb_next
-        return rows if len(rows) <= _FRAMES else rows[: _FRAMES // 2] + rows[-_FRAMES // 2 :]
+        return (
+            rows if len(rows) <= MAX_FRAMES else rows[: MAX_FRAMES // 2] + rows[-MAX_FRAMES // 2 :]
+        )
 
     def _hint(self, error: BaseException) -> str:
         if isinstance(error, NameError) and error.name in self._tools:
@@ -436,15 +470,15 @@ def _rows(findings: Iterable[Finding]) -> bytes:
     rows = [
         {
             "code": f.code,
-            "message": f.message[:_MESSAGE_CHARS],
+            "message": shown(f.message, _FINDING_CHARS),
             "line": max(0, f.line),
             "column": max(0, f.column),
             "end_line": max(0, f.end_line),
             "end_column": max(0, f.end_column),
-            "hint": f.hint[:_MESSAGE_CHARS],
+            "hint": shown(f.hint, _FINDING_CHARS),
             "advisory": f.advisory,
         }
-        for f in list(findings)[:100]
+        for f in islice(findings, MAX_FINDINGS)
     ]
     return _values.dumps(rows, "findings")
 
@@ -461,7 +495,7 @@ def _position(trace: types.TracebackType, code: types.CodeType) -> list[Any]:
         positions[index] if 0 <= index < len(positions) else (None, None, None, None)
     )
     line = trace.tb_lineno or line or 0
-    name = demangle(code.co_qualname)[:200]
+    name = shown(code.co_qualname, 200)
     return [
         line,
         end_line or line,
@@ -485,10 +519,9 @@ def _text_of(error: BaseException, level: int = 0) -> str:
         )
         return f"{error.message}: {inner}"
     try:
-        text = str(error)
+        return str(error)
     except Exception:  # noqa: BLE001  # a __str__ of the script that raises
         return "(its message cannot be shown)"
-    return text
 
 
 _LIMITS = {
@@ -509,11 +542,16 @@ _CODES: tuple[tuple[type[BaseException], str], ...] = (
 
 def _code_of(error: BaseException) -> str:
     limit: object = error.limit if isinstance(error, LimitError) else None
-    if isinstance(error, ToolError) and error.code == "limit_exceeded":
-        limit = error.details.get("limit")
-    if limit in _LIMITS:
+    # A script raises these, too, with whatever it likes in them.
+    if isinstance(error, ToolError) and isinstance(error.details, dict):
+        limit = error.details.get("limit") if error.code == "limit_exceeded" else None
+    if isinstance(limit, str) and limit in _LIMITS:
         return f"limit_{limit}"
+    return _kind_of(error)
+
+
+def _kind_of(error: BaseException) -> str:
     for kind, code in _CODES:
-        if isinstance(error, kind):
+        if issubclass(type(error), kind):
             return code
     return "exception"

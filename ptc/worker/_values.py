@@ -10,24 +10,37 @@ import dataclasses
 import math
 import mmap
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
 import orjson
 
+from .._bodies import MAX_DEPTH, load_json
 from .._compiler import demangle
-from .._protocol import load_json
 from ._classes import open_type
 
-__all__ = ["Record", "ValueRefused", "dumps", "holds_long_text", "loads", "records"]
+__all__ = [
+    "Record",
+    "ValueRefused",
+    "dumps",
+    "encode",
+    "explain",
+    "loads",
+    "records",
+    "refuse_depth",
+    "require_room",
+    "require_text_key",
+    "shown",
+    "special",
+]
 
-MAX_DEPTH = 200
 _INT64_MIN, _UINT64_MAX = -(2**63), 2**64 - 1
 
 
@@ -81,7 +94,7 @@ def loads(data: bytes) -> Any:
         raise MemoryError from None
 
 
-def _special(value: object) -> object:
+def special(value: object) -> object:
     """JSON form of the types that orjson does not write by itself."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
@@ -118,7 +131,7 @@ _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 def dumps(value: object, what: str) -> bytes:
-    """Write `value` as JSON.
+    """Write a small `value` as JSON. Values of a script's making are written by `_writer`.
 
     Args:
         value: Anything a script can make.
@@ -127,97 +140,83 @@ def dumps(value: object, what: str) -> bytes:
     Raises:
         ValueRefused: If a part has no exact JSON form, with the path to it (``result.rows[2]``).
     """
-    try:
-        plain = _with_long_texts_written(value) if holds_long_text(value) else value
-        data = orjson.dumps(plain, default=_special, option=_OPTIONS)
-    except (TypeError, ValueError, RecursionError):
-        _explain(value, what, 0)
-        msg = f"{what}: {type(value).__name__} has no JSON form"
-        raise ValueRefused(msg) from None
+    data = encode(value, special, partial(explain, value, what, 0))
     if b"null" in data:
         # orjson writes NaN and the infinities as null: look for one where a null was written.
-        _explain(value, what, 0)
+        explain(value, what, 0)
     return data
 
 
-_LONG_CHARS = 1 << 20
-_PIECE_CHARS = 1 << 14
-_LOOKS = 64
-"""Parts of a value in which a long text is looked for: what is longer is seldom deeper."""
+def encode(
+    value: object, default: Callable[[object], object], explain: Callable[[], None]
+) -> bytes:
+    """Write `value` as JSON; NaN and the infinities are written as null.
 
+    Args:
+        value: Anything a script can make.
+        default: Converts what orjson does not write by itself.
+        explain: Raises `ValueRefused` if `value` has no exact JSON form.
 
-def holds_long_text(value: Any) -> bool:
-    """True if a long text is found among the first parts of `value`."""
-    looks = _LOOKS
-    parts = [value]
-    for part in parts:  # which grows meanwhile
-        kind = type(part)
-        if kind is str:
-            if len(part) > _LONG_CHARS:
-                return True
-        elif kind is dict or kind is list or kind is Record:
-            looks -= len(part)
-            if looks < 0:
-                return False
-            parts += part if kind is list else part.values()
-    return False
-
-
-def _with_long_texts_written(value: Any) -> Any:
-    """`value` with its long texts as JSON already.
-
-    orjson 3.13 asks for room for eight bytes for each character before it writes a text, and the
-    process dies if it is refused: 30 MB of text would need 240 MB. Written in pieces and joined it
-    needs twice its own length, and what is refused is a MemoryError.
+    Raises:
+        ValueRefused: If it has none.
+        Exception: What `default` raised, but for `TypeError`.
     """
-    texts: list[bytes] = []
-    written = _written(value, texts)
-    # Its buffer doubles as it grows.
-    _require_room(2 * sum(map(len, texts)))
-    return written
+    try:
+        return orjson.dumps(value, default=default, option=_OPTIONS)
+    except (TypeError, ValueError, RecursionError) as error:
+        # What `default` raises is the cause of orjson's own error.
+        cause = error.__cause__
+        if isinstance(cause, Exception) and not isinstance(cause, TypeError):
+            raise cause from None
+        explain()
+        msg = f"{type(value).__name__} has no JSON form"
+        raise ValueRefused(msg) from None
 
 
-def _written(value: Any, texts: list[bytes]) -> Any:
-    kind = type(value)
-    if kind is str and len(value) > _LONG_CHARS:
-        texts.append(_write_text(value))
-        return orjson.Fragment(texts[-1])
-    if kind is dict or kind is Record:
-        return {key: _written(item, texts) for key, item in value.items()}
-    if kind is list:
-        return [_written(item, texts) for item in value]
-    return value
+def shown(text: object, most: int) -> str:
+    """At most `most` characters of a text, for a person, as JSON can have them.
+
+    Args:
+        text: A text, or whatever a script put in its place.
+        most: Characters.
+    """
+    plain = str.__str__(text) if isinstance(text, str) else f"({type(text).__name__})"
+    plain = demangle(plain[: most + 1]).encode(errors="backslashreplace").decode()
+    return plain if len(plain) <= most else f"{plain[: most - 1]}…"
 
 
-def _write_text(value: str) -> bytes:
-    _require_room(2 * len(value))
-    pieces = [b'"']
-    for start in range(0, len(value), _PIECE_CHARS):
-        pieces.append(orjson.dumps(value[start : start + _PIECE_CHARS])[1:-1])
-    pieces.append(b'"')
-    return b"".join(pieces)
-
-
-def _require_room(size: int) -> None:
-    """Raise `MemoryError` if `size` bytes cannot be had. Takes none of them."""
+def require_room(size: int) -> None:
+    """Raise `MemoryError` if `size` bytes cannot be had. Takes none of them; 12 us."""
     try:
         mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
     except OSError:
-        raise MemoryError from None
+        msg = "no memory is left to write this as JSON"
+        raise MemoryError(msg) from None
 
 
+_FINE = frozenset({bool, type(None)})
 _PLAIN = (bool, date, datetime, time, UUID, type(None))
 
 
-def _explain(value: Any, path: str, depth: int) -> None:
-    """Raise `ValueRefused` for the first part of `value` that has no exact JSON form."""
-    if depth > MAX_DEPTH:
+def refuse_depth(path: str, depth: int) -> None:
+    """Raise `ValueRefused` if a list or an object at `path` has too many around it."""
+    if depth >= MAX_DEPTH:
         msg = f"{path[:80]}: nested deeper than {MAX_DEPTH} levels, or contains itself"
         raise ValueRefused(msg)
-    if isinstance(value, _PLAIN):
+
+
+def explain(value: Any, path: str, depth: int) -> None:
+    """Raise `ValueRefused` for the first part of `value` that has no exact JSON form.
+
+    Args:
+        value: What is to be written.
+        path: Where it is, e.g. ``result.rows[2]``.
+        depth: Lists and objects around it.
+    """
+    if type(value) in _FINE or isinstance(value, _PLAIN):
         return
     if isinstance(value, Enum):
-        _explain(value.value, path, depth + 1)
+        explain(value.value, path, depth)
     elif isinstance(value, str):
         try:
             value.encode()
@@ -233,22 +232,30 @@ def _explain(value: Any, path: str, depth: int) -> None:
             msg = f"{path}: {value} has no JSON form; return None or a string"
             raise ValueRefused(msg)
     elif isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                msg = f"{path}: key {key!r:.60} is not a string; use str(key)"
-                raise ValueRefused(msg)
-            _explain(item, f"{path}.{key}", depth + 1)
+        refuse_depth(path, depth)
+        for key, item in dict.items(value):
+            require_text_key(key, path)
+            explain(item, f"{path}.{str.__str__(key)[:80]}", depth + 1)
     elif isinstance(value, list) or (isinstance(value, tuple) and not hasattr(value, "_fields")):
+        refuse_depth(path, depth)
         for index, item in enumerate(value):
-            _explain(item, f"{path}[{index}]", depth + 1)
+            explain(item, f"{path}[{index}]", depth + 1)
     else:
         try:
-            plain = _special(value)
+            plain = special(value)
         except TypeError:
             hint = _HINTS.get(type(value).__name__, "return plain data")
             msg = f"{path}: {type(value).__name__} has no JSON form; {hint}"
             raise ValueRefused(msg) from None
-        _explain(plain, path, depth + 1)
+        explain(plain, path, depth)
+
+
+def require_text_key(key: object, path: str) -> None:
+    """Raise `ValueRefused` if the key of a member is no text that JSON can have."""
+    if not isinstance(key, str):
+        msg = f"{path}: key {key!r:.60} is not a string; use str(key)"
+        raise ValueRefused(msg)
+    explain(key, f"{path}: key", 0)
 
 
 _HINTS = {

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NoReturn, Protocol
 
-from .._protocol import Decoder, Kind, encode
+from .._protocol import MAX_ELAPSED, Decoder, Kind, encode
 
-__all__ = ["Wire"]
+__all__ = ["Wire", "timer_body"]
 
 _CHUNK = 65_536
 _LOOKS = 40
@@ -22,6 +22,11 @@ took 13 us with 20 looks or more, 44 us with none (asyncio in the host, medians)
 _BATCH_BYTES = 32_768
 """Queued bytes that are sent without waiting for the script to go idle, so that a script which
 computes for long does not hold back the calls it has made."""
+
+
+def timer_body(deadline: float) -> bytes:
+    """Body of TIMER; a script may ask for any time, and the host takes some."""
+    return b"[%r]" % min(max(0.0, deadline), MAX_ELAPSED)
 
 
 class Stream(Protocol):
@@ -37,7 +42,16 @@ class Stream(Protocol):
 class Wire:
     """Frames over a connected stream socket. Frames queued are sent before anything is awaited."""
 
-    __slots__ = ("_decoder", "_inbox", "_outbox", "_outbox_bytes", "_socket", "inspect")
+    __slots__ = (
+        "_closed",
+        "_decoder",
+        "_inbox",
+        "_outbox",
+        "_outbox_bytes",
+        "_socket",
+        "_writing",
+        "inspect",
+    )
 
     inspect: Callable[[], bytes]
     """Gives the script's local variables; set where a script runs."""
@@ -48,10 +62,13 @@ class Wire:
         self._inbox: deque[tuple[Kind, bytes]] = deque()
         self._outbox: list[bytes] = []
         self._outbox_bytes = 0
+        self._writing = self._closed = False
 
     def queue(self, kind: Kind, body: bytes) -> None:
         """Send a frame with the next batch. Raises `ValueError` if it is over its limit."""
         frame = encode(kind, body)
+        if self._closed:
+            return
         self._outbox.append(frame)
         self._outbox_bytes += len(frame)
         if self._outbox_bytes >= _BATCH_BYTES:
@@ -62,12 +79,46 @@ class Wire:
         self.queue(kind, body)
         self.flush()
 
+    def close(self, kind: Kind, body: bytes) -> None:
+        """Send the last frame. A frame queued later, by a finalizer of the script, is dropped."""
+        frame = encode(kind, body)
+        self._closed = True
+        self._outbox.append(frame)
+        self.flush()
+
+    def queue_in_parts(self, kind: Kind, parts: Iterable[bytes], body: Callable[[], bytes]) -> None:
+        """Send a value in parts, as they are made, and then the frame that it belongs to.
+
+        Args:
+            kind: Kind of that frame.
+            parts: The parts.
+            body: Returns the body of the frame; called when all parts are made.
+
+        Raises:
+            RuntimeError: If what makes the parts of one value writes another in parts.
+        """
+        if self._writing:
+            msg = "a large value cannot be written while another one is"
+            raise RuntimeError(msg)
+        self._writing = True
+        try:
+            self.queue(Kind.PART, b"<%c" % kind)
+            for part in parts:
+                self.queue(Kind.PART, part)
+            if kind is Kind.DONE:
+                self.close(kind, body())
+            else:
+                self.queue(kind, body())
+        finally:
+            self._writing = False
+
     def flush(self) -> None:
         """Send what is queued."""
         if self._outbox:
-            data = b"".join(self._outbox) if len(self._outbox) > 1 else self._outbox[0]
-            self._outbox.clear()
+            # A finalizer of the script may queue a frame at any moment.
+            batch, self._outbox = self._outbox, []
             self._outbox_bytes = 0
+            data = b"".join(batch) if len(batch) > 1 else batch[0]
             try:
                 self._socket.sendall(data)
             except OSError:

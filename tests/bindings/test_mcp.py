@@ -369,15 +369,22 @@ async def test_a_broken_tool_is_told_of_in_the_result(root: Path) -> None:
         """Fail to be shown."""
         return 7
 
+    @tool(render=render)
+    async def secret() -> str:
+        """Fail to be shown with a credential."""
+        return "https://user:pa55word@host"
+
     @tool
     async def unsent() -> Any:
         """Return what is no data."""
         return object()
 
-    async with in_process(root, broken, unshown, unsent, direct_tools=True) as (client, _):
+    tools = (broken, unshown, secret, unsent)
+    async with in_process(root, *tools, direct_tools=True) as (client, _):
         for name, part in (
             ("broken", "Error [internal]: broken failed: KeyError: 'no such luck'"),
             ("unshown", "Error: unshown: ZeroDivisionError: 7"),
+            ("secret", "Error: secret: ZeroDivisionError: https://user:[credential]@host"),
             ("unsent", "object has no JSON form"),
         ):
             result = await client.call_tool(name, {})

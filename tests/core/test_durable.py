@@ -17,7 +17,18 @@ COMMAND = ROOT / "tests" / "fuzz" / "durable.py"
 
 def test_runs_of_killed_hosts_come_to_what_they_would_have_come_to() -> None:
     done = subprocess.run(
-        [sys.executable, str(COMMAND), *"--points 12 --trees 5 --minutes 1 --seed 3".split()],
+        [
+            sys.executable,
+            str(COMMAND),
+            "--points",
+            "12",
+            "--trees",
+            "5",
+            "--minutes",
+            "1",
+            "--seed",
+            "3",
+        ],
         capture_output=True,
         text=True,
         timeout=180,

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import orjson
 import pytest
 
-from ptc import Limits, RunResult, Session, _reactor, tool
+from ptc import Limits, RunResult, Session, _process, _reactor, tool
 from ptc._process import Worker
-from ptc._protocol import Kind, State, encode
+from ptc._protocol import Decoder, Kind, State, encode, parse
 from ptc._reactor import current_reactor
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -237,6 +238,115 @@ async def test_what_is_nested_too_deep_to_be_written_again_is_refused(
     if kind is Kind.CALL:
         body = b'[1,"add",{"a":%b},1]' % body
     violated(await played(tmp_path, partial(Script.send, data=encode(kind, body))), "nested deeper")
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit"),
+    [
+        (Kind.DONE, "max_output_bytes"),
+        (Kind.EMIT, "max_emit_bytes"),
+        (Kind.CALL, "max_argument_bytes"),
+    ],
+)
+async def test_a_value_too_large_for_a_frame_is_refused_by_its_header(
+    tmp_path: Path, kind: Kind, limit: str
+) -> None:
+    # Regression: 15 MB of `[]` were decoded: 360 MB of memory, and a second without any other run.
+    size = 15 << 20
+    kept: list[int] = []
+    real = Decoder.feed
+
+    def feed(self: Decoder, data: bytes) -> Any:
+        yield from real(self, data)
+        kept.append(self.pending_bytes)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Decoder, "feed", feed)
+        header = struct.pack(">IB", size + 1, kind)
+        result = await played(tmp_path, partial(Script.send, data=header + b"[],"[:2] * 400_000))
+    assert result.status == "limit_exceeded"
+    assert result.error is not None
+    assert result.error.breach is not None
+    assert (result.error.breach.limit, result.error.breach.used) == (limit, size)
+    assert max(kept) < 1_000
+
+
+async def test_a_result_over_its_limit_in_one_frame_is_truncated(tmp_path: Path) -> None:
+    body = b"[" + b"[]," * 30_000 + b"1]"
+    result = await played(tmp_path, partial(Script.send, data=encode(Kind.DONE, body)))
+    assert result.status == "completed"
+    assert result.cut is not None
+    assert result.cut.bytes == len(body)
+    assert Path(result.cut.artifact).read_bytes() == body
+    assert result.value[-1] == {
+        "…cut…": f"{30_001 - len(result.value) + 1:,} of 30,001 items left out"
+    }
+    bad = await played(tmp_path, partial(Script.send, data=encode(Kind.DONE, body[:-1])))
+    violated(bad, "not JSON")
+    assert bad.value is None
+
+
+def part(*parts: bytes) -> bytes:
+    return b"".join(encode(Kind.PART, one) for one in parts)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        part(b"["),
+        part(b"<\x07"),
+        part(b"<%c" % Kind.DONE) + part(b"i[1]"),
+        part(b"<%c" % Kind.DONE, b"[") + encode(Kind.DONE, b"="),
+        part(b"<%c" % Kind.EMIT, b"[", b"]") + encode(Kind.DONE, b"="),
+        part(b"<%c" % Kind.CALL, b"[", b"]") + encode(Kind.CALL, b'[1,"add",null,1]'),
+        encode(Kind.DONE, b"="),
+        encode(Kind.EMIT, b"="),
+        encode(Kind.CALL, b'[1,"add",null,1]'),
+        part(b"<%c" % Kind.DONE, *[b"["] * 201),
+    ],
+)
+async def test_parts_that_are_no_value_of_a_frame_are_a_violation(
+    tmp_path: Path, data: bytes
+) -> None:
+    result = await played(tmp_path, partial(Script.send, data=data))
+    violated(result, "")
+
+
+async def test_parts_of_an_unfinished_value_are_forgotten(tmp_path: Path) -> None:
+    begin = part(b"<%c" % Kind.EMIT, b"[", b"i[1,2]")
+    data = begin + part(b"<%c" % Kind.EMIT, b"[", b"i[3]", b"]") + encode(Kind.EMIT, b"=")
+    data += begin + encode(Kind.EMIT, b'"small"') + encode(Kind.DONE, b"1")
+    result = await played(tmp_path, partial(Script.send, data=data))
+    assert result.status == "completed", result.error
+    assert result.partial == ([3], "small")
+
+
+async def test_thousands_of_frames_at_once_leave_the_event_loop_its_turns(
+    tmp_path: Path,
+) -> None:
+    frames = 20_000
+    handled = most = 0
+
+    def counted(kind: Kind, body: bytes) -> Any:
+        nonlocal handled
+        handled += kind is Kind.STALLED
+        return parse(kind, body)
+
+    async def play(script: Script) -> None:
+        nonlocal most
+        async with anyio.create_task_group() as group:
+            group.start_soon(script.send, encode(Kind.STALLED, b"[]") * frames)
+            while handled < frames:
+                before = handled
+                await anyio.lowlevel.checkpoint()
+                most = max(most, handled - before)
+        await script.frame(Kind.DONE, 1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_process, "parse", counted)
+        result = await played(tmp_path, play, timeout_ms=20_000)
+    assert result.status == "completed"
+    assert 0 < most <= 256
 
 
 async def test_thousands_of_timers_at_once_do_not_hold_up_other_runs(tmp_path: Path) -> None:

@@ -210,20 +210,29 @@ async def test_a_time_out_says_its_limit_and_what_was_used(session: Session) -> 
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "limit", "most"),
     [
-        "return 'x' * 20_000_000",
-        "return {'rows': ['y', {'k': ['é' * 20_000_000]}]}",
-        "ctx.emit('x' * 20_000_000)",
-        "x = {'k': 1}\nfor _ in range(30):\n    x = {'a': x, 'b': x}\nreturn x",
-        "x = ['z' * 100_000]\nfor _ in range(12):\n    x = [x, x]\nctx.emit(x)",
+        ("return 'x' * 20_000_000", "max_output_bytes", 65_536),
+        ("return {'rows': ['y', {'k': ['é' * 20_000_000]}]}", "max_output_bytes", 65_536),
+        ("ctx.emit('x' * 20_000_000)", "max_emit_bytes", 1_048_576),
+        (
+            "x = {'k': 1}\nfor _ in range(30):\n    x = {'a': x, 'b': x}\nreturn x",
+            "max_output_bytes",
+            65_536,
+        ),
+        (
+            "x = ['z' * 100_000]\nfor _ in range(12):\n    x = [x, x]\nctx.emit(x)",
+            "max_emit_bytes",
+            1_048_576,
+        ),
     ],
 )
-async def test_memory_that_is_refused_while_a_value_is_written_is_no_crash(
-    session: Session, body: str
+async def test_value_larger_than_memory_as_json_breaches_its_own_limit(
+    session: Session, body: str, limit: str, most: int
 ) -> None:
+    # Regression: these ended as out of memory, because all of the JSON was written before it went.
     result = await run(session, f"ctx.emit('begun')\n{body}", max_memory_bytes=64 << 20)
-    breached(result, "max_memory_bytes", 64 << 20)
+    assert used(breached(result, limit, most)) > 16 << 20
     assert result.partial == ("begun",)
 
 

@@ -63,30 +63,29 @@ async def test_a_long_text_needs_room_for_itself_and_not_for_its_worst_case(
             assert result.value == 10_000_000
 
 
-async def test_a_long_text_without_room_is_a_memory_error_that_can_be_caught(
+async def test_long_text_is_written_beside_data_that_fills_most_of_the_memory(
     session: Session,
 ) -> None:
-    # What `run` held is free when its value is written: there the text alone has to be too long.
-    alone = "text = 'a' * 30_000_000\n"
+    # Regression: a copy of the text as JSON was too much here.
     beside = "held = 'b' * 42_000_000\ntext = 'a' * 12_000_000\n"
-    begins = (alone, alone, beside, beside)
-    for begin, use in zip(begins, TEXTS, strict=True):
-        result = await run(session, begin + use, **LARGE)
-        assert result.status == "limit_exceeded", (use, result.error)
-        assert result.error is not None
-        assert (result.error.code, result.error.type) == ("memory", "MemoryError")
-        assert result.partial == ("begun",)
-    for use in TEXTS[2:]:
-        body = f"{beside}try:\n    {use}\nexcept MemoryError:\n    return 'went on'"
+    for use in TEXTS:
+        result = await run(session, beside + use, **LARGE)
+        assert result.status == "completed", (use, result.error)
+
+
+async def test_script_without_memory_for_its_text_can_catch_the_error(session: Session) -> None:
+    held = "held = ['b' * 20_000_000, 'c' * 20_000_000]\n"
+    for use in TEXTS:
+        body = f"{held}try:\n    text = 'a' * 30_000_000\n    {use}\n"
+        body += "except MemoryError:\n    return 'went on'"
         assert (await run(session, body, **LARGE)).value == "went on"
 
 
-async def test_several_long_texts_need_room_for_all_of_them(session: Session) -> None:
+async def test_several_long_texts_are_passed_to_a_tool_at_once(session: Session) -> None:
     body = """
 held = 'b' * 30_000_000
 texts = [str(n) * 3_900_000 for n in range(4)]
 return ctx.measure('', texts)
 """
     result = await run(session, body, max_argument_bytes=16_000_000)
-    assert (result.status, result.error and result.error.code) == ("limit_exceeded", "memory")
-    assert (await run(session, body.replace("30_000", "1"), max_argument_bytes=16_000_000)).ok
+    assert result.value == 4 * 3_900_000, result.error

@@ -265,6 +265,38 @@ class _Author:
         }.get(kind, bulk)
         return [*self.begin(), Step(_frame(kind, wrapped)), Step(_frame(Kind.DONE, b"1"))]
 
+    def parts(self) -> list[Step]:
+        """Values in parts: whole, over a limit, out of order, of no frame."""
+        steps = self.begin()
+        for _ in range(self.chance.choice([1, 3, 8])):
+            kind = self.chance.choice([Kind.DONE, Kind.EMIT, Kind.EMIT, Kind.CALL])
+            target = self.number() if self.strange(0.1) else bytes([kind])
+            bodies = [b"<" + target, *self.parted(kind)]
+            if self.strange(0.5):
+                bodies.insert(self.chance.randrange(len(bodies)), self.value())
+            if self.strange(0.3):
+                bodies.pop(self.chance.randrange(len(bodies)))
+            if self.strange(0.3):
+                self.chance.shuffle(bodies)
+            last = b'[%d,"echo",null,1]' % (self.calls + 1) if kind is Kind.CALL else b"="
+            self.calls += kind is Kind.CALL
+            data = b"".join(_frame(Kind.PART, body) for body in bodies) + _frame(kind, last)
+            steps.append(Step(self.damaged(data) if self.strange(0.1) else data))
+        return [*steps, Step(_frame(Kind.DONE, b"1"))]
+
+    def parted(self, kind: Kind) -> list[bytes]:
+        """The parts of a value."""
+        item = self.chance.choice([b"[]", b"1", b'"ab"', b'{"a":[]}', b"null"])
+        batch = b"[" + b",".join([item] * self.chance.choice([1, 30, 2_000, 20_000])) + b"]"
+        inner = [b"[", *[b"i" + batch] * self.chance.choice([1, 2, 9]), b"]"]
+        if self.chance.random() < 0.3:
+            inner = [b'+"' + b"x" * 30_000 + b'"'] * self.chance.choice([1, 4]) + [b'""']
+            inner[-1] += b'"'
+        if kind is not Kind.CALL and self.chance.random() < 0.5:
+            return inner
+        more = [b'm{"b":1}'] if self.chance.random() < 0.3 else []
+        return [b"{", b'""value"', *inner, *more, b"}"]
+
     def tiny(self) -> list[Step]:
         """Very many very small frames."""
         one = self.chance.choice(
@@ -325,7 +357,7 @@ class _Author:
 
 _PARTS: dict[str, int] = {
     "sound": 4, "random": 1, "unordered": 4, "hurt": 4, "headers": 2, "large": 2, "tiny": 1,
-    "calling": 3, "after": 3, "ending": 3, "silent": 1, "trickling": 1,
+    "parts": 3, "calling": 3, "after": 3, "ending": 3, "silent": 1, "trickling": 1,
 }  # fmt: skip
 
 

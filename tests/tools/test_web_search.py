@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ptc import ToolError, UsageError
+from ptc import Session, ToolError, UsageError
 from ptc_tools import (
     Brave,
     SearchHit,
@@ -121,6 +122,18 @@ async def test_a_failure_is_told_without_the_key(
     assert words in error.message
     assert KEY not in error.message + str(error.details)
     assert len(web.requests) == 1
+
+
+async def test_an_engine_that_echoes_the_key_hands_it_to_nobody(tmp_path: Path, web: Web) -> None:
+    row = {"title": f"You sent {KEY}", "url": f"https://example.org/?k={KEY}", "content": KEY}
+    web.routes["/search"] = _reply({"results": [row]})
+    web.routes["/res/v1/web/search"] = _reply({"web": {"results": [row]}})
+    for engine in (Tavily(KEY, base_url=web.url("")), Brave(KEY, base_url=web.url(""))):
+        async with Session(tmp_path, tools=[web_search_tool(engine)], toolsets=()) as session:
+            result = await session.tool("web_search", {"query": "q"})
+        assert KEY not in repr(result) + result.text
+        assert result.value[0]["title"].startswith("You sent [secret ")
+        assert result.text.startswith("1. You sent [secret ")
 
 
 async def test_an_engine_that_is_not_there_is_told(call: Call) -> None:

@@ -104,7 +104,7 @@ ENDS: dict[str, set[str]] = {
     "pro-029": {"import_refused"},
     "pro-030": MEMORY,
     "pro-032": {"not_json"},
-    "pro-034": MEMORY,
+    "pro-034": {"max_output_bytes"},
     "pro-037": {"name_refused"},
     "pro-048": {"completed"},
     "pro-052": {"module_name_refused"},

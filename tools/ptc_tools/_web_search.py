@@ -14,6 +14,7 @@ import anyio
 from pydantic import Field
 
 from ptc import Tool, ToolContext, ToolError, UsageError, tool
+from ptc._redact import SENT
 
 from ._http import USER_AGENT, load_httpx, read_while
 
@@ -196,6 +197,7 @@ async def _ask(
 ) -> Any:
     """The JSON that an engine answers. Its address is the application's own: it is not checked."""
     httpx = load_httpx()
+    SENT.request(url, (headers or {}).items())
     own = {"User-Agent": USER_AGENT, "Accept": "application/json", "Accept-Encoding": "identity"}
     received = bytearray()
 

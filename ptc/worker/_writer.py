@@ -1,0 +1,303 @@
+"""Values as JSON in bounded memory: in one piece if they are light, else in parts.
+
+orjson does not survive a refused allocation, and reserves up to 256 bytes for each item of a list
+and 8 for each character before it writes them. So a value is weighed first, and no call of orjson
+gets more than `_MOST`.
+
+Rule 1: whatever a value holds, writing it takes a bounded amount of memory beside it.
+    tests/core/test_large_values.py::test_a_value_is_written_where_little_memory_is_left
+Rule 2: the parts of a value make the JSON that orjson would write.
+    tests/worker/test_writer.py::test_parts_make_the_json_of_the_whole
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from functools import partial
+from itertools import chain, islice
+from typing import Any
+
+from .._bodies import INLINE_BYTES, MAX_DEPTH, ProtocolError, decode
+from . import _values
+from ._values import Record, explain, refuse_depth, require_room, require_text_key
+
+__all__ = ["PartWriter", "write"]
+
+_MOST = 65_536
+"""Weight of what orjson is given at once: 8 for each value, 1 for each character."""
+_VALUE_WEIGHT = 8
+_USUAL = _MOST * 3 // 4
+"""Weight that is aimed at, so that a batch is seldom weighed in vain."""
+_TOO_HEAVY = _MOST + 1
+_SMALL = 800
+"""Weight up to which nobody asks whether there is memory: that takes longer than writing it."""
+_ROOM_BYTES = 6 << 20
+"""More than orjson was seen to ask for to write `_MOST`, which is 4 MiB."""
+_PIECE_CHARS = 32_768
+_FIRST_BATCH, _LARGEST_BATCH = 64, 6_000
+"""Items of a list or members of an object that are written at once. 6,000 numbers of the longest
+kind just fit into `INLINE_BYTES`."""
+
+
+def write(value: object, what: str) -> bytes | None:
+    """JSON of `value`; None if it is too heavy to be written at once.
+
+    Args:
+        value: Anything a script can make.
+        what: The word errors call the value by, e.g. ``result``.
+
+    Raises:
+        ValueRefused: If a part has no exact JSON form, with the path to it.
+        MemoryError: If there is no room to write it.
+    """
+    return _write(value, 0, partial(explain, value, what, 0))[0]
+
+
+def _write(value: object, depth: int, explain: Callable[[], None]) -> tuple[bytes | None, int]:
+    """JSON of a value that has `depth` lists and objects around it, and its weight.
+
+    None in place of the JSON if it is too heavy.
+    """
+    weight, kinds = _weigh([value], depth)
+    if weight > _MOST:
+        return None, weight
+    if weight > _SMALL:
+        require_room(_ROOM_BYTES)
+    try:
+        body = _values.encode(value, _Special(), explain)
+        if not kinds <= _PLAIN:
+            # orjson writes NaN and the infinities as null.
+            if b"null" in body:
+                explain()
+            if not kinds <= _KNOWN:
+                # What it was converted to may be nested.
+                decode(body, MAX_DEPTH - depth)
+    except (_HeavyError, ProtocolError):
+        return None, _TOO_HEAVY
+    return (body, weight) if len(body) <= INLINE_BYTES else (None, _TOO_HEAVY)
+
+
+def _first_batch(length: int) -> int:
+    """How many to write first of a list or an object that is too heavy as a whole."""
+    return min(_FIRST_BATCH, max(1, length // 2))
+
+
+def _next_batch(count: int, weight: int) -> int:
+    """How many to write next, after `count` that had `weight` together."""
+    if weight > _MOST:
+        return max(1, count // 8)
+    return min(_LARGEST_BATCH, max(1, count * _USUAL // weight))
+
+
+class _HeavyError(Exception):
+    """What a value is converted to is too heavy to be written at once."""
+
+
+class _Special:
+    """Converts the values that orjson does not write by itself, up to a weight in all."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = _MOST
+
+    def __call__(self, value: object) -> object:
+        plain = _values.special(value)
+        self._left -= _weigh([plain], 0)[0]
+        if self._left < 0:
+            raise _HeavyError
+        return plain
+
+
+_SCALARS: set[type] = {int, float, bool, type(None)}
+_LISTS: set[type] = {list, tuple}
+_OBJECTS: set[type] = {dict, Record}
+_KNOWN: set[type] = {str, *_SCALARS, *_LISTS, *_OBJECTS}
+_PLAIN = _KNOWN - {float}
+_COMPOUND = (str, list, dict, tuple)
+
+
+def _weigh(level: list[Any], depth: int) -> tuple[int, set[type]]:
+    """Weight of values side by side, and the types that are in them.
+
+    Level by level, so that most of the work is done in C: 60 ns a value. What `_Special` converts
+    counts as one value.
+    """
+    weight = 0
+    found: set[type] = set()
+    while level:
+        weight += len(level) * _VALUE_WEIGHT
+        kinds = set(map(type, level))
+        found |= kinds
+        if weight > _MOST or kinds <= _SCALARS:
+            break
+        lists: list[Any] = [x for x in level if type(x) in _LISTS] if kinds & _LISTS else []
+        objects: list[Any] = [x for x in level if type(x) in _OBJECTS] if kinds & _OBJECTS else []
+        if str in kinds:
+            weight += sum(map(len, [x for x in level if type(x) is str]))
+        if not kinds <= _KNOWN:
+            weight += _sort((x for x in level if type(x) not in _KNOWN), lists, objects)
+        # Counted before they are gathered: one of them may have millions.
+        below = sum(map(len, lists)) + sum(map(len, objects))
+        if weight + below * _VALUE_WEIGHT > _MOST or (depth >= MAX_DEPTH and (lists or objects)):
+            return _TOO_HEAVY, found
+        try:
+            weight += sum(map(str.__len__, chain.from_iterable(objects)))
+        except TypeError:
+            return _TOO_HEAVY, found  # a key that is no text: in parts, its place is known
+        level = list(chain.from_iterable(chain(lists, map(dict.values, objects))))
+        depth += 1
+    return weight, found
+
+
+def _sort(values: Iterator[Any], lists: list[Any], objects: list[Any]) -> int:
+    """Put what is in values of other types into `lists` and `objects`; the weight of their text."""
+    weight = 0
+    for value in values:
+        if isinstance(value, Enum):
+            lists.append((value.value,))
+        elif isinstance(value, str):
+            weight += str.__len__(value)
+        # Methods of the builtin types: a script's own may do anything.
+        elif isinstance(value, list):
+            if list.__len__(value) > _LARGEST_BATCH:
+                return _TOO_HEAVY
+            lists.append(list.copy(value))
+        elif isinstance(value, dict):
+            if dict.__len__(value) > _LARGEST_BATCH:
+                return _TOO_HEAVY
+            objects.append(dict(dict.items(value)))
+    return weight
+
+
+class PartWriter:
+    """Writes the parts of one heavy value, as `_parts` describes them.
+
+    Attributes:
+        size: Bytes of JSON written so far.
+    """
+
+    __slots__ = ("_value", "_what", "size")
+
+    def __init__(self, value: object, what: str) -> None:
+        """Write nothing yet.
+
+        Args:
+            value: Anything a script can make.
+            what: The word errors call the value by, e.g. ``result``.
+        """
+        self.size = 0
+        self._value, self._what = value, what
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The parts.
+
+        Raises:
+            ValueRefused: If a part has no exact JSON form, with the path to it.
+            MemoryError: If there is no room to write it.
+        """
+        return self._heavy(self._value, self._what, 0)
+
+    def _heavy(self, value: Any, path: str, depth: int) -> Iterator[bytes]:
+        """Write a value that is too heavy to be written at once."""
+        if isinstance(value, Enum):
+            refuse_depth(path, depth)
+            yield from self._heavy(value.value, path, depth + 1)
+        elif isinstance(value, str):
+            yield from self._text(str.__str__(value), path)
+        elif isinstance(value, dict):
+            refuse_depth(path, depth)
+            yield from self._object(value, path, depth)
+        elif isinstance(value, list) or type(value) is tuple:
+            refuse_depth(path, depth)
+            yield from self._list(value, path, depth)
+        else:
+            try:
+                plain = _values.special(value)
+            except TypeError:
+                explain(value, path, depth)
+                raise
+            yield from self._heavy(plain, path, depth)
+
+    def _list(self, items: Sequence[Any], path: str, depth: int) -> Iterator[bytes]:
+        yield self._bracket(b"[")
+        # Methods of the builtin types: a script's own may do anything.
+        take: Any = list.__getitem__ if isinstance(items, list) else tuple.__getitem__
+        at, most = 0, _first_batch(list.__len__(items) if isinstance(items, list) else len(items))
+        while batch := list(take(items, slice(at, at + most))):
+            explain_batch = partial(_explain_items, batch, at, path, depth)
+            body, weight = _write(batch, depth, explain_batch)
+            most = _next_batch(len(batch), weight)
+            if body is None and len(batch) > 1:
+                continue
+            self.size += at > 0
+            if body is None:
+                yield from self._heavy(batch[0], f"{path}[{at}]", depth + 1)
+            else:
+                self.size += len(body) - 2
+                yield b"i" + body
+            at += len(batch)
+        yield self._bracket(b"]")
+
+    def _object(self, members: dict[Any, Any], path: str, depth: int) -> Iterator[bytes]:
+        yield self._bracket(b"{")
+        rest = iter(dict.items(members))
+        held: list[tuple[Any, Any]] = []
+        written, most = False, _first_batch(dict.__len__(members))
+        while held := [*held, *islice(rest, max(0, most - len(held)))]:
+            batch = dict(held[:most])
+            body, weight = _write(batch, depth, partial(explain, batch, path, depth))
+            most = _next_batch(len(batch), weight)
+            if body is None and len(batch) > 1:
+                continue
+            self.size += written
+            if body is None:
+                yield from self._member(*held[0], path, depth)
+            else:
+                self.size += len(body) - 2
+                yield b"m" + body
+            written = True
+            del held[: len(batch)]
+        yield self._bracket(b"}")
+
+    def _member(self, key: Any, value: Any, path: str, depth: int) -> Iterator[bytes]:
+        require_text_key(key, path)
+        name = str.__str__(key)
+        yield from self._text(name, path)
+        self.size += 1
+        path = f"{path}.{name[:80]}"
+        body = None
+        # Beside a short key it is the value that is heavy: it need not be weighed again.
+        if len(name) > _PIECE_CHARS or not isinstance(value, _COMPOUND):
+            body, _ = _write(value, depth + 1, partial(explain, value, path, depth + 1))
+        if body is None:
+            yield from self._heavy(value, path, depth + 1)
+        else:
+            self.size += len(body)
+            yield b"v" + body
+
+    def _text(self, text: str, path: str) -> Iterator[bytes]:
+        self.size += 2
+        at, most = 0, _PIECE_CHARS
+        while True:
+            piece = text[at : at + most]
+            body, _ = _write(piece, 0, partial(explain, piece, path, 0))
+            if body is None:
+                most //= 8  # of characters that JSON escapes
+                continue
+            at += len(piece)
+            self.size += len(body) - 2
+            if at >= len(text):
+                break
+            yield b"+" + body
+        yield b'"' + body
+
+    def _bracket(self, bracket: bytes) -> bytes:
+        self.size += 1
+        return bracket
+
+
+def _explain_items(items: Sequence[Any], at: int, path: str, depth: int) -> None:
+    for index, item in enumerate(items, start=at):
+        explain(item, f"{path}[{index}]", depth + 1)

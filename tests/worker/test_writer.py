@@ -1,0 +1,262 @@
+"""Writing values in bounded memory: whole or in parts, JSON and errors are the same."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, OrderedDict, deque, namedtuple
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ptc._bodies import INLINE_BYTES, MAX_DEPTH
+from ptc._parts import PartReader, json_of
+from ptc._protocol import Kind
+from ptc.worker import _writer
+from ptc.worker._values import Record, ValueRefused, dumps
+from ptc.worker._writer import PartWriter, write
+
+ALPHABETS = {
+    "letters": "abc",
+    "what JSON escapes": '"\\\b\f\n\r\t\x00\x1f\x7f/',
+    "of two, three and four bytes": "é€\U0001f600a",
+}
+
+
+def read(value: Any) -> PartReader:
+    """`value` as it arrives in parts."""
+    writer = PartWriter(value, "result")
+    reader = PartReader(Kind.DONE, most_bytes=1 << 30, most_containers=1 << 30, keep_bytes=1 << 30)
+    for part in writer:
+        assert len(part) <= INLINE_BYTES + 1
+        reader.feed(part)
+    reader.finish(Kind.DONE)
+    assert writer.size == reader.size
+    return reader
+
+
+def written(value: Any) -> bytes:
+    reader = read(value)
+    assert reader.root is not None
+    data = b"".join(json_of(reader.root))
+    assert len(data) == reader.size
+    assert json.loads(data) == reader.value
+    return data
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is heavy, so that small values have many parts."""
+    monkeypatch.setattr(_writer, "_MOST", 60)
+    monkeypatch.setattr(_writer, "_TOO_HEAVY", 61)
+    monkeypatch.setattr(_writer, "_USUAL", 45)
+    monkeypatch.setattr(_writer, "_PIECE_CHARS", 20)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False)
+    | st.text(max_size=60),
+    lambda inner: (
+        st.lists(inner, max_size=12) | st.dictionaries(st.text(max_size=30), inner, max_size=9)
+    ),
+    max_leaves=50,
+).filter(lambda value: isinstance(value, str | list | dict))  # fmt: skip
+
+
+@pytest.mark.usefixtures("small")
+@given(values)
+@settings(max_examples=400, deadline=None)
+def test_parts_make_the_json_of_the_whole(value: Any) -> None:
+    if json.loads(orjson.dumps(value)) != value:  # orjson writes infinities as null
+        with pytest.raises(ValueRefused, match="inf has no JSON form"):
+            read(value)
+    else:
+        assert written(value) == orjson.dumps(value)
+
+
+@pytest.mark.parametrize("name", list(ALPHABETS))
+@pytest.mark.parametrize("length", [65_535, 65_536, 65_537, 1_000_000])
+def test_a_long_text_is_written_as_any_other(name: str, length: int) -> None:
+    alphabet = ALPHABETS[name]
+    text = (alphabet * (length // len(alphabet) + 1))[:length]
+    for value in (text, {"a": [1, text, {"b": text}], "c": None}, [text], Record(row=text)):
+        assert written(value) == orjson.dumps(value)
+
+
+LARGE: dict[str, Any] = {
+    "numbers": [0] * 300_000,
+    "long numbers": [2**64 - 1] * 30_000,
+    "floats": [1 / 3] * 30_000,
+    "nothing": [None] * 100_000,
+    "lists": [[]] * 100_000,
+    "lists in lists": [[[n], [[]]] for n in range(20_000)],
+    "texts": ["abcdefgh"] * 100_000,
+    "longer texts": ["x" * 40_000] * 20,
+    "keys": {str(n): n for n in range(100_000)},
+    "a long key": {"k" * 200_000: 5, "l" * 200_000: [], "m": None},
+    "rows": [{"id": n, "name": f"row {n}", "tags": ["a", "b"]} for n in range(20_000)],
+    "one heavy item": [*range(1_000), ["x" * 500_000, *range(1_000)], *range(1_000)],
+    "one heavy member": {**dict.fromkeys("abc", 1), "d": {"e": [0] * 100_000}, "z": None},
+    "tuples": tuple((n, (str(n),)) for n in range(30_000)),
+    "deep": json.loads("[" * 150 + "1," * 100_000 + "1" + "]" * 150),
+}
+
+
+@pytest.mark.parametrize("name", list(LARGE))
+def test_a_large_value_is_written_in_parts_and_not_at_once(name: str) -> None:
+    value = LARGE[name]
+    assert write(value, "result") is None
+    assert written(value) == orjson.dumps(value)
+
+
+class Color(Enum):
+    RED = "red"
+    MANY = ("x", [1, 2])
+
+
+class Number(IntEnum):
+    ONE = 1
+
+
+class Text(str):
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return -1
+
+
+class Items(list[Any]):
+    def __iter__(self) -> Any:
+        raise AssertionError
+
+    def __len__(self) -> int:
+        raise AssertionError
+
+
+@dataclass
+class Point:
+    x: int
+    more: Any = field(default_factory=dict)
+
+
+Pair = namedtuple("Pair", "left right")
+ODD: list[Any] = [
+    {1, 2, 3},
+    frozenset({"a"}),
+    deque([1, [2]]),
+    Counter("aab"),
+    OrderedDict(a=1, b={"c": 2}),
+    Color.RED,
+    Color.MANY,
+    Number.ONE,
+    Text("abc"),
+    Items([1, {"a": Items([2])}]),
+    Point(1, [Point(2), {3}]),
+    Pair(1, {"a": Pair(2, 3)}),
+    date(2026, 1, 2),
+    datetime(2026, 1, 2, 3, 4, 5),
+    timedelta(seconds=90),
+    Decimal("1.50"),
+    UUID(int=5),
+    range(3),
+    {"a": 1}.keys(),
+    {"a": [1]}.values(),
+    (1, (2, {3})),
+]
+
+
+@pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)
+def test_values_of_other_types_are_written_alike_whole_and_in_parts(value: Any) -> None:
+    whole = dumps([value], "result")
+    assert write([value], "result") == whole
+    many = [value, {"k": value}] * 3_000
+    expected = b"[" + b",".join([whole[1:-1], b'{"k":' + whole[1:-1] + b"}"] * 3_000) + b"]"
+    assert written(many) == expected
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)
+def test_values_of_other_types_are_written_in_parts_themselves(value: Any) -> None:
+    for outer in ([value], {"k": value}, [[{"k": [value]}]]):
+        assert json.loads(written(outer)) == json.loads(dumps(outer, "result"))
+
+
+REFUSED: list[tuple[Any, str]] = [
+    ([*range(9_000), b"x"], r"^result\[9000\]: bytes has no JSON form"),
+    ({**{str(n): n for n in range(9_000)}, "bad": [1, {2: 3}]}, r"^result.bad\[1\]: key 2 is not"),
+    (dict.fromkeys([*map(str, range(9_000)), 5]), r"^result: key 5 is not a string"),
+    ([["x" * 200_000, float("nan")]], r"^result\[0\]\[1\]: nan has no JSON form"),
+    (["x" * 200_000 + "\ud800"], r"^result\[0\]: text with a lone surrogate"),
+    ({"x" * 200_000 + "\ud800": 1}, "text with a lone surrogate"),
+    ([[2**64], *["x" * 70_000] * 2], r"^result\[0\]\[0\]: integer over 64 bits"),
+    ([*[[0] * 9_000] * 3, [Point(1, [object()])]], r"^result\[3\]\[0\]\.more\[0\]: object has no"),
+]
+
+
+@pytest.mark.parametrize(("value", "message"), REFUSED, ids=range(len(REFUSED)))
+def test_what_is_refused_in_a_large_value_is_refused_with_its_path(
+    value: Any, message: str
+) -> None:
+    assert write(value, "result") is None
+    with pytest.raises(ValueRefused, match=message):
+        read(value)
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_depth_is_bounded_as_the_host_bounds_it(*, heavy: bool) -> None:
+    extra = ["x" * 200_000] if heavy else []
+
+    def nested(levels: int, inner: Any) -> Any:
+        for _ in range(levels):
+            inner = [inner, *extra][: 1 + heavy]
+        return inner
+
+    inners: list[Any] = [[], {}, {1}, Point(1, 2), Pair(1, 2), [1]]
+    for inner in inners:
+        for value in (nested(MAX_DEPTH - 1, inner),):
+            body = write(value, "result")
+            if heavy:
+                assert body is None
+                read(value)
+            else:
+                assert body is not None
+        for value in (nested(MAX_DEPTH, inner), nested(MAX_DEPTH + 60, inner)):
+            assert write(value, "result") is None
+            with pytest.raises(ValueRefused, match="nested deeper than 200 levels"):
+                read(value)
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    endless: list[Any] = [0] * 10_000
+    endless.append(endless)
+    twice: list[Any] = []
+    twice += [twice, twice]
+    circle: dict[str, Any] = {}
+    circle["a"] = {"b": circle}
+    for value in (endless, twice, circle):
+        assert write(value, "result") is None
+        with pytest.raises(ValueRefused, match="contains itself"):
+            read(value)
+
+
+def test_an_exception_of_the_scripts_own_is_raised_as_it_is() -> None:
+    class Odd:
+        """A dataclass with a field that raises."""
+
+        __dataclass_fields__ = Point(1).__dataclass_fields__
+
+        @property
+        def x(self) -> int:
+            msg = "the script's own"
+            raise KeyError(msg)
+
+    for value in ([Odd()], [Odd(), *["x" * 70_000] * 2]):
+        with pytest.raises(KeyError, match="the script's own"):
+            write(value, "result") or read(value)

@@ -327,8 +327,9 @@ def test_a_machine_without_a_required_layer_exits_with_5_and_names_it(
     assert json.loads(done.out)["sum"] == 5
 
 
-NO_FIRST_FENCE = """
-import marshal, sys
+OPEN_ZYGOTE = str(Path(__file__).parent.parent / "core" / "open_zygote.py")
+NO_FIRST_FENCE = f"""
+import marshal, subprocess, sys
 from ptc._cli import main
 from ptc._code_cache import CodeCache
 hostile = '''
@@ -338,6 +339,12 @@ def run(ctx, inputs):
             kind.__init__.__globals__["open"]("/etc/passwd", 0)
 '''
 CodeCache.get = lambda cache, source: marshal.dumps(compile(hostile, "script", "exec"))
+
+class Opened(subprocess.Popen):
+    def __init__(self, command, **options):
+        super().__init__([*command[:4], {OPEN_ZYGOTE!r}, *command[4:]], **options)
+
+subprocess.Popen = Opened
 sys.argv = ["ptc", *sys.argv[4:]]
 main()
 """

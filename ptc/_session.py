@@ -29,6 +29,7 @@ from ._policy_modules import MODULES
 from ._pool import Pool
 from ._program import ProgramOptions, refused
 from ._programs import Programs
+from ._protected import liftable
 from ._reactor import running_loop
 from ._result import Finding, RunEvent, RunResult
 from ._rollback import Rollback
@@ -76,6 +77,7 @@ class Session:
         ceiling: Limits | None = None,
         isolation: str = "jail",
         packages: Iterable[str] = (),
+        unprotected: Iterable[str] = (),
         workers: int = 4,
         max_concurrent_runs: int = 16,
         artifacts: str | Path | None = None,
@@ -102,6 +104,10 @@ class Session:
                 leads to (numpy opens files and reads memory), so with one of them the language
                 policy is no fence by itself and only the jail holds. It also costs the memory of
                 the package once for each session, and a slower start; see docs/limitations.md.
+            unprotected: Protected paths that tools may change all the same, such as
+                ``[".vscode", "git"]``: names of files, folders or rules of the table in
+                docs/security.md. What is written there may be executed by your editor, shell or git
+                with your rights, so that a script that may write is then no longer confined.
             workers: Worker processes kept ready, 1 to 64. Each costs about 1.5 MB.
             max_concurrent_runs: Runs at once, 1 to 256; further ones wait in order.
             artifacts: Folder for values over `Limits.max_output_bytes`. Default:
@@ -146,6 +152,11 @@ class Session:
             msg = f"isolation={isolation!r} is unknown{nearest(isolation, ISOLATION_LEVELS)}"
             raise UsageError(f"{msg}; levels: {known}")
         self._packages = packages_of(packages)
+        lifted = frozenset(parts_of("unprotected", unprotected, "a list of names"))
+        for name in lifted:
+            if name not in (known_names := liftable()):
+                msg = f"unprotected: {name!r} is no protected path{nearest(name, known_names)}"
+                raise UsageError(f"{msg}; docs/security.md lists them")
         _in_range("workers", workers, 64)
         _in_range("max_concurrent_runs", max_concurrent_runs, 256)
         self._pool = Pool(
@@ -165,6 +176,7 @@ class Session:
             root=self._root,
             known=tools_of,
             attachments=AttachmentStore(ArtifactStore(kept.folder / "attachments", self._root)),
+            unprotected=lifted,
             environment=environment_of(tools_of.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,

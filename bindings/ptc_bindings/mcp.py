@@ -42,6 +42,7 @@ from ptc._cli._options import (
     package_option,
     root_option,
     toolset_option,
+    unprotect_option,
 )
 
 from ._allowed import allow_list
@@ -448,6 +449,7 @@ may do is fixed here: it can choose neither tools nor limits.
 @limit_options
 @isolation_option
 @package_option
+@unprotect_option
 @model_option
 @click.option(
     "--print-config", is_flag=True, help="Print the line for a client's configuration and exit."
@@ -462,6 +464,7 @@ def command(
     toolsets: tuple[str, ...],
     isolation: str,
     packages: tuple[str, ...],
+    unprotected: tuple[str, ...],
     model: str | None,
     print_config: bool,
     **given: Any,
@@ -474,6 +477,7 @@ def command(
         limits=limits_of(given),
         isolation=isolation,
         packages=packages,
+        unprotected=unprotected,
         model=model,
     )
     try:
@@ -482,6 +486,8 @@ def command(
         raise in_words_of_options(error) from None
     if print_config:
         options = _options(allow, direct_tools, toolsets, packages, isolation, given)
+        for name in names_of(unprotected):
+            options += ["--unprotect", name]
         options += ["--model", model] if model else []
         click.echo(json.dumps(_config(session.root, options)))
         return

@@ -13,6 +13,7 @@ from ._options import (
     open_session,
     root_option,
     toolset_option,
+    unprotect_option,
 )
 from ._runs import history_of, journal_option
 from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED, status_of
@@ -189,6 +190,7 @@ Examples:
 @root_option
 @toolset_option
 @isolation_option
+@unprotect_option
 @journal_option
 @model_option
 @json_option("Print the whole result as JSON.")
@@ -198,6 +200,7 @@ def resume(
     root: str,
     toolsets: tuple[str, ...],
     isolation: str,
+    unprotected: tuple[str, ...],
     journal: str | None,
     model: str | None,
     as_json: bool,
@@ -210,7 +213,12 @@ def resume(
 
     history_of(root, journal).close()
     session = open_session(
-        root=root, toolsets=toolsets, isolation=isolation, journal=journal, model=model
+        root=root,
+        toolsets=toolsets,
+        isolation=isolation,
+        unprotected=unprotected,
+        journal=journal,
+        model=model,
     )
 
     async def go_on() -> RunResult:

@@ -27,6 +27,7 @@ __all__ = [
     "require_tool",
     "root_option",
     "toolset_option",
+    "unprotect_option",
 ]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -121,6 +122,17 @@ def package_option(command: _Command) -> _Command:
     return click.option("--package", "packages", multiple=True, metavar="NAME", help=text)(command)
 
 
+def unprotect_option(command: _Command) -> _Command:
+    """Give `command` the option ``--unprotect``."""
+    text = (
+        "Protected path that tools may change, such as .vscode or git; repeat it for more. Other "
+        "programs execute what is written there. docs/security.md has the table."
+    )
+    return click.option("--unprotect", "unprotected", multiple=True, metavar="NAME", help=text)(
+        command
+    )
+
+
 def model_option(command: _Command) -> _Command:
     """Give `command` the option ``--model``."""
     text = "Model that `generate_object` asks; without one there is no such tool."
@@ -146,6 +158,7 @@ def open_session(
     limits: Limits | None = None,
     isolation: str = "jail",
     packages: Iterable[str] = (),
+    unprotected: Iterable[str] = (),
     journal: str | None = None,
     model: str | None = None,
 ) -> Session:
@@ -165,6 +178,7 @@ def open_session(
             limits=limits,
             isolation=isolation,
             packages=names_of(packages),
+            unprotected=names_of(unprotected),
             workers=1,
             journal=journal,
             model=model,
@@ -194,5 +208,6 @@ def in_words_of_options(error: UsageError) -> UsageError:
     )
     message = re.sub(r"^allowed_tools: ", "--allow: ", message)
     message = re.sub(r"^packages: ", "--package: ", message)
+    message = re.sub(r"^unprotected: ", "--unprotect: ", message)
     message = re.sub(r"^(inputs|root|model)\b", r"--\1", message)
     return UsageError(message)

@@ -22,6 +22,7 @@ from ._options import (
     package_option,
     root_option,
     toolset_option,
+    unprotect_option,
 )
 from ._status import EXIT_STATUS_HELP, INTERRUPTED, TERMINATED, status_of
 
@@ -75,6 +76,7 @@ no JSON is a string: TODO. To pass a string that looks like JSON, quote it: --in
 @limit_options
 @isolation_option
 @package_option
+@unprotect_option
 @model_option
 @json_option("Print the whole result (status, value, calls, usage, error ...) as JSON.")
 def command(
@@ -87,6 +89,7 @@ def command(
     toolsets: tuple[str, ...],
     isolation: str,
     packages: tuple[str, ...],
+    unprotected: tuple[str, ...],
     model: str | None,
     as_json: bool,
     **limits: Any,
@@ -113,6 +116,7 @@ def command(
         toolsets=toolsets,
         isolation=isolation,
         packages=packages,
+        unprotected=unprotected,
         model=model,
         as_json=as_json,
     )
@@ -129,6 +133,7 @@ def _execute(
     toolsets: tuple[str, ...],
     isolation: str,
     packages: tuple[str, ...],
+    unprotected: tuple[str, ...],
     model: str | None,
     as_json: bool,
 ) -> int:
@@ -146,6 +151,7 @@ def _execute(
         limits=limits,
         isolation=isolation,
         packages=packages,
+        unprotected=unprotected,
         model=model,
     )
     errors = standard_error()

@@ -41,7 +41,7 @@ class Rule:
 
 
 RULES = (
-    Rule("state", "ptc keeps its own state there", ".ptc"),
+    Rule("state", "ptc keeps its own state there", ".ptc", "ptc-journals"),
     Rule("git", "git runs programs that its configuration and hooks name", ".git"),
     Rule(
         *("hooks", "git runs the programs that it names when something is committed"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
@@ -23,6 +24,7 @@ from ._discovery import Found, search
 from ._dispatch import AfterSideEffect, Shared
 from ._environment import environment_of
 from ._history import History
+from ._journal_place import check_journal, default_journal
 from ._limits import Limits
 from ._packages import packages_of
 from ._policy_modules import MODULES
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Session"]
 
-_JOURNAL = Path(".ptc") / "journal.sqlite3"
 _T = TypeVar("_T")
 
 
@@ -85,6 +86,7 @@ class Session:
         env: Mapping[str, Any] | None = None,
         after_side_effect: AfterSideEffect | None = None,
         journal: str | Path | None = None,
+        journal_in_root: bool = False,
         approvals_expire_ms: int | None = None,
         model: ModelSource | None = None,
     ) -> None:
@@ -118,9 +120,12 @@ class Session:
             after_side_effect: Called with the record of each call that had a side effect, and
                 awaited before its caller goes on: to take a snapshot. Its failure is logged and
                 never fails the call.
-            journal: File that runs are recorded in, so that they can be looked at and resumed.
-                Default: ``.ptc/journal.sqlite3`` under `root`, or memory if that cannot be written.
-                ``":memory:"``: memory.
+            journal: File that runs are recorded in, so that they can be inspected and resumed.
+                Default: a file for this root in the user's state directory, or memory if that
+                cannot be written. ``":memory:"``: memory. A file inside `root` is refused if the
+                session has a tool with side effects, since a script could change it.
+            journal_in_root: Allow a journal inside `root` all the same. The price: a script can
+                then record approvals that nobody gave, and read the inputs and results of all runs.
             approvals_expire_ms: Age at which a request for an approval is void and counts as
                 rejected. None: never.
             model: Who `generate_object` asks: ``"provider:name"``, a model object of pydantic-ai,
@@ -182,11 +187,18 @@ class Session:
             approver=approver,
         )
         self._env = dict(env or {})
-        place = self._root / _JOURNAL if journal is None else path_of("journal", journal)
+        require("journal_in_root", journal_in_root, bool, "True or False")
+        writers = [name for name, item in tools_of.items() if item.side_effect]
+        place: Path | Callable[[], Path] | None = None
+        if journal is None:
+            place = partial(default_journal, self._root, () if journal_in_root else writers)
+        elif journal != ":memory:":
+            place = path_of("journal", journal)
+            check_journal(self._root, place, () if journal_in_root else writers)
         if approvals_expire_ms is not None:
             _in_range("approvals_expire_ms", approvals_expire_ms, 100 * 365 * 86_400_000)
         self.history = History(
-            None if journal == ":memory:" else place,
+            place,
             required=journal is not None,
             tools=tools_of,
             approvals_expire_ms=approvals_expire_ms,

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis  # noqa: F401  # it looks for who refers to a random source: before the freeze
 import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep everything that the tests record out of the user's own state directory."""
+    folder = tempfile.mkdtemp(prefix="ptc-state-")
+    os.environ["XDG_STATE_HOME"] = folder
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_collection_finish() -> None:

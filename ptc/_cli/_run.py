@@ -14,6 +14,8 @@ import click
 
 from ._options import (
     isolation_option,
+    journal_in_root_option,
+    journal_option,
     json_option,
     limit_options,
     limits_of,
@@ -77,6 +79,8 @@ no JSON is a string: TODO. To pass a string that looks like JSON, quote it: --in
 @isolation_option
 @package_option
 @unprotect_option
+@journal_option
+@journal_in_root_option
 @model_option
 @json_option("Print the whole result (status, value, calls, usage, error ...) as JSON.")
 def command(
@@ -90,6 +94,8 @@ def command(
     isolation: str,
     packages: tuple[str, ...],
     unprotected: tuple[str, ...],
+    journal: str | None,
+    journal_in_root: bool,
     model: str | None,
     as_json: bool,
     **limits: Any,
@@ -117,6 +123,8 @@ def command(
         isolation=isolation,
         packages=packages,
         unprotected=unprotected,
+        journal=journal,
+        journal_in_root=journal_in_root,
         model=model,
         as_json=as_json,
     )
@@ -134,6 +142,8 @@ def _execute(
     isolation: str,
     packages: tuple[str, ...],
     unprotected: tuple[str, ...],
+    journal: str | None,
+    journal_in_root: bool,
     model: str | None,
     as_json: bool,
 ) -> int:
@@ -152,6 +162,8 @@ def _execute(
         isolation=isolation,
         packages=packages,
         unprotected=unprotected,
+        journal=journal,
+        journal_in_root=journal_in_root,
         model=model,
     )
     errors = standard_error()

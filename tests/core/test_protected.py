@@ -37,6 +37,7 @@ def judge(
     [
         (".ptc", "state"),
         (".ptc/artifacts/x.json", "state"),
+        (".local/state/ptc/ptc-journals/x.sqlite3-wal", "state"),
         ("a/b/.ptc/x", "state"),
         (".git", "git"),
         (".git/config", "git"),

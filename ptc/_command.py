@@ -24,9 +24,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-__all__ = ["KEPT_BYTES", "Command", "Ended", "Output"]
+if TYPE_CHECKING:
+    from ._protected import Protection
+
+__all__ = ["KEPT_BYTES", "Command", "Ended", "Output", "Protected"]
 
 KEPT_BYTES = 10_485_760
 """Bytes of one stream that are kept (10 MiB); of a longer one its beginning and its last 64 KiB."""
@@ -36,7 +39,11 @@ _CHUNK_BYTES = 65_536
 _END_SECONDS = 10.0
 """How long the launcher may take to kill and collect; then it is killed itself."""
 
-_ENTRY = "import sys; sys.path.insert(0, sys.argv.pop(1)); from worker._command import main; main()"
+# An empty package of that name: the launcher needs none of what `import ptc` would import.
+_ENTRY = (
+    "import sys; ptc = sys.modules['ptc'] = type(sys)('ptc'); ptc.__path__ = [sys.argv.pop(1)];"
+    " from ptc.worker._command import main; main()"
+)
 
 _SEARCHED = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _PASSED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
@@ -56,6 +63,17 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Protected:
+    """A change of a protected path, which was not made."""
+
+    path: str
+    """Relative to the root."""
+    rule: str
+    entry: str
+    """What lifts it, see `ptc._protected`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """How a command ended."""
 
@@ -69,6 +87,8 @@ class Ended:
     stdout: Output
     stderr: Output
     duration_ms: float
+    protected: tuple[Protected, ...] = ()
+    """Changes that were refused, up to 20."""
 
 
 @dataclass(slots=True)
@@ -103,6 +123,7 @@ class Command:
         readable: Sequence[Path] = (),
         programs: Sequence[Path] = (),
         writable: bool = True,
+        protection: Protection | None = None,
         stdin: bytes = b"",
         max_memory_bytes: int = 0,
     ) -> None:
@@ -118,6 +139,7 @@ class Command:
             readable: Further files and folders it may read and execute.
             programs: If there are any: all that may be executed, scripts' interpreters included.
             writable: False: nothing in the root may be changed.
+            protection: What in a writable root may not be changed; None: all of it may.
             stdin: What it reads from its standard input.
             max_memory_bytes: Address space of each of its processes (RLIMIT_AS); 0: no limit.
         """
@@ -130,6 +152,7 @@ class Command:
         self._readable = [*_interpreter_folders(), *readable]
         self._programs = [*programs, *(_loaders() if programs else ())]
         self._writable = writable
+        self._protection = protection
         self._stdin = stdin
         self._max_memory_bytes = max_memory_bytes
         self._lock = threading.Lock()
@@ -202,16 +225,21 @@ class Command:
         return watch.ended(how, (time.monotonic() - began) * 1000)
 
     def _spec(self, tmp: Path) -> bytes:
+        protection = self._protection
+        home = None if protection is None else protection.home
         lists = (
             list(map(str, self._readable)),
             list(map(str, self._programs)),
             [f"{name}={value}" for name, value in self._environment(tmp).items()],
             self._argv,
+            [] if protection is None else sorted(protection.lifted),
+            [] if home is None else [".", *home],
         )
+        changes = "writable" if protection is None else "brokered"
         fields = [
             "network" if self._network else "off",
             "required" if self._required else "available",
-            "writable" if self._writable else "fixed",
+            changes if self._writable else "fixed",
             str(self._max_memory_bytes),
             *(str(self._root), self._cwd, str(tmp)),
         ]
@@ -315,20 +343,28 @@ class _Watch:
 
     def ended(self, how: Literal["ended", "timeout", "killed"], duration_ms: float) -> Ended:
         stdout, stderr = (stream.output() for stream in self._streams)
+        lines = self._said.decode("utf-8", "replace").splitlines()
+        protected = tuple(filter(None, map(_protected, lines)))
+        rest = (stdout, stderr, duration_ms, protected)
         if how != "ended":
-            return Ended(how, 0, "", stdout, stderr, duration_ms)
-        kind, _, rest = self._said.partition(b"\n")[0].decode("utf-8", "replace").partition(" ")
-        number, _, text = rest.partition(" ")
-        if kind == "exit":
-            return Ended("exit", int(number), "", stdout, stderr, duration_ms)
-        if kind == "signal":
-            return Ended("signal", int(number), "", stdout, stderr, duration_ms)
-        if kind == "missing":
-            return Ended("missing", int(number), text, stdout, stderr, duration_ms)
-        if kind == "refused":
-            return Ended("refused", 0, rest, stdout, stderr, duration_ms)
-        text = rest or stderr.head[-2_000:].decode("utf-8", "replace") or "it said nothing"
-        return Ended("fault", 0, text, stdout, stderr, duration_ms)
+            return Ended(how, 0, "", *rest)
+        said = next((line for line in lines if _protected(line) is None), "")
+        kind, _, text = said.partition(" ")
+        number, _, why = text.partition(" ")
+        match kind:
+            case "exit" | "signal":
+                return Ended(kind, int(number), "", *rest)
+            case "missing":
+                return Ended("missing", int(number), why, *rest)
+            case "refused":
+                return Ended("refused", 0, text, *rest)
+        words = text or stderr.head[-2_000:].decode("utf-8", "replace") or "it said nothing"
+        return Ended("fault", 0, words, *rest)
+
+
+def _protected(line: str) -> Protected | None:
+    words = line.split(" ", 3)
+    return Protected(words[3], *words[1:3]) if words[0] == "protected" and words[3:] else None
 
 
 def _interpreter_folders() -> list[Path]:

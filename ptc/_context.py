@@ -85,6 +85,8 @@ class ToolContext:
     """As the tool was defined."""
     env: Any = field(default=None, repr=False)
     """The values the tool asked for with ``env=``: an instance of that model. Never in a repr."""
+    unprotected: frozenset[str] = frozenset()
+    """Protected paths that the owner of the session has lifted (`Session`, ``unprotected=``)."""
     _services: CallServices | None = field(default=None, repr=False, compare=False)
 
     @property

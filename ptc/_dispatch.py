@@ -75,6 +75,8 @@ class Shared:
     """All tools of the session, for a message that tells refused from unknown."""
     attachments: AttachmentStore
     """Where files that tools make are kept."""
+    unprotected: frozenset[str] = frozenset()
+    """Protected paths that the owner of the session has lifted."""
     environment: Environment = field(default_factory=Environment)
     """Values the tools asked for, and what keeps them in."""
     after_side_effect: AfterSideEffect | None = None

@@ -38,7 +38,7 @@ class History:
 
     def __init__(
         self,
-        place: Path | None,
+        place: Path | Callable[[], Path] | None,
         *,
         required: bool = True,
         tools: Mapping[str, Tool] | None = None,
@@ -47,7 +47,8 @@ class History:
         """Name the place.
 
         Args:
-            place: The file; None: memory.
+            place: Path of the file, or a function that returns it or raises `JournalError`. None:
+                memory.
             required: False: if the file cannot be made, runs are recorded in memory, and a warning
                 says so.
             tools: The session's: edited arguments are held to theirs.
@@ -66,7 +67,8 @@ class History:
         """The journal. Raises `JournalError` if it cannot be opened."""
         if self._journal is None:
             try:
-                self._journal = SqliteJournal(self._place)
+                place = self._place() if callable(self._place) else self._place
+                self._journal = SqliteJournal(place)
             except JournalError as error:
                 if self._required:
                     raise

@@ -72,6 +72,7 @@ class Services:
                 side_effect=tool.side_effect,
                 idempotent=tool.idempotent,
                 env=self._dispatch.environment.values.get(tool.name),
+                unprotected=self._dispatch.shared.unprotected,
                 _services=self,
             )
         return self._context

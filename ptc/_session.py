@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
@@ -23,12 +24,14 @@ from ._discovery import Found, search
 from ._dispatch import AfterSideEffect, Shared
 from ._environment import environment_of
 from ._history import History
+from ._journal_place import check_journal, default_journal
 from ._limits import Limits
 from ._packages import packages_of
 from ._policy_modules import MODULES
 from ._pool import Pool
 from ._program import ProgramOptions, refused
 from ._programs import Programs
+from ._protected import liftable
 from ._reactor import running_loop
 from ._result import Finding, RunEvent, RunResult
 from ._rollback import Rollback
@@ -49,7 +52,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Session"]
 
-_JOURNAL = Path(".ptc") / "journal.sqlite3"
 _T = TypeVar("_T")
 
 
@@ -76,6 +78,7 @@ class Session:
         ceiling: Limits | None = None,
         isolation: str = "jail",
         packages: Iterable[str] = (),
+        unprotected: Iterable[str] = (),
         workers: int = 4,
         max_concurrent_runs: int = 16,
         artifacts: str | Path | None = None,
@@ -83,6 +86,7 @@ class Session:
         env: Mapping[str, Any] | None = None,
         after_side_effect: AfterSideEffect | None = None,
         journal: str | Path | None = None,
+        journal_in_root: bool = False,
         approvals_expire_ms: int | None = None,
         model: ModelSource | None = None,
     ) -> None:
@@ -103,6 +107,10 @@ class Session:
                 leads to (numpy opens files and reads memory), so with one of them the language
                 policy is no fence by itself and only the jail holds. It also costs the memory of
                 the package once for each session, and a slower start; see docs/limitations.md.
+            unprotected: Protected paths that tools may change all the same, such as
+                ``[".vscode", "git"]``: names of files, folders or rules of the table in
+                docs/security.md. What is written there may be executed by your editor, shell or git
+                with your rights, so that a script that may write is then no longer confined.
             workers: Worker processes kept ready, 1 to 64. Each costs about 1.5 MB.
             max_concurrent_runs: Runs at once, 1 to 256; further ones wait in order.
             artifacts: Folder for values over `Limits.max_output_bytes`. Default:
@@ -113,9 +121,12 @@ class Session:
             after_side_effect: Called with the record of each call that had a side effect, and
                 awaited before its caller goes on: to take a snapshot. Its failure is logged and
                 never fails the call.
-            journal: File that runs are recorded in, so that they can be looked at and resumed.
-                Default: ``.ptc/journal.sqlite3`` under `root`, or memory if that cannot be written.
-                ``":memory:"``: memory.
+            journal: File that runs are recorded in, so that they can be inspected and resumed.
+                Default: a file for this root in the user's state directory, or memory if that
+                cannot be written. ``":memory:"``: memory. A file inside `root` is refused if the
+                session has a tool with side effects, since a script could change it.
+            journal_in_root: Allow a journal inside `root` all the same. The price: a script can
+                then record approvals that nobody gave, and read the inputs and results of all runs.
             approvals_expire_ms: Age at which a request for an approval is void and counts as
                 rejected. None: never.
             model: Who `generate_object` asks: ``"provider:name"``, a model object of pydantic-ai,
@@ -147,6 +158,11 @@ class Session:
             msg = f"isolation={isolation!r} is unknown{nearest(isolation, ISOLATION_LEVELS)}"
             raise UsageError(f"{msg}; levels: {known}")
         self._packages = packages_of(packages)
+        lifted = frozenset(parts_of("unprotected", unprotected, "a list of names"))
+        for name in lifted:
+            if name not in (known_names := liftable()):
+                msg = f"unprotected: {name!r} is no protected path{nearest(name, known_names)}"
+                raise UsageError(f"{msg}; docs/security.md lists them")
         _in_range("workers", workers, 64)
         _in_range("max_concurrent_runs", max_concurrent_runs, 256)
         self._pool = Pool(
@@ -166,16 +182,24 @@ class Session:
             root=self._root,
             known=tools_of,
             attachments=AttachmentStore(ArtifactStore(kept.folder / "attachments", self._root)),
+            unprotected=lifted,
             environment=environment_of(tools_of.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,
         )
         self._env = dict(env or {})
-        place = self._root / _JOURNAL if journal is None else path_of("journal", journal)
+        require("journal_in_root", journal_in_root, bool, "True or False")
+        writers = [name for name, item in tools_of.items() if item.side_effect]
+        place: Path | Callable[[], Path] | None = None
+        if journal is None:
+            place = partial(default_journal, self._root, () if journal_in_root else writers)
+        elif journal != ":memory:":
+            place = path_of("journal", journal)
+            check_journal(self._root, place, () if journal_in_root else writers)
         if approvals_expire_ms is not None:
             _in_range("approvals_expire_ms", approvals_expire_ms, 100 * 365 * 86_400_000)
         self.history = History(
-            None if journal == ":memory:" else place,
+            place,
             required=journal is not None,
             tools=tools_of,
             approvals_expire_ms=approvals_expire_ms,

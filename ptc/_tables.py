@@ -65,10 +65,7 @@ def open_file(path: Path | None, place: str) -> sqlite3.Connection:
         OSError: If its folder cannot be made.
     """
     if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        ignore = path.parent / ".gitignore"
-        if path.parent.name == ".ptc" and not ignore.exists():
-            ignore.write_text("*\n")
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # What scripts were given and what tools answered is for the user who ran them; sqlite gives
         # the files beside it the same mode.
         with contextlib.suppress(FileExistsError):

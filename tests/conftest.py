@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,13 @@ if (
     # A shell starts what is in the background with Ctrl-C ignored; programs that the tests
     # interrupt would inherit that, and heed it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep everything that the tests record out of the user's own state directory."""
+    folder = tempfile.mkdtemp(prefix="ptc-state-")
+    os.environ["XDG_STATE_HOME"] = folder
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_collection_finish() -> None:

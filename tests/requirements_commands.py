@@ -10,6 +10,8 @@ from __future__ import annotations
 __all__ = ["COMMANDS"]
 
 _BASH, _OUT, _GIT = "tools/test_bash.py::", "tools/test_command_escapes.py::", "tools/test_git.py::"
+_POWER, _BROKER = "tools/test_power_attacks.py::", "tools/test_broker.py::"
+_PROTECTED = "tools/test_protected_paths.py::"
 _FETCH, _SEARCH = "tools/test_web_fetch.py::", "tools/test_web_search.py::"
 
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -97,7 +99,11 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "SM-88": (
         "a refusal names what lifts it",
-        (_BASH + "test_a_command_for_the_network_is_refused_early",),
+        (
+            _BASH + "test_a_command_for_the_network_is_refused_early",
+            _PROTECTED
+            + "test_a_command_that_was_refused_a_change_says_which_rule_and_who_lifts_it",
+        ),
     ),
     "SM-89": (
         "where isolation cannot be enforced, nothing runs unless it is said in so many words",
@@ -114,6 +120,10 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
             _OUT + "test_no_known_bypass_writes_outside_the_root",
             _OUT + "test_processes_of_the_host_are_out_of_reach",
             _OUT + "test_files_outside_the_root_cannot_be_read",
+            _POWER + "test_no_known_attack_changes_what_other_programs_act_on",
+            _POWER + "test_the_attacks_do_work_where_nothing_is_protected",
+            _BROKER + "test_without_the_broker_a_command_changes_nothing_in_the_root",
+            _BROKER + "test_files_behave_as_if_the_command_changed_them_itself",
         ),
     ),
     "SM-92": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -50,6 +51,8 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # our own interpreter and our own files
         [sys.executable, *arguments],
         cwd=REPOSITORY,
+        # A client of the MCP SDK passes HOME on, and nothing else that says where to record runs.
+        env={**os.environ, "HOME": os.environ["XDG_STATE_HOME"]},
         capture_output=True,
         text=True,
         timeout=SECONDS,

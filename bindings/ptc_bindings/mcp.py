@@ -34,6 +34,8 @@ import ptc
 from ptc._cli._options import (
     in_words_of_options,
     isolation_option,
+    journal_in_root_option,
+    journal_option,
     limit_options,
     limits_of,
     model_option,
@@ -42,6 +44,7 @@ from ptc._cli._options import (
     package_option,
     root_option,
     toolset_option,
+    unprotect_option,
 )
 
 from ._allowed import allow_list
@@ -449,6 +452,9 @@ may do is fixed here: it can choose neither tools nor limits.
 @limit_options
 @isolation_option
 @package_option
+@unprotect_option
+@journal_option
+@journal_in_root_option
 @model_option
 @click.option(
     "--print-config", is_flag=True, help="Print the line for a client's configuration and exit."
@@ -463,6 +469,9 @@ def command(
     toolsets: tuple[str, ...],
     isolation: str,
     packages: tuple[str, ...],
+    unprotected: tuple[str, ...],
+    journal: str | None,
+    journal_in_root: bool,
     model: str | None,
     print_config: bool,
     **given: Any,
@@ -475,6 +484,9 @@ def command(
         limits=limits_of(given),
         isolation=isolation,
         packages=packages,
+        unprotected=unprotected,
+        journal=journal,
+        journal_in_root=journal_in_root,
         model=model,
     )
     try:
@@ -483,6 +495,10 @@ def command(
         raise in_words_of_options(error) from None
     if print_config:
         options = _options(allow, direct_tools, toolsets, packages, isolation, given)
+        for name in names_of(unprotected):
+            options += ["--unprotect", name]
+        options += ["--journal", str(Path(journal).absolute())] if journal else []
+        options += ["--journal-in-root"] if journal_in_root else []
         options += ["--model", model] if model else []
         click.echo(json.dumps(_config(session.root, options)))
         return

@@ -11,6 +11,7 @@ from ._options import (
     require_tool,
     root_option,
     toolset_option,
+    unprotect_option,
 )
 from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED
 
@@ -34,6 +35,7 @@ Examples:
 @click.argument("arguments", metavar="[ARGUMENTS]", default="{}")
 @root_option
 @toolset_option
+@unprotect_option
 @model_option
 @json_option("Print the value as JSON instead of the text for a model.")
 def command(
@@ -42,6 +44,7 @@ def command(
     arguments: str,
     root: str,
     toolsets: tuple[str, ...],
+    unprotected: tuple[str, ...],
     model: str | None,
     as_json: bool,
 ) -> int:
@@ -57,7 +60,7 @@ def command(
         parsed = read_object("-", "ARGUMENTS")
     else:
         parsed = parse_object(arguments, "ARGUMENTS")
-    session = open_session(root=root, toolsets=toolsets, model=model)
+    session = open_session(root=root, toolsets=toolsets, unprotected=unprotected, model=model)
 
     async def call() -> ToolResult:
         async with session:

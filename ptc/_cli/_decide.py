@@ -8,13 +8,16 @@ import click
 
 from ._options import (
     isolation_option,
+    journal_in_root_option,
+    journal_option,
     json_option,
     model_option,
     open_session,
     root_option,
     toolset_option,
+    unprotect_option,
 )
-from ._runs import history_of, journal_option
+from ._runs import history_of
 from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED, status_of
 
 __all__ = ["approvals", "approve", "reject", "resume", "rollback", "settle"]
@@ -98,12 +101,12 @@ def approve(
     """Run the command; the docstring for users is `_APPROVE_HELP`."""
     from ._inputs import parse_object
 
-    history = history_of(root, journal)
-    edited = None
+    edited = tools = None
     if arguments is not None:
         edited = parse_object(arguments, "--arguments")
         session = open_session(root=root, toolsets=toolsets)
-        history = history_of(root, journal, tools=session.select_tools(session.tool_names()))
+        tools = session.select_tools(session.tool_names())
+    history = history_of(root, journal, tools=tools)
     history.approve(run, call, arguments=edited, by=by, comment=comment)
     history.close()
     return COMPLETED
@@ -189,7 +192,9 @@ Examples:
 @root_option
 @toolset_option
 @isolation_option
+@unprotect_option
 @journal_option
+@journal_in_root_option
 @model_option
 @json_option("Print the whole result as JSON.")
 def resume(
@@ -198,7 +203,9 @@ def resume(
     root: str,
     toolsets: tuple[str, ...],
     isolation: str,
+    unprotected: tuple[str, ...],
     journal: str | None,
+    journal_in_root: bool,
     model: str | None,
     as_json: bool,
 ) -> int:
@@ -210,7 +217,13 @@ def resume(
 
     history_of(root, journal).close()
     session = open_session(
-        root=root, toolsets=toolsets, isolation=isolation, journal=journal, model=model
+        root=root,
+        toolsets=toolsets,
+        isolation=isolation,
+        unprotected=unprotected,
+        journal=journal,
+        journal_in_root=journal_in_root,
+        model=model,
     )
 
     async def go_on() -> RunResult:
@@ -242,6 +255,7 @@ Examples:
 @root_option
 @toolset_option
 @journal_option
+@journal_in_root_option
 @json_option("Print the list as JSON.")
 def rollback(
     *,
@@ -251,6 +265,7 @@ def rollback(
     root: str,
     toolsets: tuple[str, ...],
     journal: str | None,
+    journal_in_root: bool,
     as_json: bool,
 ) -> int:
     """Run the command; the docstring for users is `_ROLLBACK_HELP`."""
@@ -263,7 +278,9 @@ def rollback(
     from ._terminal import standard_output
 
     history_of(root, journal).close()
-    session = open_session(root=root, toolsets=toolsets, journal=journal)
+    session = open_session(
+        root=root, toolsets=toolsets, journal=journal, journal_in_root=journal_in_root
+    )
 
     async def undo() -> Rollback:
         async with session:

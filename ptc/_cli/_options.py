@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = [
     "in_words_of_options",
     "isolation_option",
+    "journal_in_root_option",
+    "journal_option",
     "json_option",
     "limit_options",
     "limits_of",
@@ -27,6 +29,7 @@ __all__ = [
     "require_tool",
     "root_option",
     "toolset_option",
+    "unprotect_option",
 ]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -122,6 +125,32 @@ def package_option(command: _Command) -> _Command:
     return click.option("--package", "packages", multiple=True, metavar="NAME", help=text)(command)
 
 
+def journal_option(command: _Command) -> _Command:
+    """Give `command` the option ``--journal``."""
+    text = "File that runs are recorded in. [default: a file for --root in your state directory]"
+    return click.option("--journal", metavar="FILE", help=text)(command)
+
+
+def journal_in_root_option(command: _Command) -> _Command:
+    """Give `command` the option ``--journal-in-root``."""
+    text = (
+        "Allow a journal inside --root. Scripts that may write there can then record approvals "
+        "that nobody gave, and read the inputs and results of all runs."
+    )
+    return click.option("--journal-in-root", is_flag=True, help=text)(command)
+
+
+def unprotect_option(command: _Command) -> _Command:
+    """Give `command` the option ``--unprotect``."""
+    text = (
+        "Protected path that tools may change, such as .vscode or git; repeat it for more. Other "
+        "programs execute what is written there. docs/security.md has the table."
+    )
+    return click.option("--unprotect", "unprotected", multiple=True, metavar="NAME", help=text)(
+        command
+    )
+
+
 def model_option(command: _Command) -> _Command:
     """Give `command` the option ``--model``."""
     text = "Model that `generate_object` asks; without one there is no such tool."
@@ -147,7 +176,9 @@ def open_session(
     limits: Limits | None = None,
     isolation: str = "jail",
     packages: Iterable[str] = (),
+    unprotected: Iterable[str] = (),
     journal: str | None = None,
+    journal_in_root: bool = False,
     model: str | None = None,
 ) -> Session:
     """A session for one command: one worker is kept ready, for there is one run.
@@ -166,8 +197,10 @@ def open_session(
             limits=limits,
             isolation=isolation,
             packages=names_of(packages),
+            unprotected=names_of(unprotected),
             workers=1,
             journal=journal,
+            journal_in_root=journal_in_root,
             model=model,
         )
     except UsageError as error:
@@ -195,5 +228,7 @@ def in_words_of_options(error: UsageError) -> UsageError:
     )
     message = re.sub(r"^allowed_tools: ", "--allow: ", message)
     message = re.sub(r"^packages: ", "--package: ", message)
-    message = re.sub(r"^(inputs|root|model)\b", r"--\1", message)
+    message = re.sub(r"^unprotected: ", "--unprotect: ", message)
+    message = re.sub(r"^(inputs|root|model|journal)\b", r"--\1", message)
+    message = message.replace("journal_in_root=True", "--journal-in-root")
     return UsageError(message)

@@ -14,6 +14,8 @@ import click
 
 from ._options import (
     isolation_option,
+    journal_in_root_option,
+    journal_option,
     json_option,
     limit_options,
     limits_of,
@@ -22,6 +24,7 @@ from ._options import (
     package_option,
     root_option,
     toolset_option,
+    unprotect_option,
 )
 from ._status import EXIT_STATUS_HELP, INTERRUPTED, TERMINATED, status_of
 
@@ -75,6 +78,9 @@ no JSON is a string: TODO. To pass a string that looks like JSON, quote it: --in
 @limit_options
 @isolation_option
 @package_option
+@unprotect_option
+@journal_option
+@journal_in_root_option
 @model_option
 @json_option("Print the whole result (status, value, calls, usage, error ...) as JSON.")
 def command(
@@ -87,6 +93,9 @@ def command(
     toolsets: tuple[str, ...],
     isolation: str,
     packages: tuple[str, ...],
+    unprotected: tuple[str, ...],
+    journal: str | None,
+    journal_in_root: bool,
     model: str | None,
     as_json: bool,
     **limits: Any,
@@ -113,6 +122,9 @@ def command(
         toolsets=toolsets,
         isolation=isolation,
         packages=packages,
+        unprotected=unprotected,
+        journal=journal,
+        journal_in_root=journal_in_root,
         model=model,
         as_json=as_json,
     )
@@ -129,6 +141,9 @@ def _execute(
     toolsets: tuple[str, ...],
     isolation: str,
     packages: tuple[str, ...],
+    unprotected: tuple[str, ...],
+    journal: str | None,
+    journal_in_root: bool,
     model: str | None,
     as_json: bool,
 ) -> int:
@@ -146,6 +161,9 @@ def _execute(
         limits=limits,
         isolation=isolation,
         packages=packages,
+        unprotected=unprotected,
+        journal=journal,
+        journal_in_root=journal_in_root,
         model=model,
     )
     errors = standard_error()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from ._options import json_option, root_option
+from ._options import journal_option, json_option, root_option
 from ._status import COMPLETED, EXIT_STATUS_HELP, status_of
 
 if TYPE_CHECKING:
@@ -16,27 +16,34 @@ if TYPE_CHECKING:
     from .._journal import CallRow, Recorded
     from .._tool import Tool
 
-__all__ = ["export", "forget", "history_of", "journal_option", "replay", "runs", "show"]
+__all__ = ["export", "forget", "history_of", "replay", "runs", "show"]
 
 
 def history_of(root: str, journal: str | None, tools: Mapping[str, Tool] | None = None) -> History:
-    """The runs of a folder. Raises `UsageError` if none was ever made there."""
+    """Recorded runs of a folder. Raises `UsageError` if it has no journal."""
     from pathlib import Path
 
     from .._history import History
+    from .._journal_place import about_former, former_journal, journal_of
     from ..errors import UsageError
+    from ._terminal import standard_error
 
-    place = Path(journal) if journal else Path(root) / ".ptc" / "journal.sqlite3"
+    if journal is not None:
+        if not Path(journal).is_file():
+            raise UsageError(f"there is no journal {journal!r}")
+        return History(Path(journal), tools=tools)
+    folder = Path(root).resolve()
+    place, former = journal_of(folder), former_journal(folder)
+    note = "" if former is None else about_former(former)
     if not place.is_file():
-        msg = f"there is no journal {str(place)!r}: nothing was run there, or name it by --journal"
-        raise UsageError(msg)
+        msg = (
+            f"there is no journal of {str(folder)!r}: {str(place)!r} does not exist, so no run was "
+            "recorded. Name the folder with --root, or the file with --journal"
+        )
+        raise UsageError(f"{msg}. {note}" if note else msg)
+    if note:
+        standard_error().line(f"note: {note}")
     return History(place, tools=tools)
-
-
-def journal_option(command: Any) -> Any:
-    """Give `command` the option ``--journal``."""
-    text = "File the runs are recorded in. [default: .ptc/journal.sqlite3 in --root]"
-    return click.option("--journal", metavar="FILE", help=text)(command)
 
 
 _RUNS_HELP = """List the newest runs: name, when, outcome, calls, and the script's file name.

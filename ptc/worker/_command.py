@@ -8,16 +8,19 @@ Rule 1: When this process has ended, so has every process the command started.
     (test_no_process_of_a_command_survives_it)
 Rule 2: If the host goes away, for whatever reason, the command is killed.
     (test_a_command_dies_with_its_host)
-Rule 3: The command cannot speak for this process: it holds neither the report nor the lifeline.
-    (test_a_command_holds_no_descriptor_but_its_streams)
+Rule 3: The command cannot speak for this process: it holds neither the report nor the lifeline,
+    nor the listener of its own filter. (test_a_command_holds_no_descriptor_but_its_streams)
 
 With a PID namespace there is a second process, the first one inside, whose end is by the kernel
 the end of all others in it. Without one, orphans come to this process (PR_SET_CHILD_SUBREAPER),
 which kills descendants until there is none.
 
-SPEC is a file: fields that end in NUL, see `_Spec`. REPORT takes one line: ``exit N``,
-``signal N``, ``refused TEXT``, ``missing ERRNO TEXT`` if the program could not be started, or
-``fault TEXT``.
+Where paths in the root are protected this process is also the command's broker (`_broker`).
+
+SPEC is a file: fields that end in NUL, see `_Spec`. REPORT takes lines. The first one says how the
+command ended: ``exit N``, ``signal N``, ``refused TEXT``, ``missing ERRNO TEXT`` if the program
+could not be started, or ``fault TEXT``. Others are ``protected RULE LIFTED-BY PATH``: a change that
+was refused.
 """
 
 from __future__ import annotations
@@ -28,10 +31,16 @@ import resource
 import select
 import signal
 import sys
-from typing import NoReturn
 
-from . import _command_jail
+from .._protected import Protection
+from . import _command_filter, _command_jail
+from ._broker import Broker, Places, take
+from ._broker_calls import handlers
 from .kernel import _libc
+
+TYPE_CHECKING = False  # As `typing` says, which takes 3 ms to import.
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 __all__ = ["main"]
 
@@ -46,17 +55,25 @@ class _Spec:
         fields = iter(data.split(b"\0"))
         self.network = next(fields) == b"network"
         self.required = next(fields) == b"required"
-        self.writable = next(fields) == b"writable"
+        changes = next(fields)
+        self.writable = changes != b"fixed"
+        self.brokered = changes == b"brokered"
+        """True: the launcher makes the changes in the root, but not to what is protected."""
         self.max_memory_bytes = int(next(fields))
         self.root = next(fields)
         self.cwd = next(fields)
         """Beneath the root, without links; empty for the root."""
         self.tmp = next(fields)
         lists = []
-        for _ in range(4):
+        for _ in range(6):
             lists.append([next(fields) for _ in range(int(next(fields)))])
-        self.readable, self.programs, environment, self.argv = lists
+        self.readable, self.programs, environment, self.argv, lifted, home = lists
         """`programs`: all that may be executed; empty for what can be read."""
+        self.protection = Protection(
+            map(os.fsdecode, lifted),
+            # ``.`` first: of a home that is the root there are no further names.
+            [os.fsdecode(name) for name in home[1:]] if home else None,
+        )
         pairs = [item.partition(b"=") for item in environment]
         self.environment = {name: value for name, _, value in pairs}
 
@@ -89,37 +106,105 @@ def _say(report: int, line: str) -> None:
 
 
 def _run(spec: _Spec, lifeline: int, report: int) -> None:
-    if spec.required and (lacking := _command_jail.problems()):
+    lacking = _command_jail.problems(brokered=spec.brokered)
+    if spec.required and lacking:
         _say(report, "refused " + "; ".join(lacking))
         return
+    guard = _Guard(spec) if spec.brokered and not lacking else None
     entered = _command_jail.enter_namespaces(network=spec.network)
     if "pid" in entered:
         child = os.fork()
         if child == 0:
-            _first_process(spec, entered, lifeline, report)
-        _let_go_of_streams()
-        os.close(report)
-        _wait(child, lifeline)
-        return
-    settled = _command_jail.settle(entered, spec.root, spec.tmp, writable=spec.writable)
-    _command_jail.isolate_process_tree()
-    child = os.fork()
-    if child == 0:
-        _become_command(spec, entered, settled, lifeline, report)
+            _first_process(spec, entered, lifeline, report, guard)
+    else:
+        settled = _command_jail.settle(entered, spec.root, spec.tmp, writable=spec.writable)
+        _command_jail.isolate_process_tree()
+        child = os.fork()
+        if child == 0:
+            _become_command(spec, entered, settled, lifeline, report, guard)
     _let_go_of_streams()
-    status = _wait(child, lifeline)
-    _kill_descendants()
-    if status is not None:
-        _say_end(report, status)
+    if guard is not None:
+        guard.stand_by()
+    status = _wait(child, lifeline, guard)
+    if "pid" not in entered:
+        _kill_descendants()
+        if status is not None:
+            _say_end(report, status)
+    if guard is not None:
+        guard.tell(report)
 
 
-def _wait(child: int, lifeline: int) -> int | None:
+class _Guard:
+    """The broker of a command, from before the command has started."""
+
+    def __init__(self, spec: _Spec) -> None:
+        import _socket
+
+        self._protection = spec.protection
+        self._places = Places(spec.root)
+        self._near, self.far = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        """`far` is what the command sends its listener on, before it is one."""
+        self._broker: Broker | None = None
+
+    def withdraw(self) -> None:
+        """Called in a process that stands between: hold nothing of it."""
+        self._near.close()
+        self.far.close()
+
+    def stand_by(self) -> None:
+        """Called in the launcher when the command has been forked: have no more power than it."""
+        self.far.close()
+        _libc.drop_capabilities()
+
+    def register(self, poll: select.poll) -> None:
+        """Wait for the listener."""
+        poll.register(self._near.fileno(), select.POLLIN)
+
+    def wait_ms(self) -> int | None:
+        """How long `poll` may wait; None: for ever."""
+        return 10 if self._broker is not None and self._broker.is_waiting else None
+
+    def attend(self, events: list[tuple[int, int]], poll: select.poll) -> None:
+        """Do what there is to do."""
+        for fd, what in events:
+            if fd == self._near.fileno():
+                poll.unregister(fd)
+                taken = take(self._near)
+                if taken is not None:
+                    listener, self._places.scratch = taken
+                    numbers = handlers(_command_filter.numbers())
+                    self._broker = Broker(listener, self._places, self._protection, numbers)
+                    poll.register(listener, select.POLLIN)
+            elif self._broker is not None and fd == self._broker.listener:
+                if what & select.POLLIN:
+                    self._broker.serve()
+                else:
+                    poll.unregister(fd)  # Nobody is left who could ask.
+        if self._broker is not None and self._broker.is_waiting:
+            self._broker.retry()
+
+    def tell(self, report: int) -> None:
+        """Report what was refused."""
+        if self._broker is not None:
+            for path, rule, entry in self._broker.refusals:
+                shown = path.replace("\n", "\\n")
+                _say(report, f"protected {rule} {entry} {shown}")
+
+
+def _wait(child: int, lifeline: int, guard: _Guard | None) -> int | None:
     """Wait for `child`; kill it and give None if the host closes the lifeline first."""
     watched = os.pidfd_open(child)
     poll = select.poll()
     poll.register(watched, select.POLLIN)
     poll.register(lifeline, select.POLLIN)
-    ready = {fd for fd, _ in poll.poll()}
+    if guard is not None:
+        guard.register(poll)
+    ready: set[int] = set()
+    while not {watched, lifeline} & ready:
+        events = poll.poll(None if guard is None else guard.wait_ms())
+        ready = {fd for fd, _ in events}
+        if guard is not None:
+            guard.attend(events, poll)
     ended = watched in ready
     if not ended:
         signal.pidfd_send_signal(watched, signal.SIGKILL)
@@ -134,15 +219,19 @@ def _say_end(report: int, status: int) -> None:
     _say(report, f"signal {-code}" if code < 0 else f"exit {code}")
 
 
-def _first_process(spec: _Spec, entered: frozenset[str], lifeline: int, report: int) -> NoReturn:
+def _first_process(
+    spec: _Spec, entered: frozenset[str], lifeline: int, report: int, guard: _Guard | None
+) -> NoReturn:
     """Be process 1 of the namespace: start the command, collect orphans, end with it."""
     try:
         _libc.prctl(_libc.PR_SET_PDEATHSIG, signal.SIGKILL)
         settled = _command_jail.settle(entered, spec.root, spec.tmp, writable=spec.writable)
         child = os.fork()
         if child == 0:
-            _become_command(spec, entered, settled, lifeline, report)
+            _become_command(spec, entered, settled, lifeline, report, guard)
         _let_go_of_streams()
+        if guard is not None:
+            guard.withdraw()
         # Not even another process of the same user may look into this one.
         _libc.prctl(_libc.PR_SET_NO_NEW_PRIVS, 1)
         _libc.drop_capabilities()
@@ -165,7 +254,12 @@ def _let_go_of_streams() -> None:
 
 
 def _become_command(
-    spec: _Spec, entered: frozenset[str], settled: frozenset[str], lifeline: int, report: int
+    spec: _Spec,
+    entered: frozenset[str],
+    settled: frozenset[str],
+    lifeline: int,
+    report: int,
+    guard: _Guard | None,
 ) -> NoReturn:
     try:
         os.close(lifeline)
@@ -185,6 +279,7 @@ def _become_command(
             writable=spec.writable,
             network=spec.network,
             required=spec.required,
+            handover=None if guard is None else guard.far,
         )
         os.set_inheritable(report, False)
         _libc.close_range(3, report - 1)

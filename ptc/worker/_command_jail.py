@@ -11,6 +11,9 @@ Rule 4: The same holds without namespaces, as in most containers.
     (the same tests, mode ``container``)
 Rule 5: No process of the host can be signalled, traced or looked into.
     (test_processes_of_the_host_are_out_of_reach)
+Rule 6: A brokered command changes nothing in the root by itself: what it asks for is done by its
+    launcher, which knows what is protected there (`_broker`).
+    (test_without_the_broker_a_command_changes_nothing_in_the_root)
 
 Which layer carries what: seccomp sockets by family, io_uring and new namespaces; Landlock files,
 and signals where there is no PID namespace; namespaces take away the network, the host's
@@ -21,12 +24,17 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import struct
 
-from . import _command_filter
+from . import _broker, _command_filter
 from .kernel import _landlock, _libc, _namespaces
+
+TYPE_CHECKING = False  # As `typing` says, which takes 3 ms to import.
+if TYPE_CHECKING:
+    from _socket import socket
 
 __all__ = ["Refused", "confine", "enter_namespaces", "isolate_process_tree", "problems", "settle"]
 
@@ -78,12 +86,14 @@ class Refused(Exception):
     """Raised when a required layer cannot be had. Its text says which and why."""
 
 
-def problems() -> list[str]:
+def problems(*, brokered: bool) -> list[str]:
     """What this kernel lacks, whatever namespaces it allows; empty if it will do."""
     found = []
     reason = _command_filter.available()
     if reason:
         found.append(f"seccomp: {reason}")
+    elif brokered and (reason := _command_filter.listening()):
+        found.append(f"protected paths: {reason}")
     if _landlock.abi() < 1:
         found.append(
             "landlock: the kernel does not offer it; it needs Linux >= 5.13 with "
@@ -221,8 +231,9 @@ def confine(
     writable: bool,
     network: bool,
     required: bool,
+    handover: socket | None,
 ) -> None:
-    """Put the rest on this process for good: powers, Landlock, filter. The command is next.
+    """Put the rest on this process for good: powers, filter, Landlock. The command is next.
 
     Args:
         entered: As `enter_namespaces` said.
@@ -234,38 +245,75 @@ def confine(
         writable: Whether the root's content may change.
         network: Whether the host's network may be used.
         required: False: go without what this kernel does not have.
+        handover: Socket to the broker that makes changes in the root; None: the command itself may.
 
     Raises:
         Refused: If a required layer is missing.
         OSError: If the kernel refused a step that it should not.
     """
     abi = _landlock.abi()
-    read_only = "read_only" in settled
+    missing = _missing(entered, settled, abi)
+    if missing and required:
+        raise Refused("; ".join(missing))
+    _libc.prctl(_libc.PR_SET_NO_NEW_PRIVS, 1)
+    _libc.drop_capabilities()
+    brokered = False
+    if not _command_filter.available():
+        scratch = [tmp, *([b"/dev/shm"] if "shm" in settled else [])]
+        brokered = _install_filter(
+            *(handover if abi >= 1 else None, scratch),
+            internet=network or "net" in entered,
+            attributes="read_only" in settled,
+            required=required,
+        )
+    if abi >= 1:
+        grants = _grants(
+            *(root if writable and not brokered else None, tmp, [*readable, root], programs),
+            own_proc="proc" in settled,
+            shm="shm" in settled,
+        )
+        _landlock.restrict_but(abi, grants, network=network or "net" in entered)
+
+
+def _missing(entered: frozenset[str], settled: frozenset[str], abi: int) -> list[str]:
     missing = []
     if "pid" not in entered and abi < _SIGNAL_SCOPE_ABI:
         missing.append(
             "processes: there is no PID namespace, and Landlock confines signals from ABI 6 on "
             f"(Linux 6.12); this kernel has {abi}"
         )
-    if not read_only and abi < _TRUNCATE_ABI:
+    if "read_only" not in settled and abi < _TRUNCATE_ABI:
         missing.append(
             "files: there is no mount namespace, and Landlock covers truncate from ABI 3 on "
             f"(Linux 6.2); this kernel has {abi}"
         )
-    if missing and required:
-        raise Refused("; ".join(missing))
-    _libc.prctl(_libc.PR_SET_NO_NEW_PRIVS, 1)
-    _libc.drop_capabilities()
-    if abi >= 1:
-        grants = _grants(
-            *(root if writable else None, tmp, [*readable, root], programs),
-            own_proc="proc" in settled,
-            shm="shm" in settled,
-        )
-        _landlock.restrict_but(abi, grants, network=network or "net" in entered)
-    if not _command_filter.available():
-        internet = network or "net" in entered
-        _command_filter.install(_command_filter.build(internet=internet, attributes=read_only))
+    return missing
+
+
+def _install_filter(
+    handover: socket | None,
+    scratch: list[bytes],
+    *,
+    internet: bool,
+    attributes: bool,
+    required: bool,
+) -> bool:
+    """Install the filter; return True if it puts changes of files to a broker."""
+    if handover is not None:
+        code = _command_filter.build(internet=internet, attributes=attributes, brokered=True)
+        try:
+            listener = _command_filter.listen(code)
+        except OSError as error:
+            if required:
+                what = f"the kernel gives this process no seccomp listener ({error})"
+                if error.errno == errno.EBUSY:
+                    what = "a filter of this container has the one seccomp listener there can be"
+                raise Refused(f"protected paths: {what}") from None
+        else:
+            _broker.hand_over(handover, listener, scratch)
+            return True
+    _command_filter.install(_command_filter.build(internet=internet, attributes=attributes))
+    return False
 
 
 def _grants(

@@ -91,7 +91,13 @@ class Gate:
 async def opened(folder: str, gate: Gate, *, recorded: bool) -> AsyncIterator[Session]:
     """A session in a new folder, its workers ready."""
     with TemporaryDirectory(dir=folder) as root:
-        async with Session(root, tools=gate.tools(), toolsets=()) as session:
+        async with Session(
+            root,
+            tools=gate.tools(),
+            toolsets=(),
+            journal=Path(root) / "journal.sqlite3",
+            journal_in_root=True,  # In the folder that was asked for.
+        ) as session:
             if not recorded:
                 setattr(session.history, "follow", lambda *_, **__: None)  # noqa: B010  # it is a method
             await session.warm_up()

@@ -232,6 +232,19 @@ def test_print_config_gives_one_line_that_starts_this_server(root: Path) -> None
     assert rest == f"--root {root} --allow read,grep --direct-tools --max-tool-calls 7"
 
 
+def test_print_config_has_the_journal_with_an_absolute_path(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    options = ["--root", ".", "--journal", "j.sqlite3", "--journal-in-root"]
+    result = CliRunner().invoke(command, [*options, "--print-config"])
+    assert result.exit_code == 0, result.output
+    [*_, option, journal, insists] = json.loads(result.output)["mcpServers"]["ptc"]["args"]
+    assert (option, insists) == ("--journal", "--journal-in-root")
+    assert Path(journal).is_absolute()
+    assert Path(journal).resolve() == root.resolve() / "j.sqlite3"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -285,11 +298,12 @@ def test_the_name_and_version_are_those_of_the_package(root: Path) -> None:
     assert (server.name, server.version) == ("ptc", ptc.__version__)
 
 
-def test_the_sample_runs() -> None:
+def test_the_sample_runs(tmp_path: Path) -> None:
     sample = Path(__file__).parents[2] / "samples" / "mcp_client.py"
     done = subprocess.run(  # our own interpreter
         [sys.executable, str(sample)],
-        env=environment(),
+        # A client of the SDK passes HOME on, and nothing else that says where runs are recorded.
+        env={**environment(), "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=SECONDS,

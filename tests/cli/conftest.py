@@ -166,6 +166,7 @@ def environment(site: Path) -> dict[str, str]:
         "PATH": os.environ.get("PATH", ""),
         "PYTHONPATH": f"{site}{os.pathsep}{REPOSITORY}",
         "LANG": "C.UTF-8",
+        "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"],
     }
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from ptc._journal_place import journal_of
 from ptc.testing import Recording
 
 GATED = """
@@ -128,3 +130,66 @@ async def run(ctx, inputs):
     shown = command("show", run_id).out
     assert shown.count("[revert: ") == 2
     assert "rolled back; it was completed" in shown
+
+
+# --- where the journal is ---
+
+
+def test_journal_option_names_the_file_for_every_command(
+    command: Any, script: Any, tmp_path: Path
+) -> None:
+    root, file = tmp_path / "root", str(tmp_path / "elsewhere" / "j")
+    root.mkdir()
+    at = ("--root", str(root), "--journal", file)
+    shelf = ("--toolset", "shelf")
+    done = command("run", script(GATED), *shelf, "--allow", "add,gate", "--json", *at)
+    assert done.status == 6, done.err
+    run_id = json.loads(done.out)["run_id"]
+    assert command("runs", "--root", str(root)).status == 2, "the default was not used"
+    assert json.loads(command("runs", "--json", *at).out)[0]["run_id"] == run_id
+    assert command("approve", run_id, "2", "--arguments", '{"n": 3}', *shelf, *at).status == 0
+    done = command("resume", run_id, *shelf, *at)
+    assert (done.status, json.loads(done.out)) == (0, 3), done.err
+
+
+@pytest.mark.parametrize("name", ["run", "mcp"])
+def test_journal_inside_root_is_refused_with_the_option_and_its_price(
+    name: str, command: Any, script: Any, tmp_path: Path
+) -> None:
+    source = [script("async def run(ctx, inputs):\n    return 1\n")] if name == "run" else []
+    done = command(name, *source, "--root", str(tmp_path), "--journal", "j.sqlite3")
+    assert done.status == 2
+    assert "--journal 'j.sqlite3' lies inside the root" in done.err
+    assert "Pass --journal-in-root only if every script" in " ".join(done.err.split())
+    assert not (tmp_path / "j.sqlite3").exists()
+
+
+def test_journal_in_root_option_allows_it(command: Any, script: Any, tmp_path: Path) -> None:
+    file = script("async def run(ctx, inputs):\n    return 1\n")
+    done = command("run", file, "--journal", "j.sqlite3", "--journal-in-root")
+    assert (done.status, done.out) == (0, "1\n"), done.err
+    assert len(json.loads(command("runs", "--journal", "j.sqlite3", "--json").out)) == 1
+
+
+def test_former_journal_is_reported_with_the_command_that_reads_it(
+    command: Any, paused: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    former = root / ".ptc" / "journal.sqlite3"
+    former.parent.mkdir(parents=True)
+    shutil.copy(journal_of(tmp_path.resolve()), former)
+    for arguments in (["runs"], ["approve", paused], ["resume", paused]):
+        done = command(*arguments, "--root", str(root))
+        assert done.status == 2
+        words = " ".join(done.err.split())
+        assert "there is no journal of" in words
+        assert f"`ptc runs --journal {former}` lists them" in words
+    at = ("--root", str(root), "--journal", str(former))
+    assert command("approve", paused, *at).status == 0
+    assert command("resume", paused, "--toolset", "shelf", *at).status == 2
+    done = command("resume", paused, "--toolset", "shelf", *at, "--journal-in-root")
+    assert (done.status, json.loads(done.out)) == (0, 3), done.err
+    shutil.copy(former, journal_of(root.resolve()))
+    done = command("runs", "--root", str(root), "--json")
+    assert [row["run_id"] for row in json.loads(done.out)] == [paused]
+    assert "note: an earlier version recorded runs in" in " ".join(done.err.split())

@@ -26,6 +26,7 @@ from ptc import (
     tool,
 )
 from ptc._call import Occurrences, OpenCall, idempotency_key
+from ptc._journal_place import journal_of
 from ptc._tool import ToolCall
 
 pytestmark = pytest.mark.anyio
@@ -179,7 +180,7 @@ async def test_the_number_of_a_call_is_the_same_in_context_record_and_journal(
     assert [row["call_id"] for row in rows] == [f"{result.run_id}.{n}" for n in (1, 2, 3)]
     assert {row["run_id"] for row in rows} == {result.run_id}
     assert len({row["key"] for row in rows}) == 3
-    with closing(sqlite3.connect(tmp_path / ".ptc" / "journal.sqlite3")) as file:
+    with closing(sqlite3.connect(journal_of(tmp_path))) as file:
         kept = file.execute("SELECT path FROM calls ORDER BY path").fetchall()
     assert [path for (path,) in kept] == ["1", "2", "3"]
 

@@ -26,6 +26,7 @@ from ptc import (
     define_tool,
     tool,
 )
+from ptc._journal_place import journal_of
 
 pytestmark = pytest.mark.anyio
 
@@ -146,8 +147,10 @@ async def test_a_secret_is_in_no_file_that_a_session_writes(
         assert run.ok
         assert (await session.tool("leak", {"word": SECRET})).ok
     forms = [SECRET.encode(), quote(SECRET, safe="").encode(), base64.b64encode(SECRET.encode())]
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert any(path.name.startswith("journal") for path in files)
+    place = journal_of(tmp_path)
+    recorded = [path for path in place.parent.iterdir() if path.name.startswith(place.name)]
+    files = [*recorded, *(path for path in tmp_path.rglob("*") if path.is_file())]
+    assert place in files
     for path in files:
         data = path.read_bytes() + str(path).encode()
         assert not any(form in data for form in forms), path

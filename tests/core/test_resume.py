@@ -32,6 +32,7 @@ from ptc import (
     define_tool,
     tool,
 )
+from ptc._journal_place import journal_of
 from ptc.errors import JournalError
 from ptc.testing import ScriptedModel
 
@@ -209,7 +210,7 @@ async def test_a_script_that_diverges_is_stopped_and_told_both_calls(tmp_path: P
         "    await ctx.put(n=3)\n    return 1\n"
     )
     await cut_off(world, tmp_path, source, "put", 3)
-    with database(tmp_path / ".ptc/journal.sqlite3") as db:
+    with database(journal_of(tmp_path)) as db:
         db.execute("UPDATE runs SET source=replace(source, 'n=2', 'n=7')")
     before = Counter(world.calls)
     async with world.session(tmp_path) as session:
@@ -224,7 +225,7 @@ async def test_a_script_that_ends_too_early_diverges_too(tmp_path: Path) -> None
     world = World()
     source = "async def run(ctx, inputs):\n    await ctx.look(n=1)\n    await ctx.put(n=3)\n"
     await cut_off(world, tmp_path, source, "put", 3)
-    with database(tmp_path / ".ptc/journal.sqlite3") as db:
+    with database(journal_of(tmp_path)) as db:
         db.execute("UPDATE runs SET source='async def run(ctx, inputs): return 1'")
     async with world.session(tmp_path) as session:
         result = await session.resume("r")
@@ -237,7 +238,7 @@ async def test_a_start_that_cannot_be_written_blocks_the_effect(tmp_path: Path) 
     async with world.session(tmp_path) as session:
         await session.program(source="async def run(ctx, inputs): return await ctx.look(n=1)")
         session.history.recorded(session.history.runs()[0].run_id)
-        with database(tmp_path / ".ptc/journal.sqlite3") as db:
+        with database(journal_of(tmp_path)) as db:
             db.execute("DROP TABLE calls")
         result = await session.program(
             source="def run(ctx, inputs):\n    try:\n        return ctx.put(n=2)\n"
@@ -315,7 +316,7 @@ async def test_a_request_that_nobody_decided_in_time_is_a_rejection(tmp_path: Pa
     )
     async with world.session(tmp_path, approvals_expire_ms=1) as session:
         await session.program(source=source, allowed_tools=ALL, run_id="r")
-        with database(tmp_path / ".ptc/journal.sqlite3") as db:
+        with database(journal_of(tmp_path)) as db:
             db.execute("UPDATE pending SET at_ms=at_ms-10")
         with pytest.raises(UsageError, match="expired"):
             session.history.approve("r")
@@ -329,8 +330,8 @@ async def test_a_run_resumes_from_a_copy_of_the_journal_elsewhere(tmp_path: Path
     there.mkdir()
     async with world.session(here) as session:
         await session.program(source=GATED, allowed_tools=ALL, run_id="r")
-    shutil.copy(here / ".ptc/journal.sqlite3", there / "copy")
-    async with world.session(there, journal=there / "copy") as session:
+    shutil.copy(journal_of(here), tmp_path / "copy")
+    async with world.session(there, journal=tmp_path / "copy") as session:
         session.history.approve("r", "2")
         session.history.approve("r", "4")
         assert (await session.resume("r")).ok
@@ -507,14 +508,17 @@ async def test_two_resumers_of_one_run_and_one_wins(tmp_path: Path) -> None:
     assert world.calls["put", 3] == 2
 
 
-async def test_a_root_that_cannot_be_written_is_recorded_in_memory_with_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_where_no_journal_can_be_made_runs_are_recorded_in_memory_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / ".ptc").write_text("in the way")
-    async with World().session(tmp_path) as session:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    root = tmp_path / "root"
+    root.mkdir()
+    async with World().session(root) as session:
         assert (await session.program(source="1 + 1")).unwrap() == 2
         assert "recorded in memory" in caplog.text
-    async with World().session(tmp_path, journal=tmp_path / ".ptc" / "j") as session:
+    async with World().session(root, journal=tmp_path / "file" / "j") as session:
         with pytest.raises(JournalError, match="cannot be opened"):
             await session.program(source="1 + 1")
 
@@ -526,7 +530,7 @@ async def test_the_time_of_a_pause_is_not_the_runs(tmp_path: Path) -> None:
         await session.program(
             source=source, allowed_tools=ALL, run_id="r", limits=Limits(timeout_ms=2_000)
         )
-        with database(tmp_path / ".ptc/journal.sqlite3") as db:
+        with database(journal_of(tmp_path)) as db:
             db.execute("UPDATE runs SET clock=clock-86400, created_ms=created_ms-86400000")
         session.history.approve("r")
         assert (await session.resume("r")).ok
@@ -719,7 +723,7 @@ async def test_a_host_that_was_stopped_and_wakes_up_does_nothing_more(tmp_path: 
             with pytest.raises(JournalError, match="is being driven"):
                 await session.resume("r")
             # What half a minute of silence looks like.
-            with database(tmp_path / ".ptc" / "journal.sqlite3") as db:
+            with database(journal_of(tmp_path)) as db:
                 db.execute("UPDATE runs SET alive_ms = alive_ms - 31000")
             assert (await session.resume("r")).ok
             (tmp_path / "go").touch()
@@ -734,7 +738,7 @@ async def test_a_run_whose_record_is_not_whole_says_so(tmp_path: Path) -> None:
     async def look(arguments: Any) -> None: ...
 
     async def spoil(arguments: Any) -> None:
-        with database(tmp_path / ".ptc" / "journal.sqlite3") as db:
+        with database(journal_of(tmp_path)) as db:
             db.execute("ALTER TABLE calls RENAME TO gone")
 
     def wait(arguments: Any) -> None:
@@ -757,7 +761,7 @@ async def run(ctx, inputs):
         [warning] = result.warnings
         assert "not recorded" in warning
         assert "no such table: calls" in warning
-        with database(tmp_path / ".ptc" / "journal.sqlite3") as db:
+        with database(journal_of(tmp_path)) as db:
             db.execute("ALTER TABLE gone RENAME TO calls")
         whole = await session.program(source="async def run(ctx, inputs):\n    return 4\n")
         assert whole.warnings == ()

@@ -14,6 +14,7 @@ import pytest
 
 from ptc import Session, ToolContext, ToolError, define_tool
 from ptc._journal import CallEnd, CallRow, CallStart, CallWhole, RunRow
+from ptc._journal_place import journal_of
 from ptc._sqlite import SqliteJournal
 from ptc.errors import JournalError
 
@@ -75,6 +76,8 @@ async def run(ctx, inputs):
 
 async def test_an_end_that_cannot_be_written_is_no_failure_of_the_tool(tmp_path: Path) -> None:
     file = tmp_path / "journal"
+    root = tmp_path / "root"
+    root.mkdir()
 
     async def put(arguments: Mapping[str, Any]) -> int:
         with closing(sqlite3.connect(file)) as db, db:
@@ -82,14 +85,14 @@ async def test_an_end_that_cannot_be_written_is_no_failure_of_the_tool(tmp_path:
         return 7
 
     put_tool = define_tool("put", "Put.", ANY, put, side_effect=True, idempotent=True)
-    async with Session(tmp_path, tools=[put_tool], toolsets=(), journal=file) as session:
+    async with Session(root, tools=[put_tool], toolsets=(), journal=file) as session:
         source = "async def run(ctx, inputs):\n    return await ctx.put()\n"
         result = await session.program(source=source, allowed_tools=["put"], run_id="r")
         assert result.unwrap() == 7, "it was done"
         assert "the end of the run was not recorded" in result.warnings[0]
         with closing(sqlite3.connect(file)) as db, db:
             db.execute("ALTER TABLE gone RENAME TO calls")
-    async with Session(tmp_path, tools=[put_tool], toolsets=(), journal=file) as session:
+    async with Session(root, tools=[put_tool], toolsets=(), journal=file) as session:
         [row] = session.history.recorded("r").calls
         assert row.end is None, "that it ended is not known, and nobody says that it failed"
 
@@ -110,7 +113,8 @@ async def run(ctx, inputs):
         result = await session.program(source=made, allowed_tools=["write", "edit"], run_id="r")
         assert (result.status, result.value) == ("completed", "outside_root"), result.error
         session.history.journal.flush()
-        files = [path for path in (tmp_path / ".ptc").iterdir() if path.is_file()]
+        place = journal_of(tmp_path)
+        files = [path for path in place.parent.iterdir() if path.name.startswith(place.name)]
         data = b"".join(path.read_bytes() for path in files)
         rows = session.history.recorded("r").calls
     assert [row.start.tool for row in rows] == ["write", "edit", "write"]

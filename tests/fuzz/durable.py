@@ -56,8 +56,10 @@ async def drive(folder: Path, name: str) -> dict[str, Any]:
     """Run the program, or go on with it, deciding what is asked, until it ends."""
     server = Server(folder / "server")
     limits = Limits(max_tool_calls=5_000)
+    root = folder / "root"
+    root.mkdir(exist_ok=True)
     async with Session(
-        folder, tools=tools(server, Killed.step), toolsets=(), journal=folder / "journal"
+        root, tools=tools(server, Killed.step), toolsets=(), journal=folder / "journal"
     ) as session:
         result = await session.program(
             **program(name), allowed_tools=TOOLS, limits=limits, run_id=_RUN

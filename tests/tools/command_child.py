@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ptc._command import Command
+from ptc._protected import Protection
 from ptc.worker import _command_filter
 from ptc.worker.kernel import _libc
 
@@ -74,6 +75,8 @@ def main() -> None:
         ended = Command(
             row["argv"],
             root=Path(task["root"]),
+            cwd=row.get("cwd", ""),
+            protection=Protection(row.get("unprotected", ())) if row.get("protected") else None,
             env=row.get("env"),
             readable=[Path(path) for path in row.get("readable", ())],
             network=row.get("network", False),
@@ -86,6 +89,7 @@ def main() -> None:
                 "text": ended.text,
                 "stdout": ended.stdout.head.decode("utf-8", "replace"),
                 "stderr": ended.stderr.head.decode("utf-8", "replace"),
+                "protected": [(item.path, item.rule, item.entry) for item in ended.protected],
             }
         )
     json.dump(rows, sys.stdout)

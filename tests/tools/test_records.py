@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from ptc import RunEvent, Session, ToolContext, ToolError, UsageError, tool
+from ptc._journal_place import journal_of
 
 pytestmark = pytest.mark.anyio
 
@@ -135,7 +136,9 @@ async def run(ctx, inputs):
         with anyio.fail_after(20):
             await at_work.wait()
         group.cancel_scope.cancel()
-    stored = b"".join(path.read_bytes() for path in (root / ".ptc").rglob("*") if path.is_file())
+    place = journal_of(root)
+    recorded = [path for path in place.parent.iterdir() if path.name.startswith(place.name)]
+    stored = b"".join(path.read_bytes() for path in recorded)
     assert b'"path":"a"' in stored
     assert CANARY.encode() not in stored
     async with Session(root=root, tools=[wait]) as session:

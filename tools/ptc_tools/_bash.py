@@ -24,10 +24,11 @@ from pydantic import Field
 
 from ptc import Attachment, Tool, ToolContext, ToolError, UsageError, tool
 from ptc._command import KEPT_BYTES, Command, Ended, Output
+from ptc._protected import explain
 
 from ._killable import in_killable_thread
 from ._network_words import refuse_network_words
-from ._paths import Root, shown
+from ._paths import Root, protection_of, shown
 
 __all__ = [
     "MAX_ARGS",
@@ -80,10 +81,13 @@ class CommandResult:
     """Files with the whole of what was cut (up to 10 MiB a stream), relative to the root where
     they are beneath it."""
     duration_ms: float
+    refused: list[str]
+    """Changes of protected paths that the command tried and that were not made, up to 20: which
+    rule refused each, and who lifts it."""
 
 
 def _render(result: CommandResult) -> str:
-    return result.output or "(no output)"
+    return "\n".join([result.output or "(no output)", *(f"[{text}]" for text in result.refused)])
 
 
 def bash_tool(
@@ -100,7 +104,7 @@ def bash_tool(
         network: True: commands may use the host's network, its loopback included.
         confinement: ``"required"``: refuse to run where the kernel cannot enforce all of it.
             ``"available"``: go without the layers it lacks; then a command may reach the network
-            and any file of the user, and nothing says so.
+            and any file of the user, protected paths too, and nothing says so.
         readable: Absolute folders and files, beside the system's programs and the running Python,
             that commands may read and execute: a toolchain in a home, for example.
         max_output_bytes: Budget of each of the two streams, 1 to 10 MiB.
@@ -139,8 +143,9 @@ def bash_tool(
         """Run a program with arguments and return {output, stdout, stderr, exit_code, ...}.
 
         No shell reads the arguments: for pipes, globs and && give cmd="sh", args=["-c", "..."].
-        Files can be changed in the workspace and in $TMPDIR only. Any exit code but 0 is an error
-        (command_failed) that carries the output. What still runs when the program ends is killed.
+        Files can be changed in the workspace, except protected ones, and in $TMPDIR. Any exit code
+        but 0 is an error (command_failed) that carries the output. What still runs when the program
+        ends is killed.
 
         Args:
             ctx: The call.
@@ -167,6 +172,7 @@ def bash_tool(
             network=network,
             required=confinement == "required",
             readable=folders,
+            protection=protection_of(ctx.root, ctx.unprotected),
         )
         given_ms = timeout_ms or default_timeout_ms
         ended = await in_killable_thread(lambda: command.run(given_ms), command.kill, _limiter())
@@ -237,6 +243,7 @@ def _collect(ended: Ended, budget: int, ctx: ToolContext) -> CommandResult:
         stderr_bytes=ended.stderr.total_bytes,
         artifacts=kept,
         duration_ms=round(ended.duration_ms, 3),
+        refused=[explain(item.path, item.rule, item.entry) for item in ended.protected],
     )
 
 
@@ -274,6 +281,8 @@ def _boundary(data: bytes, position: int) -> int:
 
 
 _LAST_WORDS = 2_000
+_REFUSALS_NAMED = 3
+"""In a message; its details have all."""
 
 
 def _failure(
@@ -295,6 +304,7 @@ def _failure(
     del details["exit_code"]
     words = (result.stderr or result.stdout)[-_LAST_WORDS:].strip()
     last = f"\n{words}" if words else ""
+    last += "".join(f"\n{text}" for text in result.refused[:_REFUSALS_NAMED])
     if ended.how == "timeout":
         details["timeout_ms"] = timeout_ms
         msg = (

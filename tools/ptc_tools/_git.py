@@ -27,10 +27,11 @@ from pydantic import Field
 
 from ptc import Tool, ToolContext, ToolError, UsageError, tool
 from ptc._command import KEPT_BYTES, Command, Ended
+from ptc._protected import Protection, explain
 
 from ._git_rows import blame, branches, commits, file_rows, paths_of, stashes, status, worktrees
 from ._killable import in_killable_thread
-from ._paths import Root, shown
+from ._paths import Root, protection_of, shown
 
 __all__ = ["GitRead", "GitWrite", "git", "git_tool"]
 
@@ -61,6 +62,8 @@ _CONFIG = (
     *("credential.helper=", "gpg.program=false", "gpg.ssh.program=false", "gpg.x509.program=false"),
     *("log.showSignature=false", "commit.gpgSign=false", "tag.gpgSign=false", "gc.auto=0"),
     *("maintenance.auto=false", "interactive.diffFilter=", "sequence.editor=false"),
+    # Which branch another one follows stands in the configuration, which is protected.
+    *("branch.autoSetupMerge=false", "branch.autoSetupRebase=never"),
     # No other repository, be it near or far.
     *("protocol.allow=never", "submodule.recurse=false", "diff.ignoreSubmodules=dirty"),
     *("status.submoduleSummary=false", "diff.submodule=short", "core.attributesFile=/dev/null"),
@@ -119,7 +122,8 @@ def git_tool(
     async def call(ctx: ToolContext, command: str, **given: Any) -> list[dict[str, Any]]:
         request = _Request(command, name=name, address=address, **given)
         _check(request)
-        return await in_rows(request, partial(run, ctx.root, given["repo"]))
+        protection = protection_of(ctx.root, ctx.unprotected)
+        return await in_rows(request, partial(run, ctx.root, given["repo"], protection))
 
     if writes:
 
@@ -388,7 +392,13 @@ async def _change(request: _Request, run: Any) -> list[dict[str, Any]]:
 
 
 async def _run(
-    root: Path, repo: str, arguments: Sequence[str], *, writes: bool, required: bool
+    root: Path,
+    repo: str,
+    protection: Protection,
+    arguments: Sequence[str],
+    *,
+    writes: bool,
+    required: bool,
 ) -> bytes:
     """Output of git. Raises `ToolError` in its words if it fails."""
     with Root(root) as opened:
@@ -402,15 +412,14 @@ async def _run(
     program, *programs = _programs()
     # Of included files and of a work tree's own configuration too.
     names = ["config", "--includes", "--list", "--name-only", "-z"]
-    drivers = await _ended(
-        _command(root, place.path, program, programs, names, writes=False, required=required)
-    )
+    asked = _command(root, place.path, program, programs, names, protection=None, required=required)
+    drivers = await _ended(asked)
     options = [
         item for entry in (*_CONFIG, *_filters(drivers.stdout.head)) for item in ("-c", entry)
     ]
     command = _command(
         *(root, place.path, program, programs, [*options, *arguments]),
-        writes=writes,
+        protection=protection if writes else None,
         required=required,
     )
     return _output(await _ended(command), arguments)
@@ -443,9 +452,10 @@ def _command(
     programs: list[Path],
     arguments: Sequence[str],
     *,
-    writes: bool,
+    protection: Protection | None,
     required: bool,
 ) -> Command:
+    """`protection`: None if nothing may be changed."""
     above = str((root / cwd).parent)
     return Command(
         [str(program), "--no-pager", "--no-optional-locks", *arguments],
@@ -455,7 +465,8 @@ def _command(
         env={**_ENVIRONMENT, "GIT_CEILING_DIRECTORIES": above},
         required=required,
         programs=[program, *programs],
-        writable=writes,
+        writable=protection is not None,
+        protection=protection,
     )
 
 
@@ -464,6 +475,14 @@ async def _ended(command: Command) -> Ended:
 
 
 def _output(ended: Ended, arguments: Sequence[str]) -> bytes:
+    if ended.protected:
+        # Even if git makes do without: what was asked for has not been done as a whole.
+        texts = [explain(item.path, item.rule, item.entry) for item in ended.protected]
+        raise ToolError(
+            "\n".join([f"git {arguments[0]} was not done as a whole", *texts[:3]]),
+            code="protected_path",
+            details={"paths": [item.path for item in ended.protected]},
+        )
     if ended.how == "exit" and ended.number == 0:
         if ended.stdout.total_bytes > KEPT_BYTES:
             msg = (

@@ -23,6 +23,9 @@ Rule 7: A file is written where its path really leads; a link to nothing is neve
     test_a_dangling_link_is_never_written_through
     test_a_swapped_link_never_gives_a_write_outside
 
+Rule 8: What is protected is not written, wherever the path to it leads through.
+    test_no_tool_changes_a_protected_path
+
 What is mounted beneath the root is part of it: only an administrator can put it there.
 """
 
@@ -32,12 +35,16 @@ import difflib
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ptc import ToolError
+from ptc._protected import Protection, explain
 
 from ._syscalls import (
     RESOLVE_BENEATH,
@@ -49,11 +56,20 @@ from ._syscalls import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
-__all__ = ["MAX_PATH_BYTES", "Place", "Root", "Slot", "changing", "readable", "refusal", "shown"]
+__all__ = [
+    "MAX_PATH_BYTES",
+    "Place",
+    "Root",
+    "Slot",
+    "changing",
+    "protection_of",
+    "readable",
+    "refusal",
+    "shown",
+]
 
 MAX_PATH_BYTES = 4096
 """PATH_MAX of Linux (limits.h): no system call takes a longer path."""
@@ -143,19 +159,40 @@ def readable(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+def protection_of(root: Path, unprotected: frozenset[str]) -> Protection:
+    """The table of protected paths for a root."""
+    return _protection(root, unprotected, os.path.expanduser("~"))
+
+
+@lru_cache(maxsize=64)
+def _protection(root: Path, unprotected: frozenset[str], home: str) -> Protection:
+    # The home of a user without one is the root of the file system, or stays "~".
+    place = Path(home).resolve() if home.strip("/").strip("~") else None
+    inner = place.relative_to(root).parts if place and place.is_relative_to(root) else None
+    return Protection(unprotected, inner)
+
+
 class Root:
     """The session's root, opened. A context manager: leaving it closes the descriptor.
 
     Args:
         folder: Absolute and resolved.
+        unprotected: Protected paths that may be written all the same.
         kernel_walk: False: never use openat2, as on a kernel that has none (before 5.6).
 
     Raises:
         ToolError: ``not_found`` if the folder is gone.
     """
 
-    def __init__(self, folder: Path, *, kernel_walk: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        unprotected: frozenset[str] = frozenset(),
+        kernel_walk: bool = True,
+    ) -> None:
         self.folder = folder
+        self._unprotected = unprotected
         self._kernel_walk = kernel_walk and has_openat2()
         try:
             self.fd = os.open(folder, _FOLDER)
@@ -293,6 +330,7 @@ class Root:
             raise ToolError(msg, code="not_a_file")
         names = walk.missing if walk.last is None else [walk.last]
         real = "/".join([*walk.names, *names])
+        self._check_protected([*walk.names, *names])
         with ExitStack() as opened:
             folder = os.dup(walk.fd)
             opened.callback(os.close, folder)
@@ -308,6 +346,23 @@ class Root:
                 slot.status = os.fstat(slot.fd)
             opened.pop_all()
         return slot
+
+    def _check_protected(self, parts: Sequence[str]) -> None:
+        """Raise ``protected_path`` if no tool may change the file at `parts`."""
+
+        def exists(parts: Sequence[str]) -> bool:
+            try:
+                os.stat("/".join(parts) or ".", dir_fd=self.fd, follow_symlinks=False)
+            except OSError:
+                return False
+            return True
+
+        refused = protection_of(self.folder, self._unprotected).refusal(parts, exists)
+        if refused is not None:
+            path = readable("/".join(parts))
+            details: dict[str, object] = {"path": path, "rule": refused.rule}
+            msg = explain(path, refused.rule, refused.entry)
+            raise ToolError(msg, code="protected_path", details=details)
 
     def _relative(self, path: str) -> str:
         """`path` as text relative to the root; its links and ``..`` are not looked at yet."""

@@ -52,7 +52,7 @@ def journal_of(root: Path) -> Path:
     Raises:
         JournalError: If the user has no state directory.
     """
-    # Imported here because it takes 6 ms, and many sessions never record a run.
+    # Imported here because it takes 3 to 6 ms, and many sessions never record a run.
     from platformdirs import user_state_path
 
     folder = user_state_path("ptc", appauthor=False)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ._foreign import tool_from as tool_from
     from ._generate import Fallback as Fallback
     from ._generate import Generated as Generated
+    from ._layer import Layer as Layer
     from ._limits import Limits as Limits
     from ._limits import Usage as Usage
     from ._result import CallRecord as CallRecord
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from ._tool_result import ToolResult as ToolResult
     from ._toolset import Toolset as Toolset
     from ._violation import Violation as Violation
-    from ._zygote import Layer as Layer
     from .errors import GenerationError as GenerationError
     from .errors import JournalError as JournalError
     from .errors import ModelError as ModelError
@@ -77,7 +77,7 @@ _HOME = {
     "Generated": "_generate",
     "GenerationError": "errors",
     "ImageContent": "_content",
-    "Layer": "_zygote",
+    "Layer": "_layer",
     "Limits": "_limits",
     "JournalError": "errors",
     "ModelError": "errors",

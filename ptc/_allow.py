@@ -17,9 +17,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from ._arguments import parts_of
-from ._call import plain_arguments
-from ._schema import nearest
+from ._arguments import nearest, parts_of
+from ._schema import plain_arguments
 from ._tool import Tool
 from ._toolset import fitting
 from .errors import ToolError, UsageError

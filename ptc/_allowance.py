@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from types import NoneType
 
-from ._arguments import require
+from ._arguments import nearest, require
 from ._limits import CEILING, Limits
-from ._schema import nearest
 from .errors import UsageError
 
 __all__ = ["Allowance"]

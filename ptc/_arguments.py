@@ -6,13 +6,22 @@ A value of the wrong kind is a `UsageError` that says which argument it was, and
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from .errors import UsageError
 
-__all__ = ["mapping_of", "parts_of", "path_of", "require", "require_function"]
+__all__ = [
+    "mapping_of",
+    "nearest",
+    "parts_of",
+    "path_of",
+    "require",
+    "require_function",
+    "words_of",
+]
 
 
 def require(name: str, value: object, kinds: type | tuple[type, ...], what: str) -> None:
@@ -63,6 +72,24 @@ def path_of(name: str, value: str | Path) -> Path:
         if "\0" in text:
             _refuse(name, value, "a path, and no path has the character NUL")
     return Path(value)
+
+
+def nearest(name: object, names: Iterable[str]) -> str:
+    """`` (did you mean `x`?)`` for the closest of `names`, or ``""``."""
+    close = []
+    if isinstance(name, str):  # whatever was given where a name was asked for
+        close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.5)
+    return f" (did you mean {' or '.join(f'`{c}`' for c in close)}?)" if close else ""
+
+
+def words_of(error: BaseException) -> str:
+    """Type and text of an exception, whatever it is: of a group those of its members."""
+    try:
+        if isinstance(error, BaseExceptionGroup):
+            return "; ".join(words_of(member) for member in error.exceptions[:8])
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001  # its __str__ is its author's code
+        return f"{type(error).__name__} (its text cannot be made)"
 
 
 def _refuse(name: str, value: object, what: str) -> NoReturn:

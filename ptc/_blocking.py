@@ -16,13 +16,13 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ._allow import AllowList
 from ._history import History
+from ._layer import Layer
 from ._program import ProgramOptions
 from ._result import RunEvent, RunResult
 from ._rollback import Rollback
 from ._session import Session
 from ._tool_result import ToolResult
 from ._violation import Violation
-from ._zygote import Layer
 from .errors import SessionClosedError
 
 __all__ = ["BlockingSession"]

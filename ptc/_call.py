@@ -18,7 +18,7 @@ from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult
 from .errors import ToolError
 
-__all__ = ["Occurrences", "OpenCall", "bounded_arguments", "idempotency_key", "plain_arguments"]
+__all__ = ["Occurrences", "OpenCall", "bounded_arguments", "idempotency_key"]
 
 _PREVIEW_CHARS = 200
 _KEPT_BYTES = 1_024
@@ -324,11 +324,6 @@ def bounded_arguments(call: OpenCall, arguments: Mapping[str, Any] | None = None
     digest = hashlib.sha256(data).hexdigest()
     cut = {"truncated": True, "bytes": len(data), "sha256": digest, "preview": preview}
     return _json.dumps(cut)
-
-
-def plain_arguments(arguments: Any) -> Mapping[str, Any]:
-    """Validated arguments as a mapping: they may be an instance of a model."""
-    return arguments if isinstance(arguments, Mapping) else dict(arguments)
 
 
 def _sized(value: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from ._allow import AllowList, select
-from ._schema import nearest
+from ._arguments import nearest
 from ._tool import Tool
 from ._tool_result import ToolResult
 from ._toolset import Toolset, ToolSource, collect

@@ -8,12 +8,11 @@ from typing import Any
 import anyio.lowlevel
 
 from ._allow import AllowList
-from ._arguments import mapping_of
+from ._arguments import mapping_of, nearest
 from ._call import OpenCall
 from ._catalog import Catalog
 from ._dispatch import Dispatch, OnEvent, Shared
 from ._result import EventKind, RunEvent
-from ._schema import nearest
 from ._tool import ToolCall
 from ._tool_result import ToolResult
 from .errors import UsageError

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ._schema import nearest, raw_validator
+from ._arguments import nearest
+from ._schema import raw_validator
 from ._stubs import render_stubs
 from ._tool import Tool, ToolFunction
 from .errors import ToolError

@@ -26,20 +26,21 @@ import anyio
 
 from . import _json
 from ._approval import ApprovalRequest, Approver, Decision, is_gated, prompt_text
+from ._arguments import nearest, words_of
 from ._attachments import AttachmentStore
+from ._breaker import Circuit
 from ._budget import Budget
-from ._cache import Kept, ResultCache
-from ._call import Occurrences, OpenCall, plain_arguments
+from ._call import Occurrences, OpenCall
 from ._content import Attachment, AttachmentRef
 from ._context import ambient_call
 from ._environment import Environment
-from ._execute import cancellation_in, run_function, words_of
+from ._execute import cancellation_in, run_function
 from ._journal import CallEnd, CallRow
 from ._recall import cached_results, is_over_budget, make_once, read_call, track_making
 from ._redact import SENT, Redactor, leads_to_secrets
 from ._result import CallRecord, CallStatus, EventKind
-from ._retry import Circuit
-from ._schema import Arguments, nearest
+from ._result_cache import Kept, ResultCache
+from ._schema import Arguments, plain_arguments
 from ._services import Services, parked
 from ._tool import Tool
 from ._tool_result import Render, ToolResult, result_of, without_secrets

@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from .errors import ToolError
 
-__all__ = ["THREAD_GRACE_SECONDS", "cancellation_in", "run_function", "words_of"]
+__all__ = ["THREAD_GRACE_SECONDS", "cancellation_in", "run_function"]
 
 THREAD_GRACE_SECONDS = 0.5
 """How long a cancelled call waits for a plain function, which nothing can interrupt."""
@@ -55,16 +55,6 @@ async def run_function(function: Callable[[], Any], call: Cancellable, *, is_asy
         # It awaited a task or a future of its own that had been cancelled.
         msg = "something that the tool waited for was cancelled, and it did not say why"
         raise ToolError(msg, code="internal") from error
-
-
-def words_of(error: BaseException) -> str:
-    """Type and text of an exception, whatever it is: of a group those of its members."""
-    try:
-        if isinstance(error, BaseExceptionGroup):
-            return "; ".join(words_of(member) for member in error.exceptions[:8])
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001  # its __str__ is its author's code
-        return f"{type(error).__name__} (its text cannot be made)"
 
 
 def cancellation_in(group: BaseExceptionGroup) -> BaseException | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ from ._generate import Generated, generate_object
 from ._tool import Tool, tool
 from .errors import GenerationError, ModelError, SetupError, ToolError, TruncatedError, UsageError
 from .models._open import OpenModels
-from .structured import Attempt, Partial
+from .structured import Partial
 
 __all__ = ["generate_object_tool", "row_of"]
 
@@ -167,7 +168,7 @@ def _event(partial: Partial) -> dict[str, Any]:
     }
 
 
-def _details(attempts: tuple[Attempt, ...], **more: Any) -> dict[str, object]:
+def _details(attempts: Iterable[Any], **more: Any) -> dict[str, object]:
     rows = [
         {"violations": [str(v) for v in a.violations], "text": a.text[:_MOST_KEPT]}
         for a in attempts

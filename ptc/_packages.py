@@ -6,9 +6,8 @@ import importlib.util
 import sys
 from collections.abc import Iterable
 
-from ._arguments import parts_of
+from ._arguments import nearest, parts_of
 from ._policy_modules import MODULES
-from ._schema import nearest
 from .errors import UsageError
 
 __all__ = ["packages_of"]

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from . import _json
-from ._cache import Kept
 from ._call import OpenCall
 from ._journal import CallRow
+from ._result_cache import Kept
 from ._tool import Tool, ToolCall
 from ._tool_result import ToolResult
 from ._track import ParkedError, Track, error_of

@@ -23,8 +23,9 @@ from typing import Any, Literal, TypeAlias
 import anyio
 
 from . import _json
+from ._arguments import words_of
 from ._environment import Environment
-from ._execute import run_function, words_of
+from ._execute import run_function
 from ._journal import CallRow, Journal, Lease, Recorded, RevertRow, RevertStatus
 from ._redact import SENT
 from ._revert import Effect

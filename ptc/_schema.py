@@ -7,7 +7,6 @@ sentence an argument, with the nearest name for an unknown one.
 from __future__ import annotations
 
 import copy
-import difflib
 import functools
 import inspect
 import re
@@ -26,6 +25,7 @@ from pydantic import (
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from . import _json
+from ._arguments import nearest
 from ._shape import published, untitled
 from .errors import ToolError, UsageError
 
@@ -42,7 +42,6 @@ __all__ = [
     "hints_of",
     "model_validator",
     "names_fields",
-    "nearest",
     "plain_data",
     "raw_validator",
     "registry",
@@ -58,14 +57,6 @@ Validator = Callable[[Mapping[str, Any]], Arguments]
 """Takes what a caller sent, gives what the function gets, or raises `ToolError`."""
 ValueCheck = Callable[[Any], list[str]]
 """Takes JSON data, gives a sentence for each way in which it does not conform."""
-
-
-def nearest(name: object, names: Iterable[str]) -> str:
-    """`` (did you mean `x`?)`` for the closest of `names`, or ``""``."""
-    close = []
-    if isinstance(name, str):  # whatever was given where a name was asked for
-        close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.5)
-    return f" (did you mean {' or '.join(f'`{c}`' for c in close)}?)" if close else ""
 
 
 def describe_function(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
@@ -450,3 +441,8 @@ def _schema_check(schema: Mapping[str, Any], what: str) -> ValueCheck:
 
 def _path(what: str, parts: Iterable[Any]) -> str:
     return what + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts)
+
+
+def plain_arguments(arguments: Any) -> Mapping[str, Any]:
+    """Validated arguments as a mapping: they may be an instance of a model."""
+    return arguments if isinstance(arguments, Mapping) else dict(arguments)

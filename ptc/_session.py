@@ -15,7 +15,7 @@ import anyio
 from ._allow import AllowList
 from ._allowance import Allowance
 from ._approval import Approver
-from ._arguments import parts_of, path_of, require, require_function
+from ._arguments import nearest, parts_of, path_of, require, require_function
 from ._artifacts import ArtifactStore
 from ._attachments import AttachmentStore
 from ._catalog import Catalog, Method
@@ -25,6 +25,7 @@ from ._dispatch import AfterSideEffect, Shared
 from ._environment import environment_of
 from ._history import History
 from ._journal_place import check_journal, default_journal
+from ._layer import Layer
 from ._limits import Limits
 from ._packages import packages_of
 from ._policy_modules import MODULES
@@ -36,14 +37,13 @@ from ._reactor import running_loop
 from ._result import Finding, RunEvent, RunResult
 from ._rollback import Rollback
 from ._runs import Runs
-from ._schema import nearest
 from ._stream import streamed
 from ._stubs import describe_program
 from ._tool import Tool
 from ._tool_result import ToolResult
 from ._toolset import ToolSource, installed_toolset
 from ._violation import Violation
-from ._zygote import ISOLATION_LEVELS, Layer, UnprotectedLevel
+from ._zygote import ISOLATION_LEVELS, UnprotectedLevel
 from .errors import SessionClosedError, UsageError
 
 if TYPE_CHECKING:

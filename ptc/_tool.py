@@ -27,6 +27,7 @@ from typing import (
 from pydantic import BaseModel
 
 from ._approval import ApprovalGate, ApprovalPrompt
+from ._arguments import nearest
 from ._cache import Cache, CacheKey
 from ._context import ToolContext
 from ._retry import Retry
@@ -37,7 +38,6 @@ from ._schema import (
     hints_of,
     model_validator,
     names_fields,
-    nearest,
     plain_data,
     raw_validator,
     result_reader,

@@ -10,8 +10,9 @@ from typing import Any, Self, TypeAlias
 
 from . import _json
 from ._approval import ApprovalGate, is_gated
+from ._arguments import nearest
 from ._foreign import tool_from
-from ._schema import nearest, value_check
+from ._schema import value_check
 from ._tool import Tool, checked_name
 from .errors import SetupError, ToolError, UsageError
 

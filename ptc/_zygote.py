@@ -20,11 +20,12 @@ from typing import Any
 import anyio
 import orjson
 
+from ._layer import Layer
 from ._process import Exit
 from ._reactor import Reactor, Stop
 from .errors import SetupError
 
-__all__ = ["ISOLATION_LEVELS", "Hello", "Layer", "UnprotectedLevel", "Zygote"]
+__all__ = ["ISOLATION_LEVELS", "Hello", "UnprotectedLevel", "Zygote"]
 
 ISOLATION_LEVELS = ("jail", "process")
 """``jail``: seccomp, Landlock, rlimits and no-new-privileges are required; namespaces are used
@@ -48,18 +49,6 @@ _MESSAGES_IN_A_ROW = 64
 """Messages that are handled before the event loop has its turn."""
 _MESSAGES_LEFT = 4_096
 """More than a socket's buffer holds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer of the jail, as the zygote probed it."""
-
-    name: str
-    on: bool
-    required: bool
-    how: str
-    """How it was verified."""
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Every exception a caller of ptc can see. This module imports nothing of ptc.
+"""Every exception a caller of ptc can see. It imports nothing but plain data.
 
 ::
 
@@ -19,13 +19,11 @@ What a *script* did wrong is never an exception of the host: it is the outcome o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from ._result import RunResult
-    from ._zygote import Layer
-    from .models import ModelUsage
-    from .structured import Attempt
+from ._layer import Layer
+from ._model_usage import ModelUsage
 
 __all__ = [
     "GenerationError",
@@ -39,6 +37,46 @@ __all__ = [
     "TruncatedError",
     "UsageError",
 ]
+
+
+class _Attempt(Protocol):
+    """Facts of a `ptc.structured.Attempt`."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def repairs(self) -> Sequence[Any]: ...
+    @property
+    def violations(self) -> Sequence[Any]: ...
+
+
+class _RunResult(Protocol):
+    """Facts of a `ptc.RunResult`."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def error(self) -> Any: ...
+    @property
+    def partial(self) -> Sequence[Any]: ...
+    @property
+    def stdout(self) -> str: ...
+    @property
+    def stderr(self) -> str: ...
+    @property
+    def calls(self) -> Sequence[Any]: ...
+    @property
+    def usage(self) -> Any: ...
+    @property
+    def limits(self) -> Any: ...
+    @property
+    def warnings(self) -> Sequence[str]: ...
 
 
 class PtcError(Exception):
@@ -113,7 +151,7 @@ class ToolError(PtcError):
 class RunError(PtcError):
     """Raised by `RunResult.unwrap()` when the run did not complete. `result` holds all of it."""
 
-    def __init__(self, result: RunResult) -> None:
+    def __init__(self, result: _RunResult) -> None:
         error = result.error
         super().__init__(f"{result.status}: {error.message}" if error else result.status)
         self.result = result
@@ -133,7 +171,7 @@ class TruncatedError(PtcError):
     def __init__(self, message: str, *, text: str = "") -> None:
         super().__init__(message)
         self.text = text
-        self.attempts: tuple[Attempt, ...] = ()
+        self.attempts: tuple[_Attempt, ...] = ()
         self.usage: ModelUsage | None = None
 
 
@@ -147,7 +185,7 @@ class GenerationError(PtcError):
     """
 
     def __init__(
-        self, message: str, *, reason: str, attempts: tuple[Attempt, ...], usage: ModelUsage
+        self, message: str, *, reason: str, attempts: tuple[_Attempt, ...], usage: ModelUsage
     ) -> None:
         super().__init__(message)
         self.reason = reason
@@ -181,5 +219,5 @@ class ModelError(PtcError):
         self.status = status
         self.retryable = retryable
         self.refused = refused
-        self.attempts: tuple[Attempt, ...] = ()
+        self.attempts: tuple[_Attempt, ...] = ()
         self.usage: ModelUsage | None = None

@@ -213,7 +213,7 @@ def require_tool(name: str, names: list[str]) -> None:
     Raises:
         UsageError: With the nearest of `names`.
     """
-    from .._schema import nearest
+    from .._arguments import nearest
 
     if name not in names:
         known = ", ".join(names) or "none"

@@ -10,12 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .._model_usage import ModelUsage as ModelUsage
     from ._model import Delta as Delta
     from ._model import Mode as Mode
     from ._model import Model as Model
     from ._model import ModelReply as ModelReply
     from ._model import ModelRequest as ModelRequest
-    from ._model import ModelUsage as ModelUsage
     from ._model import Turn as Turn
     from ._open import ModelSource as ModelSource
     from ._open import open_model as open_model
@@ -27,7 +27,7 @@ _HOME = {
     "ModelReply": "_model",
     "ModelRequest": "_model",
     "ModelSource": "_open",
-    "ModelUsage": "_model",
+    "ModelUsage": "._model_usage",
     "Turn": "_model",
     "open_model": "_open",
 }

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from .._model_usage import ModelUsage
+
 __all__ = [
     "MODES",
     "Delta",
@@ -16,7 +18,6 @@ __all__ = [
     "Model",
     "ModelReply",
     "ModelRequest",
-    "ModelUsage",
     "Turn",
 ]
 
@@ -32,29 +33,6 @@ MODES: tuple[Mode, ...] = ("tool", "native", "prompt")
 Finish: TypeAlias = Literal["stop", "length", "refused"]
 """``stop``: it had said all. ``length``: it had no more room. ``refused``: it, or a filter of its
 provider, will not answer this."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelUsage:
-    """What was spent, as the provider counts it."""
-
-    requests: int = 0
-    """Requests that were answered."""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    """Of the input, what the provider had kept from before."""
-    cache_write_tokens: int = 0
-    """Of the input, what it kept for later."""
-
-    def __add__(self, other: ModelUsage) -> ModelUsage:
-        return ModelUsage(
-            self.requests + other.requests,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cache_read_tokens + other.cache_read_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
-        )
 
 
 @dataclass(frozen=True, slots=True)

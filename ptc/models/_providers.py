@@ -13,9 +13,10 @@ from typing import Any, Final, cast
 
 from pydantic import SecretStr
 
+from .._model_usage import ModelUsage
 from .._redact import SENT, Redactor, leads_to_secrets
 from ..errors import ModelError, SetupError, UsageError
-from ._model import Delta, Finish, Mode, ModelReply, ModelRequest, ModelUsage
+from ._model import Delta, Finish, Mode, ModelReply, ModelRequest
 
 try:
     from pydantic_ai import direct, exceptions, messages, models

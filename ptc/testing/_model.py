@@ -9,8 +9,9 @@ from typing import Any, Self, TypeAlias
 import anyio.lowlevel
 
 from .. import _json
+from .._model_usage import ModelUsage
 from ..errors import ModelError, UsageError
-from ..models._model import MODES, Delta, Mode, ModelReply, ModelRequest, ModelUsage
+from ..models._model import MODES, Delta, Mode, ModelReply, ModelRequest
 
 __all__ = ["Answer", "ScriptedModel", "cut", "lost"]
 

@@ -30,9 +30,9 @@ from ptc import (
     define_tool,
     tool,
 )
-from ptc._cache import ResultCache
+from ptc._breaker import Circuit
 from ptc._call import Occurrences, OpenCall, idempotency_key
-from ptc._retry import Circuit
+from ptc._result_cache import ResultCache
 from ptc._tool import ToolCall
 
 pytestmark = pytest.mark.anyio

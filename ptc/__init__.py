@@ -11,44 +11,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._allow import Allow as Allow
-    from ._approval import ApprovalRequest as ApprovalRequest
-    from ._approval import Decision as Decision
     from ._blocking import BlockingSession as BlockingSession
-    from ._cache import Cache as Cache
-    from ._content import Attachment as Attachment
-    from ._content import AttachmentRef as AttachmentRef
-    from ._content import ImageContent as ImageContent
-    from ._content import TextContent as TextContent
-    from ._context import ToolContext as ToolContext
-    from ._context import current_tool_context as current_tool_context
-    from ._environment import Public as Public
-    from ._foreign import tool_from as tool_from
-    from ._generate import Fallback as Fallback
-    from ._generate import Generated as Generated
+    from ._generation._generate import Fallback, Generated
     from ._layer import Layer as Layer
-    from ._limits import Limits as Limits
-    from ._limits import Usage as Usage
-    from ._result import CallRecord as CallRecord
-    from ._result import Cut as Cut
-    from ._result import Failure as Failure
-    from ._result import Finding as Finding
-    from ._result import RunEvent as RunEvent
-    from ._result import RunResult as RunResult
-    from ._retry import Retry as Retry
-    from ._revert import Effect as Effect
-    from ._rollback import Reverted as Reverted
-    from ._rollback import Rollback as Rollback
+    from ._records._content import Attachment, AttachmentRef, ImageContent, TextContent
+    from ._records._limits import Limits, Usage
+    from ._records._result import CallRecord, Cut, Failure, Finding, RunEvent, RunResult
+    from ._runs._rollback import Reverted, Rollback
+    from ._runs._violation import Violation as Violation
     from ._session import Session as Session
-    from ._tool import Tool as Tool
-    from ._tool import ToolCall as ToolCall
-    from ._tool import ToolMetadata as ToolMetadata
-    from ._tool import define_tool as define_tool
-    from ._tool import get_tool_metadata as get_tool_metadata
-    from ._tool import tool as tool
-    from ._tool_result import ToolResult as ToolResult
-    from ._toolset import Toolset as Toolset
-    from ._violation import Violation as Violation
+    from ._tools._allow import Allow as Allow
+    from ._tools._approval import ApprovalRequest, Decision
+    from ._tools._cache import Cache as Cache
+    from ._tools._context import ToolContext, current_tool_context
+    from ._tools._environment import Public as Public
+    from ._tools._foreign import tool_from as tool_from
+    from ._tools._retry import Retry as Retry
+    from ._tools._revert import Effect as Effect
+    from ._tools._tool import Tool, ToolCall, ToolMetadata, define_tool, get_tool_metadata, tool
+    from ._tools._tool_result import ToolResult as ToolResult
+    from ._tools._toolset import Toolset as Toolset
     from .errors import GenerationError as GenerationError
     from .errors import JournalError as JournalError
     from .errors import ModelError as ModelError
@@ -61,54 +43,54 @@ if TYPE_CHECKING:
     from .errors import UsageError as UsageError
 
 _HOME = {
-    "Allow": "_allow",
-    "ApprovalRequest": "_approval",
-    "Attachment": "_content",
-    "AttachmentRef": "_content",
+    "Allow": "_tools._allow",
+    "ApprovalRequest": "_tools._approval",
+    "Attachment": "_records._content",
+    "AttachmentRef": "_records._content",
     "BlockingSession": "_blocking",
-    "Cache": "_cache",
-    "CallRecord": "_result",
-    "Cut": "_result",
-    "Decision": "_approval",
-    "Effect": "_revert",
-    "Failure": "_result",
-    "Fallback": "_generate",
-    "Finding": "_result",
-    "Generated": "_generate",
+    "Cache": "_tools._cache",
+    "CallRecord": "_records._result",
+    "Cut": "_records._result",
+    "Decision": "_tools._approval",
+    "Effect": "_tools._revert",
+    "Failure": "_records._result",
+    "Fallback": "_generation._generate",
+    "Finding": "_records._result",
+    "Generated": "_generation._generate",
     "GenerationError": "errors",
-    "ImageContent": "_content",
+    "ImageContent": "_records._content",
     "Layer": "_layer",
-    "Limits": "_limits",
+    "Limits": "_records._limits",
     "JournalError": "errors",
     "ModelError": "errors",
     "PtcError": "errors",
-    "Public": "_environment",
-    "Retry": "_retry",
-    "Reverted": "_rollback",
-    "Rollback": "_rollback",
+    "Public": "_tools._environment",
+    "Retry": "_tools._retry",
+    "Reverted": "_runs._rollback",
+    "Rollback": "_runs._rollback",
     "RunError": "errors",
-    "RunEvent": "_result",
-    "RunResult": "_result",
+    "RunEvent": "_records._result",
+    "RunResult": "_records._result",
     "Session": "_session",
     "SessionClosedError": "errors",
     "SetupError": "errors",
-    "TextContent": "_content",
-    "Tool": "_tool",
-    "ToolCall": "_tool",
-    "ToolContext": "_context",
+    "TextContent": "_records._content",
+    "Tool": "_tools._tool",
+    "ToolCall": "_tools._tool",
+    "ToolContext": "_tools._context",
     "ToolError": "errors",
-    "ToolMetadata": "_tool",
-    "ToolResult": "_tool_result",
-    "Toolset": "_toolset",
-    "Violation": "_violation",
-    "Usage": "_limits",
+    "ToolMetadata": "_tools._tool",
+    "ToolResult": "_tools._tool_result",
+    "Toolset": "_tools._toolset",
+    "Violation": "_runs._violation",
+    "Usage": "_records._limits",
     "TruncatedError": "errors",
     "UsageError": "errors",
-    "current_tool_context": "_context",
-    "define_tool": "_tool",
-    "get_tool_metadata": "_tool",
-    "tool": "_tool",
-    "tool_from": "_foreign",
+    "current_tool_context": "_tools._context",
+    "define_tool": "_tools._tool",
+    "get_tool_metadata": "_tools._tool",
+    "tool": "_tools._tool",
+    "tool_from": "_tools._foreign",
 }
 
 __all__ = [

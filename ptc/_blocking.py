@@ -14,15 +14,15 @@ from typing import Any, Self, Unpack
 from anyio import CancelScope
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from ._allow import AllowList
-from ._history import History
 from ._layer import Layer
-from ._program import ProgramOptions
-from ._result import RunEvent, RunResult
-from ._rollback import Rollback
+from ._records._result import RunEvent, RunResult
+from ._runs._history import History
+from ._runs._program import ProgramOptions
+from ._runs._rollback import Rollback
+from ._runs._violation import Violation
 from ._session import Session
-from ._tool_result import ToolResult
-from ._violation import Violation
+from ._tools._allow import AllowList
+from ._tools._tool_result import ToolResult
 from .errors import SessionClosedError
 
 __all__ = ["BlockingSession"]

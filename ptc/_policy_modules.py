@@ -1,7 +1,7 @@
 """The modules a script may import, name by name, and what to use instead of the others.
 
-`ptc.worker._modules` builds an object for each name here; `ptc._transformer` refuses any other
-name before the script runs. A module that is not in this table does not exist for a script.
+`ptc.worker._modules` builds an object for each name here; `ptc._language._transformer` refuses any
+other name before the script runs. A module that is not in this table does not exist for a script.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 It knows names and where they stand beneath the root; it opens nothing. The host's tools ask it
 before they change a file, and the launcher of a command asks it for every change that the command
-makes (`ptc.worker._broker`). The launcher starts anew for each command, which is why this module
-imports nothing.
+makes (`ptc.worker.command._broker`). The launcher starts anew for each command, which is why this
+module imports nothing.
 
 Rule 1: A protected name is recognized in every spelling that some file system takes for it.
     tests/core/test_protected.py::test_every_spelling_of_a_protected_name_is_recognized

@@ -12,42 +12,42 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import anyio
 
-from ._allow import AllowList
-from ._allowance import Allowance
-from ._approval import Approver
 from ._arguments import nearest, parts_of, path_of, require, require_function
-from ._artifacts import ArtifactStore
-from ._attachments import AttachmentStore
-from ._catalog import Catalog, Method
-from ._direct import DirectCalls
-from ._discovery import Found, search
-from ._dispatch import AfterSideEffect, Shared
-from ._environment import environment_of
-from ._history import History
-from ._journal_place import check_journal, default_journal
+from ._calls._attachments import AttachmentStore
+from ._calls._direct import DirectCalls
+from ._calls._dispatch import AfterSideEffect, Shared
+from ._journal._location import check_journal, default_journal
 from ._layer import Layer
-from ._limits import Limits
-from ._packages import packages_of
 from ._policy_modules import MODULES
-from ._pool import Pool
-from ._program import ProgramOptions, refused
-from ._programs import Programs
 from ._protected import liftable
 from ._reactor import running_loop
-from ._result import Finding, RunEvent, RunResult
-from ._rollback import Rollback
-from ._runs import Runs
-from ._stream import streamed
-from ._stubs import describe_program
-from ._tool import Tool
-from ._tool_result import ToolResult
-from ._toolset import ToolSource, installed_toolset
-from ._violation import Violation
-from ._zygote import ISOLATION_LEVELS, UnprotectedLevel
+from ._records._artifacts import ArtifactStore
+from ._records._limits import Limits
+from ._records._result import Finding, RunEvent, RunResult
+from ._runs._ceiling import Allowance
+from ._runs._history import History
+from ._runs._packages import packages_of
+from ._runs._program import ProgramOptions, refused
+from ._runs._programs import Programs
+from ._runs._rollback import Rollback
+from ._runs._runs import Runs
+from ._runs._stream import streamed
+from ._runs._violation import Violation
+from ._tools._allow import AllowList
+from ._tools._approval import Approver
+from ._tools._catalog import Catalog, Method
+from ._tools._discovery import Found, search
+from ._tools._environment import environment_of
+from ._tools._stubs import describe_program
+from ._tools._tool import Tool
+from ._tools._tool_result import ToolResult
+from ._tools._toolset import ToolSource, installed_toolset
+from ._workers._pool import Pool
+from ._workers._zygote import ISOLATION_LEVELS, UnprotectedLevel
 from .errors import SessionClosedError, UsageError
 
 if TYPE_CHECKING:
-    from ._generate import Generated, GenerateOptions
+    from ._generation._generate import Generated, GenerateOptions
     from .models._open import ModelSource, OpenModels
 
 __all__ = ["Session"]
@@ -145,7 +145,7 @@ class Session:
         require_function("after_side_effect", after_side_effect)
         self._models: OpenModels | None = None
         if model is not None:
-            from ._generate_tool import generate_object_tool
+            from ._generation._tool import generate_object_tool
             from .models._open import OpenModels
 
             self._models = OpenModels(model)
@@ -393,7 +393,7 @@ class Session:
             SessionClosedError: If the session is not open.
         """
         self._check_open()
-        from ._generate import generate_object
+        from ._generation._generate import generate_object
         from .models._open import OpenModels
 
         if self._models is None:

@@ -52,7 +52,7 @@ def command(
     import anyio
 
     from .. import _json
-    from .._tool_result import ToolResult
+    from .._tools._tool_result import ToolResult
     from ._inputs import parse_object, read_object
     from ._terminal import standard_error, standard_output
 

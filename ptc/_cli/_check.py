@@ -60,7 +60,7 @@ def command(
     """Run the command; the docstring for users is `_HELP`."""
     import anyio
 
-    from .._result import Finding
+    from .._records._result import Finding
     from ..errors import UsageError
     from ._options import in_words_of_options
     from ._report import report_findings

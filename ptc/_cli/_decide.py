@@ -212,7 +212,7 @@ def resume(
     """Run the command; the docstring for users is `_RESUME_HELP`."""
     import anyio
 
-    from .._result import RunResult
+    from .._records._result import RunResult
     from ._run import tell
 
     history_of(root, journal).close()
@@ -273,7 +273,7 @@ def rollback(
 
     import anyio
 
-    from .._rollback import Rollback
+    from .._runs._rollback import Rollback
     from ._table import write_table
     from ._terminal import standard_output
 

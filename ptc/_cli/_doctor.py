@@ -44,7 +44,7 @@ def command(*, isolation: str, as_json: bool) -> int:
     import anyio
 
     from .. import __version__
-    from .._zygote import ISOLATION_LEVELS
+    from .._workers._zygote import ISOLATION_LEVELS
     from ._terminal import standard_output
 
     findings: dict[str, Any] = {
@@ -129,7 +129,7 @@ def _ripgrep() -> str | None:
 def _toolsets() -> list[dict[str, Any]]:
     from importlib.metadata import entry_points
 
-    from .._toolset import installed_toolset
+    from .._tools._toolset import installed_toolset
     from ..errors import SetupError
 
     rows = []

@@ -11,7 +11,7 @@ from ._options import json_option, model_option
 from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED
 
 if TYPE_CHECKING:
-    from .._generate import Generated
+    from .._generation._generate import Generated
     from ..errors import GenerationError
 
 __all__ = ["command"]
@@ -70,7 +70,7 @@ def command(
     """Run the command; the docstring for users is `_HELP`."""
     import anyio
 
-    from .._generate import generate_object
+    from .._generation._generate import generate_object
     from ..errors import GenerationError, UsageError
     from ..models._open import OpenModels
     from ._inputs import read_object, read_text
@@ -114,7 +114,7 @@ def command(
 
 
 def _whole(found: Generated[Any]) -> dict[str, Any]:
-    from .._generate_tool import row_of
+    from .._generation._tool import row_of
 
     return asdict(row_of(found, raw_text=True))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .._limits import Limits
+from .._records._limits import Limits
 from ..errors import UsageError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-    from .._result import CallRecord, RunEvent
+    from .._records._result import CallRecord, RunEvent
 
 __all__ = ["Progress"]
 

@@ -10,7 +10,7 @@ from ._terminal import Stream
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .._result import CallRecord, Failure, Finding, RunResult
+    from .._records._result import CallRecord, Failure, Finding, RunResult
 
 __all__ = ["counted_calls", "report_calls", "report_findings", "report_outcome"]
 

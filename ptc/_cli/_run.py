@@ -31,8 +31,8 @@ from ._status import EXIT_STATUS_HELP, INTERRUPTED, TERMINATED, status_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .._limits import Limits
-    from .._result import RunResult
+    from .._records._limits import Limits
+    from .._records._result import RunResult
     from .._session import Session
     from ._progress import Progress
 

@@ -12,9 +12,9 @@ from ._status import COMPLETED, EXIT_STATUS_HELP, status_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .._history import History
-    from .._journal import CallRow, Recorded
-    from .._tool import Tool
+    from .._journal._journal import CallRow, Recorded
+    from .._runs._history import History
+    from .._tools._tool import Tool
 
 __all__ = ["export", "forget", "history_of", "replay", "runs", "show"]
 
@@ -23,8 +23,8 @@ def history_of(root: str, journal: str | None, tools: Mapping[str, Tool] | None 
     """Recorded runs of a folder. Raises `UsageError` if it has no journal."""
     from pathlib import Path
 
-    from .._history import History
-    from .._journal_place import about_former, former_journal, journal_of
+    from .._journal._location import about_former, former_journal, journal_of
+    from .._runs._history import History
     from ..errors import UsageError
     from ._terminal import standard_error
 
@@ -102,7 +102,7 @@ Examples:
 def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
     """Run the command; the docstring for users is `_SHOW_HELP`."""
     from .. import _json
-    from .._history import recorded_result
+    from .._runs._history import recorded_result
     from ..testing import Recording
     from ._report import report_outcome
     from ._terminal import standard_output

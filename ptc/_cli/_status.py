@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .._result import RunResult
+    from .._records._result import RunResult
 
 __all__ = [
     "COMPLETED",

@@ -11,7 +11,7 @@ from ._options import json_option, open_session, require_tool, toolset_option
 from ._status import COMPLETED
 
 if TYPE_CHECKING:
-    from .._tool import Tool
+    from .._tools._tool import Tool
     from ._terminal import Stream
 
 __all__ = ["command"]

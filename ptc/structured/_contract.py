@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from .. import _json, _schema
+from .. import _json
+from .._schema import _check as _schema
 from ..errors import UsageError
 from ._violations import Violation, pointer, violations_of
 from ._wrapping import needs_wrapping, wrapped

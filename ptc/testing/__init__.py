@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from .._zygote import UnprotectedLevel
+from .._workers._zygote import UnprotectedLevel
 from ._model import Answer, ScriptedModel, cut, lost
 from ._recording import Recording
 

@@ -18,8 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from .. import _json
-from .._history import History
-from .._journal import (
+from .._journal._journal import (
     CallEnd,
     CallRow,
     CallStart,
@@ -32,10 +31,11 @@ from .._journal import (
     Tick,
     Verdict,
 )
-from .._journal import Delivery as _Delivery
-from .._result import RunResult
+from .._journal._journal import Delivery as _Delivery
+from .._records._result import RunResult
+from .._runs._history import History
 from .._session import Session
-from .._tool import Tool, define_tool
+from .._tools._tool import Tool, define_tool
 from ..errors import ToolError, UsageError
 
 __all__ = ["Recording"]

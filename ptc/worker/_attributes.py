@@ -17,7 +17,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NoReturn
 
-from .. import _policy as policy
+from .._language import _policy as policy
 from ._classes import is_allowed_base, is_open, is_script_class
 from ._freeze import class_namespace
 from ._internals import bound_object, globals_of

@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from .. import _policy as policy
+from .._language import _policy as policy
 from . import _freeze
 from ._identity import ScriptObject
 from ._types import Token, target_of

@@ -12,8 +12,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
-from .. import _policy as policy
-from .._protocol import Output
+from .._language import _policy as policy
+from .._wire._protocol import Output
 from . import _views
 from ._attributes import (
     MISSING,

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from .._protocol import Kind
+from .._wire._protocol import Kind
 from ._budget import LimitError
 from ._clock import Clock
 from ._wire import Wire, timer_body

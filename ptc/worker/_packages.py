@@ -20,7 +20,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
-from .. import _policy as policy
+from .._language import _policy as policy
 from ._modules._facade import frozen_module
 
 __all__ = ["PackageError", "Packages", "close_files"]

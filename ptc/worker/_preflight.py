@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .._protocol import Finding
+from .._wire._protocol import Finding
 
 __all__ = ["Signature", "preflight"]
 

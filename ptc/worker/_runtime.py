@@ -20,9 +20,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from .._compiler import BARE_VALUE, ScriptRejected, compile_script
-from .._limits import Limits
-from .._protocol import (
+from .._language._compiler import BARE_VALUE, ScriptRejected, compile_script
+from .._records._limits import Limits
+from .._wire._protocol import (
     IN_PARTS,
     MAX_BODY,
     MAX_FINDINGS,

@@ -22,8 +22,8 @@ from uuid import UUID
 
 import orjson
 
-from .._bodies import MAX_DEPTH, load_json
-from .._compiler import demangle
+from .._language._compiler import demangle
+from .._wire._bodies import MAX_DEPTH, load_json
 from ._classes import open_type
 
 __all__ = [

@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any
 
-from .. import _policy as policy
+from .._language import _policy as policy
 from ._classes import is_script_class
 from ._freeze import class_namespace
 from ._internals import frame_globals, frame_locals

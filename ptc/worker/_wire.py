@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NoReturn, Protocol
 
-from .._protocol import MAX_ELAPSED, Decoder, Kind, encode
+from .._wire._protocol import MAX_ELAPSED, Decoder, Kind, encode
 
 __all__ = ["Wire", "timer_body"]
 

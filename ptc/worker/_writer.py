@@ -18,7 +18,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
-from .._bodies import INLINE_BYTES, MAX_DEPTH, ProtocolError, decode
+from .._wire._bodies import INLINE_BYTES, MAX_DEPTH, ProtocolError, decode
 from . import _values
 from ._values import Record, explain, refuse_depth, require_room, require_text_key
 

@@ -33,8 +33,8 @@ from typing import Any
 
 import orjson
 
-from .._compiler import POLICY_VERSION
-from .._protocol import Kind
+from .._language._compiler import POLICY_VERSION
+from .._wire._protocol import Kind
 from ._jail import JailError, ZygoteJail, enter_worker_jail, enter_zygote_jail
 from ._loop import forbid_other_loops
 from ._modules._console import STDOUT

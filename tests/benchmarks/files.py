@@ -24,7 +24,7 @@ from measure import machine
 
 import ptc
 import ptc_tools
-from ptc_tools._ripgrep import _binary
+from ptc_tools.search._ripgrep import _binary
 
 _TEXT = "import os\n\ndef function_{n}(value):\n    return value + {n}\n" * 8
 _READ = 1_000

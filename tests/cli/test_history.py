@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ptc._journal_place import journal_of
+from ptc._journal._location import journal_of
 from ptc.testing import Recording
 
 GATED = """

@@ -17,7 +17,7 @@ import pytest
 
 from ptc import Limits, RunResult
 from ptc._cli._status import status_of
-from ptc._result import Status
+from ptc._records._result import Status
 
 HELLO = """
 async def run(ctx, inputs):

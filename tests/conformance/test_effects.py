@@ -25,9 +25,9 @@ from ptc import (
     get_tool_metadata,
     tool,
 )
-from ptc._call import Occurrences, OpenCall, idempotency_key
-from ptc._journal_place import journal_of
-from ptc._tool import ToolCall
+from ptc._calls._call import Occurrences, OpenCall, idempotency_key
+from ptc._journal._location import journal_of
+from ptc._tools._tool import ToolCall
 
 pytestmark = pytest.mark.anyio
 

@@ -143,9 +143,9 @@ def memory(field: str) -> int:
 async def measure(name: str) -> dict[str, Any]:
     """The host's side."""
     from ptc import Limits, Session, tool
-    from ptc._process import Worker
-    from ptc._protocol import State
     from ptc._reactor import current_reactor
+    from ptc._wire._protocol import State
+    from ptc._workers._process import Worker
 
     @tool
     async def add() -> int:

@@ -20,7 +20,7 @@ from ptc import (
     define_tool,
     tool,
 )
-from ptc._allow import select
+from ptc._tools._allow import select
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptc._artifacts import ArtifactStore, shrink
+from ptc._records._artifacts import ArtifactStore, shrink
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=200),

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ptc import Cache, Retry, Session, ToolError, define_tool
-from ptc._call import Occurrences, OpenCall, idempotency_key
+from ptc._calls._call import Occurrences, OpenCall, idempotency_key
 from ptc._redact import Redactor
-from ptc._tool import ToolCall
+from ptc._tools._tool import ToolCall
 
 SCHEMA = {
     "type": "object",

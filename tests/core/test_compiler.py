@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ptc import _policy as policy
-from ptc._compiler import (
+from ptc._language import _policy as policy
+from ptc._language._compiler import (
     MAX_BRACKETS,
     POLICY_VERSION,
     CompiledScript,
@@ -25,7 +25,7 @@ from ptc._compiler import (
     compile_script,
     demangle,
 )
-from ptc._transformer import ScriptTransformer
+from ptc._language._transformer import ScriptTransformer
 
 
 def compiled(source: str) -> CompiledScript:
@@ -512,7 +512,7 @@ def test_the_size_of_a_source_is_limited() -> None:
 def test_sources_that_break_parsers_become_findings(source: str) -> None:
     # In a process of its own: what this guards against is a crash.
     program = (
-        "import sys\nfrom ptc._compiler import compile_script, ScriptRejected\n"
+        "import sys\nfrom ptc._language._compiler import compile_script, ScriptRejected\n"
         "try:\n    compile_script(sys.stdin.read(), require_run=False)\n"
         "except ScriptRejected as error:\n    assert error.findings\nprint('alive')"
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ptc import Session, Tool, UsageError, tool
-from ptc._discovery import search
-from ptc._stubs import render_stubs
+from ptc._tools._discovery import search
+from ptc._tools._stubs import render_stubs
 
 pytestmark = pytest.mark.anyio
 

@@ -30,10 +30,10 @@ from ptc import (
     define_tool,
     tool,
 )
-from ptc._breaker import Circuit
-from ptc._call import Occurrences, OpenCall, idempotency_key
-from ptc._result_cache import ResultCache
-from ptc._tool import ToolCall
+from ptc._calls._breaker import Circuit
+from ptc._calls._call import Occurrences, OpenCall, idempotency_key
+from ptc._calls._result_cache import ResultCache
+from ptc._tools._tool import ToolCall
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,10 @@ from typing import Any
 import anyio
 import pytest
 
-from ptc import ApprovalRequest, Decision, Limits, RunResult, Session, _history
-from ptc._journal import Entry, Lease
-from ptc._sqlite import SqliteJournal
+from ptc import ApprovalRequest, Decision, Limits, RunResult, Session
+from ptc._journal._journal import Entry, Lease
+from ptc._journal._sqlite import SqliteJournal
+from ptc._runs import _history
 
 pytestmark = pytest.mark.anyio
 

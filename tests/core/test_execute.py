@@ -27,7 +27,7 @@ from ptc import (
     define_tool,
     tool,
 )
-from ptc._execute import run_function
+from ptc._calls._execute import run_function
 
 from .opened import opened
 

@@ -28,10 +28,10 @@ from ptc import (
     SetupError,
     tool,
 )
-from ptc._process import Worker
-from ptc._protocol import State
 from ptc._reactor import current_reactor
-from ptc._zygote import Hello, Zygote
+from ptc._wire._protocol import State
+from ptc._workers._process import Worker
+from ptc._workers._zygote import Hello, Zygote
 
 from .opened import filled, opened
 
@@ -192,7 +192,7 @@ async def test_a_run_whose_zygote_dies_is_crashed_and_says_so(tmp_path: Path) ->
 async def test_a_zygote_that_always_dies_is_told_and_not_started_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead: bool
 ) -> None:
-    from ptc._pool import Pool
+    from ptc._workers._pool import Pool
 
     started = 0
     spawn = Pool.spawn
@@ -308,7 +308,7 @@ async def test_a_worker_killed_in_any_state_has_one_clear_outcome(
                 done.append(self)
                 killed(self)
 
-    monkeypatch.setattr("ptc._pool.Worker", Doomed)
+    monkeypatch.setattr("ptc._workers._pool.Worker", Doomed)
     async with Session(tmp_path, toolsets=(), workers=1) as session:
         with anyio.fail_after(20):
             result = await session.program(source=WAIT)
@@ -455,7 +455,7 @@ async def test_a_zygote_that_cannot_fork_says_why_and_goes_on(
 async def test_a_zygote_that_does_not_answer_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ptc._pool._FORK_SECONDS", 0.05)
+    monkeypatch.setattr("ptc._workers._pool._FORK_SECONDS", 0.05)
     async with opened(tmp_path, workers=1) as session:
         os.kill(zygote_pid(session), signal.SIGSTOP)
         await session.program(source=SOURCE)

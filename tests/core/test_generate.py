@@ -24,7 +24,7 @@ from ptc import (
     TruncatedError,
     UsageError,
 )
-from ptc._generate import generate_object
+from ptc._generation._generate import generate_object
 from ptc.models import Mode, ModelReply, ModelRequest, ModelUsage
 from ptc.models._open import OpenModels
 from ptc.structured import Partial, Violation
@@ -650,7 +650,7 @@ async def test_nobody_watching_means_no_stream() -> None:
     ("options", "unwanted"),
     [
         ("model='openai:gpt-5'", ("pydantic_ai", "openai", "anthropic", "httpx", "ptc.testing")),
-        ("", ("ptc.models", "ptc.structured", "ptc._generate", "jsonschema_rs")),
+        ("", ("ptc.models", "ptc.structured", "ptc._generation._generate", "jsonschema_rs")),
     ],
 )
 def test_a_session_imports_of_models_what_it_was_asked_for(

@@ -19,10 +19,11 @@ import anyio.lowlevel
 import orjson
 import pytest
 
-from ptc import Limits, RunResult, Session, _process, _reactor, tool
-from ptc._process import Worker
-from ptc._protocol import Decoder, Kind, State, encode, parse
+from ptc import Limits, RunResult, Session, _reactor, tool
 from ptc._reactor import current_reactor
+from ptc._wire._protocol import Decoder, Kind, State, encode, parse
+from ptc._workers import _process
+from ptc._workers._process import Worker
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 

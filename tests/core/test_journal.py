@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ptc._journal import (
+from ptc._journal._journal import (
     CallEnd,
     CallStart,
     CallWhole,
@@ -27,8 +27,8 @@ from ptc._journal import (
     Tick,
     Verdict,
 )
-from ptc._sqlite import SqliteJournal
-from ptc._tables import SCHEMA_VERSION
+from ptc._journal._sqlite import SqliteJournal
+from ptc._journal._tables import SCHEMA_VERSION
 from ptc.errors import JournalError
 
 pytestmark = pytest.mark.anyio
@@ -374,7 +374,7 @@ def test_many_who_make_one_file_at_once_all_get_it(tmp_path: Path) -> None:
 
 FORKED = """
 import os, sys
-from ptc._driver import is_gone, this_process
+from ptc._journal._process_id import is_gone, this_process
 mine = this_process()
 pid = os.fork()
 if not pid:
@@ -439,7 +439,7 @@ FULL_DISK = """
 import asyncio, resource, sys
 from pathlib import Path
 from ptc._journal import CallEnd, CallStart, CallWhole, JournalError, RunRow, Tick
-from ptc._sqlite import SqliteJournal
+from ptc._journal._sqlite import SqliteJournal
 
 def run(name):
     return RunRow(name, "pass", "s.py", b"{}", b"{}", 7, 1.5, 1)

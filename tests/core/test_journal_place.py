@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ptc import Limits, Session, UsageError, define_tool, tool
-from ptc._journal_place import default_journal, former_journal, journal_of, lies_in
+from ptc._journal._location import default_journal, former_journal, journal_of, lies_in
 from ptc.errors import JournalError
 from ptc_tools import bash, read
 

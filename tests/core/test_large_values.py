@@ -15,9 +15,9 @@ import orjson
 import pytest
 
 from ptc import Limits, RunResult, Session, tool
-from ptc import _bodies as bodies
-from ptc import _run as run_module
-from ptc._bodies import INLINE_BYTES
+from ptc._runs import _run as run_module
+from ptc._wire import _bodies as bodies
+from ptc._wire._bodies import INLINE_BYTES
 
 from .opened import opened
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ptc import Limits, RunResult, Session, UsageError, tool
-from ptc._limits import CEILING
+from ptc._records._limits import CEILING
 
 NUMBERS = [f.name for f in dataclasses.fields(Limits) if f.name != "max_calls_by_tool"]
 NO_NUMBER: list[Any] = [

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from ptc import Session
-from ptc import _policy as policy
-from ptc._compiler import ScriptRejected, compile_script
+from ptc._language import _policy as policy
+from ptc._language._compiler import ScriptRejected, compile_script
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "limitations.md").read_text(encoding="utf-8")

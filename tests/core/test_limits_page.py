@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from ptc import Limits
-from ptc._limits import CEILING
+from ptc._records._limits import CEILING
 
 PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
 

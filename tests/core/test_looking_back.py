@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptc import Session, UsageError, tool
-from ptc._journal import Pending, Recorded, RevertRow, RunRow, Verdict
+from ptc._journal._journal import Pending, Recorded, RevertRow, RunRow, Verdict
 from ptc.testing import Recording
 
 pytestmark = pytest.mark.anyio

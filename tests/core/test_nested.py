@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ptc._journal import CallEnd, CallRow, CallStart, Pending, Recorded, RunRow
-from ptc._nested import NestedCalls
-from ptc._result import CallStatus
+from ptc._calls._nested import NestedCalls
+from ptc._journal._journal import CallEnd, CallRow, CallStart, Pending, Recorded, RunRow
+from ptc._records._result import CallStatus
 
 RUN = RunRow("r", "", "s.py", b"{}", b"{}", 1, 0.0, 1)
 

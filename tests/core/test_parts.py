@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptc import _bodies
-from ptc._artifacts import shrink
-from ptc._bodies import INLINE_BYTES, MAX_DEPTH, ProtocolError, decode, tally
-from ptc._parts import PartReader, json_of, target_of
-from ptc._protocol import Kind
+from ptc._records._artifacts import shrink
+from ptc._wire import _bodies
+from ptc._wire._bodies import INLINE_BYTES, MAX_DEPTH, ProtocolError, decode, tally
+from ptc._wire._parts import PartReader, json_of, target_of
+from ptc._wire._protocol import Kind
 
 SCALARS = (
     st.none()

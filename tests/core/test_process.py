@@ -9,10 +9,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from ptc._pool import Pool
-from ptc._process import Worker
-from ptc._protocol import Kind, ProtocolError, State, encode
 from ptc._reactor import current_reactor
+from ptc._wire._protocol import Kind, ProtocolError, State, encode
+from ptc._workers._pool import Pool
+from ptc._workers._process import Worker
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 

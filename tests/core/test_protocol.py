@@ -8,7 +8,7 @@ import struct
 import orjson
 import pytest
 
-from ptc._protocol import (
+from ptc._wire._protocol import (
     HEADER_BYTES,
     LEGAL,
     MAX_BODY,

@@ -77,9 +77,10 @@ def test_importing_ptc_loads_no_dependency() -> None:
 def test_a_session_loads_no_optional_dependency_and_nothing_of_the_worker() -> None:
     loaded = loaded_by("from ptc import Session; Session()")
     assert not loaded & {"mcp", "rich", "click", "trio", "RestrictedPython"}
-    assert not {name for name in loaded if name.startswith("ptc.worker") or name == "ptc._compiler"}
+    assert not {name for name in loaded if name.startswith(("ptc.worker", "ptc._language"))}
 
 
 def test_the_worker_loads_nothing_of_the_host() -> None:
     loaded = loaded_by("import ptc.worker._zygote")
-    assert not loaded & {"pydantic", "anyio", "ptc._session", "ptc._run", "ptc._tool", "ptc._pool"}
+    host = ("ptc._session", "ptc._runs", "ptc._calls", "ptc._tools", "ptc._workers", "ptc._journal")
+    assert not {name for name in loaded if name.startswith((*host, "pydantic", "anyio"))}

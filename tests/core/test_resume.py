@@ -32,7 +32,7 @@ from ptc import (
     define_tool,
     tool,
 )
-from ptc._journal_place import journal_of
+from ptc._journal._location import journal_of
 from ptc.errors import JournalError
 from ptc.testing import ScriptedModel
 

@@ -25,8 +25,8 @@ from ptc import (
     define_tool,
     tool,
 )
-from ptc._journal import Lease
-from ptc._sqlite import SqliteJournal
+from ptc._journal._journal import Lease
+from ptc._journal._sqlite import SqliteJournal
 
 pytestmark = pytest.mark.anyio
 

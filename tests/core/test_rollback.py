@@ -24,7 +24,7 @@ from ptc import (
     define_tool,
     get_tool_metadata,
 )
-from ptc._journal import (
+from ptc._journal._journal import (
     CallEnd,
     CallStart,
     CallWhole,
@@ -33,7 +33,7 @@ from ptc._journal import (
     RunRow,
     Verdict,
 )
-from ptc._result import CallStatus
+from ptc._records._result import CallStatus
 from ptc.errors import JournalError
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ptc import Tool, ToolContext, ToolError, ToolResult, Toolset, UsageError, define_tool, tool
-from ptc._toolset import collect
+from ptc._tools._toolset import collect
 
 
 @tool

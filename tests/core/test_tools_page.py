@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ptc
-from ptc._tool import ToolOptions
+from ptc._tools._tool import ToolOptions
 
 pytestmark = pytest.mark.anyio
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from ptc import BlockingSession, Limits, RunEvent, RunResult, Session, Violation
-from ptc._protocol import Kind, encode
-from ptc._zygote import Zygote
+from ptc._wire._protocol import Kind, encode
+from ptc._workers._zygote import Zygote
 
 pytestmark = [
     pytest.mark.anyio,

@@ -13,9 +13,9 @@ import anyio.lowlevel
 import pytest
 
 from ptc import Session, ToolContext, ToolError, define_tool
-from ptc._journal import CallEnd, CallRow, CallStart, CallWhole, RunRow
-from ptc._journal_place import journal_of
-from ptc._sqlite import SqliteJournal
+from ptc._journal._journal import CallEnd, CallRow, CallStart, CallWhole, RunRow
+from ptc._journal._location import journal_of
+from ptc._journal._sqlite import SqliteJournal
 from ptc.errors import JournalError
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ptc._run import Run
+from ptc._runs._run import Run
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = ROOT / "tests" / "fuzz" / "wire.py"

@@ -87,7 +87,7 @@ async def test_a_wrong_argument_of_a_method_is_an_error_that_says_so(tmp_path: P
             function = getattr(session, method)
             names = list(arguments_of(function))
             if method == "generate_object":
-                from ptc._generate import GenerateOptions
+                from ptc._generation._generate import GenerateOptions
 
                 names += GenerateOptions.__annotations__
             for name in names:

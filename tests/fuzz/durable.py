@@ -31,7 +31,8 @@ sys.path.insert(0, str(ROOT))
 
 import anyio  # noqa: E402  # the repository is on the path only now
 
-from ptc import Limits, RunResult, Session, _history  # noqa: E402  # as above
+from ptc import Limits, RunResult, Session  # noqa: E402  # as above
+from ptc._runs import _history  # noqa: E402  # as above
 from tests.fuzz.durable_server import Server, answer  # noqa: E402  # as above
 from tests.fuzz.durable_world import (  # noqa: E402  # as above
     PROGRAMS,

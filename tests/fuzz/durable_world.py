@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 
 from ptc import Tool, ToolContext, ToolError, define_tool
-from ptc._journal import Entry, Lease, RunRow, Verdict
-from ptc._sqlite import SqliteJournal
+from ptc._journal._journal import Entry, Lease, RunRow, Verdict
+from ptc._journal._sqlite import SqliteJournal
 from tests.fuzz.durable_server import Server, answer
 from tests.fuzz.durable_trees import TREE_SOURCE, TREE_TOOLS, tree, tree_tools
 

@@ -15,8 +15,8 @@ import textwrap
 import types
 from random import Random
 
-from ptc._compiler import ScriptRejected, compile_script
-from ptc._policy import DEFINABLE, MODULES, PRIVATE_PREFIX, kind_of, power_names
+from ptc._language._compiler import ScriptRejected, compile_script
+from ptc._language._policy import DEFINABLE, MODULES, PRIVATE_PREFIX, kind_of, power_names
 
 __all__ = ["DETECTOR", "Grammar", "accepted", "prelude", "refused_lines"]
 

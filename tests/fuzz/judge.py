@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import anyio
 
 from ptc import Limits, RunResult, Session, ToolError, tool
-from ptc._policy import KEEPABLE, kind_of
+from ptc._language._policy import KEEPABLE, kind_of
 from ptc.testing import NO_KERNEL_LAYER
 
 __all__ = ["LIMITS", "Judge", "findings", "suspicious"]

@@ -19,7 +19,7 @@ import types
 from collections.abc import Collection, Iterator
 from typing import Any, TypeAlias
 
-from ptc._protocol import Kind, encode
+from ptc._wire._protocol import Kind, encode
 from ptc.worker import _context, _freeze, _internals, _runtime, _seal, _wire
 from ptc.worker._modules import _text
 from ptc.worker._runtime import Runtime

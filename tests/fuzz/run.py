@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 
 import anyio  # noqa: E402  # the repository is on the path only now
 
-from ptc._compiler import ScriptRejected, compile_script  # noqa: E402  # as above
+from ptc._language._compiler import ScriptRejected, compile_script  # noqa: E402  # as above
 from tests.fuzz.grammar import DETECTOR, Grammar, accepted, prelude  # noqa: E402  # as above
 from tests.fuzz.judge import Judge  # noqa: E402  # as above
 from tests.fuzz.mutants import Mutants  # noqa: E402  # as above

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from ptc._protocol import MAX_BODY, Kind
+from ptc._wire._protocol import MAX_BODY, Kind
 
 __all__ = ["Play", "Step", "play_of"]
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from ptc._command import Command
 from ptc._protected import Protection
-from ptc.worker import _command_filter
+from ptc._workers._command import Command
+from ptc.worker.command import _filter
 from ptc.worker.kernel import _libc
 
 _KINDS = 0x7E020000
@@ -27,7 +27,7 @@ _KINDS = 0x7E020000
 
 def refuse_namespaces() -> None:
     """What Docker's default profile does to unshare and clone."""
-    numbers = _command_filter._MACHINES[os.uname().machine][2]
+    numbers = _filter._MACHINES[os.uname().machine][2]
     steps = [
         (0x20, 0, 0, 0),
         *((0x15, 0, 1, numbers["unshare"]), (0x06, 0, 0, 0x00050000 | errno.EPERM)),
@@ -36,7 +36,7 @@ def refuse_namespaces() -> None:
         *((0x06, 0, 0, 0x00050000 | errno.EPERM), (0x06, 0, 0, 0x7FFF0000)),
     ]
     _libc.prctl(_libc.PR_SET_NO_NEW_PRIVS, 1)
-    _command_filter.install(b"".join(struct.pack("=HBBI", *step) for step in steps))
+    _filter.install(b"".join(struct.pack("=HBBI", *step) for step in steps))
 
 
 def hide_landlock() -> None:
@@ -46,7 +46,7 @@ def hide_landlock() -> None:
         *((0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x00050000 | errno.ENOSYS)),
         (0x06, 0, 0, 0x7FFF0000),
     ]
-    _command_filter.install(b"".join(struct.pack("=HBBI", *step) for step in steps))
+    _filter.install(b"".join(struct.pack("=HBBI", *step) for step in steps))
 
 
 def enter(mode: str) -> None:

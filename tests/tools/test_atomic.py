@@ -11,8 +11,8 @@ import pytest
 
 from ptc import ToolError
 from ptc_tools import edit
-from ptc_tools._atomic import Transaction, slots
-from ptc_tools._paths import Root
+from ptc_tools.files._atomic import Transaction, slots
+from ptc_tools.files._paths import Root
 
 Call = Callable[..., Awaitable[Any]]
 
@@ -88,7 +88,7 @@ def test_a_failure_midway_undoes_all(
     (root / "a").chmod(0o640)
     inode = (root / "a").stat().st_ino
     calls = 0
-    from ptc_tools import _atomic
+    from ptc_tools.files import _atomic
 
     apply = _atomic._apply
 
@@ -169,7 +169,7 @@ def test_a_file_changed_meanwhile_is_left_alone(root: Path, how: str) -> None:
 def test_a_file_that_comes_at_the_last_moment_is_not_replaced(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ptc_tools import _atomic
+    from ptc_tools.files import _atomic
 
     monkeypatch.setattr(_atomic, "_check_unchanged", lambda slot: None)
     with Root(root) as opened, opened.slot("a") as slot, Transaction() as transaction:

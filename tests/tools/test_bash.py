@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from ptc import Session, ToolError, UsageError
-from ptc._command import KEPT_BYTES, Command, Ended, Output
+from ptc._workers._command import KEPT_BYTES, Command, Ended, Output
 from ptc_tools import _bash as limits
 from ptc_tools import bash, bash_tool
 
@@ -210,7 +210,7 @@ async def test_a_cancelled_command_leaves_no_process(call: Call, root: Path) -> 
 async def test_a_command_dies_with_its_host(root: Path) -> None:
     needle = f"2000.{os.getpid()}"
     code = (
-        "import sys; from pathlib import Path; from ptc._command import Command\n"
+        "import sys; from pathlib import Path; from ptc._workers._command import Command\n"
         f"Command(['sh', '-c', 'touch started; sleep {needle}'], "
         f"root=Path({str(root)!r})).run(600_000)"
     )

@@ -23,9 +23,9 @@ from typing import Any
 
 import pytest
 
-from ptc._command import Command, Ended
 from ptc._protected import Protection
-from ptc.worker import _git_index
+from ptc._workers._command import Command, Ended
+from ptc.worker.command import _git_index
 
 from .test_command_escapes import _run
 
@@ -273,20 +273,20 @@ def test_parts_of_a_git_folder_do_not_come_together_from_several_commands(tmp_pa
 _UNBROKERED = """
 import os, sys
 sys.path.insert(0, {source!r})
-from ptc.worker import _command_jail
+from ptc.worker.command import _jail
 import _socket
 near, far = _socket.socket(fileno=int(sys.argv[1])), _socket.socket(fileno=int(sys.argv[2]))
 entered = frozenset()
 if sys.argv[3] == "namespaces":
-    entered = _command_jail.enter_namespaces(network=True)
+    entered = _jail.enter_namespaces(network=True)
 root, tmp = os.fsencode(sys.argv[4]), os.fsencode(sys.argv[5])
 if "pid" in entered:
     child = os.fork()
     if child:
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-settled = _command_jail.settle(entered, root, tmp, writable=True)
+settled = _jail.settle(entered, root, tmp, writable=True)
 os.chdir(root)
-_command_jail.confine(
+_jail.confine(
     entered, settled, root=root, tmp=tmp, readable=[], programs=[], writable=True, network=True,
     required=True, handover=far,
 )
@@ -313,7 +313,7 @@ def test_without_the_broker_a_command_changes_nothing_in_the_root(
         folder.mkdir()
     for name in ("file", "folder/inner"):
         (root / name).write_text("kept")
-    code = _UNBROKERED.format(source=str(Path(_git_index.__file__).parents[2]))
+    code = _UNBROKERED.format(source=str(Path(_git_index.__file__).parents[3]))
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with near, far:
         fds = (near.fileno(), far.fileno())
@@ -588,7 +588,7 @@ def test_git_commits_and_checks_out_in_a_command(repository: Path) -> None:
 
 def test_a_command_dies_with_its_launcher(tmp_path: Path) -> None:
     code = (
-        f"from pathlib import Path; from ptc._command import Command; "
+        f"from pathlib import Path; from ptc._workers._command import Command; "
         f"from ptc._protected import Protection; "
         f"Command(['sh', '-c', 'touch started; sleep 1000.{os.getpid()}'], "
         f"root=Path({str(tmp_path.resolve())!r}), protection=Protection()).run(100_000)"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptc import ToolError
-from ptc_tools._diff import apply_hunks, is_crlf, parse_diff
+from ptc_tools.files._diff import apply_hunks, is_crlf, parse_diff
 
 
 def applied(data: bytes, diff: bytes) -> bytes:

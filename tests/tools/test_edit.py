@@ -9,7 +9,7 @@ import pytest
 
 from ptc import ToolError
 from ptc_tools import edit
-from ptc_tools._change import MAX_CONTENT_BYTES
+from ptc_tools.files._change import MAX_CONTENT_BYTES
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ptc import Session, ToolError, UsageError
-from ptc_tools import _git, git, git_tool
+from ptc_tools import git, git_tool
+from ptc_tools.vcs import _git
 
 from .conftest import Call
 

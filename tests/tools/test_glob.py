@@ -9,8 +9,10 @@ import anyio
 import pytest
 
 from ptc import ToolError
-from ptc_tools import _glob, _reading, glob
-from ptc_tools._pattern import compile_pattern
+from ptc_tools import glob
+from ptc_tools.files import _reading
+from ptc_tools.search import _glob
+from ptc_tools.search._pattern import compile_pattern
 
 pytestmark = pytest.mark.anyio
 

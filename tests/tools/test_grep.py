@@ -13,8 +13,10 @@ import anyio
 import pytest
 
 from ptc import ToolError
-from ptc_tools import Match, MatchCount, _grep, _reading, _ripgrep, glob, grep
-from ptc_tools._paths import Root
+from ptc_tools import Match, MatchCount, glob, grep
+from ptc_tools.files import _reading
+from ptc_tools.files._paths import Root
+from ptc_tools.search import _grep, _ripgrep
 
 pytestmark = pytest.mark.anyio
 

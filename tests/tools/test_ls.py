@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ptc import ToolError
-from ptc_tools import Entry, _ls, ls
+from ptc_tools import Entry, ls
+from ptc_tools.files import _ls
 
 pytestmark = pytest.mark.anyio
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from ptc import ToolError
-from ptc_tools._atomic import Transaction
-from ptc_tools._paths import MAX_PATH_BYTES, Root
-from ptc_tools._syscalls import has_openat2
+from ptc_tools.files._atomic import Transaction
+from ptc_tools.files._paths import MAX_PATH_BYTES, Root
+from ptc_tools.files._syscalls import has_openat2
 
 
 @pytest.fixture(params=[True, False], ids=["openat2", "by_hand"])
@@ -644,8 +644,8 @@ MOUNTS = """
 import os, subprocess, sys
 from pathlib import Path
 from ptc import ToolError
-from ptc_tools._atomic import Transaction
-from ptc_tools._paths import Root
+from ptc_tools.files._atomic import Transaction
+from ptc_tools.files._paths import Root
 
 root, outside, kernel_walk = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "True"
 for folder in ("bound", "proc", "file"):

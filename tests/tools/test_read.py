@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ptc import ToolError
-from ptc_tools import _read, read
+from ptc_tools import read
+from ptc_tools.files import _read
 
 pytestmark = pytest.mark.anyio
 
@@ -102,7 +103,7 @@ async def test_a_file_whose_size_says_nothing_is_bounded_as_it_is_read(
     (root / "growing").write_bytes(b"x" * (_read.MAX_BYTES + 1))
     small = os.stat_result((0o100644, 0, 0, 1, 0, 0, 0, 0, 0, 0))
     with monkeypatch.context() as patched:
-        patched.setattr("ptc_tools._paths.has_openat2", lambda: False)
+        patched.setattr("ptc_tools.files._paths.has_openat2", lambda: False)
         patched.setattr(os, "fstat", lambda fd, real=os.fstat: _shrunk(real(fd), small))
         with pytest.raises(ToolError) as caught:
             await call(read, path="growing")

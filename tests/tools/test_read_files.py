@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from ptc import Session, ToolError
-from ptc_tools import FileRest, FileText, _read_files, read, read_files
-from ptc_tools._read import MAX_BYTES
+from ptc_tools import FileRest, FileText, read, read_files
+from ptc_tools.files import _read_files
+from ptc_tools.files._read import MAX_BYTES
 
 pytestmark = pytest.mark.anyio
 

@@ -12,16 +12,9 @@ import pytest
 
 import ptc_tools
 from ptc import Tool, ToolContext
-from ptc_tools import (
-    _batch,
-    _change,
-    _glob,
-    _grep,
-    _ls,
-    _patch,
-    _read,
-    _read_files,
-)
+from ptc_tools import _batch
+from ptc_tools.files import _change, _ls, _patch, _read, _read_files
+from ptc_tools.search import _glob, _grep
 
 README = Path(__file__).parents[2] / "tools" / "README.md"
 HEAD = ["tool", "parameters", "value", "text", "flags", "limits", "errors"]
@@ -116,7 +109,8 @@ MODULES = {
 
 
 def codes_in(module: str) -> set[str]:
-    source = Path(ptc_tools.__path__[0], f"{module}.py").read_text(encoding="utf-8")
+    (path,) = Path(ptc_tools.__path__[0]).rglob(f"{module}.py")
+    source = path.read_text(encoding="utf-8")
     return {
         str(keyword.value.value)
         for node in ast.walk(ast.parse(source))

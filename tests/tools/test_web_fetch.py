@@ -18,7 +18,7 @@ import pytest
 
 from ptc import ToolError, UsageError
 from ptc_tools import builtin, web_fetch_tool
-from ptc_tools._addresses import allowed, resolve
+from ptc_tools.web._addresses import allowed, resolve
 
 from .conftest import Call
 from .web_server import Request, Web, serving
@@ -245,9 +245,9 @@ async def test_a_slow_server_is_given_up(call: Call, web: Web) -> None:
 async def test_html_that_takes_for_ever_to_parse_is_given_up(
     call: Call, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import ptc_tools._documents
+    import ptc_tools.web._documents
 
-    monkeypatch.setattr(ptc_tools._documents, "_TIMEOUT_MS", 500)
+    monkeypatch.setattr(ptc_tools.web._documents, "_TIMEOUT_MS", 500)
     # CVE-2025-6069: quadratic in versions before its fix, and merely long in others.
     web.routes["/"] = (200, HTML, b"<!doctype html>" + b"<a foo=bar<" * 400_000)
     seen = None

@@ -14,7 +14,7 @@ import pytest
 
 from ptc import ToolError
 from ptc_tools import Change, read, write
-from ptc_tools._change import MAX_CONTENT_BYTES, MAX_FILE_BYTES
+from ptc_tools.files._change import MAX_CONTENT_BYTES, MAX_FILE_BYTES
 
 pytestmark = pytest.mark.anyio
 

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ptc._syscalls import syscall_name
+from ptc._workers._syscall_names import syscall_name
 from ptc.worker._probe import Layer
 
 HERE = Path(__file__).parent

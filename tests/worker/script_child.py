@@ -24,7 +24,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ptc._compiler import ScriptRejected, compile_script, demangle
+from ptc._language._compiler import ScriptRejected, compile_script, demangle
 from ptc.errors import ToolError
 from ptc.worker import _guards
 from ptc.worker._clock import Clock

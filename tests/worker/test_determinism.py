@@ -19,9 +19,9 @@ import anyio
 import pytest
 
 from ptc import Limits, Session, ToolError, tool
-from ptc._pool import Pool
-from ptc._process import Worker
-from ptc._protocol import Decoder, Kind
+from ptc._wire._protocol import Decoder, Kind
+from ptc._workers._pool import Pool
+from ptc._workers._process import Worker
 
 pytestmark = pytest.mark.anyio
 
@@ -120,7 +120,7 @@ async def record(
             return super().send(*frames)
 
     found = []
-    monkeypatch.setattr("ptc._pool.Worker", Noted)
+    monkeypatch.setattr("ptc._workers._pool.Worker", Noted)
     limits = Limits(timeout_ms=20_000, max_memory_bytes=MEMORY_BYTES)
     async with Session(root, tools=TOOLS, toolsets=(), workers=2, limits=limits) as session:
         for source in sources:
@@ -157,7 +157,7 @@ async def differing(
 ) -> tuple[dict[str, str], dict[str, tuple[bytes, bytes]]]:
     """How each program ended, and both streams of those whose replay differs."""
     taped = await record(list(programs.values()), root, monkeypatch)
-    monkeypatch.setattr("ptc._pool.Worker", TapedWorker)
+    monkeypatch.setattr("ptc._workers._pool.Worker", TapedWorker)
     pool = Pool(isolation="jail", size=2, memory_bytes=MEMORY_BYTES, cpu_ms=20_000)
     differ = {}
     try:
@@ -619,7 +619,7 @@ async def test_another_seed_is_seen_as_a_difference(
     start = {**json.loads(body), "seed": 1}
     changed = Tape([(before, kind, json.dumps(start).encode()), *rest], tape.said)
     pool = Pool(isolation="jail", size=1, memory_bytes=MEMORY_BYTES, cpu_ms=20_000)
-    monkeypatch.setattr("ptc._pool.Worker", TapedWorker)
+    monkeypatch.setattr("ptc._workers._pool.Worker", TapedWorker)
     try:
         assert await replay(tape, pool) == bytes(tape.said)
         assert await replay(changed, pool) != bytes(tape.said)

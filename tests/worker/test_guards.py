@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ptc._compiler import ScriptRejected, compile_script, demangle
-from ptc._protocol import Output
+from ptc._language._compiler import ScriptRejected, compile_script, demangle
+from ptc._wire._protocol import Output
 from ptc.errors import ToolError
 from ptc.worker._classes import register
 from ptc.worker._guards import RefusedError, script_builtins, script_globals

@@ -42,7 +42,7 @@ def run_scripts(cases: list[dict[str, Any]], folder: Path) -> dict[str, dict[str
 PRELUDE = """
 import json, random, sys
 import ptc.errors
-from ptc._compiler import compile_script
+from ptc._language._compiler import compile_script
 from ptc.worker._clock import Clock
 from ptc.worker._seal import seal
 from ptc.worker._guards import attribute, script_builtins, script_globals

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ptc._syscalls import syscall_name
+from ptc._workers._syscall_names import syscall_name
 from ptc.worker.kernel import _seccomp
 
 KILL, ALLOW, NOTIFY = 0x80000000, 0x7FFF0000, 0x7FC00000

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ptc._syscalls import syscall_name
+from ptc._workers._syscall_names import syscall_name
 from ptc.worker._witness import Witness, stopped_at
 from ptc.worker.kernel import _libc, _seccomp
 

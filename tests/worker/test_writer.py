@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptc._bodies import INLINE_BYTES, MAX_DEPTH
-from ptc._parts import PartReader, json_of
-from ptc._protocol import Kind
+from ptc._wire._bodies import INLINE_BYTES, MAX_DEPTH
+from ptc._wire._parts import PartReader, json_of
+from ptc._wire._protocol import Kind
 from ptc.worker import _writer
 from ptc.worker._values import Record, ValueRefused, dumps
 from ptc.worker._writer import PartWriter, write

@@ -14,7 +14,7 @@ import pytest
 
 from ptc import Session, SetupError, tool
 from ptc._reactor import current_reactor
-from ptc._zygote import Zygote
+from ptc._workers._zygote import Zygote
 from ptc.testing import NO_KERNEL_LAYER
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -77,7 +77,7 @@ async def test_a_system_that_has_no_level_refuses_and_still_has_tools(
         return a + b
 
     pretended = SimpleNamespace(platform=system, executable=sys.executable)
-    monkeypatch.setattr("ptc._zygote.sys", pretended)
+    monkeypatch.setattr("ptc._workers._zygote.sys", pretended)
     async with Session(tmp_path, tools=[add], toolsets=(), isolation=isolation) as session:
         with pytest.raises(SetupError, match=f"on Linux only, and this is {system}"):
             await session.warm_up()

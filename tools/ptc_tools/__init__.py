@@ -22,71 +22,65 @@ if TYPE_CHECKING:
     from ._batch import BatchProblem as BatchProblem
     from ._batch import BatchResult as BatchResult
     from ._batch import batch as batch
-    from ._change import Change as Change
-    from ._edit import edit as edit
-    from ._git import git as git
-    from ._git import git_tool as git_tool
-    from ._glob import glob as glob
-    from ._grep import Match as Match
-    from ._grep import MatchCount as MatchCount
-    from ._grep import grep as grep
-    from ._ls import Entry as Entry
-    from ._ls import ls as ls
-    from ._patch import patch as patch
-    from ._read import read as read
-    from ._read_files import FileProblem as FileProblem
-    from ._read_files import FileRest as FileRest
-    from ._read_files import FileText as FileText
-    from ._read_files import read_files as read_files
-    from ._web_fetch import Page as Page
-    from ._web_fetch import web_fetch_tool as web_fetch_tool
-    from ._web_search import Brave as Brave
-    from ._web_search import SearchHit as SearchHit
-    from ._web_search import SearchProvider as SearchProvider
-    from ._web_search import SearXNG as SearXNG
-    from ._web_search import Tavily as Tavily
-    from ._web_search import search_provider_from_environment as search_provider_from_environment
-    from ._web_search import web_search_tool as web_search_tool
     from ._workspace import BlockingWorkspace as BlockingWorkspace
     from ._workspace import Workspace as Workspace
-    from ._write import write as write
+    from .files._change import Change as Change
+    from .files._edit import edit as edit
+    from .files._ls import Entry, ls
+    from .files._patch import patch as patch
+    from .files._read import read as read
+    from .files._read_files import FileProblem, FileRest, FileText, read_files
+    from .files._write import write as write
+    from .search._glob import glob as glob
+    from .search._grep import Match, MatchCount, grep
+    from .vcs._git import git, git_tool
+    from .web._web_fetch import Page, web_fetch_tool
+    from .web._web_search import (
+        Brave,
+        SearchHit,
+        SearchProvider,
+        SearXNG,
+        Tavily,
+        search_provider_from_environment,
+        web_search_tool,
+    )
 
 _HOME = {
     "BatchCall": "_batch",
     "BatchProblem": "_batch",
     "BatchResult": "_batch",
     "BlockingWorkspace": "_workspace",
-    "Brave": "_web_search",
-    "Change": "_change",
+    "Brave": "web._web_search",
+    "Change": "files._change",
     "CommandResult": "_bash",
-    "Entry": "_ls",
-    "FileProblem": "_read_files",
-    "FileRest": "_read_files",
-    "FileText": "_read_files",
-    "Match": "_grep",
-    "MatchCount": "_grep",
-    "Page": "_web_fetch",
-    "SearXNG": "_web_search",
-    "SearchHit": "_web_search",
-    "SearchProvider": "_web_search",
-    "Tavily": "_web_search",
+    "Entry": "files._ls",
+    "FileProblem": "files._read_files",
+    "FileRest": "files._read_files",
+    "FileText": "files._read_files",
+    "Match": "search._grep",
+    "MatchCount": "search._grep",
+    "Page": "web._web_fetch",
+    "SearXNG": "web._web_search",
+    "SearchHit": "web._web_search",
+    "SearchProvider": "web._web_search",
+    "Tavily": "web._web_search",
     "Workspace": "_workspace",
     "bash": "_bash",
     "bash_tool": "_bash",
     "batch": "_batch",
-    "edit": "_edit",
-    "git": "_git",
-    "git_tool": "_git",
-    "glob": "_glob",
-    "grep": "_grep",
-    "ls": "_ls",
-    "patch": "_patch",
-    "read": "_read",
-    "read_files": "_read_files",
-    "search_provider_from_environment": "_web_search",
-    "web_fetch_tool": "_web_fetch",
-    "web_search_tool": "_web_search",
-    "write": "_write",
+    "edit": "files._edit",
+    "git": "vcs._git",
+    "git_tool": "vcs._git",
+    "glob": "search._glob",
+    "grep": "search._grep",
+    "ls": "files._ls",
+    "patch": "files._patch",
+    "read": "files._read",
+    "read_files": "files._read_files",
+    "search_provider_from_environment": "web._web_search",
+    "web_fetch_tool": "web._web_fetch",
+    "web_search_tool": "web._web_search",
+    "write": "files._write",
 }
 
 _BUILTIN = (
@@ -163,7 +157,8 @@ def builtin(
     """
     from ptc import Tool, Toolset
 
-    from . import _bash, _git
+    from . import _bash
+    from .vcs import _git
 
     made = {
         "bash": _bash.bash_tool(network=network, confinement=confinement),
@@ -171,7 +166,7 @@ def builtin(
     }
     found = [made.get(name) or __getattr__(name) for name in _BUILTIN]
     if network:
-        from . import _web_fetch, _web_search
+        from .web import _web_fetch, _web_search
 
         found.append(_web_fetch.web_fetch_tool(confinement=confinement))
         provider = _web_search.search_provider_from_environment()

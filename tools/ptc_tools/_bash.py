@@ -23,12 +23,12 @@ from anyio.lowlevel import RunVar
 from pydantic import Field
 
 from ptc import Attachment, Tool, ToolContext, ToolError, UsageError, tool
-from ptc._command import KEPT_BYTES, Command, Ended, Output
 from ptc._protected import explain
+from ptc._workers._command import KEPT_BYTES, Command, Ended, Output
 
 from ._killable import in_killable_thread
-from ._network_words import refuse_network_words
-from ._paths import Root, protection_of, shown
+from .files._paths import Root, protection_of, shown
+from .web._network_words import refuse_network_words
 
 __all__ = [
     "MAX_ARGS",

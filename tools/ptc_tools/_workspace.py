@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
     from ._bash import CommandResult
     from ._batch import BatchCall, BatchResult
-    from ._change import Change
-    from ._grep import Match, MatchCount
-    from ._ls import Entry
-    from ._read_files import FileText
-    from ._web_fetch import Page
-    from ._web_search import SearchHit
+    from .files._change import Change
+    from .files._ls import Entry
+    from .files._read_files import FileText
+    from .search._grep import Match, MatchCount
+    from .web._web_fetch import Page
+    from .web._web_search import SearchHit
 
 __all__ = ["BlockingWorkspace", "Workspace"]
 

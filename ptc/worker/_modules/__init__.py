@@ -14,7 +14,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..._policy import MODULES
+from ..._language._policy import MODULES
 from .._classes import allow_bases
 from .._clock import Clock
 from .._types import Future, Task, Token

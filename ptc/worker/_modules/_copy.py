@@ -25,7 +25,7 @@ import zoneinfo
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..._policy import demangle
+from ..._language._policy import demangle
 from .._classes import is_open, is_script_class
 from .._identity import known_id
 from .._internals import bound_function, bound_object

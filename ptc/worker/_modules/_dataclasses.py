@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, MISSING, Field, FrozenInstanceError, InitVar
 from typing import Any, Final
 
-from ... import _policy as policy
+from ..._language import _policy as policy
 from .._classes import is_script_class, register
 from .._freeze import class_namespace
 from .._signatures import signature_of

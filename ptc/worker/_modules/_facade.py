@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from ..._policy import MODULES
+from ..._language._policy import MODULES
 from .._classes import offer, open_type
 from .._freeze import make_slots_readonly
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ... import _policy as policy
+from ..._language import _policy as policy
 from .._attributes import format_map
 from .._classes import open_type
 from .._clock import Clock

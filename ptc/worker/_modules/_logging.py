@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn
 
-from ... import _policy as policy
+from ..._language import _policy as policy
 from .._classes import open_type
 from .._clock import Clock
 from .._views import exact_text

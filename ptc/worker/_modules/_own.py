@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ... import _policy as policy
+from ..._language import _policy as policy
 from .. import _classes, _freeze
 from .._attributes import read_named
 from .._clock import Clock

@@ -16,7 +16,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
-from ... import _policy as policy
+from ..._language import _policy as policy
 from .._freeze import class_namespace, remove_attributes, replace_attribute
 from .._internals import frame_code, frame_globals, traceback_frame
 from ._console import CONSOLE

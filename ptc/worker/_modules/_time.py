@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..._policy import MODULES
+from ..._language._policy import MODULES
 from .._clock import Clock
 from .._freeze import replace_attribute
 

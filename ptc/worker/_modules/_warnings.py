@@ -8,7 +8,7 @@ import types
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ... import _policy as policy
+from ..._language import _policy as policy
 from .._internals import frame_back, frame_code, frame_globals, frame_lineno
 from ._console import CONSOLE
 

@@ -1,0 +1,1 @@
+"""One tool call: look-up, validation, approval, execution, retries, recording."""

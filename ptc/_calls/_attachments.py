@@ -1,0 +1,86 @@
+"""Files that tools make, kept under their digests.
+
+Rule 1: a name that a tool gives never decides where a file goes.
+    tests/core/test_attachments.py::test_a_hostile_name_never_leaves_the_folder
+Rule 2: a reference is passed on only if it is of a file kept here that is still what it says.
+    tests/core/test_attachments.py::test_a_reference_to_anything_else_is_refused
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from .._records._artifacts import ArtifactStore
+from .._records._content import Attachment, AttachmentRef
+from ..errors import ToolError
+
+__all__ = ["AttachmentStore"]
+
+
+class AttachmentStore:
+    """Attachments of a session, in one folder."""
+
+    def __init__(self, files: ArtifactStore) -> None:
+        self._files = files
+
+    def keep(self, attachment: Attachment) -> AttachmentRef:
+        """Store the bytes under their digest.
+
+        Raises:
+            ToolError: ``attachment_failed`` if they cannot be written.
+        """
+        data = attachment.data
+        assert isinstance(data, bytes)  # noqa: S101  # __post_init__ has decoded it
+        try:
+            kept = self._files.keep(data, suffix=_suffix(attachment))
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            msg = f"attachment {attachment.name!r} cannot be kept: {why}"
+            raise ToolError(msg, code="attachment_failed", retryable=True) from error
+        return AttachmentRef(
+            id=kept.sha256,
+            name=attachment.name,
+            media_type=attachment.media_type,
+            path=kept.artifact,
+            size_bytes=kept.bytes,
+            width=attachment.width,
+            height=attachment.height,
+            description=attachment.description,
+        )
+
+    def checked(self, ref: AttachmentRef) -> AttachmentRef:
+        """`ref` with the size that the file has, if it is kept here and still what it says.
+
+        Raises:
+            ToolError: ``bad_attachment``.
+        """
+        path = Path(ref.path)
+        # Compared as text with what this store would have named it, not resolved: a link planted in
+        # the folder leads nowhere, since the name has the digest and the bytes must have it too.
+        inside = path.parent == self._files.folder and path.name.startswith(ref.id)
+        try:
+            good = inside and not path.is_symlink() and _digest(path) == ref.id
+            size = path.stat().st_size if good else 0
+        except OSError:
+            good = False
+        if not good:
+            msg = f"attachment {ref.name!r:.80} refers to no file that this session keeps"
+            raise ToolError(msg, code="bad_attachment")
+        return replace(ref, size_bytes=size)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _suffix(attachment: Attachment) -> str:
+    known = mimetypes.guess_extension(attachment.media_type, strict=True)
+    if known is not None:
+        return known
+    own = re.search(r"\.[A-Za-z0-9]{1,8}\Z", attachment.name)
+    return own[0].lower() if own else ".bin"

@@ -1,0 +1,174 @@
+"""Identity of the calls that tools make, across retries of their callers and deaths of the host.
+
+A tool that calls tools may be started again: by its `retry`, or on resume. It is ordinary code, so
+it may make its calls in another order each time. They are matched by key alone: the identity of the
+calling execution, tool, validated arguments, and how many equal calls came before. Paths (``3.1``)
+name executions for people and for rows; they follow from the keys and never decide anything.
+
+Rule 1: An outcome that an earlier host recorded answers the same call once, whatever was recorded
+    of its siblings; that of a call that must not be repeated answers it every time.
+    tests/core/test_nested.py::test_recorded_outcomes_answer_the_same_calls_in_any_order
+Rule 2: An execution whose end is not known is continued under its own path; two executions never
+    share one.
+    tests/core/test_nested.py::test_paths_belong_to_one_execution_each
+Rule 3: A cached result that was being made is continued by whoever makes it next.
+    tests/core/test_resume_nested.py::test_unfinished_cached_result_is_continued_by_its_next_maker
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from .. import _json
+from .._journal._journal import CallEnd, CallRow, CallStart, Recorded
+
+__all__ = ["NestedCalls"]
+
+
+class NestedCalls:
+    """The nested calls of one run: recorded ones, and those that this host makes."""
+
+    def __init__(self, recorded: Recorded | None = None) -> None:
+        """Index what earlier hosts recorded.
+
+        Args:
+            recorded: The run's record; None for a new run.
+        """
+        self._recorded: dict[str, CallRow] = {}
+        self._latest: dict[str, str] = {}
+        self._answers: dict[str, CallRow | None] = {}
+        self._highest: defaultdict[str, int] = defaultdict(int)
+        self._makings: dict[str, int] = {}
+        self._suspended: set[str] = set()
+        self._unclaimed: dict[str, CallRow] = {}
+        if recorded is not None:
+            self._index(recorded)
+
+    def _index(self, recorded: Recorded) -> None:
+        pending = [(p.path, _json.loads(p.details).get("key") or "") for p in recorded.pending]
+        rows = [(row.start.path, row.start.key) for row in recorded.calls]
+        for path, key in [*rows, *pending]:
+            above, dot, number = path.rpartition(".")
+            if dot:
+                self._highest[above] = max(self._highest[above], int(number))
+                if key:
+                    # Rows are in order, and all rows of one key stand side by side.
+                    self._latest[key] = path
+        for row in recorded.calls:
+            self._index_making(row)
+            if "." in row.start.path:
+                self._recorded[row.start.path] = row
+        for path in self._latest.values():
+            recent = self._recorded.get(path)
+            if recent is not None and not _is_answer(recent):
+                recent = None
+            self._answers[path] = recent
+            if recent is not None and recent.start.side_effect and _is_done(recent.end):
+                self._unclaimed[path] = recent
+
+    def _index_making(self, row: CallRow) -> None:
+        digest, _, number = row.start.making.partition(" ")
+        if digest:
+            ended = row.end is not None and row.end.status in ("succeeded", "failed")
+            following = int(number) + ended
+            self._makings[digest] = max(self._makings.get(digest, 0), following)
+
+    # --- paths ------------------------------------------------------------------------------
+
+    def place(self, key: str | None, above: str) -> str:
+        """Return the path of a call that is about to be made.
+
+        Args:
+            key: The call's key; None if it has none and therefore matches nothing.
+            above: Path of the calling execution.
+        """
+        latest = self._latest.get(key) if key is not None else None
+        if latest is not None:
+            self._unclaimed.pop(latest, None)
+            if latest in self._answers:
+                return latest
+            # Side by side, so that the numbers tell which of a key's executions is the newest.
+            above = latest.rpartition(".")[0]
+        number = self._highest[above] = self._highest[above] + 1
+        path = f"{above}.{number}"
+        if key is not None:
+            self._latest[key] = path
+        return path
+
+    def below(self, path: str) -> Iterator[CallRow]:
+        """Iterate over what earlier hosts recorded beneath a call, callers first."""
+        if path in self._highest:
+            yield from (row for at, row in self._recorded.items() if at.startswith(f"{path}."))
+
+    @property
+    def recorded(self) -> dict[str, CallRow]:
+        """What earlier hosts recorded, by path, callers first."""
+        return self._recorded
+
+    # --- outcomes ---------------------------------------------------------------------------
+
+    def find(self, path: str) -> CallRow | None:
+        """Return the execution that a call at this path continues or repeats; None: a new one."""
+        return self._answers.get(path)
+
+    def start(self, start: CallStart, *, repeatable: bool) -> None:
+        """Note an execution that starts; one that must not be repeated is remembered."""
+        if start.side_effect and not repeatable:
+            self._answers[start.path] = CallRow(start, None)
+
+    def suspend(self, path: str) -> None:
+        """Note that a call waits for a decision: the next such call is this one."""
+        self._answers.setdefault(path, None)
+
+    def end(self, end: CallEnd, *, repeatable: bool) -> None:
+        """Note the end of an execution of this host."""
+        row = self._answers.pop(end.path, None)
+        if row is not None and row.start.side_effect and not repeatable and _is_done(end):
+            self._answers[end.path] = CallRow(row.start, end)
+
+    def serve(self, path: str, *, repeatable: bool) -> None:
+        """Note that a recorded outcome was returned to its caller."""
+        row = self._answers.get(path)
+        for below in [at for at in self._unclaimed if at.startswith(f"{path}.")]:
+            del self._unclaimed[below]
+        if row is not None and row.end is not None:
+            self.end(row.end, repeatable=repeatable)
+
+    def take_unclaimed(self, path: str) -> list[CallRow]:
+        """Take the recorded effects beneath a call that its tool, started again, did not repeat."""
+        found = [at for at in self._unclaimed if at.startswith(f"{path}.")]
+        return [self._unclaimed.pop(at) for at in found]
+
+    # --- cached results ---------------------------------------------------------------------
+
+    def current_making(self, digest: str) -> str | None:
+        """Identify the making of a cached result; None if it waits for a decision.
+
+        Calls that a tool makes for a cached result belong to the result, not to the caller that
+        happened to come first: another caller may be first on resume.
+        """
+        if digest in self._suspended:
+            return None
+        return f"{digest} {self._makings.setdefault(digest, 0)}"
+
+    def finish_making(self, digest: str) -> None:
+        """Note that a making came to an end: the next one is another."""
+        self._makings[digest] += 1
+
+    def suspend_making(self, digest: str) -> None:
+        """Note that a making waits for a decision: nobody makes this result before that."""
+        self._suspended.add(digest)
+
+
+def _is_answer(row: CallRow) -> bool:
+    """True unless a call has to be made again because its record has no outcome for its caller."""
+    if row.end is None or row.start.side_effect:
+        return row.end is None or row.end.status != "not_started"
+    # A value that was too large for the record, or has no JSON form, was returned all the same.
+    return row.end.status != "not_started" and (row.end.ok or row.end.status != "succeeded")
+
+
+def _is_done(end: CallEnd | None) -> bool:
+    """True unless an execution is known to have had no effect."""
+    return end is None or end.status not in ("failed", "not_started")

@@ -1,0 +1,1 @@
+"""Schema-valid answers from a language model, through a repair loop."""

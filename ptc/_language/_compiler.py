@@ -1,0 +1,351 @@
+"""Source of a script + policy -> code object, or every finding with its line and the way out.
+
+The worker compiles; the host never imports this module. A code object depends on the source, on
+the interpreter and on `POLICY_VERSION` alone, so it may be cached under the three.
+
+Rule 1: only `str` is compiled: bytes can carry an encoding cookie that makes text mean
+    something else (test_bytes_are_refused).
+Rule 2: what the parser or the compiler cannot take is a finding, never a crash
+    (test_sources_that_break_parsers_become_findings).
+Rule 3: all findings of a script are reported at once, in order of position
+    (test_all_findings_are_reported_at_once_in_order).
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from .._wire._protocol import Finding
+from ._policy import POLICY_VERSION, demangle
+from ._transformer import Issue, ScriptTransformer
+
+__all__ = [
+    "BARE_VALUE",
+    "POLICY_VERSION",
+    "CompiledScript",
+    "Finding",
+    "ScriptRejected",
+    "compile_script",
+    "demangle",
+]
+
+#: Longest source that is parsed, in UTF-8 bytes: far above what a model writes in one turn.
+MAX_SOURCE_BYTES: Final = 256 * 1024
+#: Deepest nesting of brackets in a source; CPython's own parser gives up at 200.
+MAX_BRACKETS: Final = 150
+#: Deepest tree. `a + b + c` nests to the left, `elif` to the right, one level a step.
+MAX_DEPTH: Final = 1000
+# Four Python frames a level of the tree, and as much again to spare.
+_RECURSION_LIMIT: Final = 10 * MAX_DEPTH
+
+
+BARE_VALUE: Final = "@value"
+"""Where a bare script leaves its value: a name that no source can spell."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledScript:
+    """A script that the policy accepts."""
+
+    code: types.CodeType
+    #: How the top-level `run` is defined; None if there is no `run`.
+    entry: Literal["async", "sync", "bare"] | None
+
+
+class ScriptRejected(Exception):
+    """Raised when a script breaks the policy or does not parse.
+
+    Attributes:
+        findings: Every reason, in order of position; never empty.
+    """
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings: tuple[Finding, ...] = tuple(findings)
+        super().__init__("\n".join(map(str, self.findings)))
+
+
+def compile_script(
+    source: str,
+    filename: str = "script.py",
+    *,
+    require_run: bool = True,
+    max_bytes: int = MAX_SOURCE_BYTES,
+) -> CompiledScript:
+    """Compile `source` under the language policy.
+
+    Args:
+        source: The script.
+        filename: Name shown in tracebacks.
+        require_run: Refuse a script without a `run` that takes ``(ctx, inputs)``.
+        max_bytes: Longest source, in bytes of UTF-8.
+
+    Raises:
+        ScriptRejected: With every finding.
+    """
+    _check_text(source, max_bytes)
+    try:
+        with warnings.catch_warnings():
+            # "invalid escape sequence" and the like: not for whoever runs the host.
+            warnings.simplefilter("ignore")
+            return _compile(source, filename, require_run=require_run)
+    except SyntaxError as error:
+        raise ScriptRejected([_syntax_finding(error, source)]) from None
+    except RecursionError:
+        raise ScriptRejected([_whole("too_complex", "the script nests too deeply")]) from None
+    except MemoryError:
+        # What CPython's parser says of deep nesting, too.
+        message = "the script nests too deeply, or there is no memory to compile it"
+        hint = "split the expression, or ask for a higher limits.max_memory_bytes"
+        raise ScriptRejected([_whole("too_complex", message, hint)]) from None
+    except (ValueError, OverflowError) as error:
+        # int literals over the digit limit, and whatever else a parser objects to.
+        raise ScriptRejected([_whole("syntax_error", str(error))]) from None
+
+
+def _compile(source: str, filename: str, *, require_run: bool) -> CompiledScript:
+    # Under the interpreter's own recursion limit: it bounds recursion in C, on a small stack.
+    tree = ast.parse(source, filename, "exec", type_comments=False)
+    transformer = ScriptTransformer(tree)
+    if transformer.survey.depth > MAX_DEPTH:
+        hint = "split the expression, or build it in a loop"
+        raise ScriptRejected([_whole("too_complex", "the script nests too deeply", hint)])
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+    try:
+        return _transform(transformer, tree, source, filename, require_run=require_run)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _transform(
+    transformer: ScriptTransformer,
+    tree: ast.Module,
+    source: str,
+    filename: str,
+    *,
+    require_run: bool,
+) -> CompiledScript:
+    survey = transformer.survey
+    entry, findings = _entry(tree, require_run=require_run, yields=survey.yields)
+    tree = transformer.visit(tree)
+    if transformer.issues:
+        lines = source.encode().splitlines() or [b""]
+        findings += [_finding(issue, lines) for issue in transformer.issues]
+    if findings:
+        order = {finding: (finding.line, finding.column) for finding in findings}
+        raise ScriptRejected(sorted(order, key=order.__getitem__))
+    flags = 0
+    if entry == "bare":
+        _keep_value(tree)
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    elif "__name__" in survey.read:
+        _be_imported(tree)
+    # dont_inherit: else this module's own __future__ imports would apply to the script.
+    code = compile(tree, filename, "exec", flags, dont_inherit=True, optimize=0)
+    return CompiledScript(code, entry)
+
+
+def _be_imported(tree: ast.Module) -> None:
+    """Make `__name__` what it is in a module that is imported.
+
+    The host calls `run`: under ``if __name__ == "__main__"`` a script would call it once more.
+    """
+    for node in ast.walk(tree):
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, ast.Name) and value.id == "__name__":
+                setattr(node, field, ast.copy_location(ast.Constant("script"), value))
+            elif isinstance(value, list):
+                for index, item in enumerate(value):
+                    if isinstance(item, ast.Name) and item.id == "__name__":
+                        value[index] = ast.copy_location(ast.Constant("script"), item)
+
+
+def _keep_value(tree: ast.Module) -> None:
+    """Make the value of a bare script: its last expression, None if it ends in something else."""
+    last = tree.body[-1]
+    if isinstance(last, ast.Expr):
+        value = last.value
+        tree.body[-1] = ast.copy_location(
+            ast.Assign([ast.Name(BARE_VALUE, ast.Store())], value), last
+        )
+    else:
+        nothing = ast.Assign([ast.Name(BARE_VALUE, ast.Store())], ast.Constant(None))
+        tree.body.append(ast.copy_location(nothing, last))
+    ast.fix_missing_locations(tree)
+
+
+def _check_text(source: str, max_bytes: int) -> None:
+    if type(source) is not str:
+        raise ScriptRejected([_whole("not_text", "the source of a script is a str")])
+    try:
+        size = len(source.encode())
+    except UnicodeEncodeError as error:
+        line = source.count("\n", 0, error.start) + 1
+        finding = Finding("not_text", "the source holds a lone surrogate", line, 1, line, 1)
+        raise ScriptRejected([finding]) from None
+    if size > max_bytes:
+        message = f"the source has {size} bytes; at most {max_bytes} are accepted"
+        raise ScriptRejected([_whole("too_long", message, "pass data through `inputs`")])
+    if "\0" in source:
+        line = source.count("\n", 0, source.index("\0")) + 1
+        finding = Finding("not_text", "the source holds a NUL character", line, 1, line, 1)
+        raise ScriptRejected([finding])
+    _check_brackets(source)
+
+
+def _check_brackets(source: str) -> None:
+    """Refuse runs of brackets that exhaust a parser's stack.
+
+    Counts brackets in strings and comments too, but only a nesting that never closes can pass
+    the limit there, and a false alarm needs 150 of them: measured on no real script.
+    """
+    if sum(map(source.count, "([{")) <= MAX_BRACKETS:
+        return
+    depth = line = 0
+    for line, text in enumerate(source.split("\n"), 1):
+        for character in text:
+            if character in "([{":
+                depth += 1
+                if depth > MAX_BRACKETS and _really_nested(source):
+                    message = f"more than {MAX_BRACKETS} nested brackets"
+                    raise ScriptRejected([Finding("too_complex", message, line, 1, line, 1)])
+            elif character in ")]}":
+                depth -= 1
+
+
+def _really_nested(source: str) -> bool:
+    import io
+    import tokenize
+
+    depth = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.OP:
+                depth += (token.string in "([{") - (token.string in ")]}")
+                if depth > MAX_BRACKETS:
+                    return True
+    except (tokenize.TokenError, SyntaxError, RecursionError, MemoryError):
+        return depth > MAX_BRACKETS
+    return False
+
+
+def _entry(
+    tree: ast.Module, *, require_run: bool, yields: bool
+) -> tuple[Literal["async", "sync", "bare"] | None, list[Finding]]:
+    """Find the top-level `run`, the last one if there are several."""
+    defined = [n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    hint = "write `async def run(ctx, inputs): ...` at the top level"
+    if "main" in defined:
+        hint = "rename `main` to `run`: it is called with (ctx, inputs)"
+    found: ast.FunctionDef | ast.AsyncFunctionDef | None = None
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "run":
+            found = node
+    if found is None and require_run and _is_bare(tree):
+        return "bare", []
+    if found is None:
+        missing = [_whole("no_run", "the script defines no function `run`", hint)]
+        return None, missing if require_run else []
+    kind: Literal["async", "sync"] = "async" if isinstance(found, ast.AsyncFunctionDef) else "sync"
+    if not require_run:
+        return kind, []
+    args = found.args
+    positional = len(args.posonlyargs) + len(args.args)
+    required = positional - len(args.defaults)
+    findings = []
+    needs_keyword = any(default is None for default in args.kw_defaults)
+    # It would be given `ctx` under that name.
+    inputs_first = positional > 0 and [*args.posonlyargs, *args.args][0].arg == "inputs"
+    if required > 2 or needs_keyword or inputs_first or (positional == 0 and args.vararg is None):
+        name = "async def" if kind == "async" else "def"
+        message = "`run` is called with (ctx, inputs)"
+        line, end = found.lineno, found.lineno
+        column = found.col_offset + 1
+        way_out = f"write `{name} run(ctx, inputs)`"
+        findings.append(Finding("bad_run", message, line, column, end, column, way_out))
+    elif yields:
+        findings += _generator_finding(found)
+    return kind, findings
+
+
+def _is_bare(tree: ast.Module) -> bool:
+    """True if the script does something at its top level, rather than only define.
+
+    A script that only defines and has no `run` is one whose `run` was forgotten.
+    """
+    for node in tree.body:
+        if isinstance(node, _DEFINITIONS):
+            continue
+        if isinstance(node, ast.Expr):
+            text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+            if not text or node is not tree.body[0]:  # it begins with its docstring
+                return True
+        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            if any(isinstance(part, ast.Call | ast.Await) for part in ast.walk(node)):
+                return True
+        else:
+            return True
+    return False
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+
+
+def _generator_finding(run: ast.FunctionDef | ast.AsyncFunctionDef) -> list[Finding]:
+    """`run` with a `yield` would return a generator and do nothing."""
+    todo: list[ast.AST] = list(run.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Yield | ast.YieldFrom):
+            message = "`run` may not yield"
+            hint = "collect the values in a list and return it"
+            line, column = node.lineno, node.col_offset + 1
+            return [Finding("bad_run", message, line, column, line, column, hint)]
+        inner = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+        if not isinstance(node, inner):
+            todo.extend(ast.iter_child_nodes(node))
+    return []
+
+
+def _whole(code: str, message: str, hint: str = "") -> Finding:
+    return Finding(code, message, 0, 0, 0, 0, hint)
+
+
+def _syntax_finding(error: SyntaxError, source: str) -> Finding:
+    line = error.lineno or 1
+    column = max(error.offset or 1, 1)
+    end_line = error.end_lineno if error.end_lineno and error.end_lineno > 0 else line
+    end_column = error.end_offset if error.end_offset and error.end_offset > 0 else column
+    hint = ""
+    if source.lstrip().startswith("```"):
+        hint = "send the script alone, without the ``` around it"
+    elif error.msg in _OUTSIDE:
+        hint = "write it in `async def run(ctx, inputs)`, or end with the value on a line alone"
+    return Finding("syntax_error", error.msg, line, column, end_line, end_column, hint)
+
+
+_OUTSIDE = ("'return' outside function", "'yield' outside function")
+
+
+def _finding(issue: Issue, lines: list[bytes]) -> Finding:
+    node = issue.node
+    line = getattr(node, "lineno", 1)
+    end_line = getattr(node, "end_lineno", None) or line
+    start = _characters(lines, line, getattr(node, "col_offset", 0))
+    end_offset = getattr(node, "end_col_offset", None)
+    end = _characters(lines, end_line, end_offset) if end_offset is not None else start
+    message = demangle(issue.message)
+    return Finding(issue.code, message, line, start, end_line, end, issue.hint)
+
+
+def _characters(lines: list[bytes], line: int, offset: int) -> int:
+    """1-based column in characters; CPython counts offsets in bytes of UTF-8."""
+    if not 0 < line <= len(lines):
+        return offset + 1
+    return len(lines[line - 1][:offset].decode(errors="replace")) + 1

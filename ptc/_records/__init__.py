@@ -1,0 +1,1 @@
+"""Plain data that every room may hold: limits, results, content, artifacts."""

@@ -1,0 +1,264 @@
+"""Values too large for their place: kept whole in a file, cut to fit where they are shown."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .. import _json
+from .._wire._parts import LIST, OBJECT, TEXT, VALUE, Node
+from ._result import Cut
+
+__all__ = ["ArtifactStore", "digest_of", "shrink"]
+
+_MARK = "…cut…"
+
+
+class ArtifactStore:
+    """A folder of whole values, named by their digest. Made when it is first needed.
+
+    Args:
+        folder: Where the files go.
+        root: The session's root. Beneath it no link is followed: a tool, or a command that a tool
+            ran, may have put one there to have the host write outside.
+    """
+
+    def __init__(self, folder: Path, root: Path | None = None) -> None:
+        self._folder = folder
+        self._root = root if root is not None and folder.is_relative_to(root) else None
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are."""
+        return self._folder
+
+    def keep(self, data: bytes, suffix: str = ".json") -> Cut:
+        """Write a file once and return where it is. Safe against a crash in the middle.
+
+        Args:
+            data: What the file has.
+            suffix: End of its name.
+
+        Raises:
+            OSError: If the folder cannot be written, or a link stands in its place.
+        """
+        return self.keep_pieces(lambda: (data,), suffix)
+
+    def keep_pieces(self, pieces: Callable[[], Iterable[bytes]], suffix: str = ".json") -> Cut:
+        """`keep` for a file that is not in memory as a whole; `pieces` returns it twice."""
+        cut = digest_of(pieces())
+        name = f"{cut.sha256}{suffix}"
+        folder = self._open()
+        try:
+            if not _is_file(name, folder):
+                _write((b"*\n",), ".gitignore", folder)
+                _write(pieces(), name, folder)
+        finally:
+            os.close(folder)
+        return replace(cut, artifact=str(self._folder / name))
+
+    def _open(self) -> int:
+        if self._root is None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            return os.open(self._folder, _FOLDER)
+        fd = os.open(self._root, _FOLDER)
+        for part in self._folder.relative_to(self._root).parts:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, dir_fd=fd)
+            try:
+                inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+            finally:
+                os.close(fd)
+            fd = inner
+        return fd
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def _is_file(name: str, folder: int) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def digest_of(pieces: Iterable[bytes]) -> Cut:
+    """Size and digest of a file that has `pieces`, and no file."""
+    digest, size = hashlib.sha256(), 0
+    for piece in pieces:
+        digest.update(piece)
+        size += len(piece)
+    return Cut(bytes=size, sha256=digest.hexdigest(), artifact="")
+
+
+def _write(pieces: Iterable[bytes], name: str, folder: int) -> None:
+    """Write a file whole or not at all; what has the name, a link too, is replaced."""
+    temporary = f".{secrets.token_hex(8)}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as file:
+        try:
+            file.writelines(pieces)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+
+
+def shrink(value: Any, most_bytes: int) -> Any:
+    """Truncate `value` to at most `most_bytes` of JSON, of the same shape where that is possible.
+
+    Long text keeps its beginning and says how much is missing; a list keeps its first items and
+    ends in ``{"…cut…": "17 of 40 items left out"}``; an object keeps its keys, each value cut to
+    its share, and names the keys it had to leave out. Nothing is rounded or reordered.
+
+    Args:
+        value: JSON data, or the `Node` of a value in parts, of which no more than one part is
+            decoded at a time beside what is returned.
+        most_bytes: Bytes of JSON.
+
+    Raises:
+        ProtocolError: If a part of a `Node` is not JSON.
+    """
+    budget = most_bytes
+    cut = _cut(value, budget)
+    # Escapes make text longer than its characters: tighten until it fits.
+    while len(_json.dumps(cut)) > most_bytes:
+        budget = budget * 3 // 4
+        if budget < _SMALLEST:
+            return {_MARK: "value left out"} if most_bytes >= _SMALLEST else None
+        cut = _cut(value, budget)
+    return cut
+
+
+_SMALLEST = 32
+_NOTE_BYTES = 64
+"""Room kept for the note that says what was left out."""
+
+
+def _size(value: Any) -> int:
+    return value.size if isinstance(value, Node) else len(_json.dumps(value))
+
+
+def _cut(value: Any, budget: int) -> Any:
+    if _size(value) <= budget:
+        return _whole(value)
+    if isinstance(value, Node) and value.kind == VALUE:
+        value = _whole(value)
+    kind = value.kind if isinstance(value, Node) else type(value)
+    if kind in (str, TEXT):
+        return _cut_text(_pieces(value), budget)
+    if kind in (list, LIST):
+        return _cut_list(_batches(value), budget)
+    if kind in (dict, OBJECT):
+        return _cut_object(_groups(value), budget)
+    return {_MARK: "number left out"}
+
+
+def _cut_text(pieces: Iterator[str], budget: int) -> str:
+    room = max(0, budget - _NOTE_BYTES)
+    kept: list[bytes] = []
+    length = 0
+    for piece in pieces:
+        length += len(piece)
+        if room > 0:
+            kept.append(piece[:room].encode()[:room])
+            room -= len(kept[-1])
+    text = b"".join(kept).decode(errors="ignore")
+    return f"{text} {_MARK} {length - len(text):,} of {length:,} characters left out"
+
+
+def _cut_list(batches: Iterator[Sequence[Any]], budget: int) -> list[Any]:
+    kept: list[Any] = []
+    room = budget - _NOTE_BYTES
+    count = 0
+    for batch in batches:
+        for item in batch if len(kept) == count else ():
+            size = _size(item) + 1
+            if size > room:
+                # The first item is cut rather than dropped: it shows what the items look like.
+                if not kept and room > 2 * _NOTE_BYTES:
+                    kept.append(_cut(item, room))
+                room = 0
+                break
+            kept.append(_whole(item))
+            room -= size
+        count += len(batch)
+    missing = count - len(kept)
+    note = {_MARK: f"{missing:,} of {count:,} items left out"}
+    return [*kept, note] if missing else kept
+
+
+def _cut_object(groups: Iterator[Mapping[str, Any]], budget: int) -> dict[str, Any]:
+    room = budget - _NOTE_BYTES
+    count = least = 0
+    chosen: dict[str, tuple[Any, int]] = {}
+    for group in groups:
+        count += len(group)
+        for key, item in group.items() if least <= room else ():
+            size = _size(item)
+            least += _size(key) + 2 + min(size, _NOTE_BYTES + _SMALLEST)
+            if least > room:
+                break
+            chosen[key] = item, size
+    # Small values first get their place; what is left is shared by the large ones.
+    shares: dict[str, int] = {}
+    left = len(chosen)
+    for key in sorted(chosen, key=lambda name: chosen[name][1]):
+        room -= _size(key) + 2
+        shares[key] = min(chosen[key][1], room // left)
+        room -= shares[key]
+        left -= 1
+    kept = {key: _cut(item, shares[key]) for key, (item, _) in chosen.items()}
+    if count > len(kept):
+        kept[_MARK] = f"{count - len(kept):,} of {count:,} keys left out"
+    return kept
+
+
+# --- values and nodes alike ---------------------------------------------------------------------
+
+
+def _whole(value: Any) -> Any:
+    if not isinstance(value, Node):
+        return value
+    if value.kind == VALUE:
+        return value.read(value.children[0])
+    if value.kind == TEXT:
+        return "".join(_pieces(value))
+    if value.kind == LIST:
+        return [_whole(item) for batch in _batches(value) for item in batch]
+    return {key: _whole(item) for group in _groups(value) for key, item in group.items()}
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """The pieces of a text."""
+    return map(value.read, value.children) if isinstance(value, Node) else iter((value,))
+
+
+def _batches(value: Any) -> Iterator[Sequence[Any]]:
+    """The items of a list, some at a time."""
+    if not isinstance(value, Node):
+        yield value
+        return
+    for child in value.children:
+        yield (child,) if isinstance(child, Node) else value.read(child)
+
+
+def _groups(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The members of an object, some at a time."""
+    if not isinstance(value, Node):
+        yield value
+        return
+    children = iter(value.children)
+    for child in children:
+        yield {_whole(child): next(children)} if isinstance(child, Node) else value.read(child)

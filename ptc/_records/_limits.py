@@ -1,0 +1,226 @@
+"""What a run may spend (`Limits`), where it went over (`Breach`), what it has spent (`Usage`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+from ..errors import UsageError
+
+__all__ = ["CEILING", "Breach", "CallsByTool", "Limits", "Usage"]
+
+
+class CallsByTool(dict[str, int]):
+    """A dict that stays as it was made, so that it can be part of a frozen `Limits`."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        msg = "limits do not change; make another Limits with dataclasses.replace"
+        raise TypeError(msg)
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __hash__(self) -> int:  # type: ignore[override]  # dict has none, for it changes
+        return hash(frozenset(self.items()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Hard limits of one run. They have defaults and cannot be switched off.
+
+    A session has one `Limits` for runs that give none and another as the ceiling: what a caller
+    asks for above the ceiling is clamped to it, and the result says so. docs/limits.md says of each
+    limit who holds it and what going over it looks like.
+    """
+
+    timeout_ms: int = 30_000
+    """Wall time of the whole run, tools included, in milliseconds."""
+    max_cpu_ms: int = 60_000
+    """CPU time of the script's process, in milliseconds. The kernel holds it to whole seconds, the
+    host to about a hundredth of one."""
+    max_tool_calls: int = 100
+    """Tool calls a script may make. Call N+1 raises a `ToolError` with code
+    ``limit_exceeded``, which the script may catch to return what it has; one that keeps calling is
+    stopped."""
+    max_calls_by_tool: Mapping[str, int] = field(default_factory=CallsByTool)
+    """Calls of single tools, by name: ``{"bash": 3}``. A tool that is not named has
+    `max_tool_calls` alone. The call after the last raises a `ToolError` with code
+    ``limit_exceeded``."""
+    tool_timeout_ms: int = 600_000
+    """Time of one tool call with its retries, in milliseconds, approvals not counted. A call that
+    takes longer is cancelled and awaited, and raises a `ToolError` with code ``timeout``. A tool
+    may have a shorter one of its own for each try, `Tool.timeout_ms`."""
+    max_output_bytes: int = 65_536
+    """JSON bytes of the returned value. A larger value is cut to fit and kept whole as an
+    artifact; the run still completes. Over 16 MiB, or this limit if it is more, it is not stored,
+    and ends the run."""
+    max_memory_bytes: int = 268_435_456
+    """Memory the script may add to its worker's own, in bytes (256 MiB)."""
+    max_stdout_bytes: int = 1_048_576
+    """UTF-8 bytes a script may print, to standard output and standard error together. More ends the
+    run."""
+    max_emit_bytes: int = 1_048_576
+    """JSON bytes of all partial values a script may emit with `ctx.emit`. More ends the run."""
+    max_emits: int = 10_000
+    """Partial values a script may emit. More ends the run."""
+    max_messages: int = 100_000
+    """Pieces of text a script may print or log. More ends the run. A number, not a rate: whether a
+    run completes must not depend on how fast the machine is."""
+    max_in_flight: int = 128
+    """Tool calls of one run executing at once; further ones wait in order."""
+    max_tasks: int = 10_000
+    """Tasks of `asyncio` that a script may have at once. One more raises a `RuntimeError` in the
+    script. The worker counts them; what a worker that lies can reach is the limit on memory."""
+    max_argument_bytes: int = 1_048_576
+    """JSON bytes of the arguments of one tool call. More is a `ToolError`."""
+    max_containers: int = 250_000
+    """Lists and objects in the returned value, in all emitted values together, and in the arguments
+    of one tool call: 3 bytes of JSON make 72 bytes in the host's memory. A returned value with more
+    is truncated, arguments with more are a `ToolError`, emitting more ends the run."""
+    max_tool_result_bytes: int = 8_388_608
+    """JSON bytes of one tool result as it is handed to the script. More is a `ToolError`."""
+    max_source_bytes: int = 131_072
+    """UTF-8 bytes of the script."""
+    max_inputs_bytes: int = 8_388_608
+    """JSON bytes of `inputs`."""
+
+    def __post_init__(self) -> None:
+        for name, most in _MOST.items():
+            _require_number(f"Limits.{name}", getattr(self, name), most)
+        calls = self.max_calls_by_tool
+        if type(calls) is not CallsByTool:
+            object.__setattr__(self, "max_calls_by_tool", _calls_by_tool(calls))
+
+    def clamp(self, ceiling: Limits) -> Limits:
+        """These limits, none above `ceiling`'s."""
+        lower: dict[str, Any] = {n: min(getattr(self, n), getattr(ceiling, n)) for n in _MOST}
+        mine, most = self.max_calls_by_tool, ceiling.max_calls_by_tool
+        lower["max_calls_by_tool"] = {
+            name: min(calls.get(name, _MOST["max_tool_calls"]) for calls in (mine, most))
+            for name in [*mine, *(name for name in most if name not in mine)]
+        }
+        return replace(self, **lower)
+
+    def raised(self, floor: Limits) -> Limits:
+        """These limits, none below `floor`'s."""
+        upper: dict[str, Any] = {n: max(getattr(self, n), getattr(floor, n)) for n in _MOST}
+        mine, least = self.max_calls_by_tool, floor.max_calls_by_tool
+        # A tool that is not named may be called more often than one that is.
+        upper["max_calls_by_tool"] = {n: max(mine[n], least[n]) for n in mine if n in least}
+        return replace(self, **upper)
+
+    def over(self, ceiling: Limits) -> list[str]:
+        """Names of the limits that are above `ceiling`'s."""
+        names = [n for n in _MOST if getattr(self, n) > getattr(ceiling, n)]
+        most = ceiling.max_calls_by_tool
+        if any(calls > most.get(tool, calls) for tool, calls in self.max_calls_by_tool.items()):
+            names.append("max_calls_by_tool")
+        return names
+
+
+def _require_number(name: str, value: object, most: int) -> None:
+    # The type itself: True is no number here, and neither is 3.0 or NaN.
+    if type(value) is not int or not 1 <= value <= most:
+        msg = f"{name} must be an integer from 1 to {most:,}, not {value!r:.80}"
+        raise UsageError(msg)
+
+
+def _calls_by_tool(calls: object) -> CallsByTool:
+    if not isinstance(calls, Mapping):
+        msg = f'Limits.max_calls_by_tool is a dict like {{"bash": 3}}, not {calls!r:.80}'
+        raise UsageError(msg)
+    for name, number in calls.items():
+        if not isinstance(name, str) or not name:
+            msg = f"Limits.max_calls_by_tool: {name!r:.80} is no name of a tool"
+            raise UsageError(msg)
+        most = _MOST["max_tool_calls"]
+        if type(number) is not int or not 1 <= number <= most:
+            msg = (
+                f"Limits.max_calls_by_tool[{name!r:.80}] must be an integer from 1 to {most:,}, "
+                f"not {number!r:.80}; leave a tool out of allowed_tools to allow no call of it"
+            )
+            raise UsageError(msg)
+    return CallsByTool(calls)
+
+
+_MOST = {
+    "timeout_ms": 86_400_000,
+    "max_cpu_ms": 86_400_000,
+    "max_tool_calls": 1_000_000,
+    "tool_timeout_ms": 86_400_000,
+    "max_output_bytes": 67_108_864,
+    "max_memory_bytes": 68_719_476_736,
+    "max_stdout_bytes": 67_108_864,
+    "max_emit_bytes": 67_108_864,
+    "max_emits": 1_000_000,
+    "max_messages": 10_000_000,
+    "max_in_flight": 4_096,
+    "max_tasks": 1_000_000,
+    "max_argument_bytes": 16_000_000,
+    "max_containers": 67_108_864,
+    "max_tool_result_bytes": 67_108_864,
+    "max_source_bytes": 8_388_608,
+    "max_inputs_bytes": 67_108_864,
+}
+"""Largest value of each limit: a frame on the wire holds at most 64 MiB, one of a call 16 MiB, a
+day has 86,400 s."""
+
+
+CEILING = Limits(
+    timeout_ms=600_000,
+    max_cpu_ms=600_000,
+    max_tool_calls=10_000,
+    tool_timeout_ms=600_000,
+    max_output_bytes=8_388_608,
+    max_memory_bytes=2_147_483_648,
+    max_stdout_bytes=16_777_216,
+    max_emit_bytes=16_777_216,
+    max_emits=100_000,
+    max_messages=1_000_000,
+    max_in_flight=1_024,
+    max_tasks=100_000,
+    max_argument_bytes=16_000_000,
+    max_containers=1_000_000,
+    max_tool_result_bytes=67_108_864,
+    max_source_bytes=1_048_576,
+    max_inputs_bytes=67_108_864,
+)
+"""What a run may ask for where the session names no ceiling of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """The limit that a run went over."""
+
+    limit: str
+    """Its name in `Limits`."""
+    most: int
+    """What was allowed, in the unit of the limit."""
+    used: int | None = None
+    """What was used when the run was stopped; None where nobody can know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a run has spent of its `Limits`."""
+
+    duration_ms: float = 0.0
+    """Wall time from the start of the script to its end, in milliseconds."""
+    queued_ms: float = 0.0
+    """Time the run waited for its turn and for a worker, not counted in `duration_ms`."""
+    tool_calls: int = 0
+    """Tool calls made, refused ones included."""
+    output_bytes: int = 0
+    """JSON bytes of the value before it was cut."""
+    stdout_bytes: int = 0
+    """UTF-8 bytes printed."""
+    stderr_bytes: int = 0
+    """UTF-8 bytes written to standard error."""
+    emit_bytes: int = 0
+    """JSON bytes emitted."""

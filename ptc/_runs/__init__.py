@@ -1,0 +1,1 @@
+"""One script: execution, limits, replay, outcome and history."""

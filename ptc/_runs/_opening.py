@@ -1,0 +1,39 @@
+"""What a worker is sent first: the script, and what it may know of its run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _json
+from .._tools._tool import Tool
+from .._wire._protocol import Kind
+from ._code_cache import CodeCache
+from ._program import Program, limits_json
+
+__all__ = ["opening"]
+
+
+def opening(program: Program, cache: CodeCache) -> tuple[tuple[Kind, bytes], tuple[Kind, bytes]]:
+    """The first two frames: the start of the run, and its script as code or as source."""
+    tools = {name: tool.parameter_names for name, tool in program.tools.items()}
+    start = b'{"inputs":%b,"tools":%b,"limits":%b,"epoch":%.6f,"seed":%d}' % (
+        program.inputs_json,
+        _json.dumps(tools),
+        limits_json(program.limits),
+        program.clock,
+        program.seed,
+    )
+    if program.only_check:
+        signatures = {name: _signature(tool) for name, tool in program.tools.items()}
+        start = start[:-1] + b',"check":%b}' % _json.dumps(signatures)
+    code = None if program.only_check else cache.get(program.source)
+    if code is not None:
+        return (Kind.START, start), (Kind.CODE, code)
+    return (Kind.START, start), (Kind.SOURCE, program.source.encode())
+
+
+def _signature(tool: Tool) -> list[Any]:
+    """Names, required names, whether there may be no others: what `preflight` needs to know."""
+    schema = tool.parameters
+    closed = schema.get("additionalProperties") is False
+    return [list(tool.parameter_names), list(schema.get("required", ())), closed]

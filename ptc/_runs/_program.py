@@ -1,0 +1,151 @@
+"""A script ready to be sent: checked by the host as far as the host can."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypedDict
+
+from .. import _json
+from .._records._limits import Breach, Limits
+from .._records._result import Failure, Finding, RunResult
+from .._schema._check import ValueCheck
+from .._tools._allow import AllowList
+from .._tools._tool import Tool
+from ..errors import UsageError
+
+__all__ = [
+    "Program",
+    "ProgramOptions",
+    "checked_filename",
+    "inputs_json",
+    "limits_json",
+    "read_script",
+    "refused",
+]
+
+
+class ProgramOptions(TypedDict, total=False):
+    """The arguments of `Session.program`, but for ``on_event``."""
+
+    source: str | None
+    path: str | Path | None
+    inputs: Mapping[str, Any] | None
+    allowed_tools: AllowList | None
+    limits: Limits | None
+    output_schema: Any
+    filename: str | None
+    env: Mapping[str, Any] | None
+    run_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A script ready to be sent: checked by the host as far as the host can."""
+
+    run_id: str
+    source: str
+    filename: str
+    inputs_json: bytes
+    tools: Mapping[str, Tool]
+    limits: Limits
+    warnings: tuple[str, ...] = ()
+    check_value: ValueCheck | None = None
+    only_check: bool = False
+    """True: the script is looked at, not run."""
+    clock: float = field(default_factory=time.time)
+    """Seconds since 1970 that the script's clock begins with."""
+    seed: int = 0
+    """Of the script's random numbers."""
+    until: str | None = None
+    """Stop the replay when the script is given the outcome of this call."""
+    schema: Any = None
+    """What `check_value` was made of."""
+    ruled: bool = False
+    """True if the allow-list had rules, which only code can say again."""
+
+
+def checked_filename(name: str | None) -> str:
+    """What tracebacks call the script. Raises `UsageError` for a name that would break them."""
+    if name is None:
+        return "script.py"
+    if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= 200:
+        msg = f"filename must be 1 to 200 printable characters, not {name!r:.80}"
+        raise UsageError(msg)
+    return name
+
+
+def inputs_json(inputs: Mapping[str, Any] | None, limits: Limits) -> bytes:
+    """The inputs as JSON. Raises `UsageError` if they have none or are over their limit."""
+    if inputs is None:
+        return b"{}"
+    if not isinstance(inputs, Mapping):
+        msg = f"inputs is a dict of JSON-able values, not {type(inputs).__name__}"
+        raise UsageError(msg)
+    try:
+        data = _json.dumps(dict(inputs), what="inputs")
+    except _json.JsonError as error:
+        raise UsageError(str(error)) from None
+    if len(data) > limits.max_inputs_bytes:
+        most = limits.max_inputs_bytes
+        msg = (
+            f"inputs has {len(data):,} bytes of JSON, over {most:,} (max_inputs_bytes); pass less, "
+            "or what tools can find it by"
+        )
+        raise UsageError(msg)
+    return data
+
+
+@lru_cache(maxsize=64)
+def limits_json(limits: Limits) -> bytes:
+    """Limits as JSON: what a script counts with, and what a journal keeps."""
+    return _json.dumps(asdict(limits))
+
+
+def read_script(root: Path, path: Path, filename: str | None) -> tuple[str, str]:
+    """Text and name of a script below `root`. Raises `UsageError` if it cannot be had."""
+    try:
+        resolved = (root / path).resolve(strict=True)
+        if not resolved.is_relative_to(root):
+            msg = f"script {str(path)!r} is outside the session's root {str(root)!r}"
+            raise UsageError(msg)
+        if not resolved.is_file():
+            msg = f"script {str(path)!r} is not a file"
+            raise UsageError(msg)
+        data = resolved.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        msg = f"script {str(path)!r} cannot be read: {reason}"
+        raise UsageError(msg) from None
+    try:
+        return data.decode("utf-8"), filename or resolved.name
+    except UnicodeDecodeError as error:
+        msg = f"script {str(path)!r} is not UTF-8 text: byte {error.start} is {data[error.start]}"
+        raise UsageError(msg) from None
+
+
+def refused(program: Program) -> RunResult | None:
+    """What can be refused without a worker: size, and text that is no text."""
+    source, limits = program.source, program.limits
+    try:
+        size = len(source.encode())
+    except UnicodeEncodeError as error:
+        return _rejected(program, "source_text", f"character {error.start} is a lone surrogate")
+    if size > limits.max_source_bytes:
+        most = limits.max_source_bytes
+        message = f"the script has {size:,} bytes, over max_source_bytes={most:,}"
+        hint = "pass data as inputs, not as literals, or ask for more max_source_bytes"
+        breach = Breach("max_source_bytes", most, size)
+        return _rejected(program, "source_size", message, hint, breach)
+    return None
+
+
+def _rejected(
+    program: Program, code: str, message: str, hint: str = "", breach: Breach | None = None
+) -> RunResult:
+    finding = Finding(code=code, message=message, line=0, column=0, hint=hint, excerpt="")
+    failure = Failure(code=code, message=message, hint=hint, findings=(finding,), breach=breach)
+    return RunResult(run_id=program.run_id, status="rejected", error=failure, limits=program.limits)

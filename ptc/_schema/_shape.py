@@ -1,0 +1,247 @@
+"""The shape of a tool's parameters as it is published: flat, finite, one that providers accept.
+
+What is published has no references (some providers do not follow ``$ref``), no titles (they repeat
+the names and cost prompt tokens), and at most `MOST_LEVELS` objects inside one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import UsageError
+
+__all__ = ["MOST_LEVELS", "published", "untitled"]
+
+MOST_LEVELS = 7
+"""Objects inside one another below the parameters themselves. Lists and unions do not count:
+``{"a": [{"b": {"c": 1}}]}`` has two. Providers document 5 (OpenAI, strict mode) to 10."""
+
+_MOST_NODES = 20_000
+"""Parts of a schema once its references are written out: a few lines of ``$defs`` that refer to
+one another can stand for billions."""
+
+_FOREIGN_FORMATS = {
+    "date": "a date",
+    "date-time": "a date and time",
+    "time": "a time",
+    "duration": "a duration",
+    "binary": "bytes",
+    "base64": "bytes",
+    "base64url": "bytes",
+    "path": "a path",
+    "file-path": "a path",
+    "directory-path": "a path",
+    "uuid": "a UUID",
+    "uuid1": "a UUID",
+    "uuid3": "a UUID",
+    "uuid4": "a UUID",
+    "uuid5": "a UUID",
+}
+"""What pydantic writes for types that JSON does not have: a model would have to guess their text.
+A ``str`` that the function reads says what it accepts."""
+
+
+def published(tool: str, schema: Mapping[str, Any], *, from_hints: bool) -> dict[str, Any]:
+    """`schema` of an object with its references written out.
+
+    Args:
+        tool: Name of the tool, for messages.
+        schema: JSON Schema of the parameters.
+        from_hints: True: made of type hints, where a part without a schema is a mistake (`Any`) and
+            one with a format is a type that JSON does not have (`datetime`). A schema written by
+            hand says what it means.
+
+    Raises:
+        UsageError: For a part that is recursive, too deep, or has no schema; names the parameter.
+    """
+    reader = _Reader(tool, schema, from_hints)
+    plain = reader.read(schema, "", 0, ())
+    plain.pop("description", None)
+    return _flat({key: value for key, value in plain.items() if key != "title"})
+
+
+_BRANCHES = ("allOf", "anyOf", "oneOf")
+_ABOVE = (*_BRANCHES, "not", "if", "then", "else", "dependentSchemas", "dependentRequired")
+"""What OpenAI and Anthropic refuse at the top of a tool's schema."""
+
+
+def _flat(schema: dict[str, Any]) -> dict[str, Any]:
+    """`schema` of an object without alternatives at its top: it then accepts what any of them does.
+
+    The check of arguments is against the schema as it was written.
+    """
+    flat = {key: value for key, value in schema.items() if key not in _ABOVE}
+    own = flat.setdefault("properties", {})
+    if flat.get("additionalProperties") is False:
+        return flat
+    found, required = _branched(schema)
+    for name, kinds in found.items():
+        if name not in own:
+            own[name] = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+    if needed := [name for name in required if name not in flat.get("required", ())]:
+        flat["required"] = [*flat.get("required", ()), *needed]
+    return flat
+
+
+def _branched(schema: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, None]]:
+    """Parameters that alternatives name, each with its schemas; and those that all require."""
+    found: dict[str, list[Any]] = {}
+    required: dict[str, None] = {}
+    for key in (*_BRANCHES, "then", "else"):
+        given = schema.get(key, [])
+        branches = given if isinstance(given, list) else [given]
+        needs: list[dict[str, None]] = []
+        for branch in branches:
+            if not isinstance(branch, Mapping):
+                continue
+            inner, also = _branched(branch)
+            for name, sub in branch.get("properties", {}).items():
+                inner.setdefault(name, []).insert(0, sub)
+            for name, kinds in inner.items():
+                known = found.setdefault(name, [])
+                known += [kind for kind in kinds if kind not in known]
+            needs.append({**dict.fromkeys(branch.get("required", ())), **also})
+        if key == "allOf":
+            required.update({name: None for need in needs for name in need})
+        elif key in _BRANCHES and needs:
+            required.update({n: None for n in needs[0] if all(n in need for need in needs)})
+    return found, required
+
+
+_NAMED = ("properties", "patternProperties", "dependentSchemas", "dependencies")
+_ONE = (
+    "additionalItems",
+    "contains",
+    "contentSchema",
+    "else",
+    "if",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
+_DROPPED = frozenset({"$defs", "definitions", "discriminator"})
+"""Definitions are written out, and the mapping of a discriminator refers to them: the constant in
+each alternative says the same."""
+
+
+class _Reader:
+    """Copies a schema with its references written out, and checks it on the way."""
+
+    def __init__(self, tool: str, root: Mapping[str, Any], from_hints: bool) -> None:
+        self._tool = tool
+        self._root = root
+        self._from_hints = from_hints
+        self._nodes = 0
+
+    def read(self, node: Any, where: str, level: int, refs: tuple[str, ...]) -> Any:
+        """`node` at parameter `where`, `level` objects deep, inside the definitions `refs`."""
+        self._nodes += 1
+        if self._nodes > _MOST_NODES:
+            self._refuse(where, f"its schema has over {_MOST_NODES:,} parts; take less at once")
+        if not isinstance(node, Mapping):
+            if self._from_hints and node is True:
+                self._refuse_shapeless(where)
+            return node
+        if "$ref" in node:
+            return self._follow(node, where, level, refs)
+        if self._is_object(node) and where:
+            level += 1
+            if level > MOST_LEVELS:
+                self._refuse(
+                    where, f"more than {MOST_LEVELS} objects inside one another; flatten it"
+                )
+        if self._from_hints:
+            self._check_type(node, where)
+        return {
+            key: self._part(key, value, where, level, refs)
+            for key, value in node.items()
+            if not (key == "title" and isinstance(value, str)) and key not in _DROPPED
+        }
+
+    def _part(self, key: str, value: Any, where: str, level: int, refs: tuple[str, ...]) -> Any:
+        if key in _NAMED and isinstance(value, Mapping):
+            # Keys in here are names, and a parameter may be called "title".
+            return {
+                name: self.read(sub, f"{where}.{name}" if where else str(name), level, refs)
+                for name, sub in value.items()
+            }
+        if key in (*_BRANCHES, "prefixItems") and isinstance(value, list):
+            return [self.read(sub, where, level, refs) for sub in value]
+        if key == "items" and isinstance(value, list):
+            return [self.read(sub, f"{where}[]", level, refs) for sub in value]
+        if key == "items":
+            return self.read(value, f"{where}[]", level, refs)
+        if key == "additionalProperties" and isinstance(value, Mapping):
+            # `dict[str, Any]` is a record of whatever JSON has: that is a schema of its own.
+            return self.read(value, f"{where}.*", level, refs) if value else True
+        if key in _ONE:
+            return self.read(value, where, level, refs)
+        return value
+
+    def _follow(
+        self, node: Mapping[str, Any], where: str, level: int, refs: tuple[str, ...]
+    ) -> Any:
+        ref = node["$ref"]
+        if ref in refs or ref == "#":
+            self._refuse(
+                where,
+                "its type contains itself; take a `dict[str, Any]` and check it in the function",
+            )
+        target: Any = self._root
+        for part in str(ref).removeprefix("#/").split("/"):
+            key = part.replace("~1", "/").replace("~0", "~")
+            if (
+                not isinstance(target, Mapping)
+                or not str(ref).startswith("#/")
+                or key not in target
+            ):
+                self._refuse(where, f"$ref {ref!r} is not a part of the schema itself")
+            target = target[key]
+        plain = self.read(target, where, level, (*refs, ref))
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        return {**plain, **beside} if isinstance(plain, dict) else plain
+
+    @staticmethod
+    def _is_object(node: Mapping[str, Any]) -> bool:
+        kind = node.get("type")
+        return (
+            kind == "object"
+            or "properties" in node
+            or (isinstance(kind, list) and "object" in kind)
+        )
+
+    def _check_type(self, node: Mapping[str, Any], where: str) -> None:
+        kind = _FOREIGN_FORMATS.get(str(node.get("format")))
+        if kind is not None:
+            self._refuse(where, f"{kind} is no JSON type; take a `str` and read it in the function")
+        says = node.keys() - {"title", "description", "default", "examples", "deprecated"}
+        if not says and where and not where.endswith("[]"):
+            self._refuse_shapeless(where)
+
+    def _refuse_shapeless(self, where: str) -> None:
+        self._refuse(where, "`Any` tells a model nothing; name the type, or `dict[str, Any]`")
+
+    def _refuse(self, where: str, why: str) -> None:
+        place = f"parameter `{where}`" if where else "parameters"
+        msg = f"tool {self._tool!r}: {place}: {why}"
+        raise UsageError(msg)
+
+
+def untitled(node: Any) -> Any:
+    """`node`, a schema, without its titles."""
+    if isinstance(node, Mapping):
+        plain = {}
+        for key, value in node.items():
+            if key == "title" and isinstance(value, str):
+                continue
+            if key in ("properties", "$defs", "patternProperties") and isinstance(value, Mapping):
+                plain[key] = {name: untitled(sub) for name, sub in value.items()}
+            else:
+                plain[key] = untitled(value)
+        return plain
+    if isinstance(node, list):
+        return [untitled(item) for item in node]
+    return node

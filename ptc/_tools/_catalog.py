@@ -1,0 +1,68 @@
+"""The tools of a session: by name, by allow-list, and each as a method."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from .._arguments import nearest
+from ._allow import AllowList, select
+from ._tool import Tool
+from ._tool_result import ToolResult
+from ._toolset import Toolset, ToolSource, collect
+
+__all__ = ["Catalog", "Method"]
+
+Method = Callable[..., Awaitable[Any]]
+
+
+class Catalog:
+    """Tools by name, and the toolsets they came in."""
+
+    def __init__(self, sources: Iterable[ToolSource]) -> None:
+        """Collect the tools. Raises `UsageError` if two share a name."""
+        sources = list(sources)
+        self.tools = collect(sources)
+        self._toolsets: dict[str, tuple[str, ...]] = {}
+        for source in sources:
+            if isinstance(source, Toolset):
+                # Parts of one set, as `fs.read_only()` and `fs.only("write").with_approval()`.
+                before = self._toolsets.get(source.name, ())
+                self._toolsets[source.name] = (*before, *(item.name for item in source))
+
+    def select(self, names: AllowList | None) -> dict[str, Tool]:
+        """The tools of an allow-list; None: all that have no side effect.
+
+        Raises:
+            UsageError: If a name is unknown; the message has the nearest ones.
+        """
+        if names is None:
+            return {n: tool for n, tool in self.tools.items() if not tool.side_effect}
+        return select(names, self.tools, self._toolsets)
+
+    def method(
+        self, name: str, run: Callable[[str, dict[str, Any]], Awaitable[ToolResult]]
+    ) -> Method:
+        """A tool as a method: ``await session.read("a.txt")`` gives its value or raises.
+
+        Raises:
+            AttributeError: If there is no tool of that name.
+        """
+        if name not in self.tools:
+            near = nearest(name, [*self.tools, "program", "tool"])
+            msg = f"Session has no method and no tool {name!r}{near}"
+            raise AttributeError(msg)
+        parameters = self.tools[name].parameter_names
+
+        async def call(*args: Any, **arguments: Any) -> Any:
+            if len(args) > len(parameters):
+                msg = f"{name} takes at most {len(parameters)} arguments: {', '.join(parameters)}"
+                raise TypeError(msg)
+            for parameter, value in zip(parameters, args, strict=False):
+                if parameter in arguments:
+                    msg = f"{name} got two values for argument {parameter!r}"
+                    raise TypeError(msg)
+                arguments[parameter] = value
+            return (await run(name, arguments)).unwrap()
+
+        return call

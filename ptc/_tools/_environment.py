@@ -1,0 +1,136 @@
+"""Values that tools need and no caller may see: keys, addresses, accounts.
+
+A tool asks with ``env=Model``. The model's defaults come first, then its toolset's values, then the
+session's, then the run's; a later one wins, and None is none. A text is a secret unless its field
+is marked `Public`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, cast
+
+from pydantic import BaseModel, ConfigDict, SecretBytes, SecretStr, ValidationError
+from pydantic_core import to_jsonable_python
+
+from .._arguments import nearest
+from .._redact import Redactor
+from ..errors import UsageError
+from ._tool import Tool
+
+__all__ = ["Environment", "Public", "environment_of"]
+
+
+class Public:
+    """Marks a field of an ``env`` model whose value is no secret.
+
+    ``region: Annotated[str, Public]``
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The values of some tools, and what keeps them in."""
+
+    values: Mapping[str, BaseModel] = field(default_factory=dict)
+    """By tool."""
+    redactor: Redactor = field(default_factory=lambda: Redactor({}))
+
+
+def environment_of(tools: Iterable[Tool], *layers: Mapping[str, Any] | None) -> Environment:
+    """The values for `tools`, the later of `layers` winning.
+
+    Raises:
+        UsageError: If a required value is missing, has the wrong type, or is asked for by no tool.
+            The message has all of their names, and no value.
+    """
+    given: dict[str, Any] = {}
+    for layer in layers:
+        if not isinstance(layer, Mapping | None):
+            msg = f"env is a mapping of names to values, not {type(layer).__name__}"
+            raise UsageError(msg)
+        given.update({key: value for key, value in (layer or {}).items() if value is not None})
+    asking = [tool for tool in tools if tool.env is not None]
+    _refuse_unknown(given, asking)
+    values: dict[str, BaseModel] = {}
+    secrets: dict[str, str] = {}
+    missing: dict[str, list[str]] = {}
+    wrong: list[str] = []
+    for tool in asking:
+        assert tool.env is not None  # noqa: S101  # they are the asking ones
+        own = {**tool.env_values, **given}
+        try:
+            model = _frozen(tool.env).model_validate(
+                {key: own[key] for key in tool.env.model_fields if key in own}
+            )
+        except ValidationError as error:
+            # Not str(error), and no cause: both would show the value.
+            for row in error.errors(include_input=False, include_url=False, include_context=False):
+                name = ".".join(map(str, row["loc"])) or "the values"
+                if row["type"] == "missing":
+                    missing.setdefault(name, []).append(tool.name)
+                else:
+                    wrong.append(f"{name}: {_kind(row)} ({tool.name})")
+            continue
+        values[tool.name] = model
+        secrets.update(_secrets(model))
+    problems = [f"{name} is missing ({', '.join(users)})" for name, users in missing.items()]
+    if problems or wrong:
+        msg = f"env: {'; '.join([*problems, *wrong])}"
+        raise UsageError(msg)
+    return Environment(values, Redactor(secrets))
+
+
+def _kind(row: Any) -> str:
+    """What is wrong with a value; what a model's own validator says may have the value in it."""
+    own = row["type"] in ("value_error", "assertion_error")
+    return "is refused by its model" if own else str(row["msg"])
+
+
+def _refuse_unknown(given: Mapping[str, Any], asking: Iterable[Tool]) -> None:
+    known = {key for tool in asking if tool.env is not None for key in tool.env.model_fields}
+    for name in given:
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            msg = f"env: no tool asks for {name!r}{nearest(name, known)}; asked for: {listed}"
+            raise UsageError(msg)
+
+
+@lru_cache(256)
+def _frozen(model: type[BaseModel]) -> type[BaseModel]:
+    """`model`, by the names of its fields, and with values that no tool can change for others."""
+    config = ConfigDict(frozen=True, validate_by_name=True, loc_by_alias=False)
+    body = {"model_config": config, "__module__": model.__module__}
+    made: Any = type(model)
+    return cast("type[BaseModel]", made(model.__name__, (model,), body))
+
+
+def _secrets(model: BaseModel) -> dict[str, str]:
+    """The texts in a model by where they are: ``key``, ``tokens.0``, ``account.password``."""
+    found: dict[str, str] = {}
+    for name, described in type(model).model_fields.items():
+        if Public not in described.metadata:
+            _collect(name, getattr(model, name), found)
+    return found
+
+
+def _collect(name: str, value: Any, found: dict[str, str]) -> None:
+    if isinstance(value, SecretStr | SecretBytes):
+        value = value.get_secret_value()
+    if isinstance(value, bytes | bytearray):
+        value = bytes(value).decode(errors="ignore")
+    if isinstance(value, str):
+        found[name] = value
+    elif isinstance(value, BaseModel):
+        found.update({f"{name}.{part}": text for part, text in _secrets(value).items()})
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            _collect(f"{name}.{key}", item, found)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for number, item in enumerate(value):
+            _collect(f"{name}.{number}", item, found)
+    elif value is not None and not isinstance(value, bool | int | float):
+        # An address with a password in it, a date, an object of the author's own.
+        _collect(name, to_jsonable_python(value, fallback=str), found)

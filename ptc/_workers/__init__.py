@@ -1,0 +1,1 @@
+"""The host's side of processes: start, pool, confine and kill them."""

@@ -1,0 +1,401 @@
+"""A command that a tool runs: started confined, observed, and killed with all it started.
+
+This is the host's side. `ptc.worker.command` confines the command in a process of its own, which
+this module starts by name; it imports nothing of it.
+
+Rule 1: No byte is lost unsaid: each stream has its own budget, and what is over it is counted.
+    (test_a_noisy_stream_takes_nothing_from_the_other)
+Rule 2: However the wait ends, by time-out or by `Command.kill` from another thread, no process is
+    left when `run` returns. (test_no_process_of_a_command_survives_it,
+    test_a_cancelled_command_leaves_no_process)
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from .._protected import Protection
+
+__all__ = ["KEPT_BYTES", "Command", "Ended", "Output", "Protected"]
+
+KEPT_BYTES = 10_485_760
+"""Bytes of one stream that are kept (10 MiB); of a longer one its beginning and its last 64 KiB."""
+
+_TAIL_BYTES = 65_536
+_CHUNK_BYTES = 65_536
+_END_SECONDS = 10.0
+"""How long the launcher may take to kill and collect; then it is killed itself."""
+
+# An empty package of that name: the launcher needs none of what `import ptc` would import.
+_ENTRY = (
+    "import sys; ptc = sys.modules['ptc'] = type(sys)('ptc'); ptc.__path__ = [sys.argv.pop(1)];"
+    " from ptc.worker.command._command import main; main()"
+)
+
+_SEARCHED = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_PASSED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
+"""All that a command gets to see of the host's environment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What came out of one stream."""
+
+    head: bytes
+    """Its first bytes, all of them up to `KEPT_BYTES`."""
+    tail: bytes
+    """Where it was longer: its last bytes."""
+    total_bytes: int
+    """Bytes written, kept or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """A change of a protected path, which was not made."""
+
+    path: str
+    """Relative to the root."""
+    rule: str
+    entry: str
+    """What lifts it, see `ptc._protected`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    how: Literal["exit", "signal", "timeout", "killed", "missing", "refused", "fault"]
+    """``missing``: the program could not be started. ``refused``: a layer cannot be had.
+    ``fault``: the launcher failed. ``killed``: by `Command.kill`."""
+    number: int
+    """Exit code, signal or errno."""
+    text: str
+    """Of the last three kinds: why."""
+    stdout: Output
+    stderr: Output
+    duration_ms: float
+    protected: tuple[Protected, ...] = ()
+    """Changes that were refused, up to 20."""
+
+
+@dataclass(slots=True)
+class _Stream:
+    head: bytearray
+    tail: bytearray
+    total: int = 0
+
+    def feed(self, data: bytes) -> None:
+        self.total += len(data)
+        room = KEPT_BYTES - len(self.head)
+        self.head += data[:room]
+        self.tail += data[room:]
+        del self.tail[:-_TAIL_BYTES]
+
+    def output(self) -> Output:
+        return Output(bytes(self.head), bytes(self.tail), self.total)
+
+
+class Command:
+    """One command, run once. Only `kill` may be called from another thread."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        root: Path,
+        cwd: str = "",
+        env: Mapping[str, str] | None = None,
+        network: bool = False,
+        required: bool = True,
+        readable: Sequence[Path] = (),
+        programs: Sequence[Path] = (),
+        writable: bool = True,
+        protection: Protection | None = None,
+        stdin: bytes = b"",
+        max_memory_bytes: int = 0,
+    ) -> None:
+        """Describe it; nothing is started.
+
+        Args:
+            argv: Program and arguments. No shell reads them.
+            root: Folder in which files may be changed; resolved.
+            cwd: Where it starts: beneath `root`, without links.
+            env: Variables on top of the clean environment.
+            network: True: it may use the host's network. Unix sockets are refused all the same.
+            required: False: where the kernel lacks a layer, go without it.
+            readable: Further files and folders it may read and execute.
+            programs: If there are any: all that may be executed, scripts' interpreters included.
+            writable: False: nothing in the root may be changed.
+            protection: What in a writable root may not be changed; None: all of it may.
+            stdin: What it reads from its standard input.
+            max_memory_bytes: Address space of each of its processes (RLIMIT_AS); 0: no limit.
+        """
+        self._argv = list(argv)
+        self._root = root
+        self._cwd = cwd
+        self._env = dict(env or {})
+        self._network = network
+        self._required = required
+        self._readable = [*_interpreter_folders(), *readable]
+        self._programs = [*programs, *(_loaders() if programs else ())]
+        self._writable = writable
+        self._protection = protection
+        self._stdin = stdin
+        self._max_memory_bytes = max_memory_bytes
+        self._lock = threading.Lock()
+        self._killed = False
+        self._wake = -1
+
+    def kill(self) -> None:
+        """End the command and all it started; `run` returns. From any thread, any number."""
+        with self._lock:
+            self._killed = True
+            if self._wake >= 0:
+                os.eventfd_write(self._wake, 1)
+
+    def run(self, timeout_ms: int) -> Ended:
+        """Run it to its end. Blocks.
+
+        Raises:
+            OSError: If no process can be started.
+        """
+        with self._lock:
+            if self._killed:
+                nothing = Output(b"", b"", 0)
+                return Ended("killed", 0, "", nothing, nothing, 0.0)
+            self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        tmp = Path(tempfile.mkdtemp(prefix="ptc-command-")).resolve()
+        try:
+            return self._run(tmp, timeout_ms)
+        finally:
+            with self._lock:
+                os.close(self._wake)
+                self._wake = -1
+            _remove(tmp)
+
+    def _run(self, tmp: Path, timeout_ms: int) -> Ended:
+        spec = os.memfd_create("ptc-command")
+        stdin = os.memfd_create("ptc-stdin")
+        lifeline, ours = os.pipe()
+        report, theirs = os.pipe()
+        began = time.monotonic()
+        try:
+            _write_all(spec, self._spec(tmp))
+            _write_all(stdin, self._stdin)
+            os.lseek(stdin, 0, os.SEEK_SET)
+            process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own code
+                [
+                    *(sys.executable, "-I", "-S", "-c", _ENTRY, str(Path(__file__).parent.parent)),
+                    *map(str, (spec, lifeline, theirs)),
+                ],
+                env={},
+                cwd="/",
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(spec, lifeline, theirs),
+                # Ctrl-C in the host's terminal is for the host.
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(ours)
+            os.close(report)
+            raise
+        finally:
+            for fd in (spec, stdin, lifeline, theirs):
+                os.close(fd)
+        watch = _Watch(process, ours, report, self._wake)
+        try:
+            how = watch.until(began + timeout_ms / 1000)
+        finally:
+            watch.end()
+        return watch.ended(how, (time.monotonic() - began) * 1000)
+
+    def _spec(self, tmp: Path) -> bytes:
+        protection = self._protection
+        home = None if protection is None else protection.home
+        lists = (
+            list(map(str, self._readable)),
+            list(map(str, self._programs)),
+            [f"{name}={value}" for name, value in self._environment(tmp).items()],
+            self._argv,
+            [] if protection is None else sorted(protection.lifted),
+            [] if home is None else [".", *home],
+        )
+        changes = "writable" if protection is None else "brokered"
+        fields = [
+            "network" if self._network else "off",
+            "required" if self._required else "available",
+            changes if self._writable else "fixed",
+            str(self._max_memory_bytes),
+            *(str(self._root), self._cwd, str(tmp)),
+        ]
+        for items in lists:
+            fields += [str(len(items)), *items]
+        return b"\0".join(map(os.fsencode, fields))
+
+    def _environment(self, tmp: Path) -> dict[str, str]:
+        folders = [str(path) for path in self._readable]
+        searched = [
+            entry
+            for entry in os.environ.get("PATH", "").split(os.pathsep)
+            # Only what may be read; never a relative entry, which the workspace could fill.
+            if any(entry == folder or entry.startswith(f"{folder}/") for folder in folders)
+        ]
+        own = os.path.join(sys.prefix, "bin")
+        return {
+            "PATH": os.pathsep.join(dict.fromkeys([*searched, own, *_SEARCHED])),
+            "HOME": str(tmp),
+            "TMPDIR": str(tmp),
+            "TERM": "dumb",
+            **{name: os.environ[name] for name in _PASSED if name in os.environ},
+            **self._env,
+        }
+
+
+class _Watch:
+    """A started command and the pipes to it."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], lifeline: int, report: int, wake: int
+    ) -> None:
+        self._process = process
+        self._lifeline = lifeline
+        self._report = report
+        self._wake = wake
+        self._said = b""
+        self._open = 3
+        self._streams = (
+            _Stream(bytearray(), bytearray()),
+            _Stream(bytearray(), bytearray()),
+        )
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(wake, selectors.EVENT_READ, "wake")
+        self._selector.register(report, selectors.EVENT_READ, "report")
+        for stream, pipe in zip(self._streams, self._pipes(), strict=True):
+            self._selector.register(pipe, selectors.EVENT_READ, stream)
+
+    def _pipes(self) -> tuple[int, int]:
+        process = self._process
+        if process.stdout is None or process.stderr is None:
+            raise AssertionError("started with pipes")
+        return process.stdout.fileno(), process.stderr.fileno()
+
+    def until(self, deadline: float) -> Literal["ended", "timeout", "killed"]:
+        """Read everything until the command is gone, the time is up, or it is to be killed."""
+        how: Literal["ended", "timeout", "killed"] = "ended"
+        while self._open:
+            left = deadline - time.monotonic()
+            events = self._selector.select(max(0.0, left))
+            woken = any(key.data == "wake" for key, _ in events)
+            # A command that never stops writing always has events: look at the clock as well.
+            if how == "ended" and (woken or left <= 0):
+                how = "killed" if woken else "timeout"
+                self._selector.unregister(self._wake)
+                os.close(self._lifeline)
+                self._lifeline = -1
+                # What it wrote until now is still in the pipes, and their end is the proof.
+                deadline = time.monotonic() + _END_SECONDS
+            elif left <= 0:
+                break
+            for key, _ in events:
+                if key.data != "wake":
+                    self._read(key)
+        return how
+
+    def _read(self, key: selectors.SelectorKey) -> None:
+        data = os.read(key.fd, _CHUNK_BYTES)
+        if not data:
+            self._selector.unregister(key.fd)
+            self._open -= 1
+        elif isinstance(key.data, _Stream):
+            key.data.feed(data)
+        elif len(self._said) < _CHUNK_BYTES:
+            self._said += data
+
+    def end(self) -> None:
+        """Make sure that it is gone, and let go of everything."""
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._selector.close()
+        os.close(self._report)
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def ended(self, how: Literal["ended", "timeout", "killed"], duration_ms: float) -> Ended:
+        stdout, stderr = (stream.output() for stream in self._streams)
+        lines = self._said.decode("utf-8", "replace").splitlines()
+        protected = tuple(filter(None, map(_protected, lines)))
+        rest = (stdout, stderr, duration_ms, protected)
+        if how != "ended":
+            return Ended(how, 0, "", *rest)
+        said = next((line for line in lines if _protected(line) is None), "")
+        kind, _, text = said.partition(" ")
+        number, _, why = text.partition(" ")
+        match kind:
+            case "exit" | "signal":
+                return Ended(kind, int(number), "", *rest)
+            case "missing":
+                return Ended("missing", int(number), why, *rest)
+            case "refused":
+                return Ended("refused", 0, text, *rest)
+        words = text or stderr.head[-2_000:].decode("utf-8", "replace") or "it said nothing"
+        return Ended("fault", 0, words, *rest)
+
+
+def _protected(line: str) -> Protected | None:
+    words = line.split(" ", 3)
+    return Protected(words[3], *words[1:3]) if words[0] == "protected" and words[3:] else None
+
+
+def _interpreter_folders() -> list[Path]:
+    """The running Python and its packages; nothing where that would be a whole home or more."""
+    home = Path(os.path.expanduser("~"))
+    found = []
+    for prefix in dict.fromkeys((sys.prefix, sys.base_prefix)):
+        folder = Path(prefix).resolve()
+        if folder != home and folder not in home.parents:
+            found.append(folder)
+    return found
+
+
+def _loaders() -> list[Path]:
+    """What the kernel itself starts for a program that is linked dynamically."""
+    return [path for pattern in ("lib/ld-*", "lib64/ld-*") for path in Path("/").glob(pattern)]
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder a command had for itself, whatever it left there."""
+    with suppress(OSError):
+        folder.rmdir()
+        return
+    # Not shutil.rmtree alone: it recurses, and stops at a folder whose mode forbids looking.
+    for tool in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
+        program = shutil.which(tool[0], path=os.pathsep.join(_SEARCHED))
+        if program is not None:
+            subprocess.run([program, *tool[1:], "--", str(folder)], env={}, check=False)  # noqa: S603

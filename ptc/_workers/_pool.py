@@ -1,0 +1,422 @@
+"""Ready workers: forked before they are needed, used once, replaced in the background."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import math
+import os
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from .._reactor import Reactor, current_reactor
+from .._wire._protocol import Kind, State
+from ..errors import SessionClosedError, SetupError
+from ._process import Exit, Worker
+from ._zygote import Hello, Zygote
+
+__all__ = ["Pool"]
+
+_log = logging.getLogger("ptc")
+
+_FAILED_FORKS = 3
+"""Forks in a row that may fail before those who wait are told."""
+_STARTS = 3
+"""Zygotes that may die while one run waits for its worker."""
+_DIED = (
+    f"the process that forks the workers died {_STARTS} times before it gave one; look for an "
+    "out-of-memory killer or a limit of the container"
+)
+_BARREN = 2
+"""Zygotes in a row that may die without a single worker before the next has to wait."""
+_REST_SECONDS = 0.05
+_MOST_REST_SECONDS = 1.0
+_FORK_SECONDS = 20.0
+_CLOSED = "the session was closed"
+_CLOSE_SECONDS = 5.0
+_REFILL_SECONDS = 0.002
+
+
+@dataclass(slots=True)
+class _Waiter:
+    memory_bytes: int
+    event: anyio.Event
+    worker: Worker | None = None
+    error: SetupError | SessionClosedError | None = None
+
+
+class Pool:
+    """A zygote and its workers. `size` workers are kept ready.
+
+    A run with the pool's own memory limit gets a ready worker; one with another limit gets a worker
+    forked for it, which takes about a millisecond more.
+    """
+
+    def __init__(
+        self,
+        *,
+        isolation: str,
+        size: int,
+        memory_bytes: int,
+        cpu_ms: int,
+        packages: Sequence[str] = (),
+    ) -> None:
+        self._isolation = isolation
+        self._packages = packages
+        self._size = size
+        self._memory_bytes = memory_bytes
+        # The kernel's own stop, should the host hang: what any run may have at most.
+        self._cpu_seconds = math.ceil(cpu_ms / 1000) + 1
+        self._reactor: Reactor | None = None
+        self._zygote: Zygote | None = None
+        self._hello: Hello | None = None
+        self._starting = anyio.Lock()
+        self._last = 0
+        self._workers: dict[int, Worker] = {}
+        self._ready: deque[Worker] = deque()
+        self._cold: list[Worker] = []
+        self._coming = 0
+        self._waiting: deque[_Waiter] = deque()
+        self._failed = 0
+        self._faults: dict[int, str] = {}
+        self._young: set[int] = set()
+        self._barren = 0
+        self._warned = False
+        self._closing = False
+        self._closed = anyio.Event()
+        self._empty: anyio.Event | None = None
+
+    @property
+    def reactor(self) -> Reactor:
+        """The event loop's callbacks."""
+        assert self._reactor is not None  # noqa: S101  # set by `spawn`, before any use
+        return self._reactor
+
+    @property
+    def ready(self) -> int:
+        """Workers that wait for a run."""
+        return len(self._ready)
+
+    @property
+    def live(self) -> int:
+        """Worker processes that have not been reaped."""
+        return len(self._workers)
+
+    def spawn(self) -> None:
+        """Start the zygote without waiting for it."""
+        self._reactor = current_reactor()
+        zygote = Zygote(self._isolation, self._reactor, self._packages)
+        zygote.spawn()
+        zygote.on_forked = self._forked
+        zygote.on_exited = self._exited
+        zygote.on_gone = self._zygote_gone
+        self._zygote = zygote
+
+    async def hello(self) -> Hello:
+        """Wait for the zygote; start it (again) if there is none.
+
+        Raises:
+            SetupError: If a required layer of the jail is missing or the process cannot start.
+            SessionClosedError: If the pool was closed.
+        """
+        async with self._starting:
+            for _ in range(_STARTS):
+                if self._hello is not None:
+                    break
+                await self._rest()
+                self._check_open()
+                if self._zygote is None:
+                    self.spawn()
+                zygote = self._zygote
+                assert zygote is not None  # noqa: S101  # spawned above
+                try:
+                    hello = await zygote.hello()
+                except SetupError:
+                    self._check_open()
+                    self._barren += 1
+                    if self._zygote is zygote:
+                        zygote.close()
+                        self._zygote = None
+                    raise
+                # It may have said hello and died before this task had its turn.
+                if self._zygote is zygote:
+                    self._hello = hello
+                    self._warn_of_missing(hello)
+                    self._refill()
+            if self._hello is None:
+                raise SetupError(_DIED)
+            return self._hello
+
+    def _warn_of_missing(self, hello: Hello) -> None:
+        """Say once what a weaker level does without on this machine."""
+        if hello.missing and not self._warned:
+            self._warned = True
+            _log.warning(
+                "isolation %r: %s off on this machine: one bug in the language layer gives a "
+                "script the rights of the user that runs this process",
+                self._isolation,
+                " and ".join(hello.missing) + (" is" if len(hello.missing) == 1 else " are"),
+            )
+
+    async def _rest(self) -> None:
+        """Wait before yet another zygote is started where the last ones were of no use."""
+        if self._barren > _BARREN:
+            seconds = min(_REST_SECONDS * 2 ** (self._barren - _BARREN), _MOST_REST_SECONDS)
+            with anyio.move_on_after(seconds):
+                await self._closed.wait()
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise SessionClosedError(_CLOSED)
+
+    async def acquire(self, memory_bytes: int) -> Worker:
+        """A worker for one run, in the order of asking.
+
+        Raises:
+            SetupError: If workers cannot be had.
+            SessionClosedError: If the pool was closed.
+        """
+        for _ in range(_STARTS):
+            if self._hello is None:
+                await self.hello()
+            self._check_open()
+            if memory_bytes == self._memory_bytes and self._ready and not self._waiting:
+                worker = self._ready.popleft()
+                # A fork takes a core for a millisecond, which this run may need: let it have a
+                # start.
+                self.reactor.call_later(_REFILL_SECONDS, self._refill)
+                return worker
+            waiter = await self._wait(memory_bytes)
+            if waiter.error is not None:
+                raise waiter.error
+            if waiter.worker is not None:
+                return waiter.worker
+            # The zygote died. A script that has not begun does not suffer from it.
+        raise SetupError(_DIED)
+
+    async def _wait(self, memory_bytes: int) -> _Waiter:
+        """Wait for a worker that has yet to be forked."""
+        waiter = _Waiter(memory_bytes, anyio.Event())
+        self._waiting.append(waiter)
+        try:
+            if memory_bytes == self._memory_bytes:
+                self._refill()
+            else:
+                self._fork(memory_bytes)
+            with anyio.move_on_after(_FORK_SECONDS):
+                await waiter.event.wait()
+        except BaseException:
+            self._waiting = deque(w for w in self._waiting if w is not waiter)
+            if waiter.worker is not None:
+                waiter.worker.hang_up()
+            raise
+        if not waiter.event.is_set():
+            self._waiting.remove(waiter)
+            msg = (
+                f"no worker was forked in {_FORK_SECONDS:.0f} s: the process that forks them does "
+                "not answer; it may be stopped, or the machine out of memory"
+            )
+            waiter.error = SetupError(msg)
+        return waiter
+
+    async def close(self) -> None:
+        """Kill every worker and the zygote, and wait until none is left."""
+        self._closing = True
+        self._closed.set()
+        try:
+            if self._hello is None and self._zygote is not None:
+                self._zygote.close()
+            for waiter in self._waiting:
+                self._fail(waiter, SessionClosedError(_CLOSED))
+            self._waiting.clear()
+            for worker in list(self._workers.values()):
+                worker.hang_up()
+            if self._workers and self._zygote is not None and self._zygote.alive:
+                self._empty = anyio.Event()
+                with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+                    await self._empty.wait()
+        finally:
+            # Also where the wait was cancelled: the workers die with their zygote.
+            if self._zygote is not None:
+                self._zygote.close()
+                self._zygote = None
+            self._forget_all()
+
+    # --- zygote's side ----------------------------------------------------------------------
+
+    def _refill(self) -> None:
+        """Ask for as many workers as are missing."""
+        if self._closing or self._zygote is None or not self._zygote.alive:
+            return
+        plain = sum(1 for w in self._waiting if w.memory_bytes == self._memory_bytes)
+        wanted = self._size + plain
+        while len(self._ready) + self._coming < wanted and self._coming < 2 * self._size:
+            if not self._fork(self._memory_bytes):
+                return
+            self._coming += 1
+
+    def _fork(self, memory_bytes: int) -> bool:
+        zygote = self._zygote
+        assert zygote is not None  # noqa: S101  # callers have checked
+        self._last += 1
+        number = self._last
+        try:
+            sock = zygote.fork(number, memory_bytes, self._cpu_seconds)
+        except (SetupError, OSError) as error:
+            # One that has died has not failed to fork: `_zygote_gone` has seen to those who wait.
+            if self._zygote is zygote:
+                self._fork_failed(memory_bytes, str(error))
+            return False
+        worker = Worker(number, sock, self.reactor, memory_bytes)
+        worker.on_frame = lambda kind, _message, _size: self._first_frame(worker, kind)
+        worker.on_fault = lambda error: self._first_fault(worker, error)
+        self._workers[number] = worker
+        self._young.add(number)
+        return True
+
+    def _first_frame(self, worker: Worker, kind: Kind) -> None:
+        if kind is not Kind.READY:  # pragma: no cover  # the table allows nothing else here
+            return
+        # One that cannot be killed yet is given no script: `_forked` offers it.
+        if worker.killable:
+            self._offer(worker)
+
+    def _offer(self, worker: Worker) -> None:
+        self._young.discard(worker.id)
+        self._failed = self._barren = 0
+        if worker.memory_bytes == self._memory_bytes:
+            self._coming -= 1
+        for waiter in self._waiting:
+            if waiter.memory_bytes == worker.memory_bytes:
+                self._waiting.remove(waiter)
+                waiter.worker = worker
+                waiter.event.set()
+                self._refill()
+                return
+        if worker.memory_bytes == self._memory_bytes:
+            self._ready.append(worker)
+            self._cold.append(worker)
+            if not self._coming:
+                self._rehearse()
+        else:
+            worker.hang_up()
+
+    def _rehearse(self) -> None:
+        """Have the new workers take their copy-on-write faults while nobody waits for one.
+
+        Not before the pool is full: while runs come faster than forks, what one worker does ahead
+        of its run is time that another run waits.
+        """
+        for worker in self._cold:
+            if worker.state is State.IDLE and not worker.eof:
+                worker.send((Kind.REHEARSE, b"[]"))
+        self._cold.clear()
+
+    def _first_fault(self, worker: Worker, error: Exception) -> None:
+        # What follows is its exit, which counts as a fork that failed.
+        self._faults[worker.id] = f"a fresh worker broke the protocol: {error}"
+
+    def _forked(self, number: int, pidfd: int | None) -> None:
+        worker = self._workers.get(number)
+        if pidfd is None:
+            self._faults[number] = f"{os.strerror(errno.EMFILE)} in this process"
+            if self._zygote is not None:
+                self._zygote.kill(number)
+            if worker is not None:
+                worker.hang_up()
+            return
+        if worker is None:
+            os.close(pidfd)
+            return
+        worker.adopt(pidfd)
+        if worker.eof or self._closing:
+            worker.hang_up()
+        elif worker.state is State.IDLE:
+            self._offer(worker)
+
+    def _exited(self, number: int, how: Exit) -> None:
+        worker = self._workers.pop(number, None)
+        fault = self._faults.pop(number, how.why)
+        if worker is None:
+            return
+        if how.reached_the_fence and worker.state in {State.FORKED, State.IDLE}:
+            _log.error("violation: a worker without a run was %s", how.words)
+        if worker in self._ready:
+            self._ready.remove(worker)
+            worker.hang_up()
+            self.reactor.call_later(0, self._refill)
+        elif number in self._young:
+            self._young.discard(number)
+            worker.hang_up()
+            if worker.memory_bytes == self._memory_bytes:
+                self._coming -= 1
+            reason = fault or f"a worker ended before it was ready ({how.words})"
+            self._fork_failed(worker.memory_bytes, reason)
+        worker.ended(how)
+        if not self._workers and self._empty is not None:
+            self._empty.set()
+
+    def _fork_failed(self, memory_bytes: int, reason: str) -> None:
+        self._failed += 1
+        if self._closing:
+            return
+        if self._failed < _FAILED_FORKS:
+            if memory_bytes == self._memory_bytes:
+                self.reactor.call_later(0.01, self._refill)
+                return
+            self.reactor.call_later(0.01, lambda: self._retry(memory_bytes))
+            return
+        self._failed = 0
+        for waiter in [w for w in self._waiting if w.memory_bytes == memory_bytes]:
+            self._waiting.remove(waiter)
+            msg = (
+                f"no worker can be forked: {reason}; close what is open, use fewer workers, or "
+                "raise the limit (ulimit -n, ulimit -u, pids.max)"
+            )
+            self._fail(waiter, SetupError(msg))
+
+    def _retry(self, memory_bytes: int) -> None:
+        if not self._closing and self._zygote is not None and self._zygote.alive:
+            self._fork(memory_bytes)
+
+    def _zygote_gone(self) -> None:
+        """The zygote died: its workers died with it. The next `acquire` starts another."""
+        if self._zygote is not None:
+            self._zygote.close()
+            self._zygote = None
+        if self._hello is not None:
+            self._barren += 1
+        self._hello = None
+        self._failed = 0
+        self._forget_all("the process that forked it died")
+        for waiter in self._waiting:
+            waiter.event.set()
+        self._waiting.clear()
+
+    def _forget_all(self, why: str = "") -> None:
+        self._ready.clear()
+        self._cold.clear()
+        self._faults.clear()
+        self._young.clear()
+        self._coming = 0
+        workers, self._workers = self._workers, {}
+        for worker in workers.values():
+            worker.hang_up()
+        for worker in workers.values():
+            worker.wait()
+            worker.ended(Exit(signal=9, status=0, why=why))
+        if self._empty is not None:
+            self._empty.set()
+
+    @staticmethod
+    def _fail(waiter: _Waiter, error: SetupError | SessionClosedError) -> None:
+        waiter.error = error
+        waiter.event.set()
+
+    def describe(self) -> dict[str, Any]:
+        """Numbers for a person who looks: how many workers are ready, coming and alive."""
+        return {"ready": self.ready, "coming": self._coming, "live": self.live}

@@ -1,0 +1,336 @@
+"""The host's handle of the zygote process: start it, ask for forks, learn of ends."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import errno
+import importlib.util
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import orjson
+
+from .._layer import Layer
+from .._reactor import Reactor, Stop
+from ..errors import SetupError
+from ._process import Exit
+
+__all__ = ["ISOLATION_LEVELS", "Hello", "UnprotectedLevel", "Zygote"]
+
+ISOLATION_LEVELS = ("jail", "process")
+"""``jail``: seccomp, Landlock, rlimits and no-new-privileges are required; namespaces are used
+where the kernel allows them. ``process``: the same layers, as far as the kernel has them; seccomp
+and Landlock are not required. Never chosen unless it is asked for by name: where one of them is
+missing, one bug in the language layer gives a script the rights of the user."""
+_NOT_REQUIRED = ("seccomp", "landlock")
+"""Layers that only ``jail`` requires."""
+
+
+class UnprotectedLevel(str):
+    """An isolation level that is no name: it is not reached from a string or an option."""
+
+    __slots__ = ()
+
+
+_START_SECONDS = 20.0
+_END_SECONDS = 1.0
+_MESSAGE_BYTES = 65_536
+_MESSAGES_IN_A_ROW = 64
+"""Messages that are handled before the event loop has its turn."""
+_MESSAGES_LEFT = 4_096
+"""More than a socket's buffer holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What a zygote says when it is ready."""
+
+    layers: tuple[Layer, ...]
+    policy: str
+    """Version of the language policy: part of the key of compiled scripts."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Layers that are off here and required at the default level."""
+        off = {layer.name for layer in self.layers if not layer.on}
+        return tuple(name for name in _NOT_REQUIRED if name in off)
+
+
+class Zygote:
+    """A running zygote. `start` before anything else; `close` whatever happens."""
+
+    def __init__(self, isolation: str, reactor: Reactor, packages: Sequence[str] = ()) -> None:
+        self._isolation = isolation
+        self._packages = packages
+        self._reactor = reactor
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._pidfd: int | None = None
+        self._stop: Stop | None = None
+        self._answered = anyio.Event()
+        self._hello: Hello | None = None
+        self._fault = ""
+        self._layers: tuple[Layer, ...] = ()
+        self.on_forked: Callable[[int, int | None], None] = _unwanted
+        self.on_exited: Callable[[int, Exit], None] = lambda _number, _exit: None
+        self.on_gone: Callable[[], None] = lambda: None
+
+    @property
+    def alive(self) -> bool:
+        """True while it can be asked for forks."""
+        return self._control is not None and self._hello is not None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the process the host spawned."""
+        assert self._process is not None  # noqa: S101  # asked for only after `start`
+        return self._process.pid
+
+    def spawn(self) -> None:
+        """Start the process. It prepares itself while the caller goes on."""
+        if sys.platform != "linux":
+            msg = (
+                f"ptc runs scripts on Linux only, and this is {sys.platform}; "
+                "direct tool calls work everywhere"
+            )
+            raise SetupError(msg)
+        folders = _import_folders(everything=bool(self._packages))
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            raise SetupError(_cannot_start(error)) from None
+        with theirs:
+            try:
+                self._process = self._popen(theirs.fileno(), folders)
+            except BaseException as error:
+                ours.close()
+                if isinstance(error, OSError):
+                    raise SetupError(_cannot_start(error)) from None
+                raise
+        ours.setblocking(False)
+        self._control = ours
+        self._stop = self._reactor.on_readable(ours, self._readable)
+
+    def _popen(self, control_fd: int, folders: list[str]) -> subprocess.Popen[bytes]:
+        entry = Path(__file__).parent.parent / "worker" / "__main__.py"
+        return subprocess.Popen(  # noqa: S603  # our own interpreter and our own file
+            # -I would be these and -E, but -E drops PYTHONHASHSEED; the environment is empty
+            # but for that, so nothing else can come in by it.
+            [
+                *(sys.executable, "-P", "-s", "-S", str(entry)),
+                *(str(control_fd), self._isolation, ",".join(self._packages)),
+                *folders,
+            ],
+            env={"PYTHONHASHSEED": "0"},
+            pass_fds=(control_fd,),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            # Ctrl-C in the terminal is for the host, which ends its runs in order.
+            start_new_session=True,
+        )
+
+    async def hello(self) -> Hello:
+        """Wait until the zygote is ready.
+
+        Raises:
+            SetupError: If it cannot be: a missing layer, or a failure of its own.
+        """
+        with anyio.move_on_after(_START_SECONDS):
+            await self._answered.wait()
+        if self._hello is None:
+            fault = self._fault or f"the worker process did not start in {_START_SECONDS:.0f} s"
+            raise SetupError(fault, layers=self._layers)
+        return self._hello
+
+    def fork(self, number: int, memory_bytes: int, cpu_seconds: int) -> socket.socket:
+        """Ask for a worker; its socket is returned at once, its pidfd follows to `on_forked`.
+
+        Raises:
+            SetupError: If it cannot be asked. If that is because it has died, `on_gone` was called.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            request = {"fork": number, "memory": memory_bytes, "cpu": cpu_seconds}
+            rights = array.array("i", [theirs.fileno()])
+            try:
+                if self._control is None:
+                    raise BrokenPipeError
+                self._control.sendmsg(
+                    [orjson.dumps(request)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
+                )
+            except OSError as error:
+                ours.close()
+                if isinstance(error, BrokenPipeError | ConnectionResetError):
+                    self._drain()
+                msg = f"the process that forks the workers cannot be reached: {error}"
+                raise SetupError(msg) from None
+        ours.setblocking(False)
+        return ours
+
+    def _drain(self) -> None:
+        """Read what a zygote that has died said before, then report its death.
+
+        A send fails before the event loop finds the end of the stream. What it said may be that a
+        worker was stopped at a system call, which must not be lost.
+        """
+        for _ in range(_MESSAGES_LEFT):
+            if self._control is not None and not self._read_one():
+                break
+        if self._control is not None:
+            self._gone()
+
+    def kill(self, number: int) -> None:
+        """Have a worker killed whose pidfd did not arrive."""
+        if self._control is not None:
+            # One that cannot be told has gone, and its workers with it.
+            with contextlib.suppress(OSError):
+                self._control.send(orjson.dumps({"kill": number}))
+
+    def close(self) -> None:
+        """End the zygote and, through it, every worker. Returns when it has been reaped."""
+        self._hang_up()
+        if not self._answered.is_set():
+            # Whoever waits for it to start must not wait for nothing.
+            self._fault = "the session was closed while its workers were starting"
+            self._answered.set()
+        if self._pidfd is not None:
+            # What was started may be no more than the shell of a PID namespace, whose end does not
+            # wait for the zygote's. The zygote's own waits for the workers'.
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            select.select([self._pidfd], [], [], _END_SECONDS)
+            os.close(self._pidfd)
+            self._pidfd = None
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            if process.stderr is not None:
+                process.stderr.close()
+
+    def _hang_up(self) -> None:
+        if self._stop is not None:
+            self._stop()
+            self._stop = None
+        if self._control is not None:
+            self._reactor.closing(self._control)
+            self._control.close()
+            self._control = None
+
+    def _readable(self) -> None:
+        for _ in range(_MESSAGES_IN_A_ROW):
+            if self._control is None or not self._read_one():
+                return
+
+    def _read_one(self) -> bool:
+        """Read and handle a message, or the end; False if there is none yet."""
+        assert self._control is not None  # noqa: S101  # callers have checked
+        size = array.array("i").itemsize
+        try:
+            # recvmsg is right here: the zygote runs no script, and pidfds come this way.
+            data, ancillary, _, _ = self._control.recvmsg(_MESSAGE_BYTES, socket.CMSG_SPACE(size))
+        except (BlockingIOError, InterruptedError):
+            return False
+        except ConnectionResetError:
+            # It died with requests unread. What it has sent comes after this error.
+            return True
+        except OSError:
+            data, ancillary = b"", []
+        if not data:
+            self._gone()
+            return True
+        fds = array.array("i")
+        for level, kind, payload in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                fds.frombytes(payload[: len(payload) - len(payload) % size])
+        self._message(orjson.loads(data), list(fds))
+        return True
+
+    def _message(self, message: dict[str, Any], fds: list[int]) -> None:
+        if "forked" in message:
+            # The kernel drops a descriptor for which this process has no room.
+            self.on_forked(message["forked"], fds[0] if fds else None)
+        elif "exited" in message:
+            call = message["call"]
+            how = Exit(
+                message["signal"],
+                message["status"],
+                tuple(call) if call else None,
+                why=message.get("why", ""),
+                memory_bytes=message.get("memory", 0),
+            )
+            self.on_exited(message["exited"], how)
+        elif "hello" in message:
+            if not fds:
+                # Without it there would be no sure end of the zygote.
+                error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                self._fault = _cannot_start(error)
+                self._answered.set()
+                return
+            hello, self._pidfd = message["hello"], fds[0]
+            self._hello = Hello(tuple(Layer(**row) for row in hello["layers"]), hello["policy"])
+            self._answered.set()
+        else:
+            self._fault = str(message.get("error"))
+            self._layers = tuple(Layer(**row) for row in message.get("layers", ()))
+            self._answered.set()
+
+    def _gone(self) -> None:
+        self._hang_up()
+        if not self._answered.is_set():
+            self._fault = f"the worker process ended while it started: {self._last_words()}"
+            self._answered.set()
+        self.on_gone()
+
+    def _last_words(self) -> str:
+        if self._process is None or self._process.stderr is None:
+            return "no reason given"
+        os.set_blocking(self._process.stderr.fileno(), False)
+        words = (self._process.stderr.read() or b"").decode(errors="replace").strip()
+        return words[-2_000:] or "no reason given"
+
+
+def _unwanted(_number: int, pidfd: int | None) -> None:
+    if pidfd is not None:
+        os.close(pidfd)
+
+
+def _cannot_start(error: OSError) -> str:
+    return (
+        f"the process that forks the workers cannot be started: {error}; "
+        "raise the limit it names (ulimit -n, ulimit -u, pids.max), or close what is open"
+    )
+
+
+def _import_folders(*, everything: bool) -> list[str]:
+    """Folders that hold what a zygote imports; it starts without `site`.
+
+    Args:
+        everything: All that this process imports from, but for the current folder: what the
+            packages of a session need is anybody's guess.
+    """
+    folders = [str(Path(__file__).parent.parent.parent)]
+    for name in ("RestrictedPython", "orjson"):
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            msg = f"package {name} is missing; install ptc with its dependencies"
+            raise SetupError(msg)
+        folder = str(Path(spec.origin).parent.parent)
+        if folder not in folders:
+            folders.append(folder)
+    if everything:
+        own = [path for path in sys.path if os.path.isabs(path) and path != os.getcwd()]
+        folders += [path for path in own if path not in folders and os.path.isdir(path)]
+    return folders

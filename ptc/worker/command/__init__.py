@@ -1,0 +1,1 @@
+"""Confined commands: the launcher of `bash` and `git`, and its broker."""

@@ -1,0 +1,340 @@
+"""One run of ripgrep: start it confined, read what it reports, end it whatever happens.
+
+ripgrep is asked only *where* something is: which files there are, and at which byte a line
+starts. Text is never taken from it: the caller opens each file through `_paths` and reads the line
+itself. So a folder that is swapped for a link while ripgrep walks gives nothing away.
+
+Rule 1: ripgrep can open nothing but what is beneath the root and its own libraries, where the
+    kernel has Landlock (5.13).
+    test_an_ignore_file_that_links_outside_is_not_read
+Rule 2: No file outside the root decides what is found: no configuration, no ignore file of a
+    parent folder or of the user.
+    test_an_ignore_file_above_the_root_does_not_count
+Rule 3: When the call ends for any reason the process is dead and waited for.
+    test_a_cancelled_search_leaves_no_process
+Rule 4: Neither a hostile file nor a hostile pattern makes the host's memory grow: the output has a
+    bounded size per line, and ripgrep's own memory has a limit.
+    test_a_huge_line_cannot_fill_the_memory
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, TypeVar
+
+from ptc import ToolError
+
+from .._killable import in_killable_thread
+from ..files._paths import Place, Root
+from ..files._reading import in_reading_thread
+
+__all__ = ["Hit", "Ripgrep", "run_killable"]
+
+MAX_MEMORY_BYTES = 1_073_741_824
+"""Writable memory of one ripgrep (RLIMIT_DATA): its buffer holds the longest line of a file."""
+
+MAX_IGNORE_BYTES = 1_048_576
+"""Longest ignore file in a parent of the folder searched; a longer one is not applied."""
+
+_MAX_RECORD_BYTES = 65_536
+"""Longest path and position in ripgrep's output: 16 times PATH_MAX."""
+
+_FLAGS = (
+    "--no-config",  # Else RIPGREP_CONFIG_PATH could bring --pre, which runs a program.
+    "--no-messages",  # A file that cannot be opened is skipped: the rule is in README.md.
+    "--no-ignore-messages",
+    "--no-ignore-parent",  # Those beneath the root are given in --ignore-file.
+    "--no-ignore-global",
+    "--no-ignore-exclude",
+    "--no-require-git",  # A workspace need not be a git checkout for .gitignore to count.
+    "--no-follow",
+    "--color=never",
+    "--null",
+)
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Where a line matches."""
+
+    line: int
+    """Number of the line, from 1."""
+    offset: int
+    """Byte in the file at which the line starts."""
+
+
+async def run_killable(body: Callable[[Ripgrep], _T]) -> _T:
+    """Run `body` in a thread. Cancelling kills its ripgrep and waits until the thread is done."""
+    ripgrep = Ripgrep()
+
+    def work() -> _T:
+        try:
+            return body(ripgrep)
+        finally:
+            ripgrep.end()
+
+    return await in_killable_thread(work, ripgrep.kill)
+
+
+class Ripgrep:
+    """One process of ripgrep. Only `kill` may be called from another thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._killed = False
+        self._errors = -1
+
+    def files(self, root: Root, place: Place, options: Sequence[str]) -> Iterator[str]:
+        """Paths of the files beneath folder `place`, relative to the root, in any order.
+
+        Raises:
+            ToolError: ``failed`` if ripgrep is missing or fails.
+        """
+        output = self._start(root, place, ["--files", *options])
+        for record, _ in _records(output, with_position=False):
+            yield os.fsdecode(record).removeprefix("./")
+        self._finish()
+
+    def lines(
+        self, root: Root, place: Place, options: Sequence[str]
+    ) -> Iterator[tuple[str, Hit | None]]:
+        """Where lines match, file after file. A `Hit` of None: the file is binary after all.
+
+        Raises:
+            ToolError: ``bad_pattern`` in ripgrep's words; ``failed`` as for `files`.
+        """
+        arguments = [
+            "--with-filename",
+            "--no-heading",
+            "--line-number",
+            "--byte-offset",
+            # Only the position is wanted: every line over one byte is left out of the output.
+            "--max-columns=1",
+            # No transcoding: offsets are those of the file. Text is UTF-8, as for read.
+            "--encoding=none",
+            "--crlf",
+            # A file that shrinks while it is mapped would end the process.
+            "--no-mmap",
+            *options,
+        ]
+        output = self._start(root, place, arguments)
+        for token, position in _records(output, with_position=True):
+            while note := _BINARY_NOTE.match(token):
+                yield os.fsdecode(note[1]).removeprefix("./"), None
+                token = token[note.end() :]
+            if position is not None:
+                line, offset = position.split(b":", 2)[:2]
+                yield os.fsdecode(token).removeprefix("./"), Hit(int(line), int(offset))
+        self._finish()
+
+    def kill(self) -> None:
+        """End the process now, and never start one. From any thread, any number of times."""
+        with self._lock:
+            self._killed = True
+            if self._process is not None:
+                self._process.kill()
+
+    def end(self) -> None:
+        """Kill the process if it runs, wait for it, and free what it had."""
+        self.kill()
+        process, self._process = self._process, None
+        if process is not None:
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        if self._errors >= 0:
+            os.close(self._errors)
+            self._errors = -1
+
+    def _start(self, root: Root, place: Place, options: Sequence[str]) -> IO[bytes]:
+        program = _binary()
+        rules = _ignore_rules(root, place)
+        self._errors = os.memfd_create("ripgrep-errors")
+        to_read, to_write = os.pipe()
+        # ripgrep waits for the end of the rules before it opens anything else: by then its memory
+        # limit is set. `./` keeps a name that starts with a dash from being an option.
+        rest = ["--ignore-file=/proc/self/fd/0", "--", f"./{place.path}"]
+
+        def spawn() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(  # noqa: S603 - no shell; each value is one argument
+                [program, *_FLAGS, *options, *rest],
+                stdin=to_read,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                # The folder that was opened, whatever has its name by now.
+                cwd=f"/proc/self/fd/{root.fd}",
+                env={},
+            )
+
+        try:
+            with self._lock:
+                if self._killed:
+                    raise ToolError("the search was cancelled", code="cancelled")
+                process = self._process = in_reading_thread(spawn, root.fd, program)
+            os.close(to_read)
+            to_read = -1
+            limits = (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES)
+            with suppress(ProcessLookupError):  # It may have ended: a pattern that is wrong.
+                resource.prlimit(process.pid, resource.RLIMIT_DATA, limits)
+            with suppress(BrokenPipeError):
+                _write(to_write, rules)
+        except OSError as error:
+            msg = f"ripgrep ({program}) cannot be started: {error}"
+            raise ToolError(msg, code="failed") from None
+        finally:
+            os.close(to_write)
+            if to_read >= 0:
+                os.close(to_read)
+        if process.stdout is None:
+            raise AssertionError("started with a pipe")
+        return process.stdout
+
+    def _finish(self) -> None:
+        """After the end of the output: raise if ripgrep failed."""
+        if self._process is None:
+            raise AssertionError("not started")
+        code = self._process.wait()
+        words = os.pread(self._errors, 4_096, 0).decode("utf-8", "replace").strip()
+        if code in (0, 1) or (code == 2 and not words):
+            # 1: nothing found. 2 without a word: something could not be opened (--no-messages).
+            return
+        if code == 2:
+            raise ToolError(_pattern_message(words), code="bad_pattern")
+        if self._killed:
+            raise ToolError("the search was cancelled", code="cancelled")
+        if code < 0:
+            msg = (
+                f"ripgrep was ended by signal {-code}, most likely for want of memory: a file has "
+                f"a line of hundreds of megabytes; search less with path=... {words}"
+            )
+        else:
+            msg = f"ripgrep failed with exit code {code}: {words or 'it gave no reason'}"
+        raise ToolError(msg.strip(), code="failed")
+
+
+def _pattern_message(words: str) -> str:
+    text = words.removeprefix("rg: ").partition("\n\nConsider enabling")[0]
+    return (
+        f"{text}\n(the pattern is a regular expression as of Rust's regex crate: lines are matched "
+        "one by one, no look-around, no back-references; literal=True finds the text itself)"
+    )
+
+
+_BINARY_NOTE = re.compile(
+    rb"(?s)\n*(.{1,4096}?): (?:WARNING: stopped searching binary file after match|binary file "
+    rb'matches) \(found "\\0" byte around offset \d+\)\n+'
+)
+
+
+def _records(output: IO[bytes], *, with_position: bool) -> Iterator[tuple[bytes, bytes | None]]:
+    """What comes before each NUL, and the line behind it.
+
+    A path may hold a newline, so with positions the order is: up to NUL, then up to newline. The
+    last one has no position if the output ends with a note.
+    """
+    buffer = b""
+    while chunk := os.read(output.fileno(), 65_536):
+        buffer += chunk
+        start = 0
+        while (nul := buffer.find(b"\0", start)) >= 0:
+            if not with_position:
+                yield buffer[start:nul], None
+                start = nul + 1
+                continue
+            newline = buffer.find(b"\n", nul)
+            if newline < 0:
+                break
+            yield buffer[start:nul], buffer[nul + 1 : newline]
+            start = newline + 1
+        buffer = buffer[start:]
+        if len(buffer) > _MAX_RECORD_BYTES:
+            raise ToolError("ripgrep's output cannot be read: a record is too long")
+    if with_position and buffer:
+        yield buffer, None
+
+
+@lru_cache(maxsize=1)
+def _binary() -> str:
+    """Path of ``rg``: the one of the package `ripgrep` beside this interpreter, else on PATH.
+
+    Raises:
+        ToolError: ``failed`` with how to install it.
+    """
+    beside = [Path(sys.executable or "").parent, Path(sysconfig.get_path("scripts"))]
+    search = os.pathsep.join([*map(str, beside), os.environ.get("PATH", "")])
+    # A relative entry would mean the folder the host was started in: perhaps the workspace, with
+    # an rg that somebody put there.
+    absolute = [entry for entry in search.split(os.pathsep) if Path(entry).is_absolute()]
+    found = shutil.which("rg", path=os.pathsep.join(absolute))
+    if found is None:
+        msg = (
+            "ripgrep (rg) is not installed on the host; install it with "
+            '`pip install "ripgrep>=14.1,<15"` or from the system\'s packages'
+        )
+        raise ToolError(msg, code="failed")
+    return found
+
+
+def _write(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+# Ignore files between the root and the folder searched. ripgrep would read those of all parents,
+# up to `/`, and has bugs where the search starts below an ignore file (its issues 2747, 2770 and
+# 2778 on GitHub).
+
+
+def _ignore_rules(root: Root, place: Place) -> bytes:
+    """The rules of ignore files above folder `place`, rewritten to be relative to the root.
+
+    The last rule that matches wins, and ignore files in the folder itself or below it win over
+    these. As in ripgrep, .rgignore wins over .ignore, and that over .gitignore.
+    """
+    if not place.is_folder or not place.path:
+        return b""
+    names = place.path.split("/")
+    rules: dict[str, list[bytes]] = {".gitignore": [], ".ignore": [], ".rgignore": []}
+    for depth in range(len(names)):
+        folder = Place("/".join(names[:depth]), is_folder=True)
+        for name, lines in rules.items():
+            text = _small_file(root, folder.child(name))
+            lines += [_rebased(line, folder.path) for line in text.splitlines()]
+    return b"\n".join(line for lines in rules.values() for line in lines)
+
+
+def _small_file(root: Root, path: str) -> bytes:
+    fd = root.open_exact(path)
+    if fd is None:
+        return b""
+    with open(fd, "rb") as file:
+        data = file.read(MAX_IGNORE_BYTES + 1)
+    return data if len(data) <= MAX_IGNORE_BYTES else b""
+
+
+def _rebased(line: bytes, folder: str) -> bytes:
+    """A rule of the ignore file in `folder` as a rule of the root (gitignore(5))."""
+    if not folder or not line.strip() or line.startswith(b"#"):
+        return line
+    negation = b"!" if line.startswith(b"!") else b""
+    rule = line[len(negation) :]
+    base = re.sub(rb"([\\*?\[\]{}!#])", rb"\\\1", os.fsencode(folder))
+    # A slash other than at the end ties a rule to the folder of its file.
+    tied = b"/" in rule.rstrip()[:-1]
+    return negation + b"/" + base + (b"/" if tied else b"/**/") + rule.removeprefix(b"/")

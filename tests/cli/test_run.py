@@ -331,7 +331,7 @@ OPEN_ZYGOTE = str(Path(__file__).parent.parent / "core" / "open_zygote.py")
 NO_FIRST_FENCE = f"""
 import marshal, subprocess, sys
 from ptc._cli import main
-from ptc._code_cache import CodeCache
+from ptc._runs._code_cache import CodeCache
 hostile = '''
 def run(ctx, inputs):
     for kind in ().__class__.__base__.__subclasses__():

@@ -438,7 +438,7 @@ async def test_a_journal_in_memory_is_one_too() -> None:
 FULL_DISK = """
 import asyncio, resource, sys
 from pathlib import Path
-from ptc._journal import CallEnd, CallStart, CallWhole, JournalError, RunRow, Tick
+from ptc._journal._journal import CallEnd, CallStart, CallWhole, JournalError, RunRow, Tick
 from ptc._journal._sqlite import SqliteJournal
 
 def run(name):

@@ -47,7 +47,7 @@ from ptc.worker._clock import Clock
 from ptc.worker._seal import seal
 from ptc.worker._guards import attribute, script_builtins, script_globals
 from ptc.worker._modules import build_modules
-from ptc import _policy as policy
+from ptc._language import _policy as policy
 clock, rng = Clock(), random.Random(3)
 modules = build_modules(clock, rng)
 seal()

@@ -49,6 +49,7 @@ __all__ = [
     "result_schema",
     "signature_validator",
     "value_check",
+    "value_reader",
 ]
 
 Arguments = Any
@@ -427,6 +428,17 @@ def value_check(schema: Any, what: str = "result") -> ValueCheck:
         return []
 
     return check
+
+
+def value_reader(schema: Any) -> Callable[[Any], Any] | None:
+    """Return a function from JSON data to an instance of a type; None if `schema` is not a type."""
+    if schema is None or isinstance(schema, Mapping):
+        return None
+
+    def read(value: Any) -> Any:
+        return adapted(schema, "output_schema")[0].validate_json(_json.dumps(value))
+
+    return read
 
 
 def _schema_check(schema: Mapping[str, Any], what: str) -> ValueCheck:

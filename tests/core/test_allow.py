@@ -269,7 +269,7 @@ async def test_tools_are_renamed_and_put_in_a_namespace(tmp_path: Path) -> None:
         )
         assert result.unwrap() == ["a", "b"]
         with pytest.raises(ToolError, match=r"^see: unknown argument `pth`"):
-            await s.see(pth="x")
+            await s.see(pth="x")  # type: ignore[attr-defined]  # a tool as a method
     with pytest.raises(UsageError, match="in a namespace already"):
         spaced.prefixed("more")
     with pytest.raises(UsageError, match="two tools are called 'change'"):

@@ -139,7 +139,11 @@ async def _check(session: Session) -> None:
 
 
 async def _direct(session: Session) -> None:
-    assert [await session.wait(1), await session.block(2), await session.kept(3)] == [1, 2, 3]
+    values = [
+        (await session.tool(name, {"n": n})).value
+        for n, name in enumerate(("wait", "block", "kept"), 1)
+    ]
+    assert values == [1, 2, 3]
 
 
 async def _other_memory(session: Session) -> None:

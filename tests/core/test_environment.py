@@ -70,12 +70,12 @@ async def test_a_later_layer_wins_and_none_is_none(tmp_path: Path) -> None:
     async with Session(
         tmp_path, tools=[tools], toolsets=(), env={"region": "session", "retries": None}
     ) as s:
-        assert await s.where() == {"region": "session", "retries": 1, "key": 8}
+        assert await s.call(where) == {"region": "session", "retries": 1, "key": 8}
         result = await s.program(
             source="def run(ctx, inputs):\n    return ctx.where()\n", env={"retries": 9}
         )
         assert result.unwrap() == {"region": "session", "retries": 9, "key": 8}
-        assert (await s.where())["retries"] == 1
+        assert (await s.call(where))["retries"] == 1
 
 
 def test_what_is_missing_is_told_all_at_once_and_by_name(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ async def test_a_secret_does_not_leave_a_tool(tmp_path: Path, how: str) -> None:
 
 async def test_what_is_public_or_very_short_is_left_alone(tmp_path: Path) -> None:
     async with Session(tmp_path, tools=[where], toolsets=(), env={"api_key": "eu"}) as s:
-        assert (await s.where())["region"] == "eu-central"
+        assert (await s.call(where))["region"] == "eu-central"
 
 
 class Nested(BaseModel):
@@ -205,7 +205,7 @@ async def test_a_secret_inside_another_value_is_one_too(tmp_path: Path) -> None:
         "shown": {"a": "public"},
     }
     async with Session(tmp_path, tools=[made], toolsets=(), env=env) as s:
-        assert await s.leak() == [
+        assert await s.leak() == [  # type: ignore[attr-defined]  # a tool as a method
             ["[secret tokens.0]", "[secret tokens.1]"],
             "[secret password]",
             "[secret accounts.a.api_key]",
@@ -275,7 +275,7 @@ async def test_fields_are_given_by_their_names_and_no_tool_changes_them(tmp_path
     made = define_tool("change", "C.", {"type": "object"}, change, env=Aliased)
     async with Session(tmp_path, tools=[made], toolsets=(), env={"key": "123"}) as s:
         assert "frozen" in (await s.tool("change", {"now": True})).text
-        assert await s.change() == 3
+        assert await s.change() == 3  # type: ignore[attr-defined]  # a tool as a method
     with pytest.raises(UsageError, match="env: key is missing"):
         Session(tmp_path, tools=[made], toolsets=())
     with pytest.raises(UsageError, match="env is a mapping of names to values, not list"):
@@ -292,7 +292,7 @@ async def test_what_one_runs_key_gave_is_not_served_to_another(tmp_path: Path) -
         runs = [await s.program(source=source, env={"api_key": k}) for k in ("ann", "bob")]
         assert [run.unwrap() for run in runs] == [["a", "a"], ["b", "b"]]
         assert [call.cached for call in runs[1].calls] == [False, True]
-        assert await s.who() == "s"
+        assert await s.who() == "s"  # type: ignore[attr-defined]  # a tool as a method
         assert (await s.program(source=source)).calls[0].cached
 
 
@@ -351,4 +351,4 @@ async def test_a_value_without_a_secret_stays_the_object_it_was(tmp_path: Path) 
 
     made = define_tool("give", "Give.", {"type": "object"}, give)
     async with Session(tmp_path, tools=[made, where], toolsets=(), env={"api_key": SECRET}) as s:
-        assert await s.give() is row
+        assert await s.give() is row  # type: ignore[attr-defined]  # a tool as a method

@@ -215,7 +215,7 @@ async def test_a_value_that_cannot_be_copied_is_given_and_not_kept(tmp_path: Pat
 
     work = define_tool("work", "Work.", ANY, lock, cache=True)
     async with Session(tmp_path, tools=[work], toolsets=(), journal=None) as session:
-        assert [await session.work(), await session.work()] == made
+        assert [await session.call(work), await session.call(work)] == made
         told = (await session.tool("work")).text
         assert told == "(done; what work gave cannot be shown: result: lock has no JSON form)"
         assert (await session.program(source=CAUGHT)).unwrap()[0] == "result_not_json"
@@ -244,7 +244,7 @@ async def test_a_tool_with_a_cache_and_a_breaker_may_call_itself_with_less(tmp_p
     made = define_tool("sum_to", "Sum.", schema, sum_to, cache=True, retry=retry)
     async with Session(tmp_path, tools=[made], toolsets=()) as session:
         with anyio.fail_after(20):
-            assert await session.sum_to(n=5) == 15
+            assert await session.sum_to(n=5) == 15  # type: ignore[attr-defined]  # a tool as a method
 
 
 @pytest.mark.parametrize("options", [{"cache": True}, {"retry": Retry(breaker_threshold=1)}])

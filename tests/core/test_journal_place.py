@@ -108,7 +108,7 @@ def test_roots_whose_names_are_not_utf8_have_different_journals(state: Path) -> 
 
 async def test_session_without_runs_creates_no_journal(root: Path, state: Path) -> None:
     async with Session(root) as session:
-        await session.write("a", "x")
+        await session.write("a", "x")  # type: ignore[attr-defined]  # a tool as a method
     assert not state.exists()
 
 
@@ -370,6 +370,6 @@ async def test_command_cannot_read_state_directory(root: Path, state: Path) -> N
     async with Session(root, toolsets=(), tools=[bash]) as session:
         await session.program(source="1 + 1")
         script = f"cat {journal_of(root)} || find {state} -type f || echo nothing"
-        result = await session.bash("sh", args=["-c", f"({script}) 2> /dev/null"])
+        result = await session.bash("sh", args=["-c", f"({script}) 2> /dev/null"])  # type: ignore[attr-defined]  # a tool as a method
     assert "SQLite" not in result.output
     assert ".sqlite3" not in result.output

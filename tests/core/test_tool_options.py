@@ -360,11 +360,11 @@ async def test_a_model_of_the_arguments_gives_the_function_an_instance(tmp_path:
 
     ask = define_tool("ask", "Ask.", Ask, answer)
     async with Session(tmp_path, tools=[ask], toolsets=()) as session:
-        assert await session.ask(word="hi") == "hi 5 ask"
+        assert await session.ask(word="hi") == "hi 5 ask"  # type: ignore[attr-defined]  # a tool as a method
         with pytest.raises(ToolError, match=r"unknown argument `wrod` \(did you mean `word`\?\)"):
-            await session.ask(word="hi", wrod=1)
+            await session.ask(word="hi", wrod=1)  # type: ignore[attr-defined]  # a tool as a method
         with pytest.raises(ToolError, match="`limit`"):
-            await session.ask(word="hi", limit=0)
+            await session.ask(word="hi", limit=0)  # type: ignore[attr-defined]  # a tool as a method
 
 
 # --- options --------------------------------------------------------------------------------

@@ -450,4 +450,4 @@ async def test_a_script_reads_the_rows(repo: Path) -> None:
     async with Session(root=repo) as session:
         result = await session.program(source=source, allowed_tools=["git"])
         assert result.unwrap() == ["Second", "First"]
-        assert (await session.git("branch"))[0]["name"] == "main"
+        assert (await session.git("branch"))[0]["name"] == "main"  # type: ignore[attr-defined]  # a tool as a method

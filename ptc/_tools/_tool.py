@@ -233,9 +233,10 @@ class Tool(Generic[P, R_co]):
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Add the context that the function takes, unless it is among the arguments."""
         name = self.context_parameter
-        if name is None or name in kwargs or any(isinstance(arg, ToolContext) for arg in args):
+        if name is None or any(isinstance(argument, ToolContext) for argument in args):
             return args, kwargs
-        context = current_tool_context()
+        named = dict(kwargs)
+        context = named.pop(name, None) or current_tool_context()
         if context is None:
             msg = (
                 f"tool {self.name!r} takes a ToolContext, and no tool call is under way: pass one "
@@ -245,8 +246,8 @@ class Tool(Generic[P, R_co]):
         parameters = inspect.signature(self.function).parameters
         place = list(parameters).index(name)
         if place > len(args) or parameters[name].kind is inspect.Parameter.KEYWORD_ONLY:
-            return args, {**kwargs, name: context}
-        return (*args[:place], context, *args[place:]), kwargs
+            return args, {**named, name: context}
+        return (*args[:place], context, *args[place:]), named
 
     def _check_options(self) -> None:
         for name in ("side_effect", "idempotent", "uses_key"):

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis  # noqa: F401  # it looks for who refers to a random source: before the freeze
+# Imported here: it looks for who refers to a random source, before the freeze.
+import hypothesis
 import pytest
 
 if (
@@ -21,6 +22,10 @@ if (
     # A shell starts what is in the background with Ctrl-C ignored; programs that the tests
     # interrupt would inherit that, and heed it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# `pytest --hypothesis-profile=thorough`, as `.ci/run` does; by default 100 examples.
+hypothesis.settings.register_profile("thorough", max_examples=500)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -25,7 +25,7 @@ from ptc._process import Worker
 from ptc._protocol import Decoder, Kind, State, encode, parse
 from ptc._reactor import current_reactor
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
 
 SOURCE = "def run(ctx, inputs):\n    return 1\n"
 OTHER = "def run(ctx, inputs):\n    return 2\n"

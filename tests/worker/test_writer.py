@@ -72,7 +72,7 @@ values = st.recursive(
 
 @pytest.mark.usefixtures("small")
 @given(values)
-@settings(max_examples=400, deadline=None)
+@settings(deadline=None)
 def test_parts_make_the_json_of_the_whole(value: Any) -> None:
     if json.loads(orjson.dumps(value)) != value:  # orjson writes infinities as null
         with pytest.raises(ValueRefused, match="inf has no JSON form"):

@@ -296,8 +296,12 @@ DAMAGE: dict[str, Callable[[Any, dict[str, Any]], str]] = {
 }  # fmt: skip
 
 
+FEWER = settings(max_examples=settings().max_examples // 5)
+"""For each kind of damage."""
+
+
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-@settings(max_examples=settings.default.max_examples // 5, deadline=None, derandomize=True)
+@settings(FEWER, deadline=None, derandomize=True)
 @given(documents())
 def test_a_damaged_answer_gives_the_answer_or_nothing(
     damage: Callable[[Any, dict[str, Any]], str], document: tuple[dict[str, Any], Any]

@@ -25,7 +25,7 @@ from ptc._process import Worker
 from ptc._protocol import Decoder, Kind, State, encode, parse
 from ptc._reactor import current_reactor
 
-pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
 SOURCE = "def run(ctx, inputs):\n    return 1\n"
 OTHER = "def run(ctx, inputs):\n    return 2\n"
@@ -175,6 +175,7 @@ async def test_code_sent_before_the_script_runs_is_used_for_that_source_only(
     assert other.value == 2
 
 
+@pytest.mark.both_loops
 async def test_silence_ends_at_the_time_out(tmp_path: Path) -> None:
     async def play(script: Script) -> None:
         await script.send(b"\x00\x00")
@@ -219,6 +220,7 @@ async def test_descriptors_sent_by_a_worker_do_not_arrive(tmp_path: Path) -> Non
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
+@pytest.mark.both_loops
 async def test_a_worker_that_does_not_read_holds_up_nobody(tmp_path: Path) -> None:
     async def play(script: Script) -> None:
         for number in range(1, 400):
@@ -361,6 +363,7 @@ async def test_thousands_of_frames_at_once_leave_the_event_loop_its_turns(
     assert 0 < most <= 256
 
 
+@pytest.mark.both_loops
 async def test_thousands_of_timers_at_once_do_not_hold_up_other_runs(tmp_path: Path) -> None:
     # Regression: each was a task under trio, and a run beside them waited for 18 seconds.
     timers = 20_000

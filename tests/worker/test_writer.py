@@ -109,6 +109,7 @@ LARGE: dict[str, Any] = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", list(LARGE))
 def test_a_large_value_is_written_in_parts_and_not_at_once(name: str) -> None:
     value = LARGE[name]

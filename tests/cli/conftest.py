@@ -1,4 +1,4 @@
-"""The real command as a process of its own: on pipes, or on a terminal made with a pty."""
+"""The real command as a process of its own: without a terminal, or on one made with a pty."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def size(value: Any) -> int:
 
 
 @given(values, st.integers(1, 3_000))
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 def test_what_is_cut_always_fits_and_what_fits_is_never_cut(value: Any, most: int) -> None:
     cut = shrink(value, most)
     if size(value) <= most:

@@ -9,7 +9,7 @@ import pytest
 
 from ptc import RunResult, Session, tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 @tool

@@ -15,15 +15,16 @@ ROOT = Path(__file__).parent.parent.parent
 COMMAND = ROOT / "tests" / "fuzz" / "durable.py"
 
 
-def test_runs_of_killed_hosts_come_to_what_they_would_have_come_to() -> None:
+@pytest.mark.parametrize(("points", "trees"), [(3, 1), pytest.param(12, 5, marks=pytest.mark.slow)])
+def test_runs_of_killed_hosts_come_to_what_they_would_have_come_to(points: int, trees: int) -> None:
     done = subprocess.run(
         [
             sys.executable,
             str(COMMAND),
             "--points",
-            "12",
+            str(points),
             "--trees",
-            "5",
+            str(trees),
             "--minutes",
             "1",
             "--seed",

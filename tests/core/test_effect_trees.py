@@ -20,7 +20,6 @@ from ptc._runs import _history
 pytestmark = pytest.mark.anyio
 
 ROOT = Path(__file__).parent.parent.parent
-TREES = 40
 REJECTED = 3
 LIMITS = Limits(max_tool_calls=5_000)
 
@@ -133,15 +132,16 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("tests.fuzz.durable_world")
 
 
+@pytest.mark.parametrize("count", [10, pytest.param(40, marks=pytest.mark.slow)])
 async def test_interrupted_trees_have_each_effect_once_and_the_values_of_whole_runs(
-    world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    count: int, world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_history, "SqliteJournal", Stopping)
     trees, chance, pieces = Trees(tmp_path, world), Random(12), 0
     async with AsyncExitStack() as stack:
         for session in (trees.straight, trees.broken):
             await stack.enter_async_context(session)
-        for seed in range(TREES):
+        for seed in range(count):
             Stopping.left = 0
             whole = await trees.run(trees.straight, seed)
             done, steps = trees.effects(), -Stopping.left
@@ -151,4 +151,4 @@ async def test_interrupted_trees_have_each_effect_once_and_the_values_of_whole_r
             pieces += more
             assert result.unwrap() == whole.unwrap(), told
             assert trees.effects() == done, told
-    assert pieces > TREES, "most were interrupted, some more than once"
+    assert pieces > count, "most were interrupted, some more than once"

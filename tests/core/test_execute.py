@@ -159,12 +159,9 @@ async def test_tool_that_fails_while_it_is_cancelled_is_cancelled_and_nothing_el
             assert (await session.program(source="1 + 1")).value == 2
 
 
-async def test_exit_in_a_task_of_a_tool_is_its_failure(
-    tmp_path: Path, anyio_backend_name: str
-) -> None:
-    if anyio_backend_name != "trio":
-        pytest.skip("asyncio ends its loop at once when a task exits")
-
+@pytest.mark.both_loops
+@pytest.mark.parametrize("anyio_backend", ["trio"])  # asyncio ends its loop when a task exits
+async def test_exit_in_a_task_of_a_tool_is_its_failure(tmp_path: Path) -> None:
     async def leaves(arguments: Mapping[str, Any]) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(exits, arguments)

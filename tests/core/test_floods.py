@@ -56,7 +56,21 @@ ENDS = {
 """By flood; the others are without end."""
 
 
-@pytest.mark.parametrize("flood", list(FLOODS))
+FAST = {
+    "15 MB of [] in one frame",
+    "64 MB of text in parts",
+    "what is no JSON in parts",
+    "values emitted in parts",
+    "calls of no tool",
+    "empty parts",
+    "100 findings",
+}
+"""One of each kind: a frame, parts, damage, values, calls, frames without end, findings."""
+
+
+@pytest.mark.parametrize(
+    "flood", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in FLOODS]
+)
 def test_memory_grows_by_a_bounded_amount(flood: str) -> None:
     done = subprocess.run(
         [sys.executable, str(COMMAND), "--one", flood],

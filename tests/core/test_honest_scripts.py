@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptc import BlockingSession, Limits, RunResult, Session, tool
@@ -175,9 +175,12 @@ async def program(
 
 pytestmark = pytest.mark.anyio
 ONE_LOOP = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="module")
+EVERY = pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.slow)])
+"""Of a long list of values, each twelfth, from another start for each test, or all."""
 
 
 @ONE_LOOP
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("length", AROUND["name"])
 @pytest.mark.parametrize("character", CHARACTERS)
 async def test_a_tool_of_any_name_is_an_ordinary_error(
@@ -202,38 +205,45 @@ async def test_a_tool_of_any_name_is_an_ordinary_error(
 
 
 @ONE_LOOP
+@EVERY
 @pytest.mark.parametrize("wait", WAITS)
-async def test_any_time_may_be_waited_for(session: Session, wait: str) -> None:
+async def test_any_time_may_be_waited_for(session: Session, wait: str, every: int) -> None:
     kind = "def" if wait.startswith("time.") else "async def"
-    for time in TIMES:
+    for time in TIMES[WAITS.index(wait) % every :: every]:
         limits = replace(LIMITS, timeout_ms=150)
         await program(session, caught(wait.format(time)), kind=kind, limits=limits)
 
 
 @ONE_LOOP
+@EVERY
 @pytest.mark.parametrize("say", SAYS)
-async def test_any_text_may_be_printed_and_logged(session: Session, say: str) -> None:
-    for character in CHARACTERS:
+async def test_any_text_may_be_printed_and_logged(session: Session, say: str, every: int) -> None:
+    for character in CHARACTERS[SAYS.index(say) % every :: every]:
         texts = [f"{character} * {length}" for length in AROUND["print"]]
         await program(session, *[caught(say.replace("{}", text)) for text in texts])
     await program(session, *[caught(say.replace("{}", odd)) for odd in ODD_VALUES])
 
 
 @ONE_LOOP
+@EVERY
 @pytest.mark.parametrize("fail", FAILS)
-async def test_any_error_may_leave_a_script(session: Session, fail: str) -> None:
+async def test_any_error_may_leave_a_script(session: Session, fail: str, every: int) -> None:
     texts = [f"{c} * {n}" for c in CHARACTERS for n in (MAX_NAME + 1, MAX_MESSAGE + 1)]
-    for text in (*texts, "'a' * 2_000_000", *ODD_VALUES, "Loud(ctx)"):
+    tried = (*texts, "'a' * 2_000_000", *ODD_VALUES, "Loud(ctx)")
+    # Another part of the list for each error.
+    for text in tried[FAILS.index(fail) % every :: every]:
         result = await program(session, fail.format(text, text))
         assert result.status != "completed" or "ensure_future" in fail or "echo" in fail
 
 
 @ONE_LOOP
+@EVERY
 @pytest.mark.parametrize("use", ["return {}", "ctx.emit({})", "return await ctx.echo({})"])
-async def test_any_value_may_be_used(session: Session, use: str) -> None:
+async def test_any_value_may_be_used(session: Session, use: str, every: int) -> None:
     values = [f"{c} * {n}" for c in CHARACTERS for n in AROUND["inline"]]
     values += [f"nested({n})" for n in AROUND["depth"]] + [f"keyed({n})" for n in AROUND["depth"]]
-    for value in (*values, *ODD_VALUES, "Loud(ctx)", "[Loud(ctx)]", "{'k': Node(Loud(ctx))}"):
+    values += [*ODD_VALUES, "Loud(ctx)", "[Loud(ctx)]", "{'k': Node(Loud(ctx))}"]
+    for value in values[len(use) % every :: every]:
         await program(session, use.format(value))
 
 
@@ -394,12 +404,11 @@ def blocking(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield opened
 
 
-@given(st.lists(lines, max_size=4), last)
-@settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-def test_no_legal_script_raises_an_alarm(
-    blocking: BlockingSession, steps: list[str], end: str
-) -> None:
-    result = blocking.program(source=source_of(*map(caught, steps), end))
-    check(blocking, result)
+@pytest.mark.parametrize("examples", [15, pytest.param(150, marks=pytest.mark.slow)])
+def test_no_legal_script_raises_an_alarm(blocking: BlockingSession, examples: int) -> None:
+    @given(st.lists(lines, max_size=4), last)
+    @settings(max_examples=examples, deadline=None)
+    def run(steps: list[str], end: str) -> None:
+        check(blocking, blocking.program(source=source_of(*map(caught, steps), end)))
+
+    run()

@@ -11,6 +11,7 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
 SOURCE = "def run(ctx, inputs):\n    return 1\n"
 OTHER = "def run(ctx, inputs):\n    return 2\n"
+NUMBERS = count(1)
 
 
 @tool
@@ -70,37 +72,50 @@ class Script:
 async def played(
     root: Path, play: Callable[[Script], Awaitable[None]], *, begin: bool = True, **limits: Any
 ) -> RunResult:
+    """Result of a run whose worker is played by `play`, in a session of its own."""
+    async with Session(root, tools=[add], toolsets=(), workers=1) as session:
+        return await played_in(session, play, begin=begin, **limits)
+
+
+async def played_in(
+    session: Session,
+    play: Callable[[Script], Awaitable[None]],
+    *,
+    begin: bool = True,
+    **limits: Any,
+) -> RunResult:
     """Result of a run whose worker is played by `play`."""
     results: list[RunResult] = []
-    async with Session(root, tools=[add], toolsets=(), workers=1) as session:
-        await session.warm_up()
-        near, far = socket.socketpair()
-        near.setblocking(False)
-        worker = Worker(0, near, current_reactor(), 0)
-        worker.state = State.IDLE
+    # Another one each time: its code is stored, and a worker is not asked for it again.
+    source = f"{SOURCE}# {next(NUMBERS)}\n"
+    await session.warm_up()
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    worker = Worker(0, near, current_reactor(), 0)
+    worker.state = State.IDLE
 
-        async def acquire(_memory: int) -> Worker:
-            return worker
+    async def acquire(_memory: int) -> Worker:
+        return worker
 
-        real, session._pool.acquire = session._pool.acquire, acquire  # type: ignore[method-assign,assignment]  # ours
-        with far, anyio.fail_after(20):
+    real, session._pool.acquire = session._pool.acquire, acquire  # type: ignore[method-assign,assignment]  # ours
+    with far, anyio.fail_after(20):
 
-            async def one() -> None:
-                results.append(
-                    await session.program(
-                        source=SOURCE, limits=Limits(**{"timeout_ms": 1_000, **limits})
-                    )
+        async def one() -> None:
+            results.append(
+                await session.program(
+                    source=source, limits=Limits(**{"timeout_ms": 1_000, **limits})
                 )
+            )
 
-            async with anyio.create_task_group() as group:
-                group.start_soon(one)
-                script = Script(far)
-                if begin:
-                    await script.program()
-                await play(script)
-        session._pool.acquire = real  # type: ignore[method-assign]  # as it was
-        # Another run goes on as if nothing had happened.
-        assert (await session.program(source=OTHER)).value == 2
+        async with anyio.create_task_group() as group:
+            group.start_soon(one)
+            script = Script(far)
+            if begin:
+                await script.program()
+            await play(script)
+    session._pool.acquire = real  # type: ignore[method-assign]  # as it was
+    # Another run goes on as if nothing had happened.
+    assert (await session.program(source=OTHER)).value == 2
     return results[0]
 
 
@@ -111,27 +126,26 @@ def violated(result: RunResult, words: str) -> None:
     assert words in result.error.message
 
 
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (struct.pack(">IB", 2**32 - 1, Kind.DONE), "over the limit"),
-        (struct.pack(">IB", 5, 200) + b"abcd", "unknown kind"),
-        (encode(Kind.READY, b"[]"), "READY is not legal in state RUNNING"),
-        (encode(Kind.COMPILED, b"other code"), "COMPILED is not legal in state RUNNING"),
-        (encode(Kind.TICK, b"[1]"), "does not send TICK"),
-        (encode(Kind.RESULT, b"[1]"), "does not send RESULT"),
-        (encode(Kind.CALL, b'[1,"add",[],null]'), "item 2 of the body is list"),
-        (encode(Kind.CALL, b"[1,"), "not JSON"),
-        (encode(Kind.DONE, b"[" * 100_000), "not JSON"),
-        (encode(Kind.CALL, b'[2,"add",{},1]') * 2, "call 2 comes after call 2"),
-        (encode(Kind.CANCEL, b"[7]"), "more calls were withdrawn than made"),
-        (encode(Kind.FAILED, b"{}"), "wrong keys"),
-    ],
+BROKEN_FRAMES = (
+    (struct.pack(">IB", 2**32 - 1, Kind.DONE), "over the limit"),
+    (struct.pack(">IB", 5, 200) + b"abcd", "unknown kind"),
+    (encode(Kind.READY, b"[]"), "READY is not legal in state RUNNING"),
+    (encode(Kind.COMPILED, b"other code"), "COMPILED is not legal in state RUNNING"),
+    (encode(Kind.TICK, b"[1]"), "does not send TICK"),
+    (encode(Kind.RESULT, b"[1]"), "does not send RESULT"),
+    (encode(Kind.CALL, b'[1,"add",[],null]'), "item 2 of the body is list"),
+    (encode(Kind.CALL, b"[1,"), "not JSON"),
+    (encode(Kind.DONE, b"[" * 100_000), "not JSON"),
+    (encode(Kind.CALL, b'[2,"add",{},1]') * 2, "call 2 comes after call 2"),
+    (encode(Kind.CANCEL, b"[7]"), "more calls were withdrawn than made"),
+    (encode(Kind.FAILED, b"{}"), "wrong keys"),
 )
-async def test_a_frame_that_breaks_the_protocol_is_a_violation(
-    tmp_path: Path, data: bytes, words: str
-) -> None:
-    violated(await played(tmp_path, lambda script: script.send(data)), words)
+
+
+async def test_a_frame_that_breaks_the_protocol_is_a_violation(tmp_path: Path) -> None:
+    async with Session(tmp_path, tools=[add], toolsets=(), workers=1) as session:
+        for data, words in BROKEN_FRAMES:
+            violated(await played_in(session, partial(Script.send, data=data)), words)
 
 
 async def test_done_before_the_script_was_compiled_is_a_violation(tmp_path: Path) -> None:
@@ -162,6 +176,7 @@ async def test_code_sent_before_the_script_runs_is_used_for_that_source_only(
     assert other.value == 2
 
 
+@pytest.mark.both_loops
 async def test_silence_ends_at_the_time_out(tmp_path: Path) -> None:
     async def play(script: Script) -> None:
         await script.send(b"\x00\x00")
@@ -206,6 +221,7 @@ async def test_descriptors_sent_by_a_worker_do_not_arrive(tmp_path: Path) -> Non
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
+@pytest.mark.both_loops
 async def test_a_worker_that_does_not_read_holds_up_nobody(tmp_path: Path) -> None:
     async def play(script: Script) -> None:
         for number in range(1, 400):
@@ -229,16 +245,16 @@ async def test_answers_that_were_not_asked_for_are_no_outcome(tmp_path: Path) ->
     violated(result, "was not asked for")
 
 
-@pytest.mark.parametrize("kind", [Kind.EMIT, Kind.DONE, Kind.CALL])
-@pytest.mark.parametrize("depth", [201, 255, 1_000])
-async def test_what_is_nested_too_deep_to_be_written_again_is_refused(
-    tmp_path: Path, kind: Kind, depth: int
-) -> None:
+async def test_what_is_nested_too_deep_to_be_written_again_is_refused(tmp_path: Path) -> None:
     # Regression: orjson reads 1,024 levels and writes 254, so the result could not be recorded.
-    body = b"[" * depth + b"]" * depth
-    if kind is Kind.CALL:
-        body = b'[1,"add",{"a":%b},1]' % body
-    violated(await played(tmp_path, partial(Script.send, data=encode(kind, body))), "nested deeper")
+    async with Session(tmp_path, tools=[add], toolsets=(), workers=1) as session:
+        for kind in (Kind.EMIT, Kind.DONE, Kind.CALL):
+            for depth in (201, 255, 1_000):
+                body = b"[" * depth + b"]" * depth
+                if kind is Kind.CALL:
+                    body = b'[1,"add",{"a":%b},1]' % body
+                play = partial(Script.send, data=encode(kind, body))
+                violated(await played_in(session, play), "nested deeper")
 
 
 @pytest.mark.parametrize(
@@ -291,26 +307,24 @@ def part(*parts: bytes) -> bytes:
     return b"".join(encode(Kind.PART, one) for one in parts)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        part(b"["),
-        part(b"<\x07"),
-        part(b"<%c" % Kind.DONE) + part(b"i[1]"),
-        part(b"<%c" % Kind.DONE, b"[") + encode(Kind.DONE, b"="),
-        part(b"<%c" % Kind.EMIT, b"[", b"]") + encode(Kind.DONE, b"="),
-        part(b"<%c" % Kind.CALL, b"[", b"]") + encode(Kind.CALL, b'[1,"add",null,1]'),
-        encode(Kind.DONE, b"="),
-        encode(Kind.EMIT, b"="),
-        encode(Kind.CALL, b'[1,"add",null,1]'),
-        part(b"<%c" % Kind.DONE, *[b"["] * 201),
-    ],
+PARTS_OF_NOTHING = (
+    part(b"["),
+    part(b"<\x07"),
+    part(b"<%c" % Kind.DONE) + part(b"i[1]"),
+    part(b"<%c" % Kind.DONE, b"[") + encode(Kind.DONE, b"="),
+    part(b"<%c" % Kind.EMIT, b"[", b"]") + encode(Kind.DONE, b"="),
+    part(b"<%c" % Kind.CALL, b"[", b"]") + encode(Kind.CALL, b'[1,"add",null,1]'),
+    encode(Kind.DONE, b"="),
+    encode(Kind.EMIT, b"="),
+    encode(Kind.CALL, b'[1,"add",null,1]'),
+    part(b"<%c" % Kind.DONE, *[b"["] * 201),
 )
-async def test_parts_that_are_no_value_of_a_frame_are_a_violation(
-    tmp_path: Path, data: bytes
-) -> None:
-    result = await played(tmp_path, partial(Script.send, data=data))
-    violated(result, "")
+
+
+async def test_parts_that_are_no_value_of_a_frame_are_a_violation(tmp_path: Path) -> None:
+    async with Session(tmp_path, tools=[add], toolsets=(), workers=1) as session:
+        for data in PARTS_OF_NOTHING:
+            violated(await played_in(session, partial(Script.send, data=data)), "")
 
 
 async def test_parts_of_an_unfinished_value_are_forgotten(tmp_path: Path) -> None:
@@ -350,6 +364,7 @@ async def test_thousands_of_frames_at_once_leave_the_event_loop_its_turns(
     assert 0 < most <= 256
 
 
+@pytest.mark.both_loops
 async def test_thousands_of_timers_at_once_do_not_hold_up_other_runs(tmp_path: Path) -> None:
     # Regression: each was a task under trio, and a run beside them waited for 18 seconds.
     timers = 20_000

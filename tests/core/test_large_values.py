@@ -75,15 +75,21 @@ VALUES = {
 """All of them have at most 16 MiB of JSON."""
 BOTH = [("jail", "two million numbers"), ("jail", "texts"), ("jail", "keys"), ("jail", "a key")]
 BOTH += [("jail", "a wide text"), ("jail", "deep"), ("process", "rows"), ("process", "deep")]
+FAST = {("jail", name) for name in ("lists", "keys", "a wide text")}
+FAST |= {("process", "deep"), ("jail", "what is shared")}
+"""The others are slow."""
+
+
+def cases(*pairs: tuple[str, str]) -> pytest.MarkDecorator:
+    marked = [pytest.param(*pair, marks=() if pair in FAST else pytest.mark.slow) for pair in pairs]
+    return pytest.mark.parametrize(("session", "name"), marked, indirect=["session"])
+
+
 PASSED = ("two million numbers", "texts", "keys", "a wide text", "a key", "deep", "rows")
 
 
 @ONE_LOOP
-@pytest.mark.parametrize(
-    ("session", "name"),
-    [("jail", name) for name in VALUES] + [("process", name) for name in PASSED],
-    indirect=["session"],
-)
+@cases(*[("jail", name) for name in VALUES], *[("process", name) for name in PASSED])
 async def test_a_large_value_completes_truncated_and_is_stored_whole(
     session: Session, name: str
 ) -> None:
@@ -102,11 +108,7 @@ async def test_a_large_value_completes_truncated_and_is_stored_whole(
 
 
 @ONE_LOOP
-@pytest.mark.parametrize(
-    ("session", "name"),
-    [("jail", "a long text"), ("process", "many numbers"), ("jail", "what is shared")],
-    indirect=["session"],
-)
+@cases(("jail", "a long text"), ("process", "many numbers"), ("jail", "what is shared"))
 async def test_a_value_too_large_to_be_stored_ends_the_run_with_the_reason(
     session: Session, name: str
 ) -> None:
@@ -126,6 +128,7 @@ async def test_a_value_too_large_to_be_stored_ends_the_run_with_the_reason(
 
 
 @ONE_LOOP
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("session", "name"), BOTH, indirect=["session"])
 async def test_a_large_value_is_emitted_and_passed_whole_where_limits_allow(
     session: Session, name: str
@@ -151,6 +154,7 @@ async def test_a_large_value_is_emitted_and_passed_whole_where_limits_allow(
 
 
 @ONE_LOOP
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("session", "name"), BOTH, indirect=["session"])
 async def test_a_large_value_over_the_limits_on_emitting_and_passing_is_counted(
     session: Session, name: str

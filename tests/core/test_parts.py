@@ -96,7 +96,7 @@ def count(value: Any) -> tuple[int, int]:
 
 
 @given(WHOLE, st.integers())
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 def test_a_value_is_the_same_however_it_is_divided(value: Any, seed: int) -> None:
     read = fed(*parts_of(value, random.Random(seed)))
     read.finish(Kind.DONE)
@@ -111,7 +111,7 @@ def test_a_value_is_the_same_however_it_is_divided(value: Any, seed: int) -> Non
 
 
 @given(WHOLE, st.integers(1, 400), st.integers())
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 def test_a_truncated_value_in_parts_fits_and_begins_like_the_whole(
     value: Any, most: int, seed: int
 ) -> None:
@@ -250,7 +250,7 @@ def test_no_more_than_its_bytes_is_kept() -> None:
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=30))
-@settings(max_examples=500, deadline=None)
+@settings(deadline=None)
 def test_random_parts_make_a_value_or_are_refused(parts: list[bytes]) -> None:
     made = reader()
     try:
@@ -267,7 +267,7 @@ def test_random_parts_make_a_value_or_are_refused(parts: list[bytes]) -> None:
 
 
 @given(VALUES)
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 def test_the_tally_of_a_value_is_never_too_low(value: Any) -> None:
     found = tally(orjson.dumps(value))
     assert found.values >= count(value)[0]

@@ -14,7 +14,7 @@ from ptc._wire._protocol import Kind, ProtocolError, State, encode
 from ptc._workers._pool import Pool
 from ptc._workers._process import Worker
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
 
 
 async def test_a_worker_is_killed_by_descriptor() -> None:

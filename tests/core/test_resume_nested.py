@@ -477,7 +477,11 @@ async def test_calls_that_wait_together_are_decided_one_after_the_other(
 
 @pytest.mark.parametrize(
     ("outcome", "given", "paid"),
-    [("done", {"receipt": 9}, 1), ("failed", "failed", 1), ("again", {"did": "pay 1"}, 2)],
+    [
+        ("done", {"receipt": 9}, 1),
+        pytest.param("failed", "failed", 1, marks=pytest.mark.slow),
+        ("again", {"did": "pay 1"}, 2),
+    ],
 )
 async def test_decision_about_a_nested_call_stands_over_later_pauses(
     bank: Bank, tmp_path: Path, outcome: Any, given: Any, paid: int

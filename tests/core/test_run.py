@@ -13,7 +13,7 @@ import pytest
 
 from ptc import Limits, RunEvent, RunResult, Session, tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 @pytest.mark.usefixtures("nothing_left")

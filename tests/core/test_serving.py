@@ -9,7 +9,7 @@ import pytest
 
 from ptc import Limits, Session, tool
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
 
 BODY = """
 import asyncio

@@ -238,7 +238,7 @@ def value_of(text: str, schema: dict[str, Any]) -> Any:
     return NOTHING if found is None else found.value
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 @given(documents(), st.sampled_from([None, 2]))
 def test_no_prefix_of_an_answer_gives_anything_but_the_whole_answer(
     document: tuple[dict[str, Any], Any], indent: int | None
@@ -296,8 +296,12 @@ DAMAGE: dict[str, Callable[[Any, dict[str, Any]], str]] = {
 }  # fmt: skip
 
 
+FEWER = settings(max_examples=settings().max_examples // 5)
+"""For each kind of damage."""
+
+
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(FEWER, deadline=None, derandomize=True)
 @given(documents())
 def test_a_damaged_answer_gives_the_answer_or_nothing(
     damage: Callable[[Any, dict[str, Any]], str], document: tuple[dict[str, Any], Any]
@@ -325,7 +329,7 @@ def test_a_damaged_plain_answer_gives_the_answer(
     assert same(found, value), found
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 @given(documents(), documents(), st.sampled_from(["{}\n{}", "Not {} but {}", "{}, {}", "{} {}."]))
 def test_two_different_answers_in_one_text_give_neither(
     one: tuple[dict[str, Any], Any], other: tuple[dict[str, Any], Any], pattern: str
@@ -361,7 +365,7 @@ def corrupted(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
     return schema, text
 
 
-@settings(max_examples=800, deadline=None, derandomize=True)
+@settings(deadline=None, derandomize=True)
 @given(corrupted())
 def test_whatever_is_recovered_says_all_that_the_text_says_and_no_more(
     case: tuple[dict[str, Any], str],

@@ -368,7 +368,7 @@ schemas = st.recursive(
 @given(
     st.dictionaries(st.sampled_from(["a", "b", "é", "x y", "class"]), schemas, max_size=4), schemas
 )
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @example({}, {"const": -(2**63) - 1})
 @example({"a": {"const": 2**64}}, {"type": "object"})
 def test_whatever_a_schema_says_the_stub_is_python(properties: Any, result: Any) -> None:

@@ -19,7 +19,7 @@ from ptc import (
 
 from .opened import opened
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
 
 
 # --- who watches and who reads ---------------------------------------------------------------

@@ -123,7 +123,7 @@ _TEXT = st.lists(st.sampled_from(["a\n", "b\n", "\n", "c\r\n", "- x\n", "+y\n", 
 
 
 @given(before=_TEXT, after=_TEXT, tail=st.sampled_from(["", "end"]), context=st.integers(0, 3))
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 def test_what_difflib_writes_is_applied(
     before: list[str], after: list[str], tail: str, context: int
 ) -> None:
@@ -142,7 +142,7 @@ def test_what_difflib_writes_is_applied(
 
 
 @given(st.text(alphabet="@-+ 01,\n\\abN\r/", max_size=60), st.binary(max_size=30))
-@settings(max_examples=500, deadline=None)
+@settings(deadline=None)
 def test_any_text_is_applied_or_refused_with_a_code(diff: str, data: bytes) -> None:
     codes = {"patch_failed"}
     try:

@@ -8,12 +8,24 @@ from __future__ import annotations
 
 __all__ = ["FILES", "NOT_TAKEN"]
 
-_PATHS, _ATOMIC, _DIFF = "tools/test_paths.py::", "tools/test_atomic.py::", "tools/test_diff.py::"
-_READ, _MANY, _LS = "tools/test_read.py::", "tools/test_read_files.py::", "tools/test_ls.py::"
-_GLOB, _GREP, _WRITE = "tools/test_glob.py::", "tools/test_grep.py::", "tools/test_write.py::"
+_PATHS, _ATOMIC, _DIFF = (
+    "tools/files/test_paths.py::",
+    "tools/files/test_atomic.py::",
+    "tools/files/test_diff.py::",
+)
+_READ, _MANY, _LS = (
+    "tools/files/test_read.py::",
+    "tools/files/test_read_files.py::",
+    "tools/files/test_ls.py::",
+)
+_GLOB, _GREP, _WRITE = (
+    "tools/search/test_glob.py::",
+    "tools/search/test_grep.py::",
+    "tools/files/test_write.py::",
+)
 _EDIT, _PATCH, _RECORDS = (
-    "tools/test_edit.py::",
-    "tools/test_patch.py::",
+    "tools/files/test_edit.py::",
+    "tools/files/test_patch.py::",
     "tools/test_records.py::",
 )
 _BATCH = "tools/test_batch.py::"

@@ -108,7 +108,7 @@ async def test_nothing_is_lost_that_a_barrier_was_waited_for(tmp_path: Path) -> 
     code = (
         "import anyio, os, sys\nsys.path.insert(0, sys.argv[2])\n"
         "from pathlib import Path\n"
-        "from tests.core.test_journal import filled, SqliteJournal\n"
+        "from tests.core.journal.test_journal import filled, SqliteJournal\n"
         "async def main():\n"
         "    journal = SqliteJournal(Path(sys.argv[1]))\n"
         "    await journal.barrier(filled(journal))\n"
@@ -116,7 +116,7 @@ async def test_nothing_is_lost_that_a_barrier_was_waited_for(tmp_path: Path) -> 
         "anyio.run(main)\n"
     )
     file = tmp_path / "j"
-    repository = str(Path(__file__).parents[2])
+    repository = str(Path(__file__).parents[3])
     command = [sys.executable, "-c", code, str(file), repository]
     done = await anyio.run_process(command, check=False)
     assert done.returncode == -9

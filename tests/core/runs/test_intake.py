@@ -19,7 +19,7 @@ from ptc._runs import _run as run_module
 from ptc._wire import _bodies as bodies
 from ptc._wire._bodies import INLINE_BYTES
 
-from .opened import opened
+from ..opened import opened
 
 pytestmark = pytest.mark.anyio
 

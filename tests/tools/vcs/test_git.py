@@ -13,7 +13,7 @@ from ptc import Session, ToolError, UsageError
 from ptc_tools import git, git_tool
 from ptc_tools.vcs import _git
 
-from .conftest import Call
+from ..conftest import Call
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from ptc import (
     tool,
 )
 
-from .opened import opened
+from ..opened import opened
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
 

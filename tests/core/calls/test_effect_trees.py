@@ -19,7 +19,7 @@ from ptc._runs import _history
 
 pytestmark = pytest.mark.anyio
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent.parent.parent
 REJECTED = 3
 LIMITS = Limits(max_tool_calls=5_000)
 

@@ -29,7 +29,7 @@ from ptc import (
 )
 from ptc._calls._execute import run_function
 
-from .opened import opened
+from ..opened import opened
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the jail is for Linux"),
 ]
 
-SWEEP = Path(__file__).parent.parent / "programs" / "reach" / "sweep.py"
+SWEEP = Path(__file__).parent.parent.parent / "programs" / "reach" / "sweep.py"
 LIMITS = Limits(timeout_ms=100_000, max_memory_bytes=1 << 30, max_stdout_bytes=1 << 26)
 
 

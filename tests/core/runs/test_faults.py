@@ -33,7 +33,7 @@ from ptc._wire._protocol import State
 from ptc._workers._process import Worker
 from ptc._workers._zygote import Hello, Zygote
 
-from .opened import filled, opened
+from ..opened import filled, opened
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -655,7 +655,7 @@ def test_ctrl_c_ends_what_a_blocking_session_was_asked_for(tmp_path: Path) -> No
     script.write_text(INTERRUPTED)
     done = subprocess.run(
         [sys.executable, str(script), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent.parent)},
         capture_output=True,
         text=True,
         timeout=60,

@@ -15,7 +15,7 @@ from ptc._tools._tool import ToolOptions
 
 pytestmark = pytest.mark.anyio
 
-PAGE = Path(__file__).parents[2] / "docs" / "tools.md"
+PAGE = Path(__file__).parents[3] / "docs" / "tools.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 STANDARD = "## Five examples of a standard"
 

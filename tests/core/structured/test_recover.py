@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from ptc.structured import EDITS, Contract, Recovered, recover
 from ptc.structured._reader import same
 
-ROWS = Path(__file__).parents[1] / "programs" / "structured" / "recover.jsonl"
+ROWS = Path(__file__).parents[2] / "programs" / "structured" / "recover.jsonl"
 PROPERTIES: dict[str, Any] = {
     "name": {"type": "string"},
     "age": {"type": "integer"},
@@ -381,6 +381,6 @@ def test_whatever_is_recovered_says_all_that_the_text_says_and_no_more(
 
 
 def test_the_documentation_lists_every_kind_of_repair_with_its_argument() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "structured.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "structured.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.MULTILINE)
     assert dict(listed) == EDITS

@@ -21,7 +21,7 @@ from ptc_tools import (
     web_search_tool,
 )
 
-from .conftest import Call
+from ..conftest import Call
 from .web_server import Web, serving
 
 pytestmark = pytest.mark.anyio

@@ -18,7 +18,7 @@ from ptc import Session
 from ptc._language import _policy as policy
 from ptc._language._compiler import ScriptRejected, compile_script
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "limitations.md").read_text(encoding="utf-8")
 SOURCES = ("_compiler.py", "_visitor.py", "_transformer.py", "_definitions.py", "_imports.py")
 

@@ -1,6 +1,6 @@
 """Whatever a hostile worker sends, the host's memory grows by a bounded amount.
 
-How long the event loop stalls is measured by the same program: ``python tests/core/floods.py``.
+Stalls of the event loop are measured by the same program: ``python tests/core/runs/floods.py``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import pytest
 
 from ptc._runs._run import Run
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent.parent.parent
 COMMAND = ROOT / "tests" / "fuzz" / "wire.py"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from ptc import Cache, Limits, RunResult, Session, tool
 
-from ..conftest import children, descriptors
+from ...conftest import children, descriptors
 from .stepping import MODES, Mode, alive_tasks, cancelled_at
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]

@@ -1,4 +1,4 @@
-"""Floods that a worker may send, and what they cost: ``python tests/core/floods.py [NAME ...]``.
+"""Floods from a worker and their cost: ``python tests/core/runs/floods.py [NAME ...]``.
 
 The host is this process, the worker another one that sends bytes as fast as they are taken. For
 each flood: how the run ended, the longest stall of the event loop in milliseconds and the most that

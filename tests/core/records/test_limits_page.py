@@ -8,7 +8,7 @@ from pathlib import Path
 from ptc import Limits
 from ptc._records._limits import CEILING
 
-PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
+PAGE = Path(__file__).parents[3] / "docs" / "limits.md"
 
 
 def rows() -> dict[str, list[str]]:

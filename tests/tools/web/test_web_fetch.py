@@ -20,7 +20,7 @@ from ptc import ToolError, UsageError
 from ptc_tools import builtin, web_fetch_tool
 from ptc_tools.web._addresses import allowed, resolve
 
-from .conftest import Call
+from ..conftest import Call
 from .web_server import Request, Web, serving
 
 pytestmark = pytest.mark.anyio

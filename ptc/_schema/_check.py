@@ -25,7 +25,7 @@ from pydantic import (
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from .. import _json
-from .._arguments import nearest
+from .._arguments import caller_frame, nearest
 from ..errors import ToolError, UsageError
 from ._shape import published, untitled
 
@@ -105,10 +105,7 @@ def _hinted(function: Callable[..., Any]) -> Callable[..., Any] | None:
 
 def _local_names() -> dict[str, Any]:
     """Locals of the nearest caller outside this package."""
-    frame = inspect.currentframe()
-    package = __name__.rpartition(".")[0]
-    while frame is not None and frame.f_globals.get("__package__") == package:
-        frame = frame.f_back
+    frame, _ = caller_frame()
     return dict(frame.f_locals) if frame is not None else {}
 
 

@@ -31,7 +31,7 @@ from typing import (
 from pydantic import BaseModel
 from typing_extensions import ParamSpec, TypeVar
 
-from .._arguments import nearest
+from .._arguments import caller_frame, nearest
 from .._schema._check import (
     Validator,
     describe_function,
@@ -398,11 +398,7 @@ def _warn(message: str) -> None:
 
 
 def _frames_to_the_caller() -> int:
-    frame, level = inspect.currentframe(), 0
-    package = __name__.rpartition(".")[0]
-    while frame is not None and frame.f_globals.get("__package__") == package:
-        frame, level = frame.f_back, level + 1
-    return level
+    return caller_frame()[1] - 1
 
 
 def _own_name(function: Callable[..., Any]) -> str:

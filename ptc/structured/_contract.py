@@ -20,8 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 from .. import _json
 from .._schema import _check as _schema
 from ..errors import UsageError
-from ._violations import Violation, pointer, violations_of
-from ._wrapping import needs_wrapping, wrapped
+from ._violations import Violation, pointer, collect_violations
+from ._wrapping import wrapper_key, wrap_schema
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -72,7 +72,7 @@ class Contract:
             self.schema: Any = schema if isinstance(schema, bool) else dict(schema)
         else:
             self._adapter, self.schema = _schema.adapted(schema, "schema")
-        _bound(self.schema)
+        _check_size(self.schema)
         self._formats = formats and self._adapter is None
         self._validator: jsonschema_rs.Validator = _schema.compiled(
             self.schema,
@@ -85,7 +85,7 @@ class Contract:
         """True if `value`, plain JSON data, is what was asked for."""
         if not _is_json(value) or not self._validator.is_valid(value):
             return False
-        return not self._typed_errors(value)
+        return not self._type_violations(value)
 
     def violations(self, value: Any, limit: int = 20) -> list[Violation]:
         """At most `limit` ways in which `value` does not conform; none if it does.
@@ -96,8 +96,8 @@ class Contract:
         if not _is_json(value):
             text = "has no JSON form (NaN, an infinity, or nested too deep)"
             return [Violation("", "json", text)]
-        found = violations_of(self._validator.iter_errors(value), limit)
-        return found or self._typed_errors(value)[:limit]
+        found = collect_violations(self._validator.iter_errors(value), limit)
+        return found or self._type_violations(value)[:limit]
 
     def errors(self, value: Any) -> Iterator[jsonschema_rs.ValidationError]:
         """What jsonschema-rs says of `value`, branch by branch; for who mends by it."""
@@ -143,12 +143,12 @@ class Contract:
     @property
     def wrapper(self) -> str | None:
         """The one key of the object around an answer that is no object; None where it is one."""
-        return needs_wrapping(self.schema)
+        return wrapper_key(self.schema)
 
     def object_schema(self) -> dict[str, Any]:
         """The schema for a provider that wants an object at the root; `unwrap` undoes it."""
         key = self.wrapper
-        return dict(self.schema) if key is None else wrapped(self.schema, key)
+        return dict(self.schema) if key is None else wrap_schema(self.schema, key)
 
     def outer(self) -> Contract:
         """The contract of `object_schema`; this one if it wraps nothing."""
@@ -164,7 +164,7 @@ class Contract:
             return value[key]
         return value
 
-    def _typed_errors(self, value: Any) -> list[Violation]:
+    def _type_violations(self, value: Any) -> list[Violation]:
         if self._adapter is None:
             return []
         try:
@@ -177,7 +177,7 @@ class Contract:
         return []
 
 
-def _bound(schema: Any) -> None:
+def _check_size(schema: Any) -> None:
     """Refuse a schema that is no JSON, too large or too deep."""
     try:
         size = len(json.dumps(schema, allow_nan=False))

@@ -87,9 +87,9 @@ class Repairs:
         assert kind in EDITS, kind  # noqa: S101  # an edit without an argument is a bug of ours
         count = self._counts[kind] = self._counts.get(kind, 0) + 1
         if count <= MAX_RECORDED:
-            self.made.append(Repair(path, kind, _cut(before), _cut(after)))
+            self.made.append(Repair(path, kind, _truncate(before), _truncate(after)))
 
 
-def _cut(value: Any) -> str:
+def _truncate(value: Any) -> str:
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= 200 else f"{text[:197]}..."

@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ._candidates import whole_reading
-from ._names import normal
-from ._strict import Malformed, loads
+from ._candidates import read_whole
+from ._names import normalize
+from ._strict import StrictJsonError, loads
 
-__all__ = ["GENERIC", "Shape", "shapes"]
+__all__ = ["GENERIC", "Shape", "unwrap_layers"]
 
 MAX_LEVELS = 5
 """Envelopes in envelopes."""
 
 GENERIC = frozenset(
-    normal(name)
+    normalize(name)
     for name in (
         "result", "results", "data", "output", "response", "answer", "final_answer", "final",
         "object", "json", "value", "values", "payload", "return", "input", "arguments", "args",
@@ -51,7 +51,7 @@ class Shape:
     """How numbers in it were written, if it was inside a string."""
 
 
-def shapes(value: Any, names: frozenset[str]) -> Iterator[Shape]:
+def unwrap_layers(value: Any, names: frozenset[str]) -> Iterator[Shape]:
     """`value`, then what is inside its wrappers, from the outside in.
 
     Args:
@@ -61,19 +61,19 @@ def shapes(value: Any, names: frozenset[str]) -> Iterator[Shape]:
     shape = Shape(value, (), (), {})
     yield shape
     for _ in range(MAX_LEVELS):
-        inner = _inside(shape, names)
+        inner = _unwrap(shape, names)
         if inner is None:
             return
         yield inner
         shape = inner
 
 
-def _inside(shape: Shape, names: frozenset[str]) -> Shape | None:
+def _unwrap(shape: Shape, names: frozenset[str]) -> Shape | None:
     value = shape.value
     if isinstance(value, str):
         if value.lstrip()[:1] == '"':
-            return _decoded(shape, value)
-        reading = whole_reading(value) if value.lstrip()[:1] in ("{", "[") else None
+            return _decode_string(shape, value)
+        reading = read_whole(value) if value.lstrip()[:1] in ("{", "[") else None
         if reading is None:
             return None
         steps = (*shape.steps, ("json_in_string", value))
@@ -81,32 +81,32 @@ def _inside(shape: Shape, names: frozenset[str]) -> Shape | None:
     if isinstance(value, list):
         if len(value) != 1 or not isinstance(value[0], dict | list | str):
             return None
-        return _deeper(shape, (0,), "single_item_unwrapped", "[...]")
+        return _descend(shape, (0,), "single_item_unwrapped", "[...]")
     if isinstance(value, dict):
-        key = _payload(value, names)
-        return None if key is None else _deeper(shape, (key,), "envelope", f'{{"{key}": ...}}')
+        key = _payload_key(value, names)
+        return None if key is None else _descend(shape, (key,), "envelope", f'{{"{key}": ...}}')
     return None
 
 
-def _decoded(shape: Shape, text: str) -> Shape | None:
+def _decode_string(shape: Shape, text: str) -> Shape | None:
     """A string inside a string."""
     try:
         value = loads(text)
-    except Malformed:
+    except StrictJsonError:
         return None
     return Shape(value, None, (*shape.steps, ("json_in_string", text)), {})
 
 
-def _deeper(shape: Shape, part: tuple[str | int, ...], kind: str, told: str) -> Shape:
+def _descend(shape: Shape, part: tuple[str | int, ...], kind: str, told: str) -> Shape:
     path = None if shape.path is None else shape.path + part
     return Shape(shape.value[part[0]], path, (*shape.steps, (kind, told)), shape.sources)
 
 
-def _payload(value: dict[str, Any], names: frozenset[str]) -> str | None:
+def _payload_key(value: dict[str, Any], names: frozenset[str]) -> str | None:
     """The key whose value is what the wrapper holds; None if it is no wrapper."""
     if len(value) == 1:
         (key,) = value
-        if normal(key) in GENERIC or normal(key) in names:
+        if normalize(key) in GENERIC or normalize(key) in names:
             return key
     payloads = [key for key in _CALL_PAYLOAD if key in value]
     titles = [key for key in _CALL_NAME if isinstance(value.get(key), str)]
@@ -121,10 +121,10 @@ def _payload(value: dict[str, Any], names: frozenset[str]) -> str | None:
         value[key] for key in value.keys() - {"tool_calls", "role"}
     ):
         return "tool_calls"
-    return _echoed(value)
+    return _echoed_key(value)
 
 
-def _echoed(value: dict[str, Any]) -> str | None:
+def _echoed_key(value: dict[str, Any]) -> str | None:
     """``properties`` of an answer that was written into a copy of its schema."""
     inner = value.get("properties")
     if not isinstance(inner, dict) or value.get("type") != "object" or not inner:

@@ -39,18 +39,18 @@ class Incremental:
         self.value: Any = _ABSENT
         self.closed = False
         self.failed = False
-        self.begun = False
+        self.committed = False
         self._stack: list[Any] = []
         self._keys: list[str | int] = []
         # What may come: value, first (value or closer), key, first_key, colon, next, text.
         self._state = "value"
-        self._kept = ""
+        self._unread = ""
         self._waiting = False
         self._word = ""
         self._text: list[str] = []
         self._is_key = False
         self._surrogate = ""
-        self._shown = False
+        self._string_visible = False
 
     def path(self) -> tuple[str | int, ...]:
         """The part that is being written."""
@@ -60,18 +60,18 @@ class Incremental:
 
     def feed(self, text: str) -> str:
         """Read on; returns what is left over once the value is closed or has failed."""
-        text = self._kept + text
-        self._kept = ""
+        text = self._unread + text
+        self._unread = ""
         position = 0
         while position < len(text) and not (self.closed or self.failed):
             position = self._step(text, position)
             if self._waiting:
-                self._kept = text[position:]
+                self._unread = text[position:]
                 self._waiting = False
                 return ""
         return text[position:]
 
-    def show_text(self) -> bool:
+    def show_string(self) -> bool:
         """Put the string that is being written into the value; False if there is none."""
         if self._state != "text" or self._is_key:
             return False
@@ -81,22 +81,22 @@ class Incremental:
             holder.append(self._text[0])
         else:
             holder[key] = self._text[0]
-        self._shown = True
+        self._string_visible = True
         return True
 
-    def hide_text(self) -> None:
+    def hide_string(self) -> None:
         """Take the string that is being written out of the value again."""
-        if self._shown:
+        if self._string_visible:
             del self._stack[-1][self._keys[-1]]
-            self._shown = False
+            self._string_visible = False
 
     # -- steps -------------------------------------------------------------------------------
 
     def _step(self, text: str, position: int) -> int:
         if self._state == "text":
-            return self._in_text(text, position)
+            return self._read_string(text, position)
         if self._word:
-            return self._in_word(text, position)
+            return self._read_word(text, position)
         position = _SPACE.match(text, position).end()  # type: ignore[union-attr]  # matches always
         if position >= len(text):
             return position
@@ -105,14 +105,14 @@ class Incremental:
         if state in ("value", "first"):
             if sign == "]" and state == "first":
                 return self._close(position, sign)
-            return self._begin(text, position, sign)
+            return self._start_value(text, position, sign)
         if state in ("key", "first_key"):
             if sign == "}" and state == "first_key":
                 return self._close(position, sign)
-            self._open_text(key=True)
+            self._start_string(key=True)
             return self._expect(sign, '"', "text", position)
         if state == "colon":
-            self.begun = True
+            self.committed = True
             return self._expect(sign, ":", "value", position)
         if sign in "}]":
             return self._close(position, sign)
@@ -129,7 +129,7 @@ class Incremental:
         self._state = state
         return position + 1
 
-    def _begin(self, text: str, position: int, sign: str) -> int:
+    def _start_value(self, text: str, position: int, sign: str) -> int:
         if sign in "{[":
             if len(self._stack) >= MAX_DEPTH:
                 self.failed = True
@@ -144,10 +144,10 @@ class Incremental:
             self._state = "first_key" if sign == "{" else "first"
             return position + 1
         if sign == '"':
-            self._open_text(key=False)
+            self._start_string(key=False)
             self._state = "text"
             return position + 1
-        return self._in_word(text, position)
+        return self._read_word(text, position)
 
     def _put(self, value: Any) -> None:
         holder: Any = self._stack[-1]
@@ -157,7 +157,7 @@ class Incremental:
                 holder.append(value)
             else:
                 holder[key] = value
-            self.begun = True
+            self.committed = True
         else:
             holder[key] = value
 
@@ -172,7 +172,7 @@ class Incremental:
         self.closed = not self._stack
         return position + 1
 
-    def _in_word(self, text: str, position: int) -> int:
+    def _read_word(self, text: str, position: int) -> int:
         """A number or a word: it is complete when something else follows."""
         end = _WORD.match(text, position).end()  # type: ignore[union-attr]  # matches always
         self._word += text[position:end]
@@ -198,13 +198,13 @@ class Incremental:
 
     # -- strings -----------------------------------------------------------------------------
 
-    def _open_text(self, *, key: bool) -> None:
+    def _start_string(self, *, key: bool) -> None:
         self._text = []
         self._is_key = key
         self._surrogate = ""
-        self._shown = False
+        self._string_visible = False
 
-    def _in_text(self, text: str, position: int) -> int:
+    def _read_string(self, text: str, position: int) -> int:
         end = _TEXT.match(text, position).end()  # type: ignore[union-attr]  # matches always
         if end > position:
             if self._surrogate:
@@ -214,13 +214,13 @@ class Incremental:
             return end
         sign = text[position]
         if sign == '"':
-            return self._close_text(position)
+            return self._end_string(position)
         if sign != "\\":
             self.failed = True
             return position
-        return self._escape(text, position)
+        return self._read_escape(text, position)
 
-    def _escape(self, text: str, position: int) -> int:
+    def _read_escape(self, text: str, position: int) -> int:
         """One escape; the same position if more of it must come first."""
         code = text[position + 1 : position + 2]
         if not code:
@@ -256,7 +256,7 @@ class Incremental:
             self._text.append(chr(number))
         return position + 6
 
-    def _close_text(self, position: int) -> int:
+    def _end_string(self, position: int) -> int:
         value = "".join(self._text)
         if self._surrogate:
             self.failed = True

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import TruncatedError, UsageError
-from ._candidates import Unclear, candidates
+from ._candidates import AmbiguousTextError, find_candidates
 from ._contract import Contract
 from ._edits import Repair
-from ._envelopes import shapes
+from ._envelopes import unwrap_layers
 from ._recover import recover, recover_wrapped, was_cut
 from ._violations import Violation
 
@@ -143,8 +143,8 @@ def diagnose(text: str, contract: Contract, asked: Contract) -> tuple[Any, list[
         asked: What it was asked for: the same, or ``contract.outer()``.
     """
     try:
-        found = candidates(text, ())
-    except Unclear:
+        found = find_candidates(text, ())
+    except AmbiguousTextError:
         found = []
     if not found:
         return None, [Violation("", "json", "no JSON value could be read")]
@@ -159,7 +159,7 @@ def diagnose(text: str, contract: Contract, asked: Contract) -> tuple[Any, list[
         return valid[-1], [Violation("", "one_value", told)]
     # The last is what it came to; of its wrappings the one that is nearest to what was asked for.
     best: tuple[Any, list[Violation]] | None = None
-    for shape in shapes(values[-1], frozenset()):
+    for shape in unwrap_layers(values[-1], frozenset()):
         violations = asked.violations(shape.value, MAX_VIOLATIONS)
         if not violations:
             told = "what was asked for is wrapped in something else, or was not written clearly"

@@ -10,12 +10,12 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-from ._wrapping import each_subschema
+from ._wrapping import map_subschemas
 
-__all__ = ["declared_names", "normal"]
+__all__ = ["collect_property_names", "normalize"]
 
 
-def normal(name: str) -> str:
+def normalize(name: str) -> str:
     """The form that all styles of a name share.
 
     Separators go only from between words: ``A-`` and ``A`` stay two, and so do ``1-5`` and ``15``.
@@ -32,7 +32,7 @@ def normal(name: str) -> str:
     return "".join(parts)
 
 
-def declared_names(schema: Any) -> frozenset[str]:
+def collect_property_names(schema: Any) -> frozenset[str]:
     """Every property name that `schema` declares anywhere."""
     names: set[str] = set()
 
@@ -43,5 +43,5 @@ def declared_names(schema: Any) -> frozenset[str]:
                 names.update(name for name in part if isinstance(name, str))
         return node
 
-    each_subschema(schema, look)
+    map_subschemas(schema, look)
     return frozenset(names)

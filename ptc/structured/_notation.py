@@ -29,10 +29,10 @@ __all__ = [
     "SLIP",
     "SPACE",
     "WORDS",
-    "Unreadable",
-    "number",
-    "other_number",
-    "until",
+    "ReadError",
+    "parse_number",
+    "parse_other_number",
+    "text_until",
 ]
 
 SPACE = re.compile(r"[ \t\r\n\f\v\u00a0\ufeff\u200b\u2028\u2029\u3000]*")
@@ -91,7 +91,7 @@ SLIP = re.compile(
 NO_WORDS = frozenset({"undefined", "nan", "inf", "infinity", "nil", "n/a", "na", "new"})
 
 
-class Unreadable(Exception):
+class ReadError(Exception):
     """No single reading.
 
     Attributes:
@@ -114,7 +114,7 @@ class Unreadable(Exception):
 _UNTIL: dict[str, re.Pattern[str]] = {}
 
 
-def until(closers: str) -> re.Pattern[str]:
+def text_until(closers: str) -> re.Pattern[str]:
     found = _UNTIL.get(closers)
     if found is None:
         found = re.compile(rf"((?:[^\\{closers}]|\\.)*+)[{closers}]", re.DOTALL)
@@ -122,19 +122,19 @@ def until(closers: str) -> re.Pattern[str]:
     return found
 
 
-def number(source: str, position: int) -> int | float:
+def parse_number(source: str, position: int) -> int | float:
     if any(c in source for c in ".eE"):
         value = float(source)
         if not math.isfinite(value):
-            raise Unreadable(position, ambiguous=True)
+            raise ReadError(position, ambiguous=True)
         return value
     if len(source) > 1_000:
-        raise Unreadable(position, ambiguous=True)
+        raise ReadError(position, ambiguous=True)
     return int(source)
 
 
-def other_number(source: str, position: int) -> int | float:
+def parse_other_number(source: str, position: int) -> int | float:
     plain = source.replace("_", "").lstrip("+")
     if "x" in plain.lower():
         return int(plain, 16)
-    return number(plain, position)
+    return parse_number(plain, position)

@@ -14,15 +14,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ._candidates import Candidate, Unclear, candidates, rows, spaced
+from ._candidates import Candidate, AmbiguousTextError, find_candidates, are_adjacent, are_space_separated
 from ._contract import Contract
 from ._edits import Repair, Repairs
-from ._envelopes import shapes
+from ._envelopes import unwrap_layers
 from ._fit import Fitter
-from ._names import declared_names, normal
-from ._places import declared_at
-from ._reader import OpenEnd, Reading, same
-from ._strict import Malformed, loads
+from ._names import collect_property_names, normalize
+from ._places import property_names_at
+from ._reader import OpenEnd, Reading, json_equal
+from ._strict import StrictJsonError, loads
 
 __all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "recover_wrapped", "was_cut"]
 
@@ -69,15 +69,15 @@ def recover(text: str, schema: Any) -> Recovered | None:
         return None
     try:
         value = loads(text)
-    except Malformed:
+    except StrictJsonError:
         pass
     else:
         if contract.conforms(value):
             return Recovered(value, ())
         if isinstance(value, str):
             # Only what the string says is left: it is the whole text.
-            return _Recovery(text, contract).decoded(value)
-    return _Recovery(text, contract).recovered()
+            return _Recovery(text, contract).recover_string(value)
+    return _Recovery(text, contract).recover_any()
 
 
 def recover_wrapped(text: str, contract: Contract, outer: Contract) -> Recovered | None:
@@ -105,8 +105,8 @@ def was_cut(text: str) -> bool:
     Such a text is no mistake of the model that it could be told of: it wants more room.
     """
     try:
-        found = candidates(text[:MAX_TEXT_CHARS], ())
-    except Unclear as verdict:
+        found = find_candidates(text[:MAX_TEXT_CHARS], ())
+    except AmbiguousTextError as verdict:
         return verdict.cut
     return any(reading.open_ends for one in found for reading in one.readings)
 
@@ -117,44 +117,44 @@ class _Recovery:
     def __init__(self, text: str, contract: Contract) -> None:
         self._text = text
         self._contract = contract
-        names = declared_names(contract.schema)
-        self._names = frozenset(map(normal, names))
+        names = collect_property_names(contract.schema)
+        self._names = frozenset(map(normalize, names))
         title = contract.schema.get("title") if isinstance(contract.schema, dict) else None
         called = [contract.name, title if isinstance(title, str) else ""]
-        self._called = frozenset(normal(name) for name in called if name)
+        self._answer_names = frozenset(normalize(name) for name in called if name)
 
-    def decoded(self, value: str) -> Recovered | None:
+    def recover_string(self, value: str) -> Recovered | None:
         """The text was one JSON string, `value`."""
-        values = self._values(Reading(value, len(self._text), Repairs(), {}))
+        values = self._conforming_values(Reading(value, len(self._text), Repairs(), {}))
         return values[0] if len(values) == 1 else None
 
-    def recovered(self) -> Recovered | None:
+    def recover_any(self) -> Recovered | None:
         try:
-            found = candidates(self._text, self._names)
-        except (Unclear, RecursionError):
+            found = find_candidates(self._text, self._names)
+        except (AmbiguousTextError, RecursionError):
             return None
         if not found:
-            return self._scalar()
+            return self._recover_scalar()
         if _CODE_AFTER.search(self._text, found[0].end):
             return None
         if len(found) > 1:
-            if (listed := self._listed(found)) is not None:
+            if (listed := self._recover_rows(found)) is not None:
                 return listed
-            if rows(self._text, found) and not spaced(self._text, found):
+            if are_adjacent(self._text, found) and not are_space_separated(self._text, found):
                 # Items of a list that is not asked for.
                 return None
             found = [c for c in found if not c.bare_list] or found
         values: list[tuple[Candidate, Recovered]] = []
         silent: list[Candidate] = []
         for candidate in found:
-            mine = [r for reading in candidate.readings for r in self._values(reading)]
+            mine = [r for reading in candidate.readings for r in self._conforming_values(reading)]
             values += [(candidate, one) for one in mine]
             if not mine:
                 silent.append(candidate)
         if not values:
             return None
         candidate, first = values[0]
-        if not all(same(first.value, other.value) for _, other in values):
+        if not all(json_equal(first.value, other.value) for _, other in values):
             return None
         if any(self._contradicts(c, first.value) for c in silent):
             return None
@@ -163,7 +163,7 @@ class _Recovery:
         ):
             # One item, or as many as were written?
             return None
-        repairs = (*self._around(candidate), *first.repairs)
+        repairs = (*self._surrounding_repairs(candidate), *first.repairs)
         if first.value in ({}, []) and any(r.kind.endswith("_closer") for r in repairs):
             # Nothing, and a closer in the wrong place: what was in it stands elsewhere.
             return None
@@ -171,31 +171,31 @@ class _Recovery:
 
     # -- one reading -------------------------------------------------------------------------
 
-    def _values(self, reading: Reading) -> list[Recovered]:
+    def _conforming_values(self, reading: Reading) -> list[Recovered]:
         """The values that conform among what `reading` may mean; more than one is too many."""
-        if self._contract.conforms(reading.value) and self._ends_well(reading.open_ends, ()):
-            if any(True for _ in self._moved(reading)):
+        if self._contract.conforms(reading.value) and self._is_complete(reading.open_ends, ()):
+            if any(True for _ in self._move_closer(reading)):
                 return [Recovered(reading.value, ()), Recovered(None, ())]
             return [Recovered(reading.value, tuple(reading.repairs.made))]
         found: list[Recovered] = []
-        for shape in shapes(reading.value, self._called):
-            if not self._ends_well(reading.open_ends, shape.path):
+        for shape in unwrap_layers(reading.value, self._answer_names):
+            if not self._is_complete(reading.open_ends, shape.path):
                 continue
             repairs = Repairs(tuple(reading.repairs.made))
             for kind, before in shape.steps:
                 repairs.add("", kind, before, shape.value if kind == "json_in_string" else "...")
             fitter = Fitter(self._contract, {**reading.sources, **shape.sources})
             fitted = fitter.fit(shape.value, repairs)
-            if fitted is not None and not any(same(fitted[0], one.value) for one in found):
+            if fitted is not None and not any(json_equal(fitted[0], one.value) for one in found):
                 found.append(Recovered(fitted[0], tuple(repairs.made)))
         if not found:
-            for value in self._moved(reading):
-                if not any(same(value, one.value) for one in found):
+            for value in self._move_closer(reading):
+                if not any(json_equal(value, one.value) for one in found):
                     moved = Repair("", "moved_closer", "}", "}")
                     found.append(Recovered(value, (*reading.repairs.made, moved)))
         return found
 
-    def _ends_well(self, ends: list[OpenEnd], path: tuple[str | int, ...] | None) -> bool:
+    def _is_complete(self, ends: list[OpenEnd], path: tuple[str | int, ...] | None) -> bool:
         """True if nothing can be missing where the text left containers open.
 
         Either its layout shows the last part was read, or it is an object that has all the
@@ -208,15 +208,15 @@ class _Recovery:
                 return False
             if len(end.path) < len(path):
                 # The wrapper itself: it has but one part, unless it is the answer and was cut.
-                if normal(str(path[len(end.path)])) in self._names:
+                if normalize(str(path[len(end.path)])) in self._names:
                     return False
                 continue
-            declared = declared_at(self._contract.schema, end.path[len(path) :])
+            declared = property_names_at(self._contract.schema, end.path[len(path) :])
             if not declared or not declared <= end.keys:
                 return False
         return True
 
-    def _moved(self, reading: Reading) -> Iterator[Any]:
+    def _move_closer(self, reading: Reading) -> Iterator[Any]:
         """Conforming values with the one missing closer elsewhere than at the end.
 
         Only parts move that are declared where they come to stand and not where they stood, and
@@ -232,8 +232,8 @@ class _Recovery:
         inner = outer[name]
         if not isinstance(inner, dict):
             return
-        here = declared_at(self._contract.schema, end.path)
-        there = declared_at(self._contract.schema, (*end.path, name))
+        here = property_names_at(self._contract.schema, end.path)
+        there = property_names_at(self._contract.schema, (*end.path, name))
         keys = list(inner)
         for index in range(len(keys) - 1, max(0, len(keys) - MAX_MOVES), -1):
             key = keys[index]
@@ -241,11 +241,11 @@ class _Recovery:
                 return
             moving = keys[index:]
             if end.certain or here <= {*outer, *moving}:
-                value = self._with_moved(reading.value, outer, inner, moving)
+                value = self._apply_move(reading.value, outer, inner, moving)
                 if value is not None:
                     yield value[0]
 
-    def _with_moved(
+    def _apply_move(
         self, root: Any, outer: dict[str, Any], inner: dict[str, Any], moving: list[str]
     ) -> tuple[Any] | None:
         """A copy of `root` with the parts `moving` one level up, if it conforms."""
@@ -261,12 +261,12 @@ class _Recovery:
 
     # -- the text around ---------------------------------------------------------------------
 
-    def _listed(self, found: list[Candidate]) -> Recovered | None:
+    def _recover_rows(self, found: list[Candidate]) -> Recovered | None:
         """Objects in a row, where a list of such is asked for."""
         readings = [c.readings[0] for c in found if len(c.readings) == 1]
         ends = any(r.open_ends for r in readings)
         whole = len(readings) == len(found) and all(isinstance(r.value, dict) for r in readings)
-        if not whole or ends or not rows(self._text, found):
+        if not whole or ends or not are_adjacent(self._text, found):
             return None
         repairs = Repairs(tuple(repair for r in readings for repair in r.repairs.made))
         repairs.add("", "items_listed", self._text, f"a list of {len(found)}")
@@ -277,24 +277,24 @@ class _Recovery:
     def _contradicts(self, candidate: Candidate, chosen: Any) -> bool:
         """True if a value that does not conform speaks of the same thing and says otherwise."""
         return any(
-            self._is_about(reading.value) and not _within(reading.value, chosen)
+            self._mentions_fields(reading.value) and not _is_subset(reading.value, chosen)
             for reading in candidate.readings
         )
 
-    def _is_about(self, value: Any) -> bool:
+    def _mentions_fields(self, value: Any) -> bool:
         if isinstance(value, list):
-            return any(self._is_about(item) for item in value)
+            return any(self._mentions_fields(item) for item in value)
         if not isinstance(value, dict):
             return False
-        if same(value, self._contract.schema):
+        if json_equal(value, self._contract.schema):
             return False
         if value.get("type") == "object" and isinstance(value.get("properties"), dict):
             # A schema, shown before the answer.
             return False
-        inner = any(self._is_about(item) for item in value.values())
-        return inner or any(normal(key) in self._names for key in value)
+        inner = any(self._mentions_fields(item) for item in value.values())
+        return inner or any(normalize(key) in self._names for key in value)
 
-    def _around(self, candidate: Candidate) -> Iterator[Repair]:
+    def _surrounding_repairs(self, candidate: Candidate) -> Iterator[Repair]:
         before, after = self._text[: candidate.start], self._text[candidate.end :]
         for part in (before, after):
             text = part.strip()
@@ -307,7 +307,7 @@ class _Recovery:
                 kind = "thinking"
             yield Repair("", kind, text[:200], "")
 
-    def _scalar(self) -> Recovered | None:
+    def _recover_scalar(self) -> Recovered | None:
         """A text that is a number, word or allowed value, bare or in a fence."""
         match = _OUTER.fullmatch(self._text)
         body = match.group(1).strip() if match is not None else ""
@@ -317,7 +317,7 @@ class _Recovery:
         try:
             value = loads(body)
             bare: tuple[Repair, ...] = ()
-        except Malformed:
+        except StrictJsonError:
             value = body
             bare = (Repair("", "unquoted_text", body, json.dumps(body)),)
             if self._contract.conforms(f"{body} and more"):
@@ -328,10 +328,10 @@ class _Recovery:
         return None if fitted is None else Recovered(fitted[0], tuple(repairs.made))
 
 
-def _within(part: Any, whole: Any) -> bool:
+def _is_subset(part: Any, whole: Any) -> bool:
     """True if all that `part` says, `whole` says too."""
     if isinstance(part, dict) and isinstance(whole, dict):
-        return all(key in whole and _within(value, whole[key]) for key, value in part.items())
+        return all(key in whole and _is_subset(value, whole[key]) for key, value in part.items())
     if isinstance(part, list) and isinstance(whole, list):
-        return all(any(_within(item, other) for other in whole) for item in part)
-    return same(part, whole)
+        return all(any(_is_subset(item, other) for other in whole) for item in part)
+    return json_equal(part, whole)

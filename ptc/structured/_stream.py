@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import TruncatedError
 from ._contract import Contract
 from ._incremental import Incremental
-from ._reader import same
+from ._reader import json_equal
 from ._recover import recover, recover_wrapped, was_cut
 from ._violations import pointer
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from ._edits import Repair
 
-__all__ = ["Partial", "StreamParser", "continues"]
+__all__ = ["Partial", "StreamParser", "extends"]
 
-SHARE = 32
+STEP_SHARE = 32
 """A new partial waits for 1/32 of what was shown: a long answer is checked and copied about 33
 times its size in all, however small its chunks."""
 
@@ -102,25 +102,25 @@ class StreamParser:
         self._prose = ""
         self._closing: re.Pattern[str] | None = None
         self._tree: Incremental | None = None
-        self._settled = False
-        self._shown: Partial | None = None
-        self._fresh = 0
+        self._done = False
+        self._last: Partial | None = None
+        self._new_chars = 0
         self._size = 0
 
     def feed(self, chunk: str) -> Partial | None:
         """Take the next characters; a partial if there is more to show."""
         self._chunks.append(chunk)
-        if self._settled:
+        if self._done:
             return None
-        self._fresh += len(chunk)
+        self._new_chars += len(chunk)
         self._size += len(chunk)
         rest = chunk
-        while rest and not self._settled:
-            rest = self._in_prose(rest) if self._tree is None else self._in_value(rest)
+        while rest and not self._done:
+            rest = self._skip_prose(rest) if self._tree is None else self._read_value(rest)
         tree = self._tree
         if tree is None or tree.failed:
             return None
-        if not tree.closed and self._fresh < max(self._step, self._size // SHARE):
+        if not tree.closed and self._new_chars < max(self._step, self._size // STEP_SHARE):
             return None
         return self._partial(tree)
 
@@ -151,15 +151,15 @@ class StreamParser:
             raise TruncatedError(msg, text=text)
         if found is None:
             return None
-        before = self._shown
-        reset = before is not None and not continues(before.value, found.value)
+        before = self._last
+        reset = before is not None and not extends(before.value, found.value)
         reset = reset or (before is None and self._attempt > 1)
-        self._settled = True
+        self._done = True
         return Partial(found.value, self._attempt, reset, True, None, found.repairs)
 
     # -- the text ----------------------------------------------------------------------------
 
-    def _in_prose(self, text: str) -> str:
+    def _skip_prose(self, text: str) -> str:
         """Skip prose and thinking; returns what is left from an opener on."""
         text = self._prose + text
         self._prose = ""
@@ -188,18 +188,18 @@ class StreamParser:
             self._closing = _ENDS.get(kind, tag)
             text = text[mark.end() :]
 
-    def _in_value(self, text: str) -> str:
+    def _read_value(self, text: str) -> str:
         tree = self._tree
         assert tree is not None  # noqa: S101  # only called inside a value
         rest = tree.feed(text)
         if tree.failed:
             # Prose with a bracket in it, or damage. What was shown stays; `finish` decides.
-            self._settled = self._shown is not None or tree.begun
-            self._tree = None if not self._settled else tree
+            self._done = self._last is not None or tree.committed
+            self._tree = None if not self._done else tree
             return rest
         if tree.closed:
-            if self._contract.conforms(self._plain(tree)) or self._shown is not None:
-                self._settled = True
+            if self._contract.conforms(self._plain(tree)) or self._last is not None:
+                self._done = True
                 return ""
             self._tree = None
         return rest
@@ -213,30 +213,30 @@ class StreamParser:
         return value
 
     def _partial(self, tree: Incremental) -> Partial | None:
-        self._fresh = 0
+        self._new_chars = 0
         path = tree.path()
-        open_text = tree.show_text()
-        shown = self._admitted(tree, path, open_text)
+        open_text = tree.show_string()
+        shown = self._is_allowed(tree, path, open_text)
         if not shown and open_text:
-            tree.hide_text()
+            tree.hide_string()
             path = path[:-1]
-            shown = self._admitted(tree, path, False)
+            shown = self._is_allowed(tree, path, False)
         if not shown:
             return None
         if self._wrapper is not None:
             if not isinstance(tree.value, dict) or self._wrapper not in tree.value:
                 return None
             path = path[1:]
-        value = _copied(self._plain(tree))
-        before = self._shown
-        if before is not None and same(before.value, value) and not tree.closed:
+        value = _copy(self._plain(tree))
+        before = self._last
+        if before is not None and json_equal(before.value, value) and not tree.closed:
             return None
         reset = before is None and self._attempt > 1
         pending = None if tree.closed else pointer(path)
-        self._shown = Partial(value, self._attempt, reset, False, pending)
-        return self._shown
+        self._last = Partial(value, self._attempt, reset, False, pending)
+        return self._last
 
-    def _admitted(self, tree: Incremental, path: tuple[str | int, ...], text: bool) -> bool:
+    def _is_allowed(self, tree: Incremental, path: tuple[str | int, ...], text: bool) -> bool:
         """True if what is there so far can become what the contract asks for."""
         value = self._plain(tree)
         if self._wrapper is not None:
@@ -244,10 +244,10 @@ class StreamParser:
                 return False
             path = path[1:]
         opened = None if tree.closed else path
-        return all(_may_come(e, opened, text=text) for e in self._contract.errors(value))
+        return all(_can_still_be_met(e, opened, text=text) for e in self._contract.errors(value))
 
 
-def _may_come(error: ValidationError, opened: tuple[str | int, ...] | None, *, text: bool) -> bool:
+def _can_still_be_met(error: ValidationError, opened: tuple[str | int, ...] | None, *, text: bool) -> bool:
     """True if the error may go as more of the value comes.
 
     Args:
@@ -263,24 +263,24 @@ def _may_come(error: ValidationError, opened: tuple[str | int, ...] | None, *, t
     branches = getattr(error.kind, "context", None)
     if branches:
         # One branch must be left that can still be met.
-        return any(all(_may_come(e, opened, text=text) for e in branch) for branch in branches)
+        return any(all(_can_still_be_met(e, opened, text=text) for e in branch) for branch in branches)
     rules = _UNTIL_TEXT_CLOSED if text and path == opened else _UNTIL_CLOSED
     return error.kind.name in rules
 
 
-def continues(before: Any, after: Any) -> bool:
+def extends(before: Any, after: Any) -> bool:
     """True if `after` has all that `before` has, and more of it at most."""
     if isinstance(before, dict) and isinstance(after, dict):
-        return all(key in after and continues(part, after[key]) for key, part in before.items())
+        return all(key in after and extends(part, after[key]) for key, part in before.items())
     if isinstance(before, list) and isinstance(after, list):
         pairs = zip(before, after, strict=False)
-        return len(before) <= len(after) and all(continues(one, other) for one, other in pairs)
+        return len(before) <= len(after) and all(extends(one, other) for one, other in pairs)
     if isinstance(before, str) and isinstance(after, str):
         return after.startswith(before)
-    return same(before, after)
+    return json_equal(before, after)
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list) else value
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value

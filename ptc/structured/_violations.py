@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
-__all__ = ["Violation", "pointer", "shown", "violations_of"]
+__all__ = ["Violation", "pointer", "preview", "collect_violations"]
 
-SHOWN_CHARS = 200
+PREVIEW_CHARS = 200
 """How much of a value is shown. The whole of it is in the conversation already."""
 MAX_ALLOWED = 20
 """How many allowed values are listed."""
-_DEPTH = 8
+_MAX_BRANCH_DEPTH = 8
 """How many branches inside branches are followed."""
 
 
@@ -55,26 +55,26 @@ def pointer(path: Iterable[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def shown(value: Any) -> str:
-    """`value` as JSON, cut in the middle to about `SHOWN_CHARS`."""
-    text = value if isinstance(value, _Cut) else json.dumps(value, ensure_ascii=False, default=repr)
-    if len(text) <= SHOWN_CHARS:
+def preview(value: Any) -> str:
+    """`value` as JSON, cut in the middle to about `PREVIEW_CHARS`."""
+    text = value if isinstance(value, _JsonText) else json.dumps(value, ensure_ascii=False, default=repr)
+    if len(text) <= PREVIEW_CHARS:
         return str(text)
-    half = SHOWN_CHARS // 2
+    half = PREVIEW_CHARS // 2
     return f"{text[:half]}... ({len(text) - 2 * half} characters) ...{text[-half:]}"
 
 
-class _Cut(str):
+class _JsonText(str):
     __slots__ = ()
 
 
-def violations_of(errors: Iterable[ValidationError], limit: int) -> list[Violation]:
+def collect_violations(errors: Iterable[ValidationError], limit: int) -> list[Violation]:
     """At most `limit` violations, each told once."""
     found: dict[Violation, None] = {}
     # A thousand bad rows break one rule a thousand times: do not compute what is not told.
     for error in islice(errors, limit * 4):
         for leaf in _leaves(error, 0):
-            found.setdefault(_violation(leaf))
+            found.setdefault(_to_violation(leaf))
             if len(found) >= limit:
                 return list(found)
     return list(found)
@@ -83,7 +83,7 @@ def violations_of(errors: Iterable[ValidationError], limit: int) -> list[Violati
 def _leaves(error: ValidationError, depth: int) -> list[ValidationError]:
     """The errors of the best branch, or the error itself."""
     branches = [branch for branch in getattr(error.kind, "context", ()) if branch]
-    if not branches or depth > _DEPTH:
+    if not branches or depth > _MAX_BRANCH_DEPTH:
         return [error]
     here = len(error.instance_path)
     best = min(branches, key=lambda branch: _distance(branch, here))
@@ -105,47 +105,47 @@ def _distance(branch: list[ValidationError], here: int) -> tuple[bool, bool, int
     return _is_type_error(branch, here), discriminated, len(branch)
 
 
-def _violation(error: ValidationError) -> Violation:
+def _to_violation(error: ValidationError) -> Violation:
     kind, instance = error.kind, error.instance
     rule = kind.name
     where = pointer(error.instance_path)
-    found = shown(instance)
+    found = preview(instance)
     if rule == "enum":
-        return _choice(where, rule, instance, list(kind.options))  # type: ignore[attr-defined]  # kinds are classes nested at run time
+        return _choice_violation(where, rule, instance, list(kind.options))  # type: ignore[attr-defined]  # kinds are classes nested at run time
     if rule == "const":
-        return _choice(where, rule, instance, [kind.expected_value])  # type: ignore[attr-defined]  # as above
+        return _choice_violation(where, rule, instance, [kind.expected_value])  # type: ignore[attr-defined]  # as above
     if rule in ("additionalProperties", "unevaluatedProperties"):
         names = ", ".join(json.dumps(name) for name in kind.unexpected[:MAX_ALLOWED])  # type: ignore[attr-defined]  # as above
         return Violation(where, rule, f"unknown properties {names}", found)
     branches = [branch for branch in getattr(kind, "context", ()) if branch]
     if branches:
-        types = [_types(branch) for branch in branches]
+        types = [_expected_types(branch) for branch in branches]
         allowed = tuple(dict.fromkeys(t for group in types for t in group))[:MAX_ALLOWED]
         return Violation(where, rule, "fits none of the alternatives", found, allowed)
-    return Violation(where, rule, _said(error, found), found)
+    return Violation(where, rule, _describe(error, found), found)
 
 
-def _said(error: ValidationError, found: str) -> str:
+def _describe(error: ValidationError, found: str) -> str:
     """The validator's sentence. It begins with the whole value: that is cut."""
     message = error.message
     whole = json.dumps(error.instance, ensure_ascii=False, separators=(",", ":"))
     if message.startswith(whole):
         return found + message[len(whole) :]
-    return shown(_Cut(message))
+    return preview(_JsonText(message))
 
 
-def _types(branch: list[ValidationError]) -> list[str]:
+def _expected_types(branch: list[ValidationError]) -> list[str]:
     return [str(t) for e in branch if e.kind.name == "type" for t in getattr(e.kind, "types", ())]
 
 
-def _choice(where: str, rule: str, value: Any, options: list[Any]) -> Violation:
-    allowed = tuple(shown(option) for option in options[:MAX_ALLOWED])
+def _choice_violation(where: str, rule: str, value: Any, options: list[Any]) -> Violation:
+    allowed = tuple(preview(option) for option in options[:MAX_ALLOWED])
     closest = ""
     if isinstance(value, str):
         names = {option.casefold(): option for option in options if isinstance(option, str)}
-        near = difflib.get_close_matches(value[:SHOWN_CHARS].casefold(), list(names), 1, 0.6)
-        closest = shown(names[near[0]]) if near else ""
-    message = f"{shown(value)} is not one of the {len(options)} allowed values"
+        near = difflib.get_close_matches(value[:PREVIEW_CHARS].casefold(), list(names), 1, 0.6)
+        closest = preview(names[near[0]]) if near else ""
+    message = f"{preview(value)} is not one of the {len(options)} allowed values"
     if rule == "const" or len(options) == 1:
-        message = f"{shown(value)} is not the one allowed value"
-    return Violation(where, rule, message, shown(value), allowed, closest)
+        message = f"{preview(value)} is not the one allowed value"
+    return Violation(where, rule, message, preview(value), allowed, closest)

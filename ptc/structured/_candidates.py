@@ -1,7 +1,8 @@
-"""Where in a text the values are: what is prose, thinking or markup, and what was meant as data.
+"""Find the values in a text, apart from prose, thinking and markup.
 
-It reads from left to right, every character once. What began as data and cannot be read is not
-skipped: its parts would pass for the whole. It knows no schema, only the names of its properties.
+The text is read from left to right, every character once. Text that starts as data and cannot be
+read is not skipped: its parts would pass for the whole. This module knows the names of a schema's
+properties, and nothing else of the schema.
 """
 
 from __future__ import annotations
@@ -18,14 +19,21 @@ from ._names import normalize
 from ._notation import ReadError
 from ._reader import Reader, Reading
 
-__all__ = ["Candidate", "AmbiguousTextError", "find_candidates", "are_adjacent", "are_space_separated", "read_whole"]
+__all__ = [
+    "AmbiguousTextError",
+    "Candidate",
+    "are_adjacent",
+    "are_space_separated",
+    "find_candidates",
+    "read_whole",
+]
 
 MAX_OPENERS = 1_000
-"""Openers in prose that are tried; a text with more is refused."""
+"""Opening brackets that are tried; a text with more is rejected."""
 MAX_READINGS = 27
-"""Readings of one text with wrong closers: three choices at three places."""
+"""Readings of one text with wrong closers: three choices at three positions."""
 MAX_CHOICE_CHARS = 100_000
-"""Longest text that is read more than once."""
+"""Longest text that is parsed more than once."""
 
 _THINKING = r"think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue"
 _MARK = re.compile(
@@ -55,10 +63,10 @@ _TAIL = re.compile(r"[\s}\]`;]*(?:</?[\w|][^<>]{0,40}>\s*)*")
 
 
 class AmbiguousTextError(Exception):
-    """Something in the text was meant as data and has no single reading.
+    """Part of the text was meant as data and has no single reading.
 
     Attributes:
-        cut: True if the text ended inside of it.
+        cut: True if the text ended inside that part.
     """
 
     def __init__(self, *, cut: bool = False) -> None:
@@ -68,24 +76,24 @@ class AmbiguousTextError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One value in the text; more than one reading if it has closers of the wrong kind."""
+    """A value in the text; it has several readings if it has closers of the wrong kind."""
 
     start: int
     end: int
     readings: tuple[Reading, ...]
     bare_list: bool
-    """True for a list that prose may contain: ``[1]``, ``[1, 2]``."""
+    """True for a list that may be a citation in prose: ``[1]``, ``[1, 2]``."""
 
 
 def find_candidates(text: str, names: Collection[str]) -> list[Candidate]:
-    """The values in `text` outside thinking, in order.
+    """Return the values in `text` outside thinking, in order.
 
     Args:
-        text: What a model wrote.
-        names: Normal forms of the property names that data would have.
+        text: The model's answer.
+        names: Normalized property names of the schema.
 
     Raises:
-        Unclear: If something was meant as data and has no single reading.
+        AmbiguousTextError: If part of the text was meant as data and has no single reading.
     """
     member = _MEMBER_START.match(text)
     if member is not None:
@@ -93,14 +101,14 @@ def find_candidates(text: str, names: Collection[str]) -> list[Candidate]:
     channels = list(_CHANNEL.finditer(text))
     begin = position = channels[-1].end() if channels else 0
     found: list[Candidate] = []
-    # What is no prose: the values, and the thinking.
+    # Values and thinking: everything else is prose.
     taken: list[tuple[int, int, bool]] = []
     starts = 0
     while (mark := _MARK.search(text, position)) is not None:
         if mark.group() not in ("{", "["):
             closing = any(mark.groupdict().values())
             if closing:
-                # The opening tag was in the prompt: all before it was thinking.
+                # The opening tag was in the prompt: everything before it was thinking.
                 found.clear()
                 taken.clear()
                 begin = position = mark.end()
@@ -121,10 +129,10 @@ def find_candidates(text: str, names: Collection[str]) -> list[Candidate]:
 
 
 def _check_prose(text: str, begin: int, taken: list[tuple[int, int, bool]]) -> None:
-    """Refuse a text in which what stands around the values is no prose but more of the data.
+    """Reject a text in which more data, and not prose, surrounds the values.
 
-    A value behind ``"key":``, inside of brackets that nobody closed, or before a stray closer is
-    a part that can be read of a whole that cannot.
+    A value after ``"key":``, inside unclosed brackets, or before a stray closer is the readable
+    part of a whole that cannot be read.
     """
     gaps = [""]
     position = begin
@@ -139,19 +147,19 @@ def _check_prose(text: str, begin: int, taken: list[tuple[int, int, bool]]) -> N
     for index, gap in enumerate(gaps):
         inner = 0 < index < len(gaps) - 1
         if (inner and not gap) or ("," in gap and not gap.strip(" \t\r\n,{}[]")):
-            # Parts of a list that cannot be read as one.
+            # Parts of a list that cannot be read as a whole.
             raise AmbiguousTextError
         if index and _GLUED.match(gap):
             raise AmbiguousTextError
         _check_gap(gap, last=index == len(gaps) - 1)
     closers = any(gap.lstrip(_SPACES)[:1] in ("}", "]") for gap in gaps if gap.strip())
     if closers and (len(gaps) > 2 or re.search("[\"\u201c]|'\\s", gaps[0])):
-        # A closer too many is a slip after one value; after several it may close any of them.
+        # One extra closer is a slip after one value; after several it may close any of them.
         raise AmbiguousTextError
 
 
 def _check_gap(gap: str, *, last: bool) -> None:
-    """Refuse text that is no prose."""
+    """Reject text that is not prose."""
     if _QUOTED_KEY.search(gap):
         raise AmbiguousTextError
     if last or gap[:1] in ("}", "]"):
@@ -185,7 +193,7 @@ def _end_of_thinking(text: str, mark: re.Match[str]) -> int:
 
 
 def _read_at(text: str, start: int, names: Collection[str]) -> tuple[Candidate | None, int]:
-    """The value that begins at `start`, or None for prose; and where to go on."""
+    """Return the value that starts at `start`, or None for prose, and the next position."""
     if _ESCAPED_START.match(text, start):
         return _read_escaped(text, start)
     reader = Reader(text)
@@ -204,14 +212,14 @@ def _read_at(text: str, start: int, names: Collection[str]) -> tuple[Candidate |
     readings = tuple(_all_readings(text, start))
     if not readings:
         raise AmbiguousTextError
-    # A reading that ends before another leaves data unread.
+    # A reading that is shorter than another leaves data unread.
     end = max(reading.end for reading in readings)
     longest = tuple(reading for reading in readings if reading.end == end)
     return Candidate(start, end, longest, False), end
 
 
 def _skip_opener(failure: ReadError, reader: Reader, start: int, names: Collection[str]) -> int:
-    """Where prose goes on after an opener that begins no value."""
+    """Return the position at which prose continues after an opener that starts no value."""
     if failure.cut or failure.deep:
         raise AmbiguousTextError(cut=failure.cut)
     if reader.committed:
@@ -222,7 +230,7 @@ def _skip_opener(failure: ReadError, reader: Reader, start: int, names: Collecti
 
 
 def _all_readings(text: str, start: int) -> Iterator[Reading]:
-    """Every reading of a value with closers of the wrong kind."""
+    """Yield every reading of a value with closers of the wrong kind."""
     waiting: list[tuple[int, ...]] = [()]
     runs = 0
     while waiting:
@@ -241,7 +249,7 @@ def _all_readings(text: str, start: int) -> Iterator[Reading]:
 
 
 def _read_escaped(text: str, start: int) -> tuple[Candidate, int]:
-    """A value whose quotes are all escaped, with the quotation marks around it or without."""
+    """Parse a value whose quotes are all escaped, with or without quotation marks around it."""
     if text[start - 1 : start] == '"':
         try:
             inner, end = scanstring(text, start, False)
@@ -271,7 +279,7 @@ def _unescape(found: re.Match[str]) -> str:
 
 
 def _read_members(text: str, start: int) -> Candidate:
-    """``"key": value`` pairs without the opener; nothing may follow them."""
+    """Parse ``"key": value`` pairs without the opener; nothing may follow them."""
     try:
         reading = Reader(text).read_members(start)
     except ReadError as failure:
@@ -282,7 +290,7 @@ def _read_members(text: str, start: int) -> Candidate:
 
 
 def read_whole(text: str) -> Reading | None:
-    """`text` as one value and nothing else; for a string that holds JSON."""
+    """Parse `text` as one value and nothing else, for a string that holds JSON."""
     start = len(text) - len(text.lstrip())
     try:
         reading = Reader(text).read(start)
@@ -293,9 +301,9 @@ def read_whole(text: str) -> Reading | None:
 
 
 def are_adjacent(text: str, found: list[Candidate]) -> bool:
-    """True if the values stand in a row, with nothing but space and commas around them.
+    """True if only space and commas surround the values.
 
-    A closer may end the row: the opener of the list is what is missing then.
+    A closer may follow: the opener of the list is then missing.
     """
     edges = [0, *(c.end for c in found)]
     starts = [*(c.start for c in found), len(text)]
@@ -306,6 +314,6 @@ def are_adjacent(text: str, found: list[Candidate]) -> bool:
 
 
 def are_space_separated(text: str, found: list[Candidate]) -> bool:
-    """True if between the values there is space, and nothing else."""
+    """True if only space separates the values."""
     gaps = [text[one.end : other.start] for one, other in pairwise(found)]
     return all(gap.isspace() for gap in gaps) and not text[found[-1].end :].strip()

@@ -1,7 +1,7 @@
-"""Wrappers that models put around an answer: what they are, and what is inside.
+"""Remove the wrappers that models put around an answer.
 
-An envelope holds the answer and nothing that could be part of it. One that carries more, like a
-status or a reasoning beside the answer, is no envelope: taking it off would drop something.
+An envelope holds the answer and nothing that could be part of it. An object that carries more, such
+as a status or reasoning beside the answer, is not an envelope: removing it would drop data.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ._strict import StrictJsonError, loads
 __all__ = ["GENERIC", "Shape", "unwrap_layers"]
 
 MAX_LEVELS = 5
-"""Envelopes in envelopes."""
+"""Nested envelopes."""
 
 GENERIC = frozenset(
     normalize(name)
@@ -40,23 +40,23 @@ _SCHEMA_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One thing that a value may be the wrapper of."""
+    """A value after some of its wrappers are removed."""
 
     value: Any
     path: tuple[str | int, ...] | None
-    """Where it stands in the outermost value; None if it was inside a string."""
+    """Path in the outermost value; None if it was inside a string."""
     steps: tuple[tuple[str, str], ...]
-    """Each wrapper that was taken off: its kind in `EDITS`, and what it was."""
+    """Each removed wrapper: its kind in `EDITS` and a short form of it."""
     sources: dict[Any, str]
-    """How numbers in it were written, if it was inside a string."""
+    """Source text of its numbers, if it was inside a string."""
 
 
 def unwrap_layers(value: Any, names: frozenset[str]) -> Iterator[Shape]:
-    """`value`, then what is inside its wrappers, from the outside in.
+    """Yield `value`, then the contents of its wrappers from the outside in.
 
     Args:
-        value: What was read.
-        names: What the answer is called: also a wrapper's key.
+        value: The value as read.
+        names: Names of the answer, which may also be keys of a wrapper.
     """
     shape = Shape(value, (), (), {})
     yield shape
@@ -89,7 +89,7 @@ def _unwrap(shape: Shape, names: frozenset[str]) -> Shape | None:
 
 
 def _decode_string(shape: Shape, text: str) -> Shape | None:
-    """A string inside a string."""
+    """Decode a string that holds a JSON string."""
     try:
         value = loads(text)
     except StrictJsonError:
@@ -97,13 +97,13 @@ def _decode_string(shape: Shape, text: str) -> Shape | None:
     return Shape(value, None, (*shape.steps, ("json_in_string", text)), {})
 
 
-def _descend(shape: Shape, part: tuple[str | int, ...], kind: str, told: str) -> Shape:
+def _descend(shape: Shape, part: tuple[str | int, ...], kind: str, wrapper: str) -> Shape:
     path = None if shape.path is None else shape.path + part
-    return Shape(shape.value[part[0]], path, (*shape.steps, (kind, told)), shape.sources)
+    return Shape(shape.value[part[0]], path, (*shape.steps, (kind, wrapper)), shape.sources)
 
 
 def _payload_key(value: dict[str, Any], names: frozenset[str]) -> str | None:
-    """The key whose value is what the wrapper holds; None if it is no wrapper."""
+    """Return the key of the wrapped value; None if `value` is not a wrapper."""
     if len(value) == 1:
         (key,) = value
         if normalize(key) in GENERIC or normalize(key) in names:
@@ -125,13 +125,13 @@ def _payload_key(value: dict[str, Any], names: frozenset[str]) -> str | None:
 
 
 def _echoed_key(value: dict[str, Any]) -> str | None:
-    """``properties`` of an answer that was written into a copy of its schema."""
+    """Return ``properties`` if the answer was written into a copy of its schema."""
     inner = value.get("properties")
     if not isinstance(inner, dict) or value.get("type") != "object" or not inner:
         return None
     if not value.keys() <= _SCHEMA_WORDS:
         return None
     if all(isinstance(v, dict) and ("type" in v or "$ref" in v) for v in inner.values()):
-        # The schema itself, not an answer in it.
+        # The schema itself, not an answer inside it.
         return None
     return "properties"

@@ -1,7 +1,7 @@
-"""Edits by the schema: where a value breaks its contract, the one edit that mends that place.
+"""Repair a value by its schema: for each violation, find the only edit that fixes it.
 
-It edits only where the validator points, only in ways that `EDITS` argues for, and only if there
-is one way. A value that needs more than that is not recovered.
+Edits are made only where the validator reports an error, only of the kinds in `EDITS`, and only if
+there is exactly one. A value that needs more than that is not recovered.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["Fitter"]
 
 MAX_ROUNDS = 8
-"""Edits inside of edited parts: JSON in a string in JSON in a string ..."""
+"""Rounds of edits inside edited parts: JSON in a string in JSON in a string ..."""
 MAX_ERRORS = 10_000
-"""Places that are mended in one round."""
+"""Errors that are repaired in one round."""
 MAX_TRIALS = 64
-"""How often a value is validated to tell two edits of one place apart."""
+"""Validations made to choose between two edits of one part."""
 MAX_BRANCH_EDITS = 8
-"""Ways to mend one branch of ``anyOf`` that are compared."""
+"""Fixes of one branch of ``anyOf`` that are compared."""
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _LISTLIKE = re.compile(r"[,;|\n\t]|\band\b|\bor\b| / ", re.IGNORECASE)
@@ -45,17 +45,17 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One change of one place."""
+    """One change of one part."""
 
     path: Path
     kind: str
     after: Any
     key: str | None = None
-    """For a key: the new name is `key`, and the old one the last part of `path`."""
+    """New name of a renamed key; the old name is the last part of `path`."""
 
     @property
     def identity(self) -> tuple[Path, str | None, str]:
-        """Two edits that do the same are one."""
+        """Key under which equal edits are merged."""
         return self.path, self.key, _to_json(self.after) if self.key is None else ""
 
 
@@ -63,19 +63,19 @@ Fix = tuple[Edit, ...]
 
 
 class Fitter:
-    """Fits values to one contract."""
+    """Repairs values against one contract."""
 
     def __init__(self, contract: Contract, sources: dict[ScalarId, str]) -> None:
-        """Fit to `contract`, knowing how numbers and words were written."""
+        """Repair against `contract`; `sources` has the source text of numbers and words."""
         self._contract = contract
         self._sources = sources
         self._names = collect_property_names(contract.schema)
         self._trials = 0
-        # Sources go by the identity of a container: none of these may be freed.
+        # Sources are keyed by the identity of a container: these must not be freed.
         self._pinned: list[Any] = []
 
     def fit(self, value: Any, repairs: Repairs) -> tuple[Any] | None:
-        """`value` as it conforms, in a tuple; None if it cannot be made to."""
+        """Return `value` repaired, in a tuple; None if it cannot be made to conform."""
         root = [self._copy(value)]
         for _ in range(MAX_ROUNDS):
             errors = list(islice(self._contract.errors(root[0]), MAX_ERRORS + 1))
@@ -93,7 +93,7 @@ class Fitter:
         return None
 
     def _choose_edits(self, root: list[Any], errors: list[ValidationError]) -> list[Edit] | None:
-        """One edit for every error; None if one has none, or more than one that mends it."""
+        """Choose one edit for every error; None if an error has no fix, or more than one."""
         chosen: dict[tuple[Any, ...], Edit] = {}
         taken: dict[tuple[Path, str | None], tuple[Any, ...]] = {}
         for error in errors:
@@ -105,7 +105,7 @@ class Fitter:
                 place = (edit.path, edit.key)
                 if taken.setdefault(place, edit.identity) != edit.identity:
                     return None
-        # Keys last and the deepest place first: no edit moves the place of another.
+        # Keys last and the deepest path first: no edit changes the path of another.
         return sorted(chosen.values(), key=lambda edit: (edit.key is not None, -len(edit.path)))
 
     def _find_only_fix(self, root: list[Any], error: ValidationError) -> Fix | None:
@@ -121,7 +121,7 @@ class Fitter:
         return working[0][0] if len(working) == 1 else None
 
     def _value_after(self, root: list[Any], fix: Fix, path: Path) -> tuple[Any] | None:
-        """What stands at `path` after `fix`, if nothing there breaks the contract any more."""
+        """Return the value at `path` after `fix`, if it no longer violates the contract."""
         self._trials += 1
         if self._trials > MAX_TRIALS:
             return None
@@ -132,10 +132,10 @@ class Fitter:
                     return None
             return (self._copy(_get(root, path)),)
         finally:
-            for back in reversed(undo):
-                back()
+            for revert in reversed(undo):
+                revert()
 
-    # -- ways to mend one error --------------------------------------------------------------
+    # -- fixes for one error -----------------------------------------------------------------
 
     def _find_fixes(self, root: list[Any], error: ValidationError, depth: int) -> list[Fix]:
         kind: Any = error.kind
@@ -158,7 +158,7 @@ class Fitter:
         return [(edit,) for edit in found]
 
     def _fix_branches(self, root: list[Any], context: Any, depth: int) -> list[Fix]:
-        """The ways of every branch that can be mended as a whole."""
+        """Return the fixes of every branch that can be repaired as a whole."""
         fixes: dict[tuple[Any, ...], Fix] = {}
         for branch in context:
             partial: list[Fix] = [()]
@@ -198,8 +198,10 @@ class Fitter:
             edits.append(Edit(path, "single_item_wrapped", wrapped))
         return edits
 
-    def _fix_choice(self, root: list[Any], path: Path, value: Any, options: list[Any]) -> list[Edit]:
-        """The allowed value that is this one in another spelling or type."""
+    def _fix_choice(
+        self, root: list[Any], path: Path, value: Any, options: list[Any]
+    ) -> list[Edit]:
+        """Return edits to allowed values that equal `value` in another spelling or type."""
         if isinstance(value, str):
             text = value.strip()
             exact = [o for o in options if isinstance(o, str) and o.casefold() == text.casefold()]
@@ -216,14 +218,14 @@ class Fitter:
         return []
 
     def _fix_missing_key(self, path: Path, value: Any, name: str) -> list[Edit]:
-        """The key of the missing property `name`, in another style."""
+        """Return the rename of a key that is the missing property `name` in another style."""
         if not isinstance(value, dict) or name in value:
             return []
         keys = [k for k in value if k not in self._names and normalize(k) == normalize(name)]
         return [Edit((*path, key), "key_spelling", None, name) for key in keys]
 
     def _fix_unknown_keys(self, path: Path, value: Any, unexpected: list[str]) -> list[Fix]:
-        """Each unknown key as the one known name that it is in another style."""
+        """Rename each unknown key to the only known name that equals it in another style."""
         edits = []
         for key in unexpected:
             names = [n for n in self._names if n not in value and normalize(n) == normalize(key)]
@@ -233,7 +235,7 @@ class Fitter:
         return [tuple(edits)]
 
     def _parse_text(self, path: Path, value: str, types: set[str]) -> list[Edit]:
-        """What a text is as one of `types`, if it is exactly that."""
+        """Return edits of a text to a value of one of `types` that it exactly represents."""
         text = value.strip()
         edits = []
         if types & {"number", "integer"} and _NUMBER.fullmatch(text) and len(text) <= 400:
@@ -263,13 +265,13 @@ class Fitter:
         return (_get(root, path[:-1]), path[-1]) if path else (root, 0)
 
     def _trace(self, holder: Any, key: str | int, other: Any, name: str | int) -> None:
-        """What stands at `key` of `holder` may come to stand at `name` of `other`."""
+        """Copy the source of `key` of `holder` to `name` of `other`."""
         source = self._sources.get((id(holder), key))
         if source is not None:
             self._sources[id(other), name] = source
 
     def _copy(self, value: Any) -> Any:
-        """A copy whose numbers are known to be written as in `value`."""
+        """Copy `value` together with the sources of its numbers."""
         if not isinstance(value, dict | list):
             return value
         copied: Any = {} if isinstance(value, dict) else [None] * len(value)
@@ -281,7 +283,7 @@ class Fitter:
         return copied
 
     def _apply(self, root: list[Any], edit: Edit) -> Callable[[], None]:
-        """Make the edit; returns what takes it back."""
+        """Apply the edit and return a function that undoes it."""
         holder: Any = _get(root, edit.path[:-1]) if edit.path else root
         key: Any = edit.path[-1] if edit.path else 0
         if edit.key is None:
@@ -292,20 +294,20 @@ class Fitter:
         holder.clear()
         holder.update((edit.key if name == key else name, item) for name, item in items)
 
-        def back() -> None:
+        def undo() -> None:
             holder.clear()
             holder.update(items)
 
-        return back
+        return undo
 
 
 def _is_exact(text: str, number: float) -> bool:
-    """True if the float says what the text says: nothing was rounded."""
+    """True if the float equals the text exactly, without rounding."""
     return math.isfinite(number) and Decimal(repr(number)) == Decimal(text)
 
 
 def _is_single_item(value: Any, names: frozenset[str]) -> bool:
-    """True if `value` is one item, not a list in another notation."""
+    """True if `value` is one item, and not a list in another notation."""
     if value is None:
         return False
     if isinstance(value, str):
@@ -328,7 +330,7 @@ def _type_of(value: Any) -> str:
 
 
 def _schema_equal(left: Any, right: Any) -> bool:
-    """Equal as JSON Schema has it: 1 is 1.0, and true is not 1."""
+    """True if equal by JSON Schema: 1 is 1.0, and true is not 1."""
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 

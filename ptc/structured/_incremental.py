@@ -1,7 +1,7 @@
-"""A strict JSON parser that is fed in pieces and keeps what it has as a live value.
+"""A strict incremental JSON parser that exposes its partial result as a live value.
 
-It reads every character once. Numbers and words enter the value when they are complete, strings
-when they are shown, keys with their values.
+It reads every character once. Numbers and words enter the value when complete, strings when they
+are shown, keys together with their values.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ABSENT = object()
 
 
 class Incremental:
-    """One value that begins with ``{`` or ``[``.
+    """Parser of one value that starts with ``{`` or ``[``.
 
     Attributes:
-        value: What there is of it; changed in place as more comes.
-        closed: True once it is whole.
-        failed: True once it is not JSON, or gives a key twice.
-        begun: True once it has a key with its colon, or an item: it was meant as data.
+        value: The partial value; updated in place.
+        closed: True once the value is complete.
+        failed: True once the text is not JSON, or repeats a key.
+        committed: True once it has a key with its colon, or an item: it was meant as data.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Incremental:
         self.committed = False
         self._stack: list[Any] = []
         self._keys: list[str | int] = []
-        # What may come: value, first (value or closer), key, first_key, colon, next, text.
+        # Expected next: value, first (value or closer), key, first_key, colon, next, text.
         self._state = "value"
         self._unread = ""
         self._waiting = False
@@ -53,13 +53,13 @@ class Incremental:
         self._string_visible = False
 
     def path(self) -> tuple[str | int, ...]:
-        """The part that is being written."""
+        """Return the path to the part that is being written."""
         depth = len(self._stack)
         in_text = self._state == "text" and not self._is_key
         return tuple(self._keys[: depth if in_text else max(0, depth - 1)])
 
     def feed(self, text: str) -> str:
-        """Read on; returns what is left over once the value is closed or has failed."""
+        """Parse `text` and return the rest once the value is closed or has failed."""
         text = self._unread + text
         self._unread = ""
         position = 0
@@ -72,7 +72,7 @@ class Incremental:
         return text[position:]
 
     def show_string(self) -> bool:
-        """Put the string that is being written into the value; False if there is none."""
+        """Put the incomplete string into the value; False if there is none."""
         if self._state != "text" or self._is_key:
             return False
         self._text = ["".join(self._text)]
@@ -85,7 +85,7 @@ class Incremental:
         return True
 
     def hide_string(self) -> None:
-        """Take the string that is being written out of the value again."""
+        """Remove the incomplete string from the value."""
         if self._string_visible:
             del self._stack[-1][self._keys[-1]]
             self._string_visible = False
@@ -101,11 +101,15 @@ class Incremental:
         if position >= len(text):
             return position
         sign = text[position]
-        state = self._state
-        if state in ("value", "first"):
-            if sign == "]" and state == "first":
+        if self._state in ("value", "first"):
+            if sign == "]" and self._state == "first":
                 return self._close(position, sign)
             return self._start_value(text, position, sign)
+        return self._read_punctuation(position, sign)
+
+    def _read_punctuation(self, position: int, sign: str) -> int:
+        """Parse the quote before a key, a colon, a comma or a closer."""
+        state = self._state
         if state in ("key", "first_key"):
             if sign == "}" and state == "first_key":
                 return self._close(position, sign)
@@ -173,7 +177,7 @@ class Incremental:
         return position + 1
 
     def _read_word(self, text: str, position: int) -> int:
-        """A number or a word: it is complete when something else follows."""
+        """Parse a number or a word, which is complete when another token follows."""
         end = _WORD.match(text, position).end()  # type: ignore[union-attr]  # matches always
         self._word += text[position:end]
         if len(self._word) > 1_000 or not self._word:
@@ -221,7 +225,7 @@ class Incremental:
         return self._read_escape(text, position)
 
     def _read_escape(self, text: str, position: int) -> int:
-        """One escape; the same position if more of it must come first."""
+        """Parse one escape; return the same position if it is incomplete."""
         code = text[position + 1 : position + 2]
         if not code:
             self._waiting = True
@@ -243,7 +247,7 @@ class Incremental:
         high = 0xD800 <= number < 0xDC00
         low = 0xDC00 <= number < 0xE000
         if low != bool(self._surrogate):
-            # Half of a character, which is no text.
+            # A lone surrogate is not text.
             self.failed = True
             return position
         if high:

@@ -1,4 +1,4 @@
-"""What a schema declares at a place of a value, as far as that can be told by reading it."""
+"""Find the subschemas and property names that a schema declares for a path in a value."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __all__ = ["property_names_at", "subschemas_at"]
 
 _ALSO = ("allOf", "anyOf", "oneOf")
 MAX_SCHEMAS = 500
-"""Parts of a schema that are looked at for one place."""
+"""Subschemas examined for one path."""
 
 
 def property_names_at(schema: Any, path: Iterable[str | int]) -> set[str]:
-    """Names of the properties declared at `path`; empty where none are, or none can be told."""
+    """Return the names of the properties declared at `path`; empty if none are known."""
     names: set[str] = set()
     for node in subschemas_at(schema, path):
         properties = node.get("properties")
@@ -23,7 +23,7 @@ def property_names_at(schema: Any, path: Iterable[str | int]) -> set[str]:
 
 
 def subschemas_at(schema: Any, path: Iterable[str | int]) -> list[Mapping[str, Any]]:
-    """The parts of `schema` that speak of `path`, every branch of a choice among them."""
+    """Return the subschemas of `schema` that apply to `path`, including every branch."""
     nodes = _expand(schema, [schema])
     for part in path:
         nodes = _expand(schema, [child for node in nodes for child in _children(node, part)])
@@ -46,7 +46,7 @@ def _children(node: Mapping[str, Any], part: str | int) -> list[Any]:
 
 
 def _expand(root: Any, nodes: list[Any]) -> list[Mapping[str, Any]]:
-    """`nodes` and what they refer to or consist of."""
+    """Return `nodes` with the subschemas they reference or combine."""
     found: list[Mapping[str, Any]] = []
     waiting, seen = list(nodes), set()
     while waiting and len(found) < MAX_SCHEMAS:
@@ -64,7 +64,7 @@ def _expand(root: Any, nodes: list[Any]) -> list[Mapping[str, Any]]:
 
 
 def _resolve(root: Any, reference: Any) -> Any:
-    """What a reference inside the document names; None for any other."""
+    """Resolve a reference within the document; None for any other reference."""
     if reference == "#":
         return root
     if not isinstance(reference, str) or not reference.startswith("#/"):

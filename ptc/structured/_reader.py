@@ -1,58 +1,37 @@
-"""A tolerant reader of one JSON-like value, in one pass, that records every liberty it takes.
+"""A tolerant single-pass parser of one JSON-like value that records every repair it makes.
 
-It knows notations (JSON, JavaScript, Python), no schema. What could be read in two ways it refuses,
-or leaves to its caller as a numbered choice. A text that ends inside a word, number or string, or
-after a comma or colon, was cut: nothing of it is read.
+It knows notations (JSON, JavaScript, Python), but no schema. Ambiguous text is rejected, or left to
+the caller as a numbered choice. A text that ends inside a word, number or string, or after a comma
+or colon, was truncated and is rejected as a whole.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
-from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
 from typing import Any
 
 from ._edits import Repairs
 from ._notation import (
-    BARE,
-    BARE_END,
     CLOSER,
     COMMENTED_OUT,
-    DELIMITER,
-    ESCAPE,
-    ESCAPED,
     IDENTIFIER,
-    INNER_JSON,
     ITEM_AHEAD,
     KEY_AHEAD,
-    LEADING_ZERO,
-    NO_WORDS,
-    NUMBER,
     OMISSION,
-    OTHER_NUMBER,
-    OTHER_WORDS,
     PAIRS,
     SEPARATOR,
-    SLIP,
     SPACE,
-    WORDS,
     ReadError,
-    parse_number,
-    parse_other_number,
-    text_until,
 )
-from ._violations import pointer
+from ._scalars import ScalarReader
 
-__all__ = ["MAX_DEPTH", "ScalarId", "OpenEnd", "Reader", "Reading", "ReadError", "json_equal"]
+__all__ = ["MAX_DEPTH", "OpenEnd", "ReadError", "Reader", "Reading", "ScalarId", "json_equal"]
 
 MAX_DEPTH = 100
 """Deepest nesting that is repaired. Real answers stay below 20."""
-MAX_INNER_QUOTES = 1_000
-"""Unescaped quotes inside strings of one text; each costs a look ahead."""
-
 ScalarId = tuple[int, str | int]
-"""A container (by identity) and the key in it of a scalar whose source is kept."""
+"""Container (by identity) and key of a scalar whose source text is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +41,28 @@ class OpenEnd:
     path: tuple[str | int, ...]
     opener: str
     keys: frozenset[str]
-    """The keys that an object has."""
+    """Keys of the object; empty for a list."""
     certain: bool
-    """True if the text shows that its last part was read: a fence or tag closes after it, or it is
-    the innermost, spread over lines, and a line ended after the last part without a comma."""
+    """True if the text shows that its last part is complete: a code fence or tag closes after it,
+    or it is the innermost, spans lines, and a line ended after the last part without a comma."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """One value read, and how."""
+    """A parsed value and how it was parsed."""
 
     value: Any
     end: int
     repairs: Repairs
     sources: dict[ScalarId, str]
-    """How numbers and words were written, where their value does not show it."""
+    """Source text of numbers and words, if their value does not determine it."""
     open_ends: list[OpenEnd] = field(default_factory=list)
     choices: int = 0
-    """How many times a closer of the wrong kind left a choice."""
+    """Number of closing brackets of the wrong kind, each of which left a choice."""
 
 
 def json_equal(left: Any, right: Any) -> bool:
-    """Equal as JSON: 1 is not true, and 1 is not 1.0."""
+    """True if equal as JSON text: 1 is not true, and 1 is not 1.0."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
@@ -93,36 +72,31 @@ def json_equal(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-class Reader:
-    """Reads values out of one text."""
+class Reader(ScalarReader):
+    """Parses values out of one text."""
 
     def __init__(self, text: str, choices: tuple[int, ...] = ()) -> None:
-        """Read `text`; at the n-th closer of the wrong kind take ``choices[n]`` (0, 1 or 2)."""
-        self.text = text
-        self._size = len(text)
+        """Parse `text`; at the n-th closer of the wrong kind take ``choices[n]`` (0, 1 or 2)."""
         self._choices = choices
-        self._inner_quotes = 0
-        self._reset()
+        super().__init__(text)
 
     def _reset(self) -> None:
-        self._repairs = Repairs()
+        super()._reset()
         self._sources: dict[ScalarId, str] = {}
-        self._path: list[str | int] = []
         self._open: list[str] = []
         self._ends: list[OpenEnd] = []
         self.choice_count = 0
         self._token_end = -1
-        self._number_end = -1
         self.committed = False
         self.quoted = False
         self.keys: list[str] = []
 
     def read(self, position: int) -> Reading:
-        """The value that begins at `position`.
+        """Parse the value that starts at `position`.
 
         Raises:
-            Unreadable: If there is none, or not one; `committed` then tells whether what was read
-                until there was clearly meant as data.
+            ReadError: If there is not exactly one reading. `committed` is then True if the text
+                read so far was clearly meant as data.
         """
         self._reset()
         holder: list[Any] = []
@@ -131,7 +105,7 @@ class Reader:
         return Reading(holder[0], end, self._repairs, self._sources, self._ends, self.choice_count)
 
     def read_members(self, position: int) -> Reading:
-        """The members that begin at `position`, of an object whose opener is missing."""
+        """Parse the members at `position` of an object whose opening brace is missing."""
         self._reset()
         value: dict[str, Any] = {}
         self._record("missing_opener", "", "{")
@@ -140,13 +114,10 @@ class Reader:
         self._open.pop()
         return Reading(value, end, self._repairs, self._sources, self._ends, self.choice_count)
 
-    # -- where we are ------------------------------------------------------------------------
-
-    def _record(self, kind: str, before: Any, after: Any) -> None:
-        self._repairs.add(pointer(self._path), kind, before, after)
+    # -- position and bookkeeping ------------------------------------------------------------
 
     def _skip(self, position: int) -> int:
-        """The next position that is neither space nor comment."""
+        """Return the next position that is neither space nor comment."""
         text = self.text
         while True:
             position = SPACE.match(text, position).end()  # type: ignore[union-attr]  # matches always
@@ -167,17 +138,8 @@ class Reader:
             self._record("comment", comment, "")
             position = end
 
-    def _at_end(self, position: int) -> bool:
-        """True at the end of the text, or of the part of it that holds the value."""
-        if position >= self._size:
-            return True
-        text = self.text
-        return text.startswith("```", position) or (
-            text[position] == "<" and position + 1 < self._size and text[position + 1] in "/|"
-        )
-
     def _require_complete_number(self, position: int) -> None:
-        """Refuse an end right after a number: its next digit may be what was cut."""
+        """Reject an end right after a number: its next digit may have been truncated."""
         if position >= self._size and self._number_end >= self._size:
             raise ReadError(position, cut=True)
 
@@ -186,12 +148,12 @@ class Reader:
         first = SPACE.match(self.text, start).group()  # type: ignore[union-attr]  # matches always
         tail = self.text[self._token_end : position]
         if not value:
-            # It was opened and then the text was cut: nothing says that it is empty.
+            # The text was truncated right after the opener: the container need not be empty.
             raise ReadError(position, cut=True)
-        # A closing fence or tag after the value: whoever wrote it had come to the end. A line that
-        # ends without a comma ends the innermost container only.
-        spread = "\n" in first and "\n" in tail and not self._ends
-        certain = position < self._size or spread
+        # A closing code fence or tag after the value shows that the writer had finished. A line
+        # that ends without a comma ends the innermost container only.
+        multiline = "\n" in first and "\n" in tail and not self._ends
+        certain = position < self._size or multiline
         keys = frozenset(value) if opener == "{" else frozenset()
         self._ends.append(OpenEnd(tuple(self._path), opener, keys, certain))
         self._record("missing_closer", "", CLOSER[opener])
@@ -199,7 +161,7 @@ class Reader:
     # -- values ------------------------------------------------------------------------------
 
     def _read_value(self, position: int, holder: Any, key: str | int, role: str) -> int:
-        """Read a value into ``holder[key]`` (appended to a list); returns where it ended."""
+        """Parse a value into ``holder[key]`` (appended to a list) and return its end."""
         text = self.text
         if position >= self._size:
             raise ReadError(position, cut=True)
@@ -282,7 +244,7 @@ class Reader:
         if text[position] in PAIRS:
             key, end = self._read_string(position, "key")
             if "\n" in text[position:end]:
-                # No key has two lines: a quotation mark is missing.
+                # Keys do not span lines: a quotation mark is missing.
                 raise ReadError(position, ambiguous=True)
             self.quoted = True
             return key, end
@@ -320,11 +282,8 @@ class Reader:
                 commas += 1
                 self.committed = True
 
-    def _skip_blank(self, position: int) -> int:
-        return SPACE.match(self.text, position).end()  # type: ignore[union-attr]  # matches always
-
     def _skip_separator(self, position: int, opener: str) -> int:
-        """Past the comma after a part, or where the container ends."""
+        """Return the position after the comma, or the end of the container."""
         text = self.text
         ended = position
         position = self._skip(position)
@@ -356,7 +315,7 @@ class Reader:
         return position
 
     def _read_closer(self, position: int, opener: str) -> int | None:
-        """Past the closer at `position`; None if it is to be skipped."""
+        """Return the position after the closer at `position`; None if it must be skipped."""
         sign = self.text[position]
         if sign == CLOSER[opener]:
             return position + 1
@@ -377,7 +336,7 @@ class Reader:
         return None
 
     def _continue_closed_object(self, end: int, value: Any) -> int:
-        """Read on where an object was closed too early: ``}, "key": ...`` follows."""
+        """Continue an object that was closed too early: ``}, "key": ...`` follows."""
         while isinstance(value, dict) and not self._ends:
             after = self._skip_blank(end)
             if not self.text.startswith(",", after):
@@ -391,206 +350,6 @@ class Reader:
             end = self._read_members(after, value, 1, after)
             self._open.pop()
         return end
-
-    # -- scalars -----------------------------------------------------------------------------
-
-    def _read_scalar(self, position: int) -> tuple[Any, int, str | None]:
-        """A number, word or bare text, where it ends, and how it was written if that is lost."""
-        text = self.text
-        match = NUMBER.match(text, position)
-        if match is not None and DELIMITER.match(text, match.end()):
-            self._number_end = match.end()
-            return parse_number(match.group(), position), match.end(), match.group()
-        match = OTHER_NUMBER.match(text, position)
-        if match is not None and DELIMITER.match(text, match.end()):
-            source = match.group()
-            if not LEADING_ZERO.match(source):
-                self._number_end = match.end()
-                value = parse_other_number(source, position)
-                self._record("number_form", source, repr(value))
-                return value, match.end(), source
-        match = BARE.match(text, position)
-        if match is None or not DELIMITER.match(text, match.end()):
-            raise ReadError(position, cut=position >= self._size)
-        return self._read_word(match.group().rstrip(), position)
-
-    def _read_word(self, word: str, position: int) -> tuple[Any, int, str | None]:
-        end = position + len(word)
-        if word in WORDS:
-            return WORDS[word], end, None
-        if word in OTHER_WORDS:
-            value = OTHER_WORDS[word]
-            self._record("literal", word, json.dumps(value))
-            return value, end, word
-        if end >= self._size:
-            raise ReadError(end, cut=True)
-        if word.casefold() in NO_WORDS or OMISSION.search(word) or SLIP.fullmatch(word):
-            raise ReadError(position, ambiguous=True)
-        if not BARE_END.match(self.text, end):
-            # `e "a"`: a stray letter, or an item of a list.
-            raise ReadError(position, ambiguous=True)
-        if re.search(r"[^\W\d]\.[^\W\d]", word) or word.split(" ", 1)[0] == "new":
-            # `user.name` and `new Date` are code: what they stand for is not in the text.
-            raise ReadError(position, ambiguous=True)
-        self._record("unquoted_text", word, json.dumps(word, ensure_ascii=False))
-        return word, end, None
-
-    def _read_strings(self, position: int, role: str) -> tuple[str, int]:
-        """A string, or several with ``+`` between them."""
-        value, end = self._read_string(position, role)
-        while True:
-            after = self._skip_blank(end)
-            if not self.text.startswith("+", after):
-                return value, end
-            after = self._skip_blank(after + 1)
-            if after >= self._size or self.text[after] not in PAIRS:
-                raise ReadError(after, cut=after >= self._size)
-            more, end = self._read_string(after, role)
-            self._record("joined_strings", "+", "")
-            value += more
-
-    def _read_string(self, position: int, role: str) -> tuple[str, int]:
-        text = self.text
-        mark = text[position]
-        if mark == '"' and text.startswith('"""', position):
-            if not text.startswith('""""', position) and self._can_close(position + 2, role):
-                return "", position + 2
-            return self._read_long_string(position)
-        parts: list[str] = []
-        odd = 0
-        apostrophes = True
-        end = position + 1
-        while True:
-            part, end = self._read_segment(end, mark)
-            parts.append(part)
-            if self._can_close(end, role):
-                break
-            self._inner_quotes += 1
-            if self._inner_quotes > MAX_INNER_QUOTES:
-                raise ReadError(end, ambiguous=True)
-            before, after = text[end - 2 : end - 1], text[end : end + 1]
-            apostrophe = text[end - 1] in "'\u2019" and before.isalnum() and after.isalpha()
-            inch = (
-                text[end - 1] == '"'
-                and before.isdigit()
-                and not (after.isalnum() or after in PAIRS)
-            )
-            odd += not (apostrophe or inch)
-            apostrophes = apostrophes and apostrophe
-            parts.append(text[end - 1])
-        value = "".join(parts)
-        if len(parts) > 1:
-            spread = not apostrophes and ("\n" in value or role == "key")
-            if odd % 2 or spread or INNER_JSON.search(value):
-                # A quotation mark, or the colon after a key, is missing: where the string ends is
-                # a guess.
-                raise ReadError(position, ambiguous=True)
-            self._record("inner_quote", text[position:end], json.dumps(value, ensure_ascii=False))
-        if mark != '"':
-            self._record("quotes", text[position:end], json.dumps(value, ensure_ascii=False))
-        self._require_whole_characters(value, position)
-        return value, end
-
-    def _read_segment(self, position: int, mark: str) -> tuple[str, int]:
-        """Text up to the next closing mark, decoded, and the position after that mark."""
-        text = self.text
-        if mark == '"':
-            for strict in (True, False):
-                try:
-                    value, end = scanstring(text, position, strict)
-                except ValueError:
-                    continue
-                if not strict:
-                    self._record("raw_control", text[position:end], json.dumps(value))
-                return value, end
-        return self._decode(position, mark)
-
-    def _decode(self, position: int, mark: str) -> tuple[str, int]:
-        """As `_read_segment`, for other marks and for escapes that JSON does not have."""
-        closers = PAIRS[mark]
-        match = text_until(closers).match(self.text, position)
-        if match is None:
-            raise ReadError(self._size, cut=True)
-        raw = match.group(1)
-        if mark == "`" and ("${" in raw or "\\" in raw):
-            raise ReadError(position, ambiguous=True)
-        if "\\" not in raw:
-            return raw, match.end()
-
-        def one(found: re.Match[str]) -> str:
-            code = found.group(1)
-            if code[0] in "ux" and len(code) > 1:
-                if code[0] == "x":
-                    self._record("escape", found.group(), chr(int(code[1:], 16)))
-                return chr(int(code[1:], 16))
-            if code not in ESCAPED:
-                # `\d`: a backslash and a d in Python, a d in JavaScript.
-                raise ReadError(position, ambiguous=True)
-            if code in "'\n`":
-                self._record("escape", found.group(), ESCAPED[code])
-            return ESCAPED[code]
-
-        value = ESCAPE.sub(one, raw)
-        if "\\u" in raw:
-            # Surrogates in pairs become one character, as in JSON.
-            value = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            if "\ufffd" in value and "\ufffd" not in raw:
-                raise ReadError(position, ambiguous=True)
-        return value, match.end()
-
-    def _read_long_string(self, position: int) -> tuple[str, int]:
-        end = self.text.find('"""', position + 3)
-        if end < 0:
-            raise ReadError(self._size, cut=True)
-        value = self.text[position + 3 : end]
-        if "\\" in value:
-            raise ReadError(position, ambiguous=True)
-        self._record("quotes", '"""', json.dumps(value, ensure_ascii=False))
-        self._require_whole_characters(value, position)
-        return value, end + 3
-
-    def _require_whole_characters(self, value: str, position: int) -> None:
-        """Refuse half of a character: no JSON reader could take it."""
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ReadError(position, ambiguous=True) from None
-
-    def _can_close(self, end: int, role: str) -> bool:
-        """True if the mark before `end` can end a string in this place."""
-        text = self.text
-        after = self._skip_blank(end)
-        if self._at_end(after):
-            return True
-        sign = text[after]
-        if role == "key":
-            return SEPARATOR.match(text, after) is not None
-        if role == "root":
-            return True
-        if sign in "}])":
-            return True
-        if sign == "/" and text[after + 1 : after + 2] in ("/", "*"):
-            return True
-        if sign == "#":
-            return "\n" in text[end:after] or after > end
-        if sign == "+":
-            after = self._skip_blank(after + 1)
-            return after < self._size and text[after] in PAIRS
-        if sign == ",":
-            return role == "item" or self._member_follows(after + 1)
-        if role == "item":
-            return sign in "\"'\u201c{[" and (after > end or sign in "{[")
-        return after > end and KEY_AHEAD.match(text, after) is not None
-
-    def _member_follows(self, position: int) -> bool:
-        """True if a key, a closer, a comment or nothing stands after a comma."""
-        text = self.text
-        after = self._skip_blank(position)
-        if self._at_end(after) or text[after] in "}])#,":
-            return True
-        if text[after] == "/" or text.startswith("...", after):
-            return True
-        return KEY_AHEAD.match(text, after) is not None
 
 
 _ABSENT = object()

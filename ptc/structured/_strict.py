@@ -1,4 +1,4 @@
-"""JSON as it is written, and nothing else: no NaN, no number past all numbers, no doubled key."""
+"""Strict JSON parser: rejects NaN, numbers that overflow to infinity, and conflicting keys."""
 
 from __future__ import annotations
 
@@ -13,18 +13,22 @@ __all__ = ["StrictJsonError", "loads"]
 
 
 class StrictJsonError(ValueError):
-    """The text is not one JSON value."""
+    """The text is not exactly one JSON value."""
 
 
 def loads(text: str) -> Any:
-    """Read one JSON value.
+    """Parse one JSON value.
 
     Raises:
-        Malformed: If `text` is none, gives a key two values, or nests deeper than `_json` takes.
+        StrictJsonError: If `text` is not JSON, has a key with two values, or exceeds the depth
+            limit of `_json`.
     """
     try:
         value = json.loads(
-            text, parse_constant=_reject_constant, parse_float=_parse_float, object_pairs_hook=_unique_members
+            text,
+            parse_constant=_reject_constant,
+            parse_float=_parse_float,
+            object_pairs_hook=_unique_members,
         )
         if text.count("[") + text.count("{") > _json.MAX_DEPTH:
             _check_depth(value)
@@ -59,7 +63,7 @@ def _check_depth(value: Any) -> None:
     while level:
         depth += 1
         if depth > _json.MAX_DEPTH:
-            msg = "nests too deep"
+            msg = "the value nests too deep"
             raise StrictJsonError(msg)
         level = [
             child

@@ -1,7 +1,8 @@
-"""Ways in which a value breaks its contract, each as a place, a rule and a way out.
+"""Violations of a contract: location, rule, message, allowed values and closest match.
 
-It turns what jsonschema-rs says into what a person or a model can act on. Of a value that fits no
-branch of ``anyOf`` or ``oneOf`` only the best branch is told: all branches at once read as noise.
+Turns the errors of jsonschema-rs into messages that a person or a model can act on. For a value
+that matches no branch of ``anyOf`` or ``oneOf``, only the best branch is reported: all branches
+together read as noise.
 """
 
 from __future__ import annotations
@@ -16,32 +17,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
-__all__ = ["Violation", "pointer", "preview", "collect_violations"]
+__all__ = ["Violation", "collect_violations", "pointer", "preview"]
 
 PREVIEW_CHARS = 200
-"""How much of a value is shown. The whole of it is in the conversation already."""
+"""Characters of a value in a message. The conversation already contains the whole value."""
 MAX_ALLOWED = 20
-"""How many allowed values are listed."""
+"""Allowed values listed in a message."""
 _MAX_BRANCH_DEPTH = 8
-"""How many branches inside branches are followed."""
+"""Nested branches that are followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One way in which a value does not conform."""
+    """One violation of a contract."""
 
     pointer: str
-    """JSON Pointer to the part; empty for the whole."""
+    """JSON Pointer to the invalid part; empty for the whole value."""
     rule: str
-    """The keyword that is broken, or pydantic's word for it."""
+    """The violated schema keyword, or pydantic's error type."""
     message: str
-    """What is wrong."""
+    """The problem, in one sentence."""
     found: str = ""
-    """The part as JSON, cut."""
+    """The invalid part as JSON, truncated."""
     allowed: tuple[str, ...] = ()
-    """The values or names that are allowed, as JSON, where they can be listed; cut."""
+    """The allowed values or names as JSON, if they can be listed; truncated."""
     closest: str = ""
-    """The one of `allowed` that is nearest to what was found; empty if none is near."""
+    """The closest match in `allowed`; empty if nothing is similar."""
 
     def __str__(self) -> str:
         text = f"{self.pointer or '(root)'}: {self.message}"
@@ -51,13 +52,17 @@ class Violation:
 
 
 def pointer(path: Iterable[str | int]) -> str:
-    """`path` as a JSON Pointer (RFC 6901)."""
+    """Format `path` as a JSON Pointer (RFC 6901)."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
 def preview(value: Any) -> str:
-    """`value` as JSON, cut in the middle to about `PREVIEW_CHARS`."""
-    text = value if isinstance(value, _JsonText) else json.dumps(value, ensure_ascii=False, default=repr)
+    """Format `value` as JSON, truncated in the middle to about `PREVIEW_CHARS`."""
+    text = (
+        value
+        if isinstance(value, _JsonText)
+        else json.dumps(value, ensure_ascii=False, default=repr)
+    )
     if len(text) <= PREVIEW_CHARS:
         return str(text)
     half = PREVIEW_CHARS // 2
@@ -65,13 +70,15 @@ def preview(value: Any) -> str:
 
 
 class _JsonText(str):
+    """Text that is already formatted for a message."""
+
     __slots__ = ()
 
 
 def collect_violations(errors: Iterable[ValidationError], limit: int) -> list[Violation]:
-    """At most `limit` violations, each told once."""
+    """Return at most `limit` distinct violations."""
     found: dict[Violation, None] = {}
-    # A thousand bad rows break one rule a thousand times: do not compute what is not told.
+    # A thousand bad rows violate one rule a thousand times: stop once enough are found.
     for error in islice(errors, limit * 4):
         for leaf in _leaves(error, 0):
             found.setdefault(_to_violation(leaf))
@@ -81,14 +88,14 @@ def collect_violations(errors: Iterable[ValidationError], limit: int) -> list[Vi
 
 
 def _leaves(error: ValidationError, depth: int) -> list[ValidationError]:
-    """The errors of the best branch, or the error itself."""
+    """Return the errors of the best branch, or the error itself."""
     branches = [branch for branch in getattr(error.kind, "context", ()) if branch]
     if not branches or depth > _MAX_BRANCH_DEPTH:
         return [error]
     here = len(error.instance_path)
     best = min(branches, key=lambda branch: _distance(branch, here))
     if all(_is_type_error(branch, here) for branch in branches):
-        # No branch is of the right type: which types there are is the message.
+        # No branch has the right type: the message lists the types instead.
         return [error]
     return [leaf for inner in best for leaf in _leaves(inner, depth + 1)]
 
@@ -98,7 +105,7 @@ def _is_type_error(branch: list[ValidationError], here: int) -> bool:
 
 
 def _distance(branch: list[ValidationError], here: int) -> tuple[bool, bool, int]:
-    """Wrong type is farther than a wrong discriminator, that farther than many small errors."""
+    """Rank a wrong type behind a wrong discriminator, and that behind many small errors."""
     discriminated = any(
         len(e.instance_path) == here + 1 and e.kind.name in ("const", "enum") for e in branch
     )
@@ -116,17 +123,17 @@ def _to_violation(error: ValidationError) -> Violation:
         return _choice_violation(where, rule, instance, [kind.expected_value])  # type: ignore[attr-defined]  # as above
     if rule in ("additionalProperties", "unevaluatedProperties"):
         names = ", ".join(json.dumps(name) for name in kind.unexpected[:MAX_ALLOWED])  # type: ignore[attr-defined]  # as above
-        return Violation(where, rule, f"unknown properties {names}", found)
+        return Violation(where, rule, f"unknown properties: {names}", found)
     branches = [branch for branch in getattr(kind, "context", ()) if branch]
     if branches:
         types = [_expected_types(branch) for branch in branches]
         allowed = tuple(dict.fromkeys(t for group in types for t in group))[:MAX_ALLOWED]
-        return Violation(where, rule, "fits none of the alternatives", found, allowed)
+        return Violation(where, rule, "matches none of the alternatives", found, allowed)
     return Violation(where, rule, _describe(error, found), found)
 
 
 def _describe(error: ValidationError, found: str) -> str:
-    """The validator's sentence. It begins with the whole value: that is cut."""
+    """Return the validator's message. The value that it starts with is truncated."""
     message = error.message
     whole = json.dumps(error.instance, ensure_ascii=False, separators=(",", ":"))
     if message.startswith(whole):
@@ -147,5 +154,5 @@ def _choice_violation(where: str, rule: str, value: Any, options: list[Any]) -> 
         closest = preview(names[near[0]]) if near else ""
     message = f"{preview(value)} is not one of the {len(options)} allowed values"
     if rule == "const" or len(options) == 1:
-        message = f"{preview(value)} is not the one allowed value"
+        message = f"{preview(value)} is not the allowed value"
     return Violation(where, rule, message, preview(value), allowed, closest)

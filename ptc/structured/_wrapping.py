@@ -1,6 +1,6 @@
-"""An object around a schema whose root is none, for providers that take nothing else.
+"""Wrap a schema with a non-object root in an object, for providers that require an object.
 
-It knows where references point: what stood at the root stands one level deeper afterwards.
+References are rewritten, because the old root moves one level down.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["map_subschemas", "wrapper_key", "wrap_schema"]
+__all__ = ["map_subschemas", "wrap_schema", "wrapper_key"]
 
 _NAMED = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
@@ -18,7 +18,7 @@ _HOISTED = ("$defs", "definitions")
 
 
 def wrapper_key(schema: Any) -> str | None:
-    """The key that wraps answers of `schema`: ``elements``, ``value``, or None for an object."""
+    """Return the key that wraps answers of `schema`: ``elements``, ``value``, or None."""
     if not isinstance(schema, Mapping):
         return "value"
     if schema.get("type") == "object":
@@ -27,11 +27,10 @@ def wrapper_key(schema: Any) -> str | None:
 
 
 def wrap_schema(schema: Any, key: str) -> dict[str, Any]:
-    """`schema` as the one required property `key` of an object.
+    """Wrap `schema` as the only required property `key` of an object.
 
     ``$defs`` move to the new root, where providers look for them, and references into the old
-    root are led to its new place. A schema with an ``$id`` is a root of its own wherever it
-    stands, so nothing of it moves.
+    root are rewritten. A schema with an ``$id`` resolves its own references, so its parts stay.
     """
     inner = dict(schema) if isinstance(schema, Mapping) else schema
     outer: dict[str, Any] = {
@@ -47,7 +46,7 @@ def wrap_schema(schema: Any, key: str) -> dict[str, Any]:
     if "$id" in inner or "id" in inner:
         return outer
     if _contains_keyword(inner, "$recursiveRef") or _contains_keyword(inner, "$dynamicRef"):
-        # "#" here means the root that is reached last: only a root of its own keeps it.
+        # "#" means the dynamic root here: an `$id` of its own keeps it unchanged.
         outer["properties"][key] = {"$id": "urn:ptc:answer", **inner}
         return outer
     hoisted = {name: inner.pop(name) for name in _HOISTED if name in inner}
@@ -58,7 +57,7 @@ def wrap_schema(schema: Any, key: str) -> dict[str, Any]:
 
 
 def _retarget_refs(node: Any, key: str) -> Any:
-    """`node` with its references to the old root led to ``#/properties/<key>``."""
+    """Rewrite references from the old root to ``#/properties/<key>``."""
 
     def retarget(schema: dict[str, Any]) -> dict[str, Any]:
         target = schema.get("$ref")
@@ -72,9 +71,9 @@ def _retarget_refs(node: Any, key: str) -> Any:
 
 
 def map_subschemas(node: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
-    """A copy of the schema `node` in which `change` saw every schema, from the inside out.
+    """Copy the schema `node`, applying `change` to every subschema from the inside out.
 
-    Data (``enum``, ``const``, ``default``, ``examples``) is no schema, and the keys below
+    Data (``enum``, ``const``, ``default``, ``examples``) is skipped, and the keys below
     ``properties`` are names: a property may be called ``$ref``.
     """
     if isinstance(node, list):

@@ -27,7 +27,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from .. import _json
 from .._arguments import nearest
 from ..errors import ToolError, UsageError
-from ._shape import published, untitled
+from ._shape import publish_schema, strip_titles
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -36,15 +36,15 @@ __all__ = [
     "Arguments",
     "Validator",
     "ValueCheck",
-    "adapted",
-    "compiled",
+    "compile_schema",
     "describe_function",
-    "hints_of",
+    "has_named_fields",
+    "make_adapter",
     "model_validator",
-    "names_fields",
     "plain_data",
     "raw_validator",
     "registry",
+    "resolve_hints",
     "result_reader",
     "result_schema",
     "signature_validator",
@@ -72,7 +72,7 @@ def describe_function(function: Callable[..., Any]) -> tuple[str, dict[str, str]
     return head.strip(), docs
 
 
-def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+def resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
     """Resolved type hints, with ``Annotated`` kept.
 
     Names are looked up where the function was written and, for tools made inside a function, in
@@ -81,7 +81,7 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     Raises:
         UsageError: If a name in a hint cannot be found.
     """
-    target = _hinted(function)
+    target = _function_with_hints(function)
     if target is None:
         return {}
     try:
@@ -92,7 +92,7 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
         raise UsageError(msg) from None
 
 
-def _hinted(function: Callable[..., Any]) -> Callable[..., Any] | None:
+def _function_with_hints(function: Callable[..., Any]) -> Callable[..., Any] | None:
     """The plain function whose hints describe `function`; None where there is none."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -129,10 +129,10 @@ def signature_validator(
         UsageError: If a parameter has no type hint, or one that has no JSON Schema.
     """
     _, docs = describe_function(function)
-    hints = hints_of(function)
+    hints = resolve_hints(function)
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
-    bound = _bound_keywords(function)
+    bound = _partial_keywords(function)
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name == context_parameter or parameter.name in bound:
             continue
@@ -163,10 +163,12 @@ def signature_validator(
         first = str(error).splitlines()[0]
         msg = f"tool {name!r}: a parameter has no JSON Schema: {first}"
         raise UsageError(msg) from None
-    return published(name, schema, from_hints=True), _keyword_validator(name, model, names, hidden)
+    return publish_schema(name, schema, from_hints=True), _keyword_validator(
+        name, model, names, hidden
+    )
 
 
-def _bound_keywords(function: Callable[..., Any]) -> set[str]:
+def _partial_keywords(function: Callable[..., Any]) -> set[str]:
     """Keywords that a `functools.partial` gives: no caller sees or changes them."""
     bound: set[str] = set()
     while isinstance(function, functools.partial):
@@ -186,8 +188,8 @@ def _keyword_validator(
         try:
             valid = validate(arguments)
         except ValidationError as error:
-            sentences = [_sentence(e, names, hidden) for e in error.errors()]
-            raise _invalid(name, sentences) from None
+            sentences = [_argument_error(e, names, hidden) for e in error.errors()]
+            raise _invalid_arguments(name, sentences) from None
         return {key: getattr(valid, field) for key, field in pairs}
 
     return check
@@ -218,39 +220,39 @@ def model_validator(name: str, model: type[BaseModel]) -> tuple[dict[str, Any], 
 
     def check(arguments: Mapping[str, Any]) -> BaseModel:
         unknown = [key for key in arguments if key not in accepted]
-        sentences = [_unknown(u, known) for u in unknown]
+        sentences = [_unknown_argument(u, known) for u in unknown]
         try:
             valid = model.model_validate(dict(arguments))
         except ValidationError as error:
-            sentences = [_sentence(e, tuple(known)) for e in error.errors()]
+            sentences = [_argument_error(e, tuple(known)) for e in error.errors()]
         if sentences:
-            raise _invalid(name, sentences)
+            raise _invalid_arguments(name, sentences)
         return valid
 
     # As `check` has it, whatever the model's config says of other keys.
-    return published(name, {**schema, "additionalProperties": False}, from_hints=True), check
+    return publish_schema(name, {**schema, "additionalProperties": False}, from_hints=True), check
 
 
-def _sentence(error: Any, names: tuple[str, ...], hidden: Collection[str] = ()) -> str:
+def _argument_error(error: Any, names: tuple[str, ...], hidden: Collection[str] = ()) -> str:
     where = ".".join(str(part) for part in error["loc"])
     if error["type"] == "missing":
         return f"`{where}` is required"
     if error["type"] == "extra_forbidden":
-        return _unknown(where, names)
+        return _unknown_argument(where, names)
     if error["loc"] and error["loc"][0] in hidden:
         return f"`{where}`: {error['msg']}"
     given = repr(error["input"])
     return f"`{where}`: {error['msg']}, got {given[:80] + '...' if len(given) > 80 else given}"
 
 
-def _unknown(argument: str, names: Collection[str]) -> str:
+def _unknown_argument(argument: str, names: Collection[str]) -> str:
     near = nearest(argument, names)
     if not near:
         near = f" (there are {', '.join(f'`{n}`' for n in names)})" if names else " (it takes none)"
     return f"unknown argument `{argument}`{near}"
 
 
-def _invalid(name: str, sentences: list[str]) -> ToolError:
+def _invalid_arguments(name: str, sentences: list[str]) -> ToolError:
     message = f"{name}: {'; '.join(sentences[:8])}"
     return ToolError(message, code="invalid_arguments", tool=name)
 
@@ -266,7 +268,7 @@ def raw_validator(name: str, schema: Mapping[str, Any]) -> Validator:
     if schema.get("type") != "object":
         msg = f'tool {name!r}: parameters must be a JSON Schema with "type": "object"'
         raise UsageError(msg)
-    validator = compiled(schema, f"tool {name!r}: parameters")
+    validator = compile_schema(schema, f"tool {name!r}: parameters")
     names = tuple(schema.get("properties", {}))
     defaults = {
         key: sub["default"]
@@ -283,8 +285,8 @@ def raw_validator(name: str, schema: Mapping[str, Any]) -> Validator:
                 where = ".".join(str(part) for part in error.instance_path)
                 sentences.append(f"`{where}`: {error.message}" if where else error.message)
             unknown = [key for key in plain if key not in names]
-            sentences += [_unknown(u, names) for u in unknown]
-            raise _invalid(name, sentences)
+            sentences += [_unknown_argument(u, names) for u in unknown]
+            raise _invalid_arguments(name, sentences)
         return plain
 
     return check
@@ -307,7 +309,7 @@ def registry(schema: Any, resources: Mapping[str, Any]) -> jsonschema_rs.Registr
     return jsonschema_rs.Registry(list(resources.items()), draft=number)
 
 
-def compiled(
+def compile_schema(
     schema: Any, what: str, *, formats: bool = True, resources: Mapping[str, Any] | None = None
 ) -> jsonschema_rs.Validator:
     """The validator of a JSON Schema: the draft its ``$schema`` names, no network.
@@ -339,14 +341,14 @@ def compiled(
 
 def result_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
     """JSON Schema of what `function` returns by its type hint; None where it says nothing."""
-    hint = hints_of(function).get("return")
+    hint = resolve_hints(function).get("return")
     if hint is None or hint is Any:
         return None
     try:
         schema = TypeAdapter(hint).json_schema(mode="serialization")
     except (PydanticSchemaGenerationError, PydanticUserError):
         return None
-    plain: dict[str, Any] = untitled(schema)
+    plain: dict[str, Any] = strip_titles(schema)
     return plain
 
 
@@ -355,7 +357,7 @@ def result_reader(function: Callable[..., Any]) -> Callable[[Any], Any]:
 
     Without a return type that pydantic knows, or for data that it refuses, that is the data.
     """
-    hint = hints_of(function).get("return")
+    hint = resolve_hints(function).get("return")
     if hint is None or hint is Any:
         return plain_data
 
@@ -377,14 +379,14 @@ def plain_data(data: Any) -> Any:
     return data
 
 
-def names_fields(schema: Any) -> bool:
+def has_named_fields(schema: Any) -> bool:
     """True if the schema, or a part of it, describes an object with named fields."""
     if isinstance(schema, Mapping):
-        return "properties" in schema or any(map(names_fields, schema.values()))
-    return isinstance(schema, list | tuple) and any(map(names_fields, schema))
+        return "properties" in schema or any(map(has_named_fields, schema.values()))
+    return isinstance(schema, list | tuple) and any(map(has_named_fields, schema))
 
 
-def adapted(kind: Any, what: str) -> tuple[TypeAdapter[Any], dict[str, Any]]:
+def make_adapter(kind: Any, what: str) -> tuple[TypeAdapter[Any], dict[str, Any]]:
     """What pydantic makes of a type, and its JSON Schema; `what` names the argument.
 
     Text is no type: pydantic would evaluate it as Python, and a schema may come from anywhere.
@@ -417,7 +419,7 @@ def value_check(schema: Any, what: str = "result") -> ValueCheck:
     """
     if isinstance(schema, Mapping):
         return _schema_check(schema, what)
-    adapter, _ = adapted(schema, "output_schema")
+    adapter, _ = make_adapter(schema, "output_schema")
 
     def check(value: Any) -> list[str]:
         try:
@@ -430,7 +432,7 @@ def value_check(schema: Any, what: str = "result") -> ValueCheck:
 
 
 def _schema_check(schema: Mapping[str, Any], what: str) -> ValueCheck:
-    validator = compiled(schema, "output_schema")
+    validator = compile_schema(schema, "output_schema")
 
     def check(value: Any) -> list[str]:
         errors = validator.iter_errors(value)
@@ -443,6 +445,6 @@ def _path(what: str, parts: Iterable[Any]) -> str:
     return what + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts)
 
 
-def plain_arguments(arguments: Any) -> Mapping[str, Any]:
+def arguments_mapping(arguments: Any) -> Mapping[str, Any]:
     """Validated arguments as a mapping: they may be an instance of a model."""
     return arguments if isinstance(arguments, Mapping) else dict(arguments)

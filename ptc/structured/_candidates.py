@@ -187,7 +187,7 @@ def _end_of_thinking(text: str, mark: re.Match[str]) -> int:
     close = re.compile(rf"<\s*/\s*{tag}\s*>|\u25c1/think\u25b7|\[/THINK\]", re.IGNORECASE)
     end = close.search(text, mark.end())
     if end is None:
-        # The thinking never ended: there is no answer.
+        # The thinking never ended, so the text has no answer.
         raise AmbiguousTextError(cut=True)
     return end.end()
 

@@ -15,7 +15,7 @@ __all__ = ["EDITS", "Repair", "Repairs"]
 
 EDITS: dict[str, str] = {
     # Around the value.
-    "surrounding_text": "prose, code fences, tags and tokens around the value are not part of it",
+    "surrounding_text": "prose, code blocks, tags and tokens around the value are not part of it",
     "thinking": "text inside a thinking block is not the answer",
     "escaped_text": "every quote is escaped: the text was encoded once too often",
     "missing_opener": '`"key": value` pairs can only be the members of one object',

@@ -43,7 +43,7 @@ class OpenEnd:
     keys: frozenset[str]
     """Keys of the object; empty for a list."""
     certain: bool
-    """True if the text shows that its last part is complete: a code fence or tag closes after it,
+    """True if the text shows that its last part is complete: a code block or tag closes after it,
     or it is the innermost, spans lines, and a line ended after the last part without a comma."""
 
 
@@ -150,7 +150,7 @@ class Reader(ScalarReader):
         if not value:
             # The text was truncated right after the opener: the container need not be empty.
             raise ReadError(position, cut=True)
-        # A closing code fence or tag after the value shows that the writer had finished. A line
+        # The end of a code block or tag after the value shows that the writer had finished. A line
         # that ends without a comma ends the innermost container only.
         multiline = "\n" in first and "\n" in tail and not self._ends
         certain = position < self._size or multiline

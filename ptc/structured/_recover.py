@@ -313,7 +313,7 @@ class _Recovery:
             yield Repair("", kind, text[:200], "")
 
     def _recover_scalar(self) -> Recovered | None:
-        """Recover a text that is a number, word or allowed value, bare or in a code fence."""
+        """Recover a text that is a number, word or allowed value, bare or in a code block."""
         match = _OUTER.fullmatch(self._text)
         body = match.group(1).strip() if match is not None else ""
         if not body or len(body) > 200 or "\n" in body:

@@ -71,14 +71,14 @@ class Recording:
             if data["format"] != FORMAT:
                 msg = f"{str(path)!r} has format {data['format']}; this version reads {FORMAT}"
                 raise UsageError(msg)
-            return cls(_recorded(data))
+            return cls(_from_json_data(data))
         except (OSError, ValueError, KeyError, TypeError) as error:
             msg = f"{str(path)!r} is no recording of a run: {type(error).__name__}: {error}"
             raise UsageError(msg) from None
 
     def to_json(self) -> bytes:
         """The recording as one JSON object."""
-        return _json.dumps(_plain(self.recorded), what="recording")
+        return _json.dumps(_to_json_data(self.recorded), what="recording")
 
     def save(self, path: str | Path) -> None:
         """Write it to a file."""
@@ -105,7 +105,7 @@ class Recording:
         if until is not None and until not in paths:
             msg = f"run {run.run_id!r} was given no outcome of a call {until!r}"
             raise UsageError(msg)
-        tools = [_recorded_tool(name, names) for name, names in options["tools"].items()]
+        tools = [_make_recorded_tool(name, names) for name, names in options["tools"].items()]
         with TemporaryDirectory() as root:
             async with Session(root, tools=tools, toolsets=(), journal=":memory:") as session:
                 copy(self.recorded, session.history.journal, source=source)
@@ -151,7 +151,7 @@ def copy(recorded: Recorded, journal: Journal, *, source: str | None = None) -> 
         journal.decide(run.run_id, verdict)
 
 
-def _recorded_tool(name: str, parameters: list[str]) -> Tool:
+def _make_recorded_tool(name: str, parameters: list[str]) -> Tool:
     def answer(arguments: dict[str, Any]) -> Any:
         msg = f"{name}: this call is not in the recording"
         raise ToolError(msg, code="not_recorded", tool=name, details={"arguments": arguments})
@@ -160,7 +160,7 @@ def _recorded_tool(name: str, parameters: list[str]) -> Tool:
     return define_tool(name, "A recorded tool.", schema, answer)
 
 
-def _plain(recorded: Recorded) -> dict[str, Any]:
+def _to_json_data(recorded: Recorded) -> dict[str, Any]:
     run = recorded.run
     return {
         "format": FORMAT,
@@ -194,7 +194,7 @@ def _plain(recorded: Recorded) -> dict[str, Any]:
     }
 
 
-def _recorded(data: Mapping[str, Any]) -> Recorded:
+def _from_json_data(data: Mapping[str, Any]) -> Recorded:
     calls = []
     for row in data["calls"]:
         # Files of earlier versions do not have all of them.

@@ -238,7 +238,7 @@ def model_validator(name: str, model: type[BaseModel]) -> tuple[dict[str, Any], 
             raise _invalid_arguments(name, sentences)
         return valid
 
-    # `check` rejects extra keys, whatever the model's config says.
+    # `check` rejects extra keys even if the model's config allows them.
     return publish_schema(name, {**schema, "additionalProperties": False}, from_hints=True), check
 
 

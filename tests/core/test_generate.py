@@ -193,7 +193,7 @@ async def test_a_form_that_the_model_does_not_know_is_left_for_the_next_and_that
         found = await session.generate_object(SCHEMA, "Read it.")
     assert found.mode_used == "prompt"
     assert [fallback.mode for fallback in found.fallbacks] == ["tool", "native"]
-    assert found.fallbacks[0].reason == "scripted does not know mode tool"
+    assert found.fallbacks[0].reason == "scripted does not support mode tool"
 
 
 async def test_a_form_that_is_refused_is_left_for_the_next_and_costs_no_repair() -> None:
@@ -212,7 +212,7 @@ async def test_a_form_that_was_asked_for_is_not_exchanged_for_another() -> None:
         with pytest.raises(ModelError, match="no tools"):
             await session.generate_object(SCHEMA, "Read it.", mode="tool")
         prompt_only = ScriptedModel(modes=["prompt"])
-        with pytest.raises(UsageError, match="mode='tool' cannot be used: scripted does not know"):
+        with pytest.raises(UsageError, match="mode='tool' cannot be used: scripted does not support"):
             await session.generate_object(SCHEMA, "Read it.", mode="tool", model=prompt_only)
         with pytest.raises(UsageError, match="supports no mode"):
             await session.generate_object(SCHEMA, "Read it.", model=ScriptedModel(modes=[]))

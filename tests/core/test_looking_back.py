@@ -94,7 +94,7 @@ async def test_time_travel_works_in_a_script_that_blocks(tmp_path: Path) -> None
 async def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
     for text in ("", "{}", "[1]", '{"format": 99}'):
         (tmp_path / "bad").write_text(text)
-        with pytest.raises(UsageError, match=r"is no recording|has format 99"):
+        with pytest.raises(UsageError, match=r"is not a recording|has format 99"):
             Recording.load(tmp_path / "bad")
 
 

@@ -10,7 +10,15 @@ from pydantic import Field
 
 from .._tools._context import ToolContext
 from .._tools._tool import Tool, tool
-from ..errors import GenerationError, ModelError, SetupError, ToolError, TruncatedError, UsageError
+from ..errors import (
+    GenerationError,
+    ModelError,
+    PtcError,
+    SetupError,
+    ToolError,
+    TruncatedError,
+    UsageError,
+)
 from ..models._open import OpenModels
 from ..structured import Partial
 from ._generate import Generated, generate_object
@@ -19,6 +27,7 @@ __all__ = ["generate_object_tool", "to_row"]
 
 _MAX_TEXT_CHARS = 2_000
 """Characters of each answer in the details of an error."""
+_FAILURES = (UsageError, SetupError, GenerationError, TruncatedError, ModelError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,22 +128,8 @@ def generate_object_tool(models: OpenModels) -> Tool:
                 timeout_ms=timeout_ms,
                 on_partial=(lambda p: ctx.output(_event(p))) if ctx.watched else None,
             )
-        except UsageError as error:
-            raise ToolError(str(error), code="invalid_arguments") from error
-        except SetupError as error:
-            raise ToolError(str(error), code="setup") from error
-        except GenerationError as error:
-            details = _details(error.attempts, reason=error.reason)
-            raise ToolError(str(error), code="not_conforming", details=details) from error
-        except TruncatedError as error:
-            raise ToolError(
-                str(error), code="truncated", details=_details(error.attempts)
-            ) from error
-        except ModelError as error:
-            details = _details(error.attempts, status=error.status)
-            raise ToolError(
-                str(error), code="model_failed", retryable=error.retryable, details=details
-            ) from error
+        except _FAILURES as error:
+            raise _to_tool_error(error) from error
         return to_row(found, raw_text=include_raw_text)
 
     return ask
@@ -166,6 +161,23 @@ def _event(partial: Partial) -> dict[str, Any]:
         "final": partial.final,
         "pending": partial.pending,
     }
+
+
+def _to_tool_error(error: PtcError) -> ToolError:
+    """Convert a failure to an error that a script can catch by its code."""
+    message = str(error)
+    if isinstance(error, UsageError):
+        return ToolError(message, code="invalid_arguments")
+    if isinstance(error, GenerationError):
+        details = _details(error.attempts, reason=error.reason)
+        return ToolError(message, code="not_conforming", details=details)
+    if isinstance(error, TruncatedError):
+        return ToolError(message, code="truncated", details=_details(error.attempts))
+    if isinstance(error, ModelError):
+        details = _details(error.attempts, status=error.status)
+        retryable = error.retryable
+        return ToolError(message, code="model_failed", retryable=retryable, details=details)
+    return ToolError(message, code="setup")
 
 
 def _details(attempts: Iterable[Any], **more: Any) -> dict[str, object]:

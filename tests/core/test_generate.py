@@ -212,7 +212,7 @@ async def test_a_form_that_was_asked_for_is_not_exchanged_for_another() -> None:
         with pytest.raises(ModelError, match="no tools"):
             await session.generate_object(SCHEMA, "Read it.", mode="tool")
         prompt_only = ScriptedModel(modes=["prompt"])
-        with pytest.raises(UsageError, match="mode='tool' cannot be used: scripted does not support"):
+        with pytest.raises(UsageError, match="'tool' cannot be used: scripted does not support"):
             await session.generate_object(SCHEMA, "Read it.", mode="tool", model=prompt_only)
         with pytest.raises(UsageError, match="supports no mode"):
             await session.generate_object(SCHEMA, "Read it.", model=ScriptedModel(modes=[]))

@@ -74,7 +74,7 @@ async def test_time_travel_shows_the_variables_at_a_call(tmp_path: Path, script:
     (run, part) = result.frames
     assert (run.function, run.names["total"], run.names["n"]) == ("run", "6", "3")
     assert (part.function, part.names["n"], part.names["_mine"]) == ("part", "3", "[3]")
-    with pytest.raises(UsageError, match="no outcome of a call '99'"):
+    with pytest.raises(UsageError, match="no result of a call '99'"):
         await made.replay(until="99")
 
 

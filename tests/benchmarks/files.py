@@ -1,9 +1,9 @@
-"""Measure grep, glob and read_files beside ripgrep and plain Python doing the same; print a table.
+"""Measure grep, glob and read_files against ripgrep and plain Python; print a table.
 
     python tests/benchmarks/files.py
     python tests/benchmarks/files.py --rounds 9 --files 5000 --json numbers.json
 
-Nothing is asserted: a number is for a person to judge, who knows how busy the machine was.
+Nothing is asserted: a person who knows how busy the machine was judges the numbers.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from ptc_tools.search._ripgrep import _binary
 
 _TEXT = "import os\n\ndef function_{n}(value):\n    return value + {n}\n" * 8
 _READ = 1_000
-"""Files read, in all."""
+"""Total number of files read."""
 _NEEDLE_EACH = 100
-"""Every so many files have the line that is looked for."""
+"""One in this many files has the line that is searched for."""
 
 
 @dataclass(slots=True)
 class Samples:
-    """What one way of doing it took; the least of each is what counts: all else is disturbance."""
+    """Time of one implementation. The minimum counts: any excess is disturbance."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
 
     def take(self, work: Callable[[], Any]) -> Any:
-        """Do it once."""
+        """Run it once."""
         before, started = _cpu(), time.perf_counter()
         value = work()
         self.wall.append(time.perf_counter() - started)
@@ -50,7 +50,7 @@ class Samples:
 
 
 def _cpu() -> float:
-    """CPU seconds of this process and of those it has waited for."""
+    """Return the CPU seconds of this process and of its finished children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
@@ -64,7 +64,7 @@ def _tree(root: Path, files: int) -> None:
 
 
 def _ripgrep(root: Path, *arguments: str) -> list[str]:
-    # --no-require-git: without it ripgrep would not look at .gitignore files here, which we do.
+    # Without --no-require-git ripgrep would ignore .gitignore files here, which our tools read.
     command = [_binary(), "--no-config", "--color=never", "--no-require-git", *arguments]
     done = subprocess.run(command, cwd=root, capture_output=True, stdin=subprocess.DEVNULL)
     return done.stdout.decode().splitlines()
@@ -83,7 +83,7 @@ async def _awaited(tool: ptc.Tool, *arguments: Any, **named: Any) -> Any:
 
 
 def measure(root: Path, files: int, rounds: int) -> list[dict[str, Any]]:
-    """All cases, ours and the other in turn within each round."""
+    """Measure all cases, alternating between the tool and its rival within each round."""
     context = ptc.ToolContext(root=root, tool_name="x", call_id="x", run_id=None, seq=1)
 
     def grep(pattern: str) -> list[ptc_tools.Match]:

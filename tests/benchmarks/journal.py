@@ -1,9 +1,9 @@
-"""Measure what recording costs: a read, a side effect, a run, and going on with one; one table.
+"""Measure the cost of recording: a read, a side effect, a run, and resuming; print one table.
 
     python tests/benchmarks/journal.py
     python tests/benchmarks/journal.py --rounds 60 --folder /var/tmp
 
-Nothing is asserted: a number is for a person to judge, who knows how busy the machine was.
+Nothing is asserted: a person who knows how busy the machine was judges the numbers.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ effect is a row as large as a call's start, committed by sqlite3 with synchronou
 folder.
 """
 CALLS = 1_000
-"""Of a run that is gone on with."""
+"""Calls of the run that is resumed."""
 READS = 250
-"""Of a run whose reads are measured: few, so that some samples are not disturbed."""
+"""Calls of a run that measures reads: few, so that some samples are undisturbed."""
 EFFECTS = 100
 RUNS = 20
 RESUMED_EVERY = 4
-"""Rounds: going on with a run takes longer than all else."""
+"""Rounds of resuming, which takes longer than all other measures."""
 _LIMITS = Limits(max_tool_calls=2 * CALLS)
 
 AWAITED = """
@@ -62,14 +62,14 @@ NAMES = ("look", "put", "last")
 
 
 class Gate:
-    """Whether the tool `last` returns; if not it waits to be cut off."""
+    """Whether the tool `last` returns; if not, it waits to be interrupted."""
 
     def __init__(self) -> None:
         self.open = True
         self.reached = asyncio.Event()
 
     def tools(self) -> list[Tool]:
-        """The tools of every session here."""
+        """Create the tools of every session."""
 
         async def look(arguments: Mapping[str, Any]) -> Any:
             return {"n": arguments["n"]}
@@ -89,14 +89,14 @@ class Gate:
 
 @asynccontextmanager
 async def opened(folder: str, gate: Gate, *, recorded: bool) -> AsyncIterator[Session]:
-    """A session in a new folder, its workers ready."""
+    """Open a session in a new folder with ready workers."""
     with TemporaryDirectory(dir=folder) as root:
         async with Session(
             root,
             tools=gate.tools(),
             toolsets=(),
             journal=Path(root) / "journal.sqlite3",
-            journal_in_root=True,  # In the folder that was asked for.
+            journal_in_root=True,  # In the requested folder.
         ) as session:
             if not recorded:
                 setattr(session.history, "follow", lambda *_, **__: None)  # noqa: B010  # it is a method
@@ -105,8 +105,8 @@ async def opened(folder: str, gate: Gate, *, recorded: bool) -> AsyncIterator[Se
 
 
 async def taken(session: Session, source: str, times: int = 1) -> tuple[float, float]:
-    """CPU and wall seconds of runs, the CPU with that of writing them down."""
-    await asyncio.sleep(0.1)  # the pool has its workers, and what was before is written
+    """Return CPU and wall seconds of runs; the CPU time includes recording them."""
+    await asyncio.sleep(0.1)  # the pool has its workers, and earlier records are written
     cpu, wall = time.process_time(), time.perf_counter()
     for _ in range(times):
         (await session.program(source=source, allowed_tools=list(NAMES), limits=_LIMITS)).unwrap()
@@ -116,7 +116,7 @@ async def taken(session: Session, source: str, times: int = 1) -> tuple[float, f
 
 
 def committed(folder: str) -> float:
-    """Wall seconds of one durable commit of a row such as a call's start."""
+    """Return the wall seconds of one durable commit of a row such as a call's start."""
     with TemporaryDirectory(dir=folder) as root:
         db = sqlite3.connect(Path(root) / "floor.sqlite3", isolation_level=None)
         db.execute("PRAGMA journal_mode=WAL")
@@ -131,7 +131,7 @@ def committed(folder: str) -> float:
 
 
 async def resumed(session: Session, gate: Gate, source: str) -> float:
-    """Wall seconds of going on with a run that was cut off after its thousandth call."""
+    """Return the wall seconds of resuming a run that was interrupted after its thousandth call."""
     gate.open, gate.reached = False, asyncio.Event()
     run_id = f"r{time.monotonic_ns()}"
     task = asyncio.create_task(
@@ -148,7 +148,7 @@ async def resumed(session: Session, gate: Gate, source: str) -> float:
 
 
 async def measure(rounds: int, folder: str) -> list[tuple[str, str, float, float, str]]:
-    """Lines of the table: what, unit, ours, beside what, and what that is."""
+    """Return lines of the table: name, unit, ptc, rival, and the rival's name."""
     gate = Gate()
     samples: dict[str, list[float]] = {}
 
@@ -185,7 +185,7 @@ Reduce = Callable[[list[float]], float | None]
 
 
 def rows_of(samples: Mapping[str, list[float]]) -> list[tuple[str, str, float, float, str]]:
-    """The samples, reduced."""
+    """Reduce the samples."""
 
     def of(name: str, reduce: Reduce, scale: float) -> float:
         return (reduce(samples[name]) or 0.0) * scale
@@ -209,7 +209,7 @@ def rows_of(samples: Mapping[str, list[float]]) -> list[tuple[str, str, float, f
 
 
 def main() -> None:
-    """Measure, print."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(
         prog="python tests/benchmarks/journal.py",
         description=(__doc__ or "").partition("\n")[0],

@@ -1,9 +1,9 @@
-"""Measure ptc beside plain CPython and, where it is installed, beside Monty; print one table.
+"""Measure ptc against plain CPython and, if it is installed, Monty; print one table.
 
     python tests/benchmarks/run.py
     python tests/benchmarks/run.py --rounds 9 --only cpu calls.blocking --json numbers.json
 
-Nothing is asserted: a number is for a person to judge, who knows how busy the machine was.
+Nothing is asserted: a person who knows how busy the machine was judges the numbers.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _arguments() -> argparse.Namespace:
 
 
 async def measure_all(bench: Bench, names: list[str] | None) -> list[Row]:
-    """Run the cases one after another, telling on standard error which one is on."""
+    """Run the cases in order, naming the current one on standard error."""
     rows: list[Row] = []
     async with AsyncExitStack() as stack:
         bench.engines = await bench.open(stack)
@@ -108,7 +108,7 @@ def main() -> None:
         }
         chosen.json.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2))
     if rival is not None:
-        # AsyncMonty 1.4.0 now and then aborts the interpreter as it ends (SIGABRT, 1 of 12 times),
+        # AsyncMonty 1.4.0 now and then aborts the interpreter at exit (SIGABRT, 1 of 12 times),
         # which would look like a failure of the benchmark.
         sys.stdout.flush()
         os._exit(0)

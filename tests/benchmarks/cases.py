@@ -384,7 +384,7 @@ _SUM = sum(range(CALLS))
 _MICROSECONDS_A_CALL = 1e6 / CALLS
 
 
-def _called(name: str, source: str) -> Case:
+def _call_case(name: str, source: str) -> Case:
     return partial(
         _script,
         name=f"{CALLS:,} calls of a no-op tool, {name}",
@@ -401,9 +401,9 @@ CASES: Mapping[str, Case] = {
     "trivial.distinct": partial(_trivial, distinct=True),
     "script25.first": partial(_longer, first=True),
     "script25.repeated": partial(_longer, first=False),
-    "calls.blocking": _called("blocking", _BLOCKING),
-    "calls.awaited": _called("awaited", _AWAITED),
-    "calls.gathered": _called("gathered", _GATHERED),
+    "calls.blocking": _call_case("blocking", _BLOCKING),
+    "calls.awaited": _call_case("awaited", _AWAITED),
+    "calls.gathered": _call_case("gathered", _GATHERED),
     "calls.direct": _direct,
     "fanout": partial(
         _script,

@@ -147,7 +147,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the numbers there")
     chosen = parser.parse_args()
     if chosen.rounds < 1 or chosen.files < 1:
-        parser.error("--rounds and --files are 1 or more")
+        parser.error("--rounds and --files must be at least 1")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         _tree(root, chosen.files)
@@ -157,7 +157,7 @@ def main() -> None:
     about = machine()
     print(
         f"Python {about['python']}, {about['cores']} cores, {chosen.files:,} files, "
-        f"{chosen.rounds} rounds, load {about['load_1_min']}; least of each, in ms\n"
+        f"{chosen.rounds} rounds, load {about['load_1_min']}; minimum of each, in ms\n"
     )
     print(f"{'':34}{'beside':>8}{'wall':>9}{'':>9}{'ratio':>8}{'CPU':>9}{'':>9}{'ratio':>8}")
     for row in rows:
@@ -166,7 +166,7 @@ def main() -> None:
             f"{row['wall_ms']:>9.1f}{row['other_wall_ms']:>9.1f}{row['wall_ratio']:>7.2f}x"
             f"{row['cpu_ms']:>9.1f}{row['other_cpu_ms']:>9.1f}{row['cpu_ratio']:>7.2f}x"
         )
-    print(f"\nthe host's memory at its most grew by {grown:.1f} MB")
+    print(f"\nthe host's peak memory grew by {grown:.1f} MB")
     if chosen.json is not None:
         data = {"machine": about, "rows": rows, "grown_mb": grown}
         chosen.json.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2))

@@ -23,12 +23,11 @@ from measure import best, machine, median
 from ptc import Limits, Session, Tool, define_tool
 
 EPILOG = """\
-How it is measured. Two sessions, one that records and one whose runs are told that there is no
-journal, take turns within each round. CPU is that of the host's process with all its threads, the
-writer's included, until everything is written. A figure is the least of all samples, since all that
-is added is disturbance, except where a disk decides: there it is the median. The floor of a side
-effect is a row as large as a call's start, committed by sqlite3 with synchronous=FULL in the same
-folder.
+Method. Two sessions, one with and one without recording, alternate within each round. CPU time is
+that of the host's process with all its threads, including the writer, until everything is written.
+A figure is the minimum of all samples, because any excess is disturbance; figures that depend on
+the disk are medians. The floor of a side effect is a row as large as a call's start, committed by
+sqlite3 with synchronous=FULL in the same folder.
 """
 CALLS = 1_000
 """Calls of the run that is resumed."""
@@ -62,7 +61,7 @@ NAMES = ("look", "put", "last")
 
 
 class Gate:
-    """Whether the tool `last` returns; if not, it waits to be interrupted."""
+    """True if the tool `last` returns, and does not wait to be interrupted."""
 
     def __init__(self) -> None:
         self.open = True
@@ -88,7 +87,7 @@ class Gate:
 
 
 @asynccontextmanager
-async def opened(folder: str, gate: Gate, *, recorded: bool) -> AsyncIterator[Session]:
+async def open_session(folder: str, gate: Gate, *, recorded: bool) -> AsyncIterator[Session]:
     """Open a session in a new folder with ready workers."""
     with TemporaryDirectory(dir=folder) as root:
         async with Session(
@@ -104,7 +103,7 @@ async def opened(folder: str, gate: Gate, *, recorded: bool) -> AsyncIterator[Se
             yield session
 
 
-async def taken(session: Session, source: str, times: int = 1) -> tuple[float, float]:
+async def measure_runs(session: Session, source: str, times: int = 1) -> tuple[float, float]:
     """Return CPU and wall seconds of runs; the CPU time includes recording them."""
     await asyncio.sleep(0.1)  # the pool has its workers, and earlier records are written
     cpu, wall = time.process_time(), time.perf_counter()
@@ -162,13 +161,13 @@ async def measure(rounds: int, folder: str) -> list[tuple[str, str, float, float
         "trivial": (TRIVIAL, RUNS, RUNS),
     }
     async with (
-        opened(folder, gate, recorded=True) as ours,
-        opened(folder, gate, recorded=False) as bare,
+        open_session(folder, gate, recorded=True) as ours,
+        open_session(folder, gate, recorded=False) as bare,
     ):
         for at in range(rounds):
             for name, (source, times, parts) in cases.items():
                 for which, session in (("ours", ours), ("bare", bare)):
-                    cpu, wall = await taken(session, source, times)
+                    cpu, wall = await measure_runs(session, source, times)
                     note(f"{name} cpu {which}", cpu / parts)
                     note(f"{name} wall {which}", wall / parts)
             note("commit", await asyncio.to_thread(committed, folder))
@@ -176,7 +175,7 @@ async def measure(rounds: int, folder: str) -> list[tuple[str, str, float, float
                 continue
             for name, source in (("awaited", AWAITED), ("gathered", GATHERED)):
                 whole = source.replace("CALLS", str(CALLS))
-                note(f"{name} whole", (await taken(ours, whole))[1])
+                note(f"{name} whole", (await measure_runs(ours, whole))[1])
                 note(f"{name} resume", await resumed(ours, gate, whole))
     return rows_of(samples)
 

@@ -75,18 +75,19 @@ async def drive(folder: Path, name: str) -> dict[str, Any]:
         "error": result.error.message if result.error else None,
         "stdout": result.stdout,
         "partial": result.partial,
-        "calls": [] if "again" in {c.tool for c in result.calls} else told(result),
+        "calls": [] if "again" in {c.tool for c in result.calls} else comparable_calls(result),
     }
 
 
-def told(result: RunResult) -> list[list[Any]]:
+def comparable_calls(result: RunResult) -> list[list[Any]]:
     """Return the calls of a result that do not depend on the kills, unless a tool retries.
 
     Random numbers of a run and truncated arguments are left out.
     """
-    told_whole = re.compile(r'\{"n":-?\d+\}')
+    untruncated = re.compile(r'\{"n":-?\d+\}')
     return [
-        [c.tool, c.status, c.error_code, told_whole.findall(c.arguments[:30])] for c in result.calls
+        [c.tool, c.status, c.error_code, untruncated.findall(c.arguments[:30])]
+        for c in result.calls
     ]
 
 
@@ -101,8 +102,8 @@ def decide(session: Session, server: Server) -> None:
                 session.history.approve(_RUN, call.call, by="ann")
             continue
         (row,) = (row for row in rows(session) if row.start.path == call.call)
-        taken = server.taken()
-        if any((name, n, row.start.key) in taken for name in (call.tool, f"{call.tool} drawn")):
+        requests = server.requests()
+        if any((name, n, row.start.key) in requests for name in (call.tool, f"{call.tool} drawn")):
             session.history.settle(_RUN, call.call, "done", value=answer(call.tool, n))
         else:
             session.history.settle(_RUN, call.call, "again")

@@ -28,7 +28,7 @@ class Server:
         finally:
             os.close(file)
 
-    def taken(self) -> list[tuple[str, int, str]]:
+    def requests(self) -> list[tuple[str, int, str]]:
         """Return all requests."""
         if not self._path.exists():
             return []
@@ -36,12 +36,12 @@ class Server:
 
     def count(self, tool: str, n: int) -> int:
         """Count the requests of a tool about one number."""
-        return sum(row[:2] == (tool, n) for row in self.taken())
+        return sum(row[:2] == (tool, n) for row in self.requests())
 
     def effects(self) -> Counter[tuple[str, int, str]]:
         """Count effects; a request with a known key has no further effect."""
         found: Counter[tuple[str, int, str]] = Counter()
-        for (tool, n, key), count in Counter(self.taken()).items():
+        for (tool, n, key), count in Counter(self.requests()).items():
             if tool.endswith(" drawn"):
                 # Random, and so is its key: two runs draw different numbers.
                 found[tool, n, ""] += count

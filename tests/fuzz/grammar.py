@@ -18,7 +18,7 @@ from random import Random
 from ptc._language._compiler import ScriptRejected, compile_script
 from ptc._language._policy import DEFINABLE, MODULES, PRIVATE_PREFIX, kind_of, power_names
 
-__all__ = ["DETECTOR", "Grammar", "accepted", "prelude", "refused_lines"]
+__all__ = ["DETECTOR", "Grammar", "accepted", "prelude", "rejected_lines"]
 
 _SKIPPED = {"sleep", "count", "cycle", "repeat", "pbkdf2_hmac", "perm", "comb", "factorial"}
 """Members that only use up the time of a run."""
@@ -224,7 +224,7 @@ def accepted(source: str) -> bool:
     return True
 
 
-def refused_lines(source: str) -> list[int]:
+def rejected_lines(source: str) -> list[int]:
     """Return the lines that the policy rejects."""
     try:
         compile_script(source, require_run=False)
@@ -407,7 +407,7 @@ class Grammar:
             way = way.replace(f"<{mark}>", value)
         return f"catch({way})"
 
-    def _named(self, depth: int) -> str:
+    def _named_attribute(self, depth: int) -> str:
         inner, name = self.expression(depth), self.text_name()
         return self._chance.choice(
             [
@@ -607,7 +607,7 @@ class Grammar:
             names = ", ".join(part.partition("def ")[2].partition("(")[0] for part in parts)
             source = f"{before}\n{''.join(parts)}\nPROBES = [{names}]\n{DETECTOR}"
             # Code accepted alone may be rejected once `json` is known to be a module.
-            lines = refused_lines(source)
+            lines = rejected_lines(source)
             if not lines:
                 return source
             line = before.count("\n") + 1
@@ -645,7 +645,7 @@ _EXPRESSIONS = [
     Grammar._library,
     Grammar._attribute,
     Grammar._call,
-    Grammar._named,
+    Grammar._named_attribute,
     Grammar._formatted,
     Grammar._compound,
 ]

@@ -33,7 +33,7 @@ FORBIDDEN_TYPES = (
     _wire.Wire, Runtime,
     _runtime._Run, _runtime._Kit, _context.Calls,
 )  # fmt: skip
-# Classes and functions of these modules are powerful, whatever their names.
+# Classes and functions of these modules are powerful, under any name.
 POWER_MODULES = {
     "_ctypes", "_frozen_importlib", "_frozen_importlib_external", "_imp", "_io", "_posixsubprocess",
     "_socket", "_thread", "ctypes", "gc", "importlib", "importlib._bootstrap", "inspect",
@@ -189,7 +189,7 @@ def forbidden(obj: Any) -> str:
     return ""
 
 
-# --- what functions call ------------------------------------------------------------------------
+# --- functions that call power -----------------------------------------------------------------------
 
 _POWER_MODULES = ("posix", "_io", "_socket", "_imp", "_posixsubprocess", "_ctypes", "_signal",
                   "select", "mmap", "marshal", "gc", "_locale", "fcntl", "resource")  # fmt: skip
@@ -215,7 +215,7 @@ def deputies(walk: Walk) -> dict[str, str]:
         if id(function) not in found:
             found[id(function)] = ""
             found[id(function)] = next(
-                (why for value in _named(function) if (why := _why(value))), ""
+                (why for value in _named_objects(function) if (why := _why(value))), ""
             )
         return found[id(function)]
 
@@ -232,7 +232,7 @@ def deputies(walk: Walk) -> dict[str, str]:
     return {f"{f.__module__}.{f.__qualname__}": why for f in functions if (why := leads_to(f))}
 
 
-def _named(function: types.FunctionType) -> Iterator[Any]:
+def _named_objects(function: types.FunctionType) -> Iterator[Any]:
     """Yield the objects that the code of a function names."""
     namespace = _internals.globals_of(function)
     for code in _codes(_internals.code_of(function)):
@@ -253,7 +253,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-# --- what scripts hold ------------------------------------------------------------------------
+# --- objects that scripts hold ------------------------------------------------------------------------
 
 
 class Host:

@@ -188,7 +188,7 @@ class Fuzz:
                 results.append(await session.program(source=play.source, limits=_LIMITS))
                 group.cancel_scope.cancel()
         (result,) = results
-        # Whatever the worker did, the outcome can be serialized and shown.
+        # The outcome can always be serialized and shown.
         result.to_json()
         str(result.error)
         return result.status

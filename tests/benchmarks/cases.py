@@ -39,7 +39,7 @@ CALLS = 1_000
 _RUNS_A_ROUND = 40
 """Short runs measured in one round: 5 rounds make 200, enough for a 99th percentile."""
 _SUSTAINED_SECONDS = 3.0
-"""Runs of all rounds together, for each engine and concurrency."""
+"""Duration of all rounds together, for each engine and concurrency."""
 
 
 @dataclass(slots=True)

@@ -197,7 +197,7 @@ def rows_of(samples: Mapping[str, list[float]]) -> list[tuple[str, str, float, f
     ours, bare = (of(f"effects wall {who}", median, 1e3) for who in ("ours", "bare"))
     rows.append(("a side effect: wall", "ms/call", ours, bare, "no journal"))
     commit = of("commit", median, 1e3)
-    rows.append(("a side effect: what recording adds", "ms/call", ours - bare, commit, "a commit"))
+    rows.append(("a side effect: cost of recording", "ms/call", ours - bare, commit, "a commit"))
     for kind in ("cpu", "wall"):
         ours, bare = (of(f"trivial {kind} {who}", best, 1e6) for who in ("ours", "bare"))
         rows.append((f"a trivial run: {kind}", "us/run", ours, bare, "no journal"))
@@ -221,7 +221,7 @@ def main() -> None:
     )
     chosen = parser.parse_args()
     if not 1 <= chosen.rounds <= 1_000:
-        parser.error(f"--rounds {chosen.rounds}: give a number from 1 to 1000")
+        parser.error(f"--rounds {chosen.rounds}: pass a number from 1 to 1000")
     before = machine()
     rows = asyncio.run(measure(chosen.rounds, chosen.folder))
     print(

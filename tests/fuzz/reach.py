@@ -189,7 +189,7 @@ def forbidden(obj: Any) -> str:
     return ""
 
 
-# --- functions that call power -----------------------------------------------------------------------
+# --- functions that call powerful functions ----------------------------------------------------
 
 _POWER_MODULES = ("posix", "_io", "_socket", "_imp", "_posixsubprocess", "_ctypes", "_signal",
                   "select", "mmap", "marshal", "gc", "_locale", "fcntl", "resource")  # fmt: skip
@@ -253,7 +253,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-# --- objects that scripts hold ------------------------------------------------------------------------
+# --- objects that scripts hold -----------------------------------------------------------------
 
 
 class Host:

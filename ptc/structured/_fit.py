@@ -102,8 +102,8 @@ class Fitter:
                 return None
             for edit in fix:
                 chosen[edit.identity] = edit
-                place = (edit.path, edit.key)
-                if taken.setdefault(place, edit.identity) != edit.identity:
+                location = (edit.path, edit.key)
+                if taken.setdefault(location, edit.identity) != edit.identity:
                     return None
         # Keys last and the deepest path first: no edit changes the path of another.
         return sorted(chosen.values(), key=lambda edit: (edit.key is not None, -len(edit.path)))

@@ -1,8 +1,8 @@
 """Models that answer `generate_object`: one small protocol, and what fits it.
 
 A model is named by text (``"openai:gpt-5"``, ``"anthropic:claude-opus-5"``: every provider that
-pydantic-ai has, with the extra ``ptc[models]``), given as a model object of pydantic-ai, as a plain
-async function, or as anything that has the methods of `Model`. The face is lazy: no provider is
+pydantic-ai has, with the extra ``ptc-host[models]``), given as a model object of pydantic-ai, as a
+plain async function, or as anything that has the methods of `Model`. The face is lazy: no provider is
 imported before it is asked.
 """
 

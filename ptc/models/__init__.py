@@ -2,8 +2,8 @@
 
 A model is named by text (``"openai:gpt-5"``, ``"anthropic:claude-opus-5"``: every provider that
 pydantic-ai has, with the extra ``ptc-host[models]``), given as a model object of pydantic-ai, as a
-plain async function, or as anything that has the methods of `Model`. The face is lazy: no provider is
-imported before it is asked.
+plain async function, or as anything that has the methods of `Model`. The face is lazy: no
+provider is imported before it is asked.
 """
 
 from importlib import import_module

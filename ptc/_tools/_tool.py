@@ -352,8 +352,8 @@ def _warn(message: str) -> None:
 
 def _frames_to_the_caller() -> int:
     frame, level = inspect.currentframe(), 0
-    package = __name__.rpartition(".")[0]
-    while frame is not None and frame.f_globals.get("__package__") == package:
+    top = __name__.partition(".")[0]
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == top:
         frame, level = frame.f_back, level + 1
     return level
 

@@ -7,8 +7,9 @@ The face is lazy: a name is imported when it is first used, so that ``import ptc
 and a worker, which imports `ptc.worker`, never loads the host.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from ._blocking import BlockingSession as BlockingSession
@@ -42,56 +43,6 @@ if TYPE_CHECKING:
     from .errors import TruncatedError as TruncatedError
     from .errors import UsageError as UsageError
 
-_HOME = {
-    "Allow": "_tools._allow",
-    "ApprovalRequest": "_tools._approval",
-    "Attachment": "_records._content",
-    "AttachmentRef": "_records._content",
-    "BlockingSession": "_blocking",
-    "Cache": "_tools._cache",
-    "CallRecord": "_records._result",
-    "Cut": "_records._result",
-    "Decision": "_tools._approval",
-    "Effect": "_tools._revert",
-    "Failure": "_records._result",
-    "Fallback": "_generation._generate",
-    "Finding": "_records._result",
-    "Generated": "_generation._generate",
-    "GenerationError": "errors",
-    "ImageContent": "_records._content",
-    "Layer": "_layer",
-    "Limits": "_records._limits",
-    "JournalError": "errors",
-    "ModelError": "errors",
-    "PtcError": "errors",
-    "Public": "_tools._environment",
-    "Retry": "_tools._retry",
-    "Reverted": "_runs._rollback",
-    "Rollback": "_runs._rollback",
-    "RunError": "errors",
-    "RunEvent": "_records._result",
-    "RunResult": "_records._result",
-    "Session": "_session",
-    "SessionClosedError": "errors",
-    "SetupError": "errors",
-    "TextContent": "_records._content",
-    "Tool": "_tools._tool",
-    "ToolCall": "_tools._tool",
-    "ToolContext": "_tools._context",
-    "ToolError": "errors",
-    "ToolMetadata": "_tools._tool",
-    "ToolResult": "_tools._tool_result",
-    "Toolset": "_tools._toolset",
-    "Violation": "_runs._violation",
-    "Usage": "_records._limits",
-    "TruncatedError": "errors",
-    "UsageError": "errors",
-    "current_tool_context": "_tools._context",
-    "define_tool": "_tools._tool",
-    "get_tool_metadata": "_tools._tool",
-    "tool": "_tools._tool",
-    "tool_from": "_tools._foreign",
-}
 
 __all__ = [
     "Allow",
@@ -143,17 +94,49 @@ __all__ = [
     "tool",
     "tool_from",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "_blocking": ["BlockingSession"],
+        "_generation._generate": ["Fallback", "Generated"],
+        "_layer": ["Layer"],
+        "_records._content": ["Attachment", "AttachmentRef", "ImageContent", "TextContent"],
+        "_records._limits": ["Limits", "Usage"],
+        "_records._result": ["CallRecord", "Cut", "Failure", "Finding", "RunEvent", "RunResult"],
+        "_runs._rollback": ["Reverted", "Rollback"],
+        "_runs._violation": ["Violation"],
+        "_session": ["Session"],
+        "_tools._allow": ["Allow"],
+        "_tools._approval": ["ApprovalRequest", "Decision"],
+        "_tools._cache": ["Cache"],
+        "_tools._context": ["ToolContext", "current_tool_context"],
+        "_tools._environment": ["Public"],
+        "_tools._foreign": ["tool_from"],
+        "_tools._retry": ["Retry"],
+        "_tools._revert": ["Effect"],
+        "_tools._tool": [
+            "Tool",
+            "ToolCall",
+            "ToolMetadata",
+            "define_tool",
+            "get_tool_metadata",
+            "tool",
+        ],
+        "_tools._tool_result": ["ToolResult"],
+        "_tools._toolset": ["Toolset"],
+        "errors": [
+            "GenerationError",
+            "JournalError",
+            "ModelError",
+            "PtcError",
+            "RunError",
+            "SessionClosedError",
+            "SetupError",
+            "ToolError",
+            "TruncatedError",
+            "UsageError",
+        ],
+    },
+)
 __version__ = "0.1.0"
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

@@ -7,13 +7,16 @@ A value of the wrong kind is a `UsageError` that says which argument it was, and
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 from .errors import UsageError
 
 __all__ = [
+    "caller_frame",
     "mapping_of",
     "nearest",
     "parts_of",
@@ -90,6 +93,18 @@ def words_of(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001  # its __str__ is its author's code
         return f"{type(error).__name__} (its text cannot be made)"
+
+
+def caller_frame() -> tuple[FrameType | None, int]:
+    """Return the nearest frame outside ptc, and the number of ptc's frames below it."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and _is_own(frame):
+        frame, level = frame.f_back, level + 1
+    return frame, level
+
+
+def _is_own(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__package__")).partition(".")[0] == "ptc"
 
 
 def _refuse(name: str, value: object, what: str) -> NoReturn:

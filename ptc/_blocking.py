@@ -2,45 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
-from inspect import isawaitable
 from pathlib import Path
 from threading import Event
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from anyio import CancelScope
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from ._calls._dispatch import AfterSideEffect
 from ._layer import Layer
-from ._records._result import RunEvent, RunResult
+from ._records._limits import Limits
+from ._records._result import Finding, RunEvent, RunResult
 from ._runs._history import History
-from ._runs._program import ProgramOptions
+from ._runs._program import ProgramOptions, UntypedOptions
 from ._runs._rollback import Rollback
 from ._runs._violation import Violation
 from ._session import Session
 from ._tools._allow import AllowList
+from ._tools._approval import Approver
+from ._tools._discovery import Found
+from ._tools._tool import Tool
 from ._tools._tool_result import ToolResult
+from ._tools._toolset import ToolSource
 from .errors import SessionClosedError
+
+if TYPE_CHECKING:
+    from ._generation._generate import Generated, GenerateOptions
+    from .models._open import ModelSource
 
 __all__ = ["BlockingSession"]
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
 
 class BlockingSession:
-    """`Session` with plain methods; a context manager. Takes what `Session` takes.
+    """`Session` with plain methods instead of async ones; a context manager.
 
     ::
 
         with BlockingSession(root=".") as session:
-            text = session.read(path="README.md")
+            text = session.call(read, path="README.md")
             result = session.program(path="find.py", allowed_tools=["grep"])
+
+    An event loop in a thread of its own runs the session. Methods may be called from any thread.
     """
 
-    def __init__(self, root: str | Path = ".", **options: Any) -> None:
-        """As `Session`; raises the same `UsageError`, and `TypeError` on an unknown option."""
-        self._session = Session(root, **options)
+    def __init__(
+        self,
+        root: str | Path = ".",
+        *,
+        tools: Iterable[ToolSource] = (),
+        toolsets: Iterable[str] = ("builtin",),
+        limits: Limits | None = None,
+        ceiling: Limits | None = None,
+        isolation: str = "jail",
+        packages: Iterable[str] = (),
+        unprotected: Iterable[str] = (),
+        workers: int = 4,
+        max_concurrent_runs: int = 16,
+        artifacts: str | Path | None = None,
+        approver: Approver | None = None,
+        env: Mapping[str, Any] | None = None,
+        after_side_effect: AfterSideEffect | None = None,
+        journal: str | Path | None = None,
+        journal_in_root: bool = False,
+        approvals_expire_ms: int | None = None,
+        model: ModelSource | None = None,
+    ) -> None:
+        """Describe a session, as `Session` does; nothing is started."""
+        self._session = Session(
+            root,
+            tools=tools,
+            toolsets=toolsets,
+            limits=limits,
+            ceiling=ceiling,
+            isolation=isolation,
+            packages=packages,
+            unprotected=unprotected,
+            workers=workers,
+            max_concurrent_runs=max_concurrent_runs,
+            artifacts=artifacts,
+            approver=approver,
+            env=env,
+            after_side_effect=after_side_effect,
+            journal=journal,
+            journal_in_root=journal_in_root,
+            approvals_expire_ms=approvals_expire_ms,
+            model=model,
+        )
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
 
@@ -61,61 +115,26 @@ class BlockingSession:
         # With what has happened: an interrupted call that is still there is cancelled then.
         self._stack.__exit__(exc_type, exc, traceback)
 
-    def program(
-        self,
-        *,
-        on_event: Callable[[RunEvent], None] | None = None,
-        **options: Unpack[ProgramOptions],
-    ) -> RunResult:
-        """As `Session.program`. `on_event` is called in the session's thread."""
-        call = partial(self._session.program, **options, on_event=on_event)
-        result: RunResult = self._call(call)
-        return result
+    def close(self) -> None:
+        """Close the session, as `Session.aclose` does. Leaving the block does that, too."""
+        self.__exit__(None, None, None)
 
-    def tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        idempotency_key: str | None = None,
-        allowed_tools: AllowList | None = None,
-    ) -> ToolResult:
-        """As `Session.tool`."""
-        call = partial(
-            self._session.tool,
-            name,
-            arguments,
-            idempotency_key=idempotency_key,
-            allowed_tools=allowed_tools,
-        )
-        result: ToolResult = self._call(call)
-        return result
+    # --- without waiting --------------------------------------------------------------------
 
     @property
     def history(self) -> History:
-        """As `Session.history`: what it does it does in the caller's thread."""
+        """As `Session.history`; it works in the caller's thread."""
         return self._session.history
 
-    def resume(self, run_id: str, **options: Any) -> RunResult:
-        """As `Session.resume`."""
-        result: RunResult = self._call(partial(self._session.resume, run_id, **options))
-        return result
+    @property
+    def root(self) -> Path:
+        """As `Session.root`."""
+        return self._session.root
 
-    def retry(self, run_id: str, **options: Any) -> RunResult:
-        """As `Session.retry`."""
-        result: RunResult = self._call(partial(self._session.retry, run_id, **options))
-        return result
-
-    def rollback(self, run_id: str, *, skip: Iterable[str] = (), dry_run: bool = False) -> Rollback:
-        """As `Session.rollback`."""
-        call = partial(self._session.rollback, run_id, skip=skip, dry_run=dry_run)
-        result: Rollback = self._call(call)
-        return result
-
-    def warm_up(self) -> tuple[Layer, ...]:
-        """As `Session.warm_up`."""
-        layers: tuple[Layer, ...] = self._call(self._session.warm_up)
-        return layers
+    @property
+    def limits(self) -> Limits:
+        """As `Session.limits`."""
+        return self._session.limits
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -126,17 +145,232 @@ class BlockingSession:
         """As `Session.tool_names`."""
         return self._session.tool_names()
 
-    def tool_definitions(self, names: AllowList | None = None) -> list[dict[str, Any]]:
+    def tool_definitions(self, allowed_tools: AllowList | None = None) -> list[dict[str, Any]]:
         """As `Session.tool_definitions`."""
-        return self._session.tool_definitions(names)
+        return self._session.tool_definitions(allowed_tools)
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        method = getattr(self._session, name)
-        return lambda *args, **arguments: self._call(partial(method, *args, **arguments))
+    def describe_tools(
+        self, allowed_tools: AllowList | None = None, limits: Limits | None = None
+    ) -> str:
+        """As `Session.describe_tools`."""
+        return self._session.describe_tools(allowed_tools, limits)
 
-    def _call(self, function: Callable[[], Any]) -> Any:
+    def search_tools(
+        self, query: str, allowed_tools: AllowList | None = None, limit: int = 10
+    ) -> list[Found]:
+        """As `Session.search_tools`."""
+        return self._session.search_tools(query, allowed_tools, limit)
+
+    def select_tools(self, allowed_tools: AllowList | None = None) -> dict[str, Tool]:
+        """As `Session.select_tools`."""
+        return self._session.select_tools(allowed_tools)
+
+    # --- calls ------------------------------------------------------------------------------
+
+    def tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
+        allowed_tools: AllowList | None = None,
+    ) -> ToolResult:
+        """As `Session.tool`."""
+        return self._wait(
+            partial(
+                self._session.tool,
+                name,
+                arguments,
+                idempotency_key=idempotency_key,
+                allowed_tools=allowed_tools,
+            )
+        )
+
+    @overload
+    def call(self, tool: Tool[_P, Awaitable[_T]], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
+    @overload
+    def call(self, tool: Tool[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
+    def call(self, tool: Tool[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """As `Session.call`."""
+        return self._wait(partial(self._session.call, tool, *args, **kwargs))
+
+    @overload
+    def generate_object(
+        self, schema: type[_T], prompt: str, **options: Unpack[GenerateOptions]
+    ) -> Generated[_T]: ...
+    @overload
+    def generate_object(
+        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+    ) -> Generated[Any]: ...
+    def generate_object(
+        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+    ) -> Generated[Any]:
+        """As `Session.generate_object`."""
+        return self._wait(partial(self._session.generate_object, schema, prompt, **options))
+
+    def warm_up(self) -> tuple[Layer, ...]:
+        """As `Session.warm_up`."""
+        return self._wait(self._session.warm_up)
+
+    # --- programs ---------------------------------------------------------------------------
+
+    @overload
+    def program(
+        self,
+        *,
+        output_schema: type[_T],
+        on_event: Callable[[RunEvent], None] | None = None,
+        **options: Unpack[UntypedOptions],
+    ) -> RunResult[_T]: ...
+    @overload
+    def program(
+        self,
+        *,
+        on_event: Callable[[RunEvent], None] | None = None,
+        **options: Unpack[ProgramOptions],
+    ) -> RunResult: ...
+    def program(
+        self,
+        *,
+        source: str | None = None,
+        path: str | Path | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        allowed_tools: AllowList | None = None,
+        limits: Limits | None = None,
+        output_schema: Any = None,
+        filename: str | None = None,
+        env: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+    ) -> RunResult:
+        """As `Session.program`; `on_event` is called in the thread of the event loop."""
+        return self._wait(
+            partial(
+                self._session.program,
+                source=source,
+                path=path,
+                inputs=inputs,
+                allowed_tools=allowed_tools,
+                limits=limits,
+                output_schema=output_schema,
+                filename=filename,
+                env=env,
+                run_id=run_id,
+                on_event=on_event,
+            )
+        )
+
+    def stream(
+        self,
+        tool: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        **program: Unpack[ProgramOptions],
+    ) -> AbstractContextManager[Iterator[RunEvent]]:
+        """As `Session.stream`, with a plain ``with`` and a plain ``for``."""
+        return self._stream(partial(self._session.stream, tool, arguments, **program))
+
+    def check(
+        self,
+        *,
+        source: str | None = None,
+        path: str | Path | None = None,
+        allowed_tools: AllowList | None = None,
+        filename: str | None = None,
+    ) -> tuple[Finding, ...]:
+        """As `Session.check`."""
+        return self._wait(
+            partial(
+                self._session.check,
+                source=source,
+                path=path,
+                allowed_tools=allowed_tools,
+                filename=filename,
+            )
+        )
+
+    @overload
+    def resume(
+        self,
+        run_id: str,
+        *,
+        allowed_tools: AllowList | None = None,
+        output_schema: type[_T],
+        until: str | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+    ) -> RunResult[_T]: ...
+    @overload
+    def resume(
+        self,
+        run_id: str,
+        *,
+        allowed_tools: AllowList | None = None,
+        output_schema: Any = None,
+        until: str | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+    ) -> RunResult: ...
+    def resume(
+        self,
+        run_id: str,
+        *,
+        allowed_tools: AllowList | None = None,
+        output_schema: Any = None,
+        until: str | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+    ) -> RunResult:
+        """As `Session.resume`."""
+        return self._wait(
+            partial(
+                self._session.resume,
+                run_id,
+                allowed_tools=allowed_tools,
+                output_schema=output_schema,
+                until=until,
+                on_event=on_event,
+            )
+        )
+
+    def retry(
+        self,
+        run_id: str,
+        *,
+        allowed_tools: AllowList | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+    ) -> RunResult:
+        """As `Session.retry`."""
+        return self._wait(
+            partial(self._session.retry, run_id, allowed_tools=allowed_tools, on_event=on_event)
+        )
+
+    def rollback(self, run_id: str, *, skip: Iterable[str] = (), dry_run: bool = False) -> Rollback:
+        """As `Session.rollback`."""
+        return self._wait(partial(self._session.rollback, run_id, skip=skip, dry_run=dry_run))
+
+    if not TYPE_CHECKING:
+        # Hidden from type checkers, as in `Session`.
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            method = getattr(self._session, name)
+            return lambda *args, **arguments: self._wait(partial(method, *args, **arguments))
+
+    def __dir__(self) -> list[str]:
+        tools = [name for name in self._session.tool_names() if name.isidentifier()]
+        return [*object.__dir__(self), *tools]
+
+    @contextmanager
+    def _stream(self, make: Callable[[], Any]) -> Iterator[Iterator[RunEvent]]:
+        with self._open().wrap_async_context_manager(make()) as events:
+            yield self._iterate(events)
+
+    def _iterate(self, events: Any) -> Iterator[RunEvent]:
+        while True:
+            try:
+                event: RunEvent = self._wait(events.__anext__)
+            except StopAsyncIteration:
+                return
+            yield event
+
+    def _wait(self, function: Callable[[], Awaitable[_T]]) -> _T:
         """Call in the session's thread and wait.
 
         Who is interrupted while it waits, by Ctrl-C, gets that only when what was asked for has
@@ -144,7 +378,8 @@ class BlockingSession:
         """
         portal, call = self._open(), _Call(function)
         try:
-            return portal.start_task_soon(call.run).result()
+            value: _T = portal.start_task_soon(call.run).result()
+            return value
         except BaseException:
             # Also while the task was being handed over: then there is no future to cancel.
             if portal.call(call.give_up):
@@ -161,7 +396,7 @@ class BlockingSession:
 class _Call:
     """One call of the session's thread, which can be given up from outside at any time."""
 
-    def __init__(self, function: Callable[[], Any]) -> None:
+    def __init__(self, function: Callable[[], Awaitable[Any]]) -> None:
         self._function = function
         self._scope: CancelScope | None = None
         self._given_up = False
@@ -174,8 +409,7 @@ class _Call:
         self._scope = CancelScope()
         try:
             with self._scope:
-                given = self._function()
-                return await given if isawaitable(given) else given
+                return await self._function()
         finally:
             self.ended.set()
 

@@ -6,9 +6,9 @@ that failed. Text from outside passes through a `Redactor`, which looks for both
 
 Rule 1: a declared secret is in no result, error, log, record or attachment's name, neither as it
     is nor URL-encoded, nor in base64, alone or in the middle of other data.
-    tests/core/test_environment.py::test_a_secret_is_found_in_every_form
+    tests/core/tools/test_environment.py::test_a_secret_is_found_in_every_form
 Rule 2: a credential that a server echoes is in no error, event, record or log.
-    tests/core/test_echoed_credentials.py
+    tests/core/calls/test_echoed_credentials.py
 Rule 3: this is a net below the tool's author, who must not hand a secret out, not a sandbox layer
     against one who wants to: a secret that is reversed, cut in two or encrypted is not found.
 """

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 import anyio
 
@@ -27,12 +27,13 @@ from ._records._result import Finding, RunEvent, RunResult
 from ._runs._ceiling import Allowance
 from ._runs._history import History
 from ._runs._packages import packages_of
-from ._runs._program import ProgramOptions, refused
+from ._runs._program import ProgramOptions, UntypedOptions, refused
 from ._runs._programs import Programs
 from ._runs._rollback import Rollback
 from ._runs._runs import Runs
 from ._runs._stream import streamed
 from ._runs._violation import Violation
+from ._schema._check import value_reader
 from ._tools._allow import AllowList
 from ._tools._approval import Approver
 from ._tools._catalog import Catalog, Method
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Session"]
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
@@ -62,10 +64,11 @@ class Session:
 
         async with Session(root=".") as session:
             result = await session.program(source=text, allowed_tools=["grep", "read"])
-            readme = await session.read(path="README.md")
+            readme = await session.call(read, path="README.md")
 
-    Every tool is also a method: ``await session.read(path=...)`` gives its value or raises
-    `ToolError`.
+    `call` is typed by the tool. Each tool is also a method, for use at a prompt:
+    ``await session.read(path=...)``. Type checkers do not see these methods, so that a misspelt
+    method of the session is an error.
     """
 
     def __init__(
@@ -291,47 +294,79 @@ class Session:
         """Names of the tools, in the order they were given."""
         return list(self._catalog.tools)
 
-    def tool_definitions(self, names: AllowList | None = None) -> list[dict[str, Any]]:
-        """What a model is given of each tool: ``{"name", "description", "parameters"}``.
-
-        Raises:
-            UsageError: If one of `names` is no tool of the session.
-        """
-        return [tool.definition for tool in self.select_tools(names).values()]
-
-    def describe_tools(self, names: AllowList | None = None, limits: Limits | None = None) -> str:
-        """What a model is told before it writes a script: the rules, and stubs of the tools.
+    def tool_definitions(self, allowed_tools: AllowList | None = None) -> list[dict[str, Any]]:
+        """Return each tool as a model reads it: ``{"name", "description", "parameters"}``.
 
         Args:
-            names: The allow-list the script will have; None: all tools without a side effect.
-            limits: The limits the script will have; None: the session's.
+            allowed_tools: As for `program`.
 
         Raises:
-            UsageError: If one of `names` is no tool of the session.
+            UsageError: If the session lacks a tool of `allowed_tools`.
         """
-        tools = self.select_tools(names).values()
+        return [tool.definition for tool in self.select_tools(allowed_tools).values()]
+
+    def describe_tools(
+        self, allowed_tools: AllowList | None = None, limits: Limits | None = None
+    ) -> str:
+        """Return the instructions for a model that writes a script: rules, and tools as stubs.
+
+        Args:
+            allowed_tools: Allow-list of the script, as for `program`.
+            limits: Limits of the script. None: the session's.
+
+        Raises:
+            UsageError: If the session lacks a tool of `allowed_tools`.
+        """
+        tools = self.select_tools(allowed_tools).values()
         effective, _ = self._allowance.granted(limits)
         return describe_program(tools, effective, sorted({*MODULES, *self._packages}))
 
     def search_tools(
-        self, query: str, names: AllowList | None = None, limit: int = 10
+        self, query: str, allowed_tools: AllowList | None = None, limit: int = 10
     ) -> list[Found]:
-        """The tools of an allow-list that fit some words, best first; ``ctx`` has the same.
+        """Return the tools that match the words of `query`, best first, as ``ctx`` does.
+
+        Args:
+            query: Words that say what the tool should do.
+            allowed_tools: Tools to search, as for `program`.
+            limit: Tools to return at most, 1 to 100.
 
         Raises:
-            UsageError: If one of `names` is no tool of the session.
+            UsageError: If the session lacks a tool of `allowed_tools`.
         """
         require("query", query, str, "text")
         _in_range("limit", limit, 100)
-        return search(query, self.select_tools(names).values(), limit)
+        return search(query, self.select_tools(allowed_tools).values(), limit)
 
-    def select_tools(self, names: AllowList | None) -> dict[str, Tool]:
-        """The tools of an allow-list; None: all that have no side effect.
+    def select_tools(self, allowed_tools: AllowList | None = None) -> dict[str, Tool]:
+        """Return the tools of an allow-list by name. None: all without a side effect.
 
         Raises:
-            UsageError: If a name is unknown; the message has the nearest ones.
+            UsageError: If a name is unknown; the message suggests the nearest ones.
         """
-        return self._catalog.select(names)
+        return self._catalog.select(allowed_tools)
+
+    @overload
+    async def call(
+        self, tool: Tool[_P, Awaitable[_T]], /, *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T: ...
+    @overload
+    async def call(self, tool: Tool[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
+    async def call(self, tool: Tool[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a tool of the session with its own parameters, and return its value.
+
+        ::
+
+            text = await session.call(read, path="README.md")
+
+        Type checkers know the parameters and the type of the value from the tool.
+
+        Raises:
+            ToolError: If the call fails.
+            UsageError: If the session lacks the tool, or has another one of its name.
+            TypeError: If the tool does not take these arguments.
+        """
+        return await self._catalog.method_of(tool, self.tool)(*args, **kwargs)
 
     async def tool(
         self,
@@ -400,12 +435,34 @@ class Session:
             self._models = OpenModels()
         return await generate_object(self._models, schema, prompt, **options)
 
-    def __getattr__(self, name: str) -> Method:
-        catalog: Catalog = self.__dict__.get("_catalog") or Catalog(())
-        return catalog.method(name, self.tool)
+    if not TYPE_CHECKING:
+        # Hidden from type checkers: to them a misspelt method of the session is an error.
+        def __getattr__(self, name: str) -> Method:
+            catalog: Catalog = self.__dict__.get("_catalog") or Catalog(())
+            return catalog.method(name, self.tool)
+
+    def __dir__(self) -> list[str]:
+        catalog = self.__dict__.get("_catalog")
+        tools = () if catalog is None else catalog.tools
+        return [*object.__dir__(self), *(name for name in tools if name.isidentifier())]
 
     # --- programs ---------------------------------------------------------------------------
 
+    @overload
+    async def program(
+        self,
+        *,
+        output_schema: type[_T],
+        on_event: Callable[[RunEvent], None] | None = None,
+        **options: Unpack[UntypedOptions],
+    ) -> RunResult[_T]: ...
+    @overload
+    async def program(
+        self,
+        *,
+        on_event: Callable[[RunEvent], None] | None = None,
+        **options: Unpack[ProgramOptions],
+    ) -> RunResult: ...
     async def program(
         self,
         *,
@@ -467,10 +524,16 @@ class Session:
         if run_id is not None:
             known = self._programs.known(program)
             if known is not None:
-                return known
+                return _typed(known, output_schema)
             if self.history.journal.find(run_id) is not None:
-                return await self.resume(run_id, allowed_tools=allowed_tools, on_event=on_event)
-        return await self._runs.execute(program, on_event, environment)
+                return await self.resume(
+                    run_id,
+                    allowed_tools=allowed_tools,
+                    output_schema=output_schema,
+                    on_event=on_event,
+                )
+        result = await self._runs.execute(program, on_event, environment)
+        return _typed(result, output_schema)
 
     def stream(
         self,
@@ -552,6 +615,26 @@ class Session:
 
     # --- runs that were ---------------------------------------------------------------------
 
+    @overload
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        allowed_tools: AllowList | None = None,
+        output_schema: type[_T],
+        until: str | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+    ) -> RunResult[_T]: ...
+    @overload
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        allowed_tools: AllowList | None = None,
+        output_schema: Any = None,
+        until: str | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+    ) -> RunResult: ...
     async def resume(
         self,
         run_id: str,
@@ -586,7 +669,8 @@ class Session:
         """
         self._check_open()
         program = self._programs.recorded(run_id, allowed_tools, output_schema, until)
-        return await self._runs.execute(program, on_event, again=True)
+        result = await self._runs.execute(program, on_event, again=True)
+        return _typed(result, output_schema)
 
     async def retry(
         self,
@@ -649,6 +733,12 @@ class Session:
                 "asyncio.run(), or use a BlockingSession from any thread"
             )
             raise SessionClosedError(msg)
+
+
+def _typed(result: RunResult, output_schema: Any) -> RunResult:
+    """Let `RunResult.unwrap` return an instance of the schema, if that is a type."""
+    read = value_reader(output_schema)
+    return result if read is None else replace(result, _read=read)
 
 
 def _folder(root: str | Path) -> Path:

@@ -64,6 +64,8 @@ class _RunResult(Protocol):
     @property
     def error(self) -> Any: ...
     @property
+    def cut(self) -> Any: ...
+    @property
     def partial(self) -> Sequence[Any]: ...
     @property
     def stdout(self) -> str: ...
@@ -152,8 +154,12 @@ class RunError(PtcError):
     """Raised by `RunResult.unwrap()` when the run did not complete. `result` holds all of it."""
 
     def __init__(self, result: _RunResult) -> None:
-        error = result.error
-        super().__init__(f"{result.status}: {error.message}" if error else result.status)
+        message = result.status
+        if result.error:
+            message = f"{message}: {result.error.message}"
+        elif result.cut:
+            message = f"{message}, but the value is truncated; see RunResult.cut"
+        super().__init__(message)
         self.result = result
 
 

@@ -31,7 +31,7 @@ SCRIPT = """async def run(ctx, inputs):
 
 async def main() -> None:
     async with Session(tools=[convert], toolsets=()) as session:
-        print("direct:", await session.convert(100, "USD"))
+        print("direct:", await session.call(convert, 100, "USD"))
         print("wrong:", (await session.tool("convert", {"amount": 1})).text)
         result = await session.program(source=SCRIPT, inputs={"currency": "XYZ"})
         print("from a script:", result.unwrap())

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis  # noqa: F401  # it looks for who refers to a random source: before the freeze
+# Imported here: it looks for who refers to a random source, before the freeze.
+import hypothesis
 import pytest
 
 if (
@@ -23,11 +24,38 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# `pytest --hypothesis-profile=thorough`, as `.ci/run` does; by default 100 examples.
+hypothesis.settings.register_profile("thorough", max_examples=500)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Keep everything that the tests record out of the user's own state directory."""
     folder = tempfile.mkdtemp(prefix="ptc-state-")
     os.environ["XDG_STATE_HOME"] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects by marker
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow the trio half of tests without `both_loops`, and the cases `sample` omits."""
+    sampled: dict[tuple[str, str], list[pytest.Function]] = {}
+    for item in items:
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            continue
+        loop = item.callspec.params.get("anyio_backend")
+        if loop == "trio" and item.get_closest_marker("both_loops") is None:
+            item.add_marker("slow")
+        elif item.get_closest_marker("sample") is not None:
+            key = (item.nodeid.partition("[")[0], str(loop))
+            sampled.setdefault(key, []).append(item)
+    for cases in sampled.values():
+        marker = cases[0].get_closest_marker("sample")
+        assert marker is not None
+        (most,) = marker.args
+        chosen = {number * len(cases) // most for number in range(most)}
+        for number, item in enumerate(cases):
+            if number not in chosen:
+                item.add_marker("slow")
 
 
 def pytest_collection_finish() -> None:
@@ -38,7 +66,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(params=["asyncio", "trio"], scope="module")
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Every async test runs on both."""
+    """Every async test runs on both; on trio by default only with the marker `both_loops`."""
     return str(request.param)
 
 

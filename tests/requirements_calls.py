@@ -13,7 +13,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         "sync and async functions, called in every way; errors propagate",
         (
             "conformance/test_calls.py::test_every_way_to_a_tool_is_the_same_way",
-            "core/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else",
+            "core/calls/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else",
         ),
     ),
     "CG-02": (
@@ -23,7 +23,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "CG-03": (
         "an option that means nothing is refused where it is written",
         (
-            "core/test_tool_options.py::test_an_option_that_means_nothing_is_refused_where_it_is_written",
+            "core/tools/test_tool_options.py::test_an_option_that_means_nothing_is_refused_where_it_is_written",
         ),
     ),
     "CG-04": (
@@ -31,7 +31,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "conformance/test_calls.py::test_the_stages_of_a_call_come_in_their_order",
             "conformance/test_calls.py::test_a_kept_result_is_served_though_the_breaker_is_open",
-            "core/test_dispatch.py::test_zero_executions_is_never_and_asks_nobody",
+            "core/calls/test_dispatch.py::test_zero_executions_is_never_and_asks_nobody",
             "conformance/test_calls.py::test_a_call_over_the_runs_budget_asks_nobody_and_is_looked_up_nowhere",
         ),
     ),
@@ -42,8 +42,8 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "CG-06": (
         "errors name each argument; text of a number is taken for one, and no shape is repaired",
         (
-            "core/test_tool.py::test_wrong_arguments_are_named_one_by_one",
-            "core/test_tool.py::test_valid_arguments_arrive_parsed_with_their_defaults",
+            "core/tools/test_tool.py::test_wrong_arguments_are_named_one_by_one",
+            "core/tools/test_tool.py::test_valid_arguments_arrive_parsed_with_their_defaults",
             "conformance/test_calls.py::test_no_argument_is_guessed_from_another_shape",
         ),
     ),
@@ -66,40 +66,40 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "CG-10": (
         "an error of a tool ends its call and nothing else",
-        ("core/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else",),
+        ("core/calls/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else",),
     ),
     "CG-40": (
         "a limit of executions is a whole number from 0, or none",
         (
             "conformance/test_calls.py::test_a_limit_of_executions_that_is_no_whole_number_is_refused",
-            "core/test_dispatch.py::test_zero_executions_is_never_and_asks_nobody",
+            "core/calls/test_dispatch.py::test_zero_executions_is_never_and_asks_nobody",
             "conformance/test_calls.py::test_without_a_limit_of_its_own_a_tool_is_done_as_often_as_asked",
-            "core/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",
+            "core/calls/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",
         ),
     ),
     "CG-41": (
         "what failed or was kept is no execution",
-        ("core/test_dispatch.py::test_what_failed_or_was_kept_is_no_execution",),
+        ("core/calls/test_dispatch.py::test_what_failed_or_was_kept_is_no_execution",),
     ),
     "CG-42": (
         "parallel calls cannot pass a limit together",
         (
-            "core/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",
-            "core/test_call_properties.py::test_no_order_of_calls_passes_a_limit_of_executions",
+            "core/calls/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",
+            "core/calls/test_call_properties.py::test_no_order_of_calls_passes_a_limit_of_executions",
         ),
     ),
     "CG-43": (
         "a limit is of one run, anew in the next; the direct calls of a session are one",
         (
-            "core/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",
+            "core/calls/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",
             "conformance/test_calls.py::test_the_stages_of_a_call_come_in_their_order",
         ),
     ),
     "CG-44": (
         "the limit of all calls of a run is told and reserved before",
         (
-            "core/test_limits.py::test_the_call_after_the_last_raises_and_the_script_can_return",
-            "core/test_limits.py::test_parallel_calls_cannot_pass_the_limit",
+            "core/records/test_limits.py::test_the_call_after_the_last_raises_and_the_script_can_return",
+            "core/records/test_limits.py::test_parallel_calls_cannot_pass_the_limit",
         ),
     ),
     "CG-45": (
@@ -111,126 +111,130 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "CG-50": (
         "the same call of a run is made once, and the record says so",
-        ("core/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",),
+        (
+            "core/calls/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",
+        ),
     ),
     "CG-51": (
         "what makes two calls the same: validated arguments, defaults included, or a key function",
         (
             "conformance/test_calls.py::test_defaults_and_the_order_of_keys_do_not_make_another_call",
-            "core/test_dispatch.py::test_a_key_function_says_what_is_the_same_and_never_crosses_tools",
-            "core/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",
+            "core/calls/test_dispatch.py::test_a_key_function_says_what_is_the_same_and_never_crosses_tools",
+            "core/calls/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",
         ),
     ),
     "CG-52": (
         "a result is kept for its time; 0 serves only those who wait; an ended one is made anew",
         (
-            "core/test_dispatch.py::test_a_kept_value_ends_with_its_time_and_zero_serves_only_those_who_wait",
+            "core/calls/test_dispatch.py::test_a_kept_value_ends_with_its_time_and_zero_serves_only_those_who_wait",
         ),
     ),
     "CG-53": (
         "a scope that there is not is refused",
-        ("core/test_tool_options.py::test_a_cache_or_a_retry_that_means_nothing_is_refused",),
+        ("core/tools/test_tool_options.py::test_a_cache_or_a_retry_that_means_nothing_is_refused",),
     ),
     "CG-54": (
         "the cache of a run is the run's, that of the session the session's",
         (
-            "core/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",
-            "core/test_dispatch.py::test_a_cache_of_the_session_serves_all_runs_and_direct_calls",
+            "core/calls/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",
+            "core/calls/test_dispatch.py::test_a_cache_of_the_session_serves_all_runs_and_direct_calls",
         ),
     ),
     "CG-55": (
         "kept values are copies",
-        ("core/test_dispatch.py::test_who_changes_a_kept_value_changes_only_his_own",),
+        ("core/calls/test_dispatch.py::test_who_changes_a_kept_value_changes_only_his_own",),
     ),
     "CG-56": (
         "errors are not kept, None is",
-        ("core/test_dispatch.py::test_errors_are_not_kept_and_none_is",),
+        ("core/calls/test_dispatch.py::test_errors_are_not_kept_and_none_is",),
     ),
     "CG-57": (
         "equal calls at once are made once",
         (
-            "core/test_dispatch.py::test_equal_calls_at_once_are_made_once",
-            "core/test_call_properties.py::test_equal_calls_are_made_once_in_whatever_order_they_come",
+            "core/calls/test_dispatch.py::test_equal_calls_at_once_are_made_once",
+            "core/calls/test_call_properties.py::test_equal_calls_are_made_once_in_whatever_order_they_come",
         ),
     ),
     "CG-58": (
         "record and event say that a result was kept",
         (
             "conformance/test_calls.py::test_the_event_of_a_kept_result_says_that_it_was_kept",
-            "core/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",
+            "core/calls/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",
         ),
     ),
     "CG-59": (
         "a tool with a side effect has no cache",
         (
-            "core/test_tool_options.py::test_an_option_that_means_nothing_is_refused_where_it_is_written",
+            "core/tools/test_tool_options.py::test_an_option_that_means_nothing_is_refused_where_it_is_written",
         ),
     ),
     "CG-60": (
         "no retry unless asked; 1 + max_retries calls",
         (
-            "core/test_dispatch.py::test_tries_end_and_the_last_error_is_the_result",
-            "core/test_dispatch.py::test_a_tool_that_keeps_failing_is_left_alone",
+            "core/calls/test_dispatch.py::test_tries_end_and_the_last_error_is_the_result",
+            "core/calls/test_dispatch.py::test_a_tool_that_keeps_failing_is_left_alone",
         ),
     ),
     "CG-61": (
         "the wait doubles up to its cap; 0 is no wait",
-        ("core/test_dispatch.py::test_the_wait_doubles_up_to_its_cap_and_zero_is_no_wait",),
+        ("core/calls/test_dispatch.py::test_the_wait_doubles_up_to_its_cap_and_zero_is_no_wait",),
     ),
     "CG-62": (
         "should_retry is asked after every failure, anything but True ends it, as raising does",
         (
-            "core/test_dispatch.py::test_tries_end_and_the_last_error_is_the_result",
-            "core/test_execute.py::test_a_predicate_of_retries_that_fails_leaves_the_tools_own_error",
+            "core/calls/test_dispatch.py::test_tries_end_and_the_last_error_is_the_result",
+            "core/calls/test_execute.py::test_a_predicate_of_retries_that_fails_leaves_the_tools_own_error",
             "conformance/test_calls.py::test_a_failure_is_retried_while_should_retry_says_true",
         ),
     ),
     "CG-63": (
         "cancellation ends the wait",
-        ("core/test_dispatch.py::test_a_cancelled_call_does_not_wait_for_its_next_try",),
+        ("core/calls/test_dispatch.py::test_a_cancelled_call_does_not_wait_for_its_next_try",),
     ),
     "CG-64": (
         "one record of a call, with the number of its tries",
-        ("core/test_dispatch.py::test_a_failed_call_is_tried_again_and_the_record_says_how_often",),
+        (
+            "core/calls/test_dispatch.py::test_a_failed_call_is_tried_again_and_the_record_says_how_often",
+        ),
     ),
     "CG-66": (
         "an open breaker refuses with a code of its own and the tool is not called",
-        ("core/test_dispatch.py::test_a_tool_that_keeps_failing_is_left_alone",),
+        ("core/calls/test_dispatch.py::test_a_tool_that_keeps_failing_is_left_alone",),
     ),
     "CG-67": (
         "a breaker lets one call through after its cool-down, and is of one session",
         (
-            "core/test_dispatch.py::test_an_open_breaker_lets_one_call_through_after_its_cool_down",
+            "core/calls/test_dispatch.py::test_an_open_breaker_lets_one_call_through_after_its_cool_down",
             "conformance/test_calls.py::test_a_failure_of_the_breaker_is_of_this_session_alone",
-            "core/test_dispatch.py::test_a_cancelled_call_is_no_failure_to_the_breaker",
+            "core/calls/test_dispatch.py::test_a_cancelled_call_is_no_failure_to_the_breaker",
         ),
     ),
     "CG-68": (
         "parallel failures cannot pass the threshold together",
         (
-            "core/test_dispatch.py::test_parallel_calls_cannot_pass_the_breaker_together",
-            "core/test_call_properties.py::test_no_order_of_calls_passes_an_open_breaker",
+            "core/calls/test_dispatch.py::test_parallel_calls_cannot_pass_the_breaker_together",
+            "core/calls/test_call_properties.py::test_no_order_of_calls_passes_an_open_breaker",
         ),
     ),
     "CG-70": (
         "objects with invoke, call, run or func, in that order, and callables",
         (
-            "core/test_foreign.py::test_the_first_of_the_documented_methods_runs_it",
-            "core/test_foreign.py::test_func_gets_keywords_if_its_signature_has_them",
-            "core/test_foreign.py::test_without_a_schema_the_signature_is_one",
+            "core/tools/test_foreign.py::test_the_first_of_the_documented_methods_runs_it",
+            "core/tools/test_foreign.py::test_func_gets_keywords_if_its_signature_has_them",
+            "core/tools/test_foreign.py::test_without_a_schema_the_signature_is_one",
         ),
     ),
     "CG-71": (
         "a name is found or asked for; a tool of ours stays itself",
         (
-            "core/test_foreign.py::test_what_is_no_tool_is_refused_with_the_reason",
-            "core/test_foreign.py::test_metadata_is_of_tools_and_none_of_anything_else",
-            "core/test_foreign.py::test_a_schema_is_found_under_its_usual_names_and_held_to",
+            "core/tools/test_foreign.py::test_what_is_no_tool_is_refused_with_the_reason",
+            "core/tools/test_foreign.py::test_metadata_is_of_tools_and_none_of_anything_else",
+            "core/tools/test_foreign.py::test_a_schema_is_found_under_its_usual_names_and_held_to",
         ),
     ),
     "CG-73": (
         "two tools of one name are refused",
-        ("core/test_tool.py::test_duplicates_are_refused_and_functions_are_taken",),
+        ("core/tools/test_tool.py::test_duplicates_are_refused_and_functions_are_taken",),
     ),
 }
 

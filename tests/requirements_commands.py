@@ -9,10 +9,14 @@ from __future__ import annotations
 
 __all__ = ["COMMANDS"]
 
-_BASH, _OUT, _GIT = "tools/test_bash.py::", "tools/test_command_escapes.py::", "tools/test_git.py::"
+_BASH, _OUT, _GIT = (
+    "tools/test_bash.py::",
+    "tools/test_command_escapes.py::",
+    "tools/vcs/test_git.py::",
+)
 _POWER, _BROKER = "tools/test_power_attacks.py::", "tools/test_broker.py::"
 _PROTECTED = "tools/test_protected_paths.py::"
-_FETCH, _SEARCH = "tools/test_web_fetch.py::", "tools/test_web_search.py::"
+_FETCH, _SEARCH = "tools/web/test_web_fetch.py::", "tools/web/test_web_search.py::"
 
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "SM-67": (

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 __all__ = ["DURABLE", "NOT_TAKEN"]
 
-_RECORD, _RESUME = "core/test_what_is_recorded.py::", "core/test_resume.py::"
-_JOURNAL, _ROLLBACK = "core/test_journal.py::", "core/test_rollback.py::"
-_DISPATCH, _CLI = "core/test_dispatch.py::", "cli/test_history.py::"
+_RECORD, _RESUME = "core/calls/test_recorder.py::", "core/runs/test_resume.py::"
+_JOURNAL, _ROLLBACK = "core/journal/test_journal.py::", "core/runs/test_rollback.py::"
+_DISPATCH, _CLI = "core/calls/test_dispatch.py::", "cli/test_history.py::"
 
 DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
     "SM-07": (
@@ -104,11 +104,11 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
     "SM-43": (
         "hosts killed at every step: no lost result, no repeated effect, what is open is unknown",
         (
-            "core/test_durable.py::test_runs_of_killed_hosts_come_to_what_they_would_have_come_to",
-            "core/test_durable.py::test_what_a_server_was_asked_twice_or_never_is_found",
-            "core/test_effect_trees.py::"
+            "core/runs/test_durable.py::test_runs_of_killed_hosts_come_to_what_they_would_have_come_to",
+            "core/runs/test_durable.py::test_what_a_server_was_asked_twice_or_never_is_found",
+            "core/calls/test_effect_trees.py::"
             "test_interrupted_trees_have_each_effect_once_and_the_values_of_whole_runs",
-            "core/test_resume_nested.py::test_effect_below_a_call_without_effect_happens_once",
+            "core/runs/test_resume_nested.py::test_effect_below_a_call_without_effect_happens_once",
         ),
     ),
     "SM-44": (
@@ -120,7 +120,9 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "SM-45": (
         "a plain function that cannot be stopped is waited for a moment and is then unknown",
-        ("core/test_run.py::test_a_thread_that_cannot_be_stopped_does_not_hold_up_the_result",),
+        (
+            "core/runs/test_run.py::test_a_thread_that_cannot_be_stopped_does_not_hold_up_the_result",
+        ),
     ),
     "SM-50": (
         "run, place, tool, arguments, outcome, times, status and error of every call are kept",

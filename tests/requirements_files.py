@@ -8,16 +8,28 @@ from __future__ import annotations
 
 __all__ = ["FILES", "NOT_TAKEN"]
 
-_PATHS, _ATOMIC, _DIFF = "tools/test_paths.py::", "tools/test_atomic.py::", "tools/test_diff.py::"
-_READ, _MANY, _LS = "tools/test_read.py::", "tools/test_read_files.py::", "tools/test_ls.py::"
-_GLOB, _GREP, _WRITE = "tools/test_glob.py::", "tools/test_grep.py::", "tools/test_write.py::"
+_PATHS, _ATOMIC, _DIFF = (
+    "tools/files/test_paths.py::",
+    "tools/files/test_atomic.py::",
+    "tools/files/test_diff.py::",
+)
+_READ, _MANY, _LS = (
+    "tools/files/test_read.py::",
+    "tools/files/test_read_files.py::",
+    "tools/files/test_ls.py::",
+)
+_GLOB, _GREP, _WRITE = (
+    "tools/search/test_glob.py::",
+    "tools/search/test_grep.py::",
+    "tools/files/test_write.py::",
+)
 _EDIT, _PATCH, _RECORDS = (
-    "tools/test_edit.py::",
-    "tools/test_patch.py::",
+    "tools/files/test_edit.py::",
+    "tools/files/test_patch.py::",
     "tools/test_records.py::",
 )
 _BATCH = "tools/test_batch.py::"
-_README, _WORKSPACE = "tools/test_readme.py::", "tools/test_workspace.py::"
+_README, _TYPED = "tools/test_readme.py::", "core/tools/test_typed_calls.py::"
 
 FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "SM-60": (
@@ -84,11 +96,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "SM-68": (
         "applications call the tools directly and get data",
-        (
-            _WORKSPACE + "test_methods_give_data_of_the_types_they_say",
-            _WORKSPACE + "test_there_is_a_method_for_each_tool_with_its_parameters",
-            _WORKSPACE + "test_failures_are_raised",
-        ),
+        (_TYPED + "test_call_is_typed_by_its_tool",),
     ),
     "SM-69": (
         "read gives text; the exact limit passes, one more byte fails; no file, folder, no UTF-8",
@@ -165,7 +173,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             _GLOB + "test_nothing_found_is_an_empty_list",
             _GREP + "test_no_match_is_an_empty_list",
-            _WORKSPACE + "test_failures_are_raised",
+            _TYPED + "test_call_is_typed_by_its_tool",
         ),
     ),
     "W8": (

@@ -13,65 +13,65 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         "function tools are found by name; any other name is an error",
         (
             "conformance/test_calls.py::test_an_unknown_tool_is_named_with_its_nearest_and_recorded",
-            "core/test_tool.py::test_duplicates_are_refused_and_functions_are_taken",
+            "core/tools/test_tool.py::test_duplicates_are_refused_and_functions_are_taken",
         ),
     ),
     "SA-02": (
         "a definition has a description and a function that can be called, and may have arguments",
         (
-            "core/test_tool.py::test_hints_and_docstring_become_the_definition",
-            "core/test_tool_options.py::test_a_model_of_the_arguments_gives_the_function_an_instance",
-            "core/test_tool.py::test_a_blank_description_and_a_name_of_ctx_are_refused",
-            "core/test_tool_options.py::test_a_definition_that_could_never_be_called_is_refused",
+            "core/tools/test_tool.py::test_hints_and_docstring_become_the_definition",
+            "core/tools/test_tool_options.py::test_a_model_of_the_arguments_gives_the_function_an_instance",
+            "core/tools/test_tool.py::test_a_blank_description_and_a_name_of_ctx_are_refused",
+            "core/tools/test_tool_options.py::test_a_definition_that_could_never_be_called_is_refused",
         ),
     ),
     "SA-03": (
         "a blank description is refused",
-        ("core/test_tool.py::test_a_blank_description_and_a_name_of_ctx_are_refused",),
+        ("core/tools/test_tool.py::test_a_blank_description_and_a_name_of_ctx_are_refused",),
     ),
     "SA-04": (
         "arguments are an object; a function may take the context or not",
         (
-            "core/test_tool.py::test_a_schema_that_is_none_is_refused_at_definition",
-            "core/test_tool_options.py::test_a_context_is_known_with_none_beside_it_and_with_a_note",
+            "core/tools/test_tool.py::test_a_schema_that_is_none_is_refused_at_definition",
+            "core/tools/test_tool_options.py::test_a_context_is_known_with_none_beside_it_and_with_a_note",
         ),
     ),
     "SA-05": (
         "each allowed type has a schema and holds; others are refused and named",
         (
-            "core/test_tool_options.py::test_an_allowed_type_has_a_schema_and_holds_its_values",
-            "core/test_tool_options.py::test_a_type_that_json_does_not_have_is_refused_at_definition_and_named",
-            "core/test_tool.py::test_what_has_no_schema_is_refused_at_definition",
+            "core/tools/test_tool_options.py::test_an_allowed_type_has_a_schema_and_holds_its_values",
+            "core/tools/test_tool_options.py::test_a_type_that_json_does_not_have_is_refused_at_definition_and_named",
+            "core/tools/test_tool.py::test_what_has_no_schema_is_refused_at_definition",
         ),
     ),
     "SA-06": (
         "depth by one rule; what contains itself is refused",
         (
-            "core/test_tool_options.py::test_seven_objects_inside_one_another_are_taken_and_eight_are_not",
-            "core/test_tool_options.py::test_a_schema_that_never_ends_or_is_a_bomb_is_refused",
+            "core/tools/test_tool_options.py::test_seven_objects_inside_one_another_are_taken_and_eight_are_not",
+            "core/tools/test_tool_options.py::test_a_schema_that_never_ends_or_is_a_bomb_is_refused",
         ),
     ),
     "SA-07": (
         "input is validated before use, and an error names what is wrong",
         (
             "conformance/test_effects.py::test_a_function_gets_validated_arguments_or_is_not_called",
-            "core/test_tool.py::test_wrong_arguments_are_named_one_by_one",
+            "core/tools/test_tool.py::test_wrong_arguments_are_named_one_by_one",
         ),
     ),
     "SA-08": (
         "parsed values and defaults reach the function",
         (
-            "core/test_tool_options.py::test_defaults_and_parsed_values_reach_the_function_and_other_keys_are_refused",
+            "core/tools/test_tool_options.py::test_defaults_and_parsed_values_reach_the_function_and_other_keys_are_refused",
             "conformance/test_effects.py::test_a_function_gets_validated_arguments_or_is_not_called",
         ),
     ),
     "SA-09": (
         "published schemas: a default is optional, records keep their values, no references",
         (
-            "core/test_tool_options.py::test_defaults_and_parsed_values_reach_the_function_and_other_keys_are_refused",
-            "core/test_tool_options.py::test_an_allowed_type_has_a_schema_and_holds_its_values",
-            "core/test_tool_options.py::test_references_are_written_out",
-            "core/test_tool_options.py::test_no_reference_is_left_wherever_it_stands",
+            "core/tools/test_tool_options.py::test_defaults_and_parsed_values_reach_the_function_and_other_keys_are_refused",
+            "core/tools/test_tool_options.py::test_an_allowed_type_has_a_schema_and_holds_its_values",
+            "core/tools/test_tool_options.py::test_references_are_written_out",
+            "core/tools/test_tool_options.py::test_no_reference_is_left_wherever_it_stands",
         ),
     ),
     "SA-10": (
@@ -81,23 +81,23 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
     "SA-11": (
         "names are unique; the usual form does not warn",
         (
-            "core/test_tool.py::test_duplicates_are_refused_and_functions_are_taken",
-            "core/test_tool.py::test_a_name_that_is_not_snake_case_warns",
-            "core/test_tool.py::test_an_odd_name_warns_and_works",
+            "core/tools/test_tool.py::test_duplicates_are_refused_and_functions_are_taken",
+            "core/tools/test_tool.py::test_a_name_that_is_not_snake_case_warns",
+            "core/tools/test_tool.py::test_an_odd_name_warns_and_works",
         ),
     ),
     "SA-12": (
         "a tool of an odd name warns and is called under it; an empty name is refused",
         (
-            "core/test_tool.py::test_an_odd_name_warns_and_works",
-            "core/test_tool.py::test_a_name_that_is_not_snake_case_warns",
+            "core/tools/test_tool.py::test_an_odd_name_warns_and_works",
+            "core/tools/test_tool.py::test_a_name_that_is_not_snake_case_warns",
             "conformance/test_typed.py::test_a_tool_of_an_odd_name_is_called_under_it",
         ),
     ),
     "SA-20": (
         "a result has status, data, text, error, attachments",
         (
-            "core/test_attachments.py::test_a_result_has_data_for_a_script_and_words_for_a_model",
+            "core/calls/test_attachments.py::test_a_result_has_data_for_a_script_and_words_for_a_model",
             "conformance/test_typed.py::test_what_is_returned_as_an_error_or_raised_reads_the_same",
             "conformance/test_typed.py::test_a_result_of_any_kind_is_data_for_a_script_and_text_for_a_model",
             "conformance/test_calls.py::test_a_value_without_a_json_form_is_a_defined_error_with_its_path",
@@ -106,8 +106,8 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
     "SA-21": (
         "a good end: data and words",
         (
-            "core/test_attachments.py::test_a_result_has_data_for_a_script_and_words_for_a_model",
-            "core/test_tool.py::test_a_result_is_a_value_or_an_error_and_has_a_text",
+            "core/calls/test_attachments.py::test_a_result_has_data_for_a_script_and_words_for_a_model",
+            "core/tools/test_tool.py::test_a_result_is_a_value_or_an_error_and_has_a_text",
             "conformance/test_typed.py::test_a_result_of_any_kind_is_data_for_a_script_and_text_for_a_model",
         ),
     ),
@@ -115,21 +115,21 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         "a bad end reads the same, returned or raised",
         (
             "conformance/test_typed.py::test_what_is_returned_as_an_error_or_raised_reads_the_same",
-            "core/test_attachments.py::test_a_failure_that_is_returned_is_a_failure_like_one_that_is_raised",
+            "core/calls/test_attachments.py::test_a_failure_that_is_returned_is_a_failure_like_one_that_is_raised",
         ),
     ),
     "SA-23": (
         "MCP's shape is understood, other data is data; no traceback leaves the host",
         (
-            "core/test_attachments.py::test_the_shape_of_mcp_results_is_understood",
-            "core/test_attachments.py::test_data_that_only_looks_alike_stays_data",
+            "core/calls/test_attachments.py::test_the_shape_of_mcp_results_is_understood",
+            "core/calls/test_attachments.py::test_data_that_only_looks_alike_stays_data",
             "conformance/test_typed.py::test_no_traceback_of_the_host_reaches_a_script_or_a_model",
             "conformance/test_typed.py::test_a_result_of_any_kind_is_data_for_a_script_and_text_for_a_model",
         ),
     ),
     "SA-24": (
         "a tool that raises is an error of its call, and the run goes on",
-        ("core/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else",),
+        ("core/calls/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else",),
     ),
     "SA-25": (
         "awaited calls come one after another; gathered ones answer in their order",
@@ -138,7 +138,7 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
     "SA-26": (
         "a tool that is not allowed is refused, with what is; it is told apart from none",
         (
-            "core/test_dispatch.py::test_a_tool_calls_another_under_its_callers_allow_list",
+            "core/calls/test_dispatch.py::test_a_tool_calls_another_under_its_callers_allow_list",
             "conformance/test_calls.py::test_an_unknown_tool_is_named_with_its_nearest_and_recorded",
             "core/test_session.py::test_a_tool_outside_the_allow_list_is_refused_by_the_host",
         ),
@@ -147,66 +147,66 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         "text and images, told apart by type; others are refused",
         (
             "conformance/test_typed.py::test_content_is_told_apart_by_its_type",
-            "core/test_attachments.py::test_an_unusable_attachment_or_part_is_an_error_of_the_call",
+            "core/calls/test_attachments.py::test_an_unusable_attachment_or_part_is_an_error_of_the_call",
         ),
     ),
     "SA-30": (
         "secrets are in nothing that leaves a tool, nor in any file",
         (
-            "core/test_environment.py::test_a_secret_does_not_leave_a_tool",
+            "core/tools/test_environment.py::test_a_secret_does_not_leave_a_tool",
             "conformance/test_typed.py::test_a_secret_is_in_no_file_that_a_session_writes",
-            "core/test_environment.py::test_a_secret_is_found_in_every_form",
-            "core/test_environment.py::test_the_longer_secret_comes_first_and_keys_of_data_are_looked_at",
-            "core/test_environment.py::test_what_is_public_or_very_short_is_left_alone",
+            "core/tools/test_environment.py::test_a_secret_is_found_in_every_form",
+            "core/tools/test_environment.py::test_the_longer_secret_comes_first_and_keys_of_data_are_looked_at",
+            "core/tools/test_environment.py::test_what_is_public_or_very_short_is_left_alone",
             "conformance/test_calls.py::test_what_waits_and_what_was_decided_are_told_without_content_and_secrets",
-            "core/test_call_properties.py::test_no_shape_of_data_lets_a_secret_through",
+            "core/calls/test_call_properties.py::test_no_shape_of_data_lets_a_secret_through",
         ),
     ),
     "SA-40": (
         "an attachment has name, type, data and size; one that is no base64 is an error",
         (
-            "core/test_attachments.py::test_an_unusable_attachment_or_part_is_an_error_of_the_call",
-            "core/test_attachments.py::test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text",
+            "core/calls/test_attachments.py::test_an_unusable_attachment_or_part_is_an_error_of_the_call",
+            "core/calls/test_attachments.py::test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text",
         ),
     ),
     "SA-41": (
         "attachments go to the store of the session, under their digest",
         (
-            "core/test_attachments.py::test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text",
+            "core/calls/test_attachments.py::test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text",
             "conformance/test_typed.py::test_files_of_one_name_or_one_moment_are_two_files",
         ),
     ),
     "SA-42": (
         "a name never steers a path",
-        ("core/test_attachments.py::test_a_hostile_name_never_leaves_the_folder",),
+        ("core/calls/test_attachments.py::test_a_hostile_name_never_leaves_the_folder",),
     ),
     "SA-43": (
         "bytes are kept as they are",
         (
-            "core/test_attachments.py::test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text",
+            "core/calls/test_attachments.py::test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text",
         ),
     ),
     "SA-44": (
         "attachments are named in record and text",
         (
-            "core/test_attachments.py::test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text",
+            "core/calls/test_attachments.py::test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text",
         ),
     ),
     "SA-45": (
         "a reference is checked",
-        ("core/test_attachments.py::test_a_reference_to_anything_else_is_refused",),
+        ("core/calls/test_attachments.py::test_a_reference_to_anything_else_is_refused",),
     ),
     "SA-46": (
         "references pass without a copy, in the order of the result",
         (
-            "core/test_attachments.py::test_a_reference_is_passed_on_without_a_second_copy",
+            "core/calls/test_attachments.py::test_a_reference_is_passed_on_without_a_second_copy",
             "conformance/test_typed.py::test_kept_and_new_attachments_stay_in_the_order_of_the_result",
         ),
     ),
     "SA-47": (
         "an attachment that cannot be kept is an error",
         (
-            "core/test_attachments.py::test_an_unusable_attachment_or_part_is_an_error_of_the_call",
+            "core/calls/test_attachments.py::test_an_unusable_attachment_or_part_is_an_error_of_the_call",
             "conformance/test_typed.py::test_an_attachment_that_cannot_be_kept_is_an_error_and_never_silence",
         ),
     ),
@@ -234,41 +234,41 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
             "conformance/test_typed.py::test_a_sequence_of_calls_ends_where_it_is_cancelled",
             "conformance/test_calls.py::test_an_async_function_is_cancelled_where_it_waits",
             "conformance/test_calls.py::test_a_plain_function_sees_that_nobody_waits_any_more",
-            "core/test_faults.py::test_after_the_caller_is_cancelled_no_waiting_call_is_begun",
+            "core/runs/test_faults.py::test_after_the_caller_is_cancelled_no_waiting_call_is_begun",
         ),
     ),
     "SA-63": (
         "a tool calls another under its caller's allow-list",
-        ("core/test_dispatch.py::test_a_tool_calls_another_under_its_callers_allow_list",),
+        ("core/calls/test_dispatch.py::test_a_tool_calls_another_under_its_callers_allow_list",),
     ),
     "SA-70": (
         "a tool asks for values by a schema",
         (
-            "core/test_environment.py::test_what_is_missing_is_told_all_at_once_and_by_name",
-            "core/test_environment.py::test_a_later_layer_wins_and_none_is_none",
+            "core/tools/test_environment.py::test_what_is_missing_is_told_all_at_once_and_by_name",
+            "core/tools/test_environment.py::test_a_later_layer_wins_and_none_is_none",
         ),
     ),
     "SA-71": (
         "later layers win, None is none",
-        ("core/test_environment.py::test_a_later_layer_wins_and_none_is_none",),
+        ("core/tools/test_environment.py::test_a_later_layer_wins_and_none_is_none",),
     ),
     "SA-72": (
         "what is missing fails creation, all names at once",
-        ("core/test_environment.py::test_what_is_missing_is_told_all_at_once_and_by_name",),
+        ("core/tools/test_environment.py::test_what_is_missing_is_told_all_at_once_and_by_name",),
     ),
     "SA-73": (
         "values are read in the context and changed by nobody",
         (
-            "core/test_environment.py::test_fields_are_given_by_their_names_and_no_tool_changes_them",
+            "core/tools/test_environment.py::test_fields_are_given_by_their_names_and_no_tool_changes_them",
         ),
     ),
     "SA-74": (
         "a wrong type fails creation, without the value",
-        ("core/test_environment.py::test_a_wrong_type_is_told_without_the_value",),
+        ("core/tools/test_environment.py::test_a_wrong_type_is_told_without_the_value",),
     ),
     "SA-75": (
         "the five examples of the standard, rewritten, run",
-        ("core/test_tools_page.py::test_the_five_examples_of_the_standard_run",),
+        ("core/tools/test_tools_page.py::test_the_five_examples_of_the_standard_run",),
     ),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 from collections import Counter
 from pathlib import Path
@@ -57,10 +58,16 @@ def not_taken() -> dict[str, str]:
     return found
 
 
-def functions_of(file: str) -> set[str]:
+@functools.cache
+def functions_of(file: str) -> dict[str, bool]:
+    """Functions of a file by name, and whether a marker keeps each out of the default run."""
     tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
     kinds: Any = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return {node.name for node in tree.body if isinstance(node, kinds)}
+    return {
+        node.name: any(ast.unparse(mark) == "pytest.mark.slow" for mark in node.decorator_list)
+        for node in tree.body
+        if isinstance(node, kinds)
+    }
 
 
 @pytest.mark.parametrize("area", list(areas()))
@@ -75,6 +82,18 @@ def test_every_requirement_is_shown_by_tests_that_are_there(area: str) -> None:
             if not function.startswith("test_") or function not in functions_of(file):
                 missing.append(f"{name}: {test}")
     assert missing == []
+
+
+def test_every_requirement_is_shown_by_the_default_run_too() -> None:
+    only_slow = [
+        name
+        for area in areas().values()
+        for name, (_, tests) in area.items()
+        if all(
+            functions_of(file)[function] for file, _, function in (t.partition("::") for t in tests)
+        )
+    ]
+    assert only_slow == []
 
 
 def test_everything_asked_of_the_tools_is_shown_or_left_out_for_a_reason() -> None:

@@ -1,9 +1,9 @@
 """Files that tools make, kept under their digests.
 
 Rule 1: a name that a tool gives never decides where a file goes.
-    tests/core/test_attachments.py::test_a_hostile_name_never_leaves_the_folder
+    tests/core/calls/test_attachments.py::test_a_hostile_name_never_leaves_the_folder
 Rule 2: a reference is passed on only if it is of a file kept here that is still what it says.
-    tests/core/test_attachments.py::test_a_reference_to_anything_else_is_refused
+    tests/core/calls/test_attachments.py::test_a_reference_to_anything_else_is_refused
 """
 
 from __future__ import annotations

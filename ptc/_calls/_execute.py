@@ -2,7 +2,7 @@
 
 Rule 1: whatever a function does, it ends its call and nothing else: neither `sys.exit` nor a
     cancellation of its own making reaches the session.
-    tests/core/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else
+    tests/core/calls/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else
 """
 
 from __future__ import annotations

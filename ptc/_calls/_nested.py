@@ -7,12 +7,12 @@ name executions for people and for rows; they follow from the keys and never dec
 
 Rule 1: An outcome that an earlier host recorded answers the same call once, whatever was recorded
     of its siblings; that of a call that must not be repeated answers it every time.
-    tests/core/test_nested.py::test_recorded_outcomes_answer_the_same_calls_in_any_order
+    tests/core/calls/test_nested.py::test_recorded_outcomes_answer_the_same_calls_in_any_order
 Rule 2: An execution whose end is not known is continued under its own path; two executions never
     share one.
-    tests/core/test_nested.py::test_paths_belong_to_one_execution_each
+    tests/core/calls/test_nested.py::test_paths_belong_to_one_execution_each
 Rule 3: A cached result that was being made is continued by whoever makes it next.
-    tests/core/test_resume_nested.py::test_unfinished_cached_result_is_continued_by_its_next_maker
+    tests/core/runs/test_resume_nested.py::test_unfinished_cached_result_is_continued_by_its_next_maker
 """
 
 from __future__ import annotations

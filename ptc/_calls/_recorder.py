@@ -1,12 +1,12 @@
 """A run's line in the journal: what it did before, and what it does now.
 
 Rule 1: a call with a side effect begins only when its start is durable.
-    tests/core/test_resume.py::test_a_start_that_cannot_be_written_blocks_the_effect
+    tests/core/runs/test_resume.py::test_a_start_that_cannot_be_written_blocks_the_effect
 Rule 2: a call whose end is recorded is never made again; one whose end is not known is made again
     only if that is safe, else somebody decides.
-    tests/core/test_resume.py::test_what_is_done_with_a_call_whose_end_is_not_known
+    tests/core/runs/test_resume.py::test_what_is_done_with_a_call_whose_end_is_not_known
 Rule 3: a script that does not do what it did before is stopped, and told both.
-    tests/core/test_resume.py::test_a_script_that_diverges_is_stopped_and_told_both_calls
+    tests/core/runs/test_resume.py::test_a_script_that_diverges_is_stopped_and_told_both_calls
 """
 
 from __future__ import annotations

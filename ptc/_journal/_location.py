@@ -4,12 +4,13 @@ A journal decides: an approval recorded in it lets a payment be made. So it lies
 write, and where no script can read the inputs of other runs.
 
 Rule 1: The default lies outside the root. Otherwise, runs are recorded in memory.
-    tests/core/test_journal_place.py::test_default_inside_root_falls_back_to_memory_with_warning
+    tests/core/journal/test_location.py::test_default_inside_root_falls_back_to_memory_with_warning
 Rule 2: A file inside the root, by whatever path, is refused if the session has a tool with side
-    effects. tests/core/test_journal_place.py::test_journal_inside_root_is_refused_beside_a_writer
+    effects.
+    tests/core/journal/test_location.py::test_journal_inside_root_is_refused_beside_a_writer
 Rule 3: The journals of other roots are protected paths, so a session whose root contains the state
     directory cannot change them.
-    tests/core/test_journal_place.py::test_session_with_wider_root_cannot_change_other_journals
+    tests/core/journal/test_location.py::test_session_with_wider_root_cannot_change_other_journals
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The journal in a SQLite file: one writer thread that commits what has come together.
 
 Rule 1: what is appended is written in order, in one transaction with what came with it.
-    tests/core/test_journal.py::test_what_is_appended_is_read_back_in_order
+    tests/core/journal/test_journal.py::test_what_is_appended_is_read_back_in_order
 Rule 2: a write of a lost lease changes nothing and is told.
-    tests/core/test_journal.py::test_who_lost_a_run_can_write_nothing_more
+    tests/core/journal/test_journal.py::test_who_lost_a_run_can_write_nothing_more
 Rule 3: a damaged row or a gap is an error that names it; nothing is skipped.
-    tests/core/test_journal.py::test_damage_is_told_and_nothing_is_skipped
+    tests/core/journal/test_journal.py::test_damage_is_told_and_nothing_is_skipped
 
 WAL with ``synchronous=FULL`` for a batch that somebody waits for and NORMAL for the others: NORMAL
 can lose its last commits with the machine, never with the process, and never tears a file

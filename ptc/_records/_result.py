@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias
+
+from typing_extensions import TypeVar
 
 from .. import _json
 from ..errors import RunError
@@ -23,6 +26,8 @@ __all__ = [
     "Status",
     "Variables",
 ]
+
+T_co = TypeVar("T_co", covariant=True, default=Any)
 
 Status: TypeAlias = Literal[
     "completed",
@@ -179,8 +184,11 @@ class PendingCall:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
-    """Outcome of one run. Whatever its status, what the run had is here."""
+class RunResult(Generic[T_co]):
+    """Outcome of one run; it holds everything that the run produced, whatever its status.
+
+    ``RunResult[Invoice]`` is the result of a run with ``output_schema=Invoice``.
+    """
 
     run_id: str
     status: Status
@@ -208,6 +216,8 @@ class RunResult:
     """Calls that wait for a decision, of a run that is ``paused``."""
     frames: tuple[Variables, ...] = ()
     """The script's functions and their variables, where a replay was stopped."""
+    _read: Callable[[Any], T_co] | None = dataclasses.field(default=None, repr=False, compare=False)
+    """Turns the value into an instance of `output_schema`, if that was a type."""
 
     @property
     def ok(self) -> bool:
@@ -219,15 +229,22 @@ class RunResult:
         """Files that its calls kept, in the order of the calls."""
         return tuple(ref for call in self.calls for ref in call.attachments)
 
-    def unwrap(self) -> Any:
-        """The value. Raises `RunError`, which holds this result, if the run did not complete."""
-        if not self.ok:
+    def unwrap(self) -> T_co:
+        """Return the value, as an instance of `output_schema` if that was a type.
+
+        Raises:
+            RunError: If the run did not complete, or its value is truncated. It holds this result.
+        """
+        if not self.ok or (self.cut is not None and self._read is not None):
             raise RunError(self)
-        return self.value
+        value: Any = self.value
+        return value if self._read is None else self._read(value)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON-able data."""
-        return dataclasses.asdict(self)
+        """Return the result as JSON-able data."""
+        found = dataclasses.asdict(self)
+        del found["_read"]
+        return found
 
     def to_json(self) -> bytes:
         """All of it as JSON."""

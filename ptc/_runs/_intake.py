@@ -1,9 +1,9 @@
 """Values that a worker sends: bounded before they are decoded, truncated off the event loop.
 
 Rule 1: a value over its limit is never decoded in the event loop, and each step there is bounded.
-    tests/core/test_large_values.py::test_a_value_over_its_limit_is_decoded_in_another_thread
+    tests/core/runs/test_intake.py::test_a_value_over_its_limit_is_decoded_in_another_thread
 Rule 2: what a run holds of its worker's values is bounded by its limits.
-    tests/core/test_large_values.py::test_arguments_of_calls_that_have_ended_are_released
+    tests/core/runs/test_intake.py::test_arguments_of_calls_that_have_ended_are_released
 """
 
 from __future__ import annotations

@@ -28,18 +28,23 @@ __all__ = [
 ]
 
 
-class ProgramOptions(TypedDict, total=False):
-    """The arguments of `Session.program`, but for ``on_event``."""
+class UntypedOptions(TypedDict, total=False):
+    """The arguments of `Session.program` but for ``on_event`` and ``output_schema``."""
 
     source: str | None
     path: str | Path | None
     inputs: Mapping[str, Any] | None
     allowed_tools: AllowList | None
     limits: Limits | None
-    output_schema: Any
     filename: str | None
     env: Mapping[str, Any] | None
     run_id: str | None
+
+
+class ProgramOptions(UntypedOptions, total=False):
+    """The arguments of `Session.program` but for ``on_event``."""
+
+    output_schema: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 Rule 1: a revert begins only when that is durable, and one that has ended well is never called
     again.
-    tests/core/test_rollback.py::test_a_rollback_that_was_cut_off_goes_on_where_it_was
-    tests/core/test_rollback.py::test_a_rollback_that_ends_at_any_step_goes_on_from_there
+    tests/core/runs/test_rollback.py::test_a_rollback_that_was_cut_off_goes_on_where_it_was
+    tests/core/runs/test_rollback.py::test_a_rollback_that_ends_at_any_step_goes_on_from_there
 Rule 2: nothing older is undone while something newer that can be undone is not.
-    tests/core/test_rollback.py::test_a_revert_that_fails_stops_what_is_older
+    tests/core/runs/test_rollback.py::test_a_revert_that_fails_stops_what_is_older
 Rule 3: a run that is rolled back is never gone on with.
-    tests/core/test_rollback.py::test_a_run_that_is_rolled_back_is_over
+    tests/core/runs/test_rollback.py::test_a_run_that_is_rolled_back_is_over
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """One run of a script, from the host's side: drive the worker, serve its calls, hold the limits.
 
 Rule 1: everything is counted here; what the worker says of itself is a claim.
-    tests/core/test_limits.py
+    tests/core/records/test_limits.py
 Rule 2: when a run ends, for whatever reason, its worker is killed and every tool call still in
     flight is cancelled and awaited before the result is made.
-    tests/core/test_run.py::test_a_run_that_ends_leaves_no_tool_call_running
+    tests/core/runs/test_run.py::test_a_run_that_ends_leaves_no_tool_call_running
 Rule 3: a run that fails loses nothing that it had: calls, partial values, output.
-    tests/core/test_limits.py::test_a_run_that_is_stopped_keeps_what_it_had
+    tests/core/records/test_limits.py::test_a_run_that_is_stopped_keeps_what_it_had
 """
 
 from __future__ import annotations

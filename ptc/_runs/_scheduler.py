@@ -1,7 +1,7 @@
 """The calls of a script on their way through the host: a few servers take one after the other.
 
 It knows neither frames nor what becomes of a result. A script that takes no results gets no more
-of them made: tests/core/test_watchers.py.
+of them made: tests/core/runs/test_stream.py.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from pydantic import (
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 from .. import _json
-from .._arguments import nearest
+from .._arguments import caller_frame, nearest
 from ..errors import ToolError, UsageError
 from ._shape import published, untitled
 
@@ -49,6 +49,7 @@ __all__ = [
     "result_schema",
     "signature_validator",
     "value_check",
+    "value_reader",
 ]
 
 Arguments = Any
@@ -104,10 +105,7 @@ def _hinted(function: Callable[..., Any]) -> Callable[..., Any] | None:
 
 def _local_names() -> dict[str, Any]:
     """Locals of the nearest caller outside this package."""
-    frame = inspect.currentframe()
-    top = __name__.partition(".")[0]
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == top:
-        frame = frame.f_back
+    frame, _ = caller_frame()
     return dict(frame.f_locals) if frame is not None else {}
 
 
@@ -427,6 +425,17 @@ def value_check(schema: Any, what: str = "result") -> ValueCheck:
         return []
 
     return check
+
+
+def value_reader(schema: Any) -> Callable[[Any], Any] | None:
+    """Return a function from JSON data to an instance of a type; None if `schema` is not a type."""
+    if schema is None or isinstance(schema, Mapping):
+        return None
+
+    def read(value: Any) -> Any:
+        return adapted(schema, "output_schema")[0].validate_json(_json.dumps(value))
+
+    return read
 
 
 def _schema_check(schema: Mapping[str, Any], what: str) -> ValueCheck:

@@ -1,9 +1,9 @@
 """What a run may call: names, patterns, toolsets, and rules on arguments.
 
 Rule 1: a rule is held to the validated arguments, defaults included, on every way to the tool.
-    tests/core/test_allow.py::test_a_rule_holds_on_every_way_to_the_tool
+    tests/core/tools/test_allow.py::test_a_rule_holds_on_every_way_to_the_tool
 Rule 2: a path is compared as it will be used, and one with ``..`` fits no pattern.
-    tests/core/test_allow.py::test_a_path_is_compared_as_it_will_be_used
+    tests/core/tools/test_allow.py::test_a_path_is_compared_as_it_will_be_used
 """
 
 from __future__ import annotations

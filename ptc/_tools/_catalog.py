@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from .._arguments import nearest
+from ..errors import UsageError
 from ._allow import AllowList, select
 from ._tool import Tool
 from ._tool_result import ToolResult
@@ -52,17 +53,44 @@ class Catalog:
             near = nearest(name, [*self.tools, "program", "tool"])
             msg = f"Session has no method and no tool {name!r}{near}"
             raise AttributeError(msg)
-        parameters = self.tools[name].parameter_names
+        return _as_method(self.tools[name], run)
 
-        async def call(*args: Any, **arguments: Any) -> Any:
-            if len(args) > len(parameters):
-                msg = f"{name} takes at most {len(parameters)} arguments: {', '.join(parameters)}"
+    def method_of(
+        self, tool: Tool, run: Callable[[str, dict[str, Any]], Awaitable[ToolResult]]
+    ) -> Method:
+        """Return the method that calls `tool`.
+
+        Raises:
+            UsageError: If there is no such tool here.
+        """
+        if not isinstance(tool, Tool):
+            msg = f"call takes a Tool, not {tool!r:.80}; call a tool by name with session.tool()"
+            raise UsageError(msg)
+        own = self.tools.get(tool.name)
+        if own is None:
+            msg = f"the session has no tool {tool.name!r}{nearest(tool.name, self.tools)}"
+            raise UsageError(f"{msg}; pass it to Session(tools=[...])")
+        if own is not tool and own.function is not tool.function:
+            msg = (
+                f"the session's tool {tool.name!r} is another one; call that one by name with "
+                f"session.tool({tool.name!r}, ...)"
+            )
+            raise UsageError(msg)
+        return _as_method(own, run)
+
+
+def _as_method(tool: Tool, run: Callable[[str, dict[str, Any]], Awaitable[ToolResult]]) -> Method:
+    name, parameters = tool.name, tool.parameter_names
+
+    async def call(*args: Any, **arguments: Any) -> Any:
+        if len(args) > len(parameters):
+            msg = f"{name} takes at most {len(parameters)} arguments: {', '.join(parameters)}"
+            raise TypeError(msg)
+        for parameter, value in zip(parameters, args, strict=False):
+            if parameter in arguments:
+                msg = f"{name} got two values for argument {parameter!r}"
                 raise TypeError(msg)
-            for parameter, value in zip(parameters, args, strict=False):
-                if parameter in arguments:
-                    msg = f"{name} got two values for argument {parameter!r}"
-                    raise TypeError(msg)
-                arguments[parameter] = value
-            return (await run(name, arguments)).unwrap()
+            arguments[parameter] = value
+        return (await run(name, arguments)).unwrap()
 
-        return call
+    return call

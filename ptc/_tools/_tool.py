@@ -15,18 +15,23 @@ from types import UnionType
 from typing import (
     Annotated,
     Any,
+    Concatenate,
+    Generic,
+    Protocol,
     TypeAlias,
     TypedDict,
     Union,
     Unpack,
+    cast,
     get_args,
     get_origin,
     overload,
 )
 
 from pydantic import BaseModel
+from typing_extensions import ParamSpec, TypeVar
 
-from .._arguments import nearest
+from .._arguments import caller_frame, nearest
 from .._schema._check import (
     Validator,
     describe_function,
@@ -43,7 +48,7 @@ from .._schema._shape import published
 from ..errors import UsageError
 from ._approval import ApprovalGate, ApprovalPrompt
 from ._cache import Cache, CacheKey
-from ._context import ToolContext
+from ._context import ToolContext, current_tool_context
 from ._retry import Retry
 from ._revert import RevertFunction
 from ._tool_result import Render
@@ -60,6 +65,12 @@ __all__ = [
 ]
 
 ToolFunction: TypeAlias = Callable[..., Any] | Callable[..., Awaitable[Any]]
+
+P = ParamSpec("P", default=...)
+"""Parameters of a tool's function, without its `ToolContext`."""
+R_co = TypeVar("R_co", covariant=True, default=Any)
+"""Return type of a tool's function: an awaitable if the function is async."""
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +142,11 @@ _DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tool:
-    """One function that scripts, applications and models may call. Make one with `tool`.
+class Tool(Generic[P, R_co]):
+    """A function that scripts, applications and models may call. Create one with `tool`.
+
+    Calling a tool calls its function, without validation, limits or records: ``price("tea")``
+    tests the function of ``@tool def price``. ``session.call(price, "tea")`` makes a tool call.
 
     Raises:
         UsageError: If an option has a value that means nothing.
@@ -201,6 +215,39 @@ class Tool:
         object.__setattr__(self, "is_async", is_async)
         object.__setattr__(self, "returns_records", names_fields(self.result_schema))
         self._check_options()
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Call the function with these arguments.
+
+        A `ToolContext` that the function takes is that of the tool call under way; outside of one,
+        pass your own in its place.
+
+        Raises:
+            UsageError: If the function takes a `ToolContext` and there is none.
+        """
+        positional, named = self._with_context(args, kwargs)
+        return cast(R_co, self.function(*positional, **named))
+
+    def _with_context(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Add the context that the function takes, unless it is among the arguments."""
+        name = self.context_parameter
+        if name is None or any(isinstance(argument, ToolContext) for argument in args):
+            return args, kwargs
+        named = dict(kwargs)
+        context = named.pop(name, None) or current_tool_context()
+        if context is None:
+            msg = (
+                f"tool {self.name!r} takes a ToolContext, and no tool call is under way: pass one "
+                f"as {name}=..., or call the tool with session.call({self.name}, ...)"
+            )
+            raise UsageError(msg)
+        parameters = inspect.signature(self.function).parameters
+        place = list(parameters).index(name)
+        if place > len(args) or parameters[name].kind is inspect.Parameter.KEYWORD_ONLY:
+            return args, {**named, name: context}
+        return (*args[:place], context, *args[place:]), named
 
     def _check_options(self) -> None:
         for name in ("side_effect", "idempotent", "uses_key"):
@@ -351,11 +398,7 @@ def _warn(message: str) -> None:
 
 
 def _frames_to_the_caller() -> int:
-    frame, level = inspect.currentframe(), 0
-    top = __name__.partition(".")[0]
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == top:
-        frame, level = frame.f_back, level + 1
-    return level
+    return caller_frame()[1] - 1
 
 
 def _own_name(function: Callable[..., Any]) -> str:
@@ -441,15 +484,26 @@ def _with_context_warning(made: Tool) -> Tool:
     return made
 
 
+class _Decorator(Protocol):
+    """Makes a `Tool` of a function."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[ToolContext, P], _R], /) -> Tool[P, _R]: ...
+    @overload
+    def __call__(self, function: Callable[P, _R], /) -> Tool[P, _R]: ...
+
+
 @overload
-def tool(function: ToolFunction, /) -> Tool: ...
+def tool(function: Callable[Concatenate[ToolContext, P], _R], /) -> Tool[P, _R]: ...
+@overload
+def tool(function: Callable[P, _R], /) -> Tool[P, _R]: ...
 @overload
 def tool(
     *,
     name: str | None = None,
     description: str | None = None,
     **options: Unpack[ToolOptions],
-) -> Callable[[ToolFunction], Tool]: ...
+) -> _Decorator: ...
 def tool(
     function: ToolFunction | None = None,
     /,
@@ -457,7 +511,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     **options: Unpack[ToolOptions],
-) -> Tool | Callable[[ToolFunction], Tool]:
+) -> Any:
     """Make a `Tool` of a function; used as ``@tool`` or ``@tool(...)``.
 
     Type hints give the schema, the docstring the description and (``Args:``) the parameters'.

@@ -2,15 +2,15 @@
 
 Rule 1: a frame's length is checked against its kind's limit before a byte of it is kept. Larger
     values come in parts (`_parts`), so that no single step of the host takes long or much memory.
-    tests/core/test_protocol.py::test_an_oversized_frame_is_refused_by_its_header
+    tests/core/wire/test_protocol.py::test_an_oversized_frame_is_refused_by_its_header
 Rule 2: who may say what, when, is the table `LEGAL` and nothing else.
-    tests/core/test_protocol.py::test_every_move_that_is_not_in_the_table_is_refused
+    tests/core/wire/test_protocol.py::test_every_move_that_is_not_in_the_table_is_refused
 Rule 3: a body is decoded to exact types or refused; nothing is ever evaluated or unpickled.
-    tests/core/test_protocol.py::test_a_body_of_the_wrong_shape_is_refused
+    tests/core/wire/test_protocol.py::test_a_body_of_the_wrong_shape_is_refused
 Rule 4: lists and objects are counted before a body is decoded: 3 bytes of JSON make 72 in memory.
-    tests/core/test_protocol.py::test_a_body_of_too_many_lists_is_refused_before_it_is_decoded
+    tests/core/wire/test_protocol.py::test_a_body_of_too_many_lists_is_refused_before_it_is_decoded
 Rule 5: compiled code is legal only before the first line of the script runs.
-    tests/core/test_protocol.py::test_compiled_code_is_refused_once_the_script_runs
+    tests/core/wire/test_protocol.py::test_compiled_code_is_refused_once_the_script_runs
 
 A frame is four bytes of length (big-endian, of what follows), one byte of kind, and the body: JSON,
 or raw bytes for source and compiled code. The worker is hostile by assumption: once a script runs,

@@ -1,11 +1,11 @@
 """One worker process seen from the host: send, receive, kill.
 
 Rule 1: a frame that is not legal now, or not well-formed, ends the worker at once.
-    tests/core/test_hostile_worker.py
+    tests/core/runs/test_hostile_worker.py
 Rule 2: the worker is signalled through a pidfd, never through a number that may be reused.
-    tests/core/test_process.py::test_a_worker_is_killed_by_descriptor
+    tests/core/workers/test_process.py::test_a_worker_is_killed_by_descriptor
 Rule 3: the host reads with `recv`, never `recvmsg`: a worker cannot hand it descriptors.
-    tests/core/test_hostile_worker.py::test_descriptors_sent_by_a_worker_do_not_arrive
+    tests/core/runs/test_hostile_worker.py::test_descriptors_sent_by_a_worker_do_not_arrive
 """
 
 from __future__ import annotations

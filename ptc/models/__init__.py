@@ -6,8 +6,9 @@ plain async function, or as anything that has the methods of `Model`. The face i
 provider is imported before it is asked.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from .._model_usage import ModelUsage as ModelUsage
@@ -20,17 +21,6 @@ if TYPE_CHECKING:
     from ._open import ModelSource as ModelSource
     from ._open import open_model as open_model
 
-_HOME = {
-    "Delta": "_model",
-    "Mode": "_model",
-    "Model": "_model",
-    "ModelReply": "_model",
-    "ModelRequest": "_model",
-    "ModelSource": "_open",
-    "ModelUsage": "._model_usage",
-    "Turn": "_model",
-    "open_model": "_open",
-}
 
 __all__ = [
     "Delta",
@@ -44,15 +34,11 @@ __all__ = [
     "open_model",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "._model_usage": ["ModelUsage"],
+        "_model": ["Delta", "Mode", "Model", "ModelReply", "ModelRequest", "Turn"],
+        "_open": ["ModelSource", "open_model"],
+    },
+)

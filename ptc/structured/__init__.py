@@ -7,8 +7,9 @@ All of it is pure: no model, no file, no network. The face is lazy: a name is im
 first used.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from ._contract import Contract as Contract
@@ -26,22 +27,6 @@ if TYPE_CHECKING:
     from ._stream import StreamParser as StreamParser
     from ._violations import Violation as Violation
 
-_HOME = {
-    "Accepted": "_loop",
-    "Again": "_loop",
-    "Attempt": "_loop",
-    "Contract": "_contract",
-    "EDITS": "_edits",
-    "GaveUp": "_loop",
-    "Partial": "_stream",
-    "Recovered": "_recover",
-    "Repair": "_edits",
-    "RepairLoop": "_loop",
-    "StreamParser": "_stream",
-    "Violation": "_violations",
-    "recover": "_recover",
-    "was_cut": "_recover",
-}
 
 __all__ = [
     "EDITS",
@@ -60,15 +45,14 @@ __all__ = [
     "was_cut",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "_contract": ["Contract"],
+        "_edits": ["EDITS", "Repair"],
+        "_loop": ["Accepted", "Again", "Attempt", "GaveUp", "RepairLoop"],
+        "_recover": ["Recovered", "recover", "was_cut"],
+        "_stream": ["Partial", "StreamParser"],
+        "_violations": ["Violation"],
+    },
+)

@@ -3,7 +3,7 @@
 Rule 1: it is a function of what the script did and of the messages it got, as everything here.
     tests/worker/test_budget.py::test_what_is_left_is_the_same_in_every_run
 Rule 2: it decides nothing: the host counts for itself.
-    tests/core/test_hostile_worker.py
+    tests/core/runs/test_hostile_worker.py
 """
 
 from __future__ import annotations

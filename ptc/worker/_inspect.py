@@ -1,7 +1,7 @@
 """The local variables of a script that waits, for whoever looks back at a run.
 
 Rule 1: what is shown is text of bounded length; a `__repr__` that fails is told as such.
-    tests/core/test_looking_back.py::test_time_travel_shows_the_variables_at_a_call
+    tests/core/runs/test_history.py::test_time_travel_shows_the_variables_at_a_call
 """
 
 from __future__ import annotations

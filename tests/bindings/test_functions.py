@@ -104,9 +104,9 @@ async def test_what_a_partial_binds_is_neither_seen_nor_changed_by_a_caller(
     assert "sk-very-secret" not in str(only.parameters) + only.description
     assert list(only.parameters["properties"]) == ["path", "retries"]
     async with session(tmp_path, bound) as s:
-        assert await s.fetch("a", retries=3) == "a sk-very-secret 3"
+        assert await s.fetch("a", retries=3) == "a sk-very-secret 3"  # type: ignore[attr-defined]  # a tool as a method
         with pytest.raises(ToolError, match="unknown argument `key`"):
-            await s.fetch("a", key="mine")
+            await s.fetch("a", key="mine")  # type: ignore[attr-defined]  # a tool as a method
     (positional,) = toolset("web", functools.partial(functools.partial(fetch, "p"), retries=9))
     assert list(positional.parameters["properties"]) == ["key"]
 

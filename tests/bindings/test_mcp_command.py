@@ -44,7 +44,7 @@ pytestmark = pytest.mark.anyio
 
 @over_pipes
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 async def test_a_client_runs_a_script_over_real_files(
     root: Path, mode: Literal["auto", "legacy"]
 ) -> None:
@@ -298,6 +298,7 @@ def test_the_name_and_version_are_those_of_the_package(root: Path) -> None:
     assert (server.name, server.version) == ("ptc", ptc.__version__)
 
 
+@pytest.mark.slow
 def test_the_sample_runs(tmp_path: Path) -> None:
     sample = Path(__file__).parents[2] / "samples" / "mcp_client.py"
     done = subprocess.run(  # our own interpreter

@@ -1,13 +1,17 @@
-"""The real command as a process of its own: on pipes, or on a terminal made with a pty."""
+"""The real command as a process of its own: without a terminal, or on one made with a pty."""
 
 from __future__ import annotations
 
+import json
 import os
 import select
+import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -160,7 +164,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def environment(site: Path) -> dict[str, str]:
     return {
         "PATH": os.environ.get("PATH", ""),
@@ -170,9 +174,47 @@ def environment(site: Path) -> dict[str, str]:
     }
 
 
+Start = Callable[[Sequence[str], Path, dict[str, str], bytes], tuple[int, bytes, bytes]]
+
+
+@pytest.fixture(scope="session")
+def warm(environment: dict[str, str]) -> Iterator[Start]:
+    """Start the command in a process that is forked from one with its imports; see ``warm.py``."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.settimeout(SECONDS)
+    with theirs:
+        program = [sys.executable, "-P", str(Path(__file__).with_name("warm.py"))]
+        process = subprocess.Popen(
+            [*program, str(theirs.fileno())],
+            env=environment,
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def start(
+        arguments: Sequence[str], folder: Path, variables: dict[str, str], stdin: bytes
+    ) -> tuple[int, bytes, bytes]:
+        request = {"arguments": arguments, "folder": str(folder), "environment": variables}
+        with ExitStack() as stack:
+            files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+            files[0].write(stdin)
+            files[0].seek(0)
+            streams = [file.fileno() for file in files]
+            socket.send_fds(ours, [json.dumps(request).encode()], streams)
+            status = int(ours.recv(64))
+            for file in files[1:]:
+                file.seek(0)
+            return status, files[1].read(), files[2].read()
+
+    with ours, process:
+        yield start
+        ours.close()
+
+
 @pytest.fixture
-def command(environment: dict[str, str], tmp_path: Path) -> Command:
-    """Run ``ptc ARGUMENTS`` in `tmp_path` on pipes, to its end."""
+def command(environment: dict[str, str], tmp_path: Path, warm: Start) -> Command:
+    """Run ``ptc ARGUMENTS`` in `tmp_path`, no stream of it a terminal, to its end."""
 
     def run(
         *arguments: str,
@@ -180,6 +222,10 @@ def command(environment: dict[str, str], tmp_path: Path) -> Command:
         before: Sequence[str] = (),
         **more: str,
     ) -> Outcome:
+        if not before and not any(name.startswith(("PYTHON", "LANG", "LC_")) for name in more):
+            given = stdin.encode() if isinstance(stdin, str) else stdin
+            status, out, err = warm(arguments, tmp_path, {**environment, **more}, given)
+            return Outcome(status, out.decode(), err.decode())
         done = subprocess.run(  # our own interpreter and our own command
             [sys.executable, *before, "-P", "-m", "ptc", *arguments],
             input=stdin.encode() if isinstance(stdin, str) else stdin,

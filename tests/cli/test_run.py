@@ -327,7 +327,7 @@ def test_a_machine_without_a_required_layer_exits_with_5_and_names_it(
     assert json.loads(done.out)["sum"] == 5
 
 
-OPEN_ZYGOTE = str(Path(__file__).parent.parent / "core" / "open_zygote.py")
+OPEN_ZYGOTE = str(Path(__file__).parent.parent / "core" / "runs" / "open_zygote.py")
 NO_FIRST_FENCE = f"""
 import marshal, subprocess, sys
 from ptc._cli import main

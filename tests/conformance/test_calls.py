@@ -50,8 +50,12 @@ async def test_every_way_to_a_tool_is_the_same_way(tmp_path: Path) -> None:
 
     by_tool = define_tool("through", "T.", ANY, through)
     async with Session(tmp_path, tools=[double, by_tool], toolsets=()) as session:
-        assert (await session.tool("double", {"n": 2})).unwrap() == await session.double(n=2) == 4
-        assert await session.through(n=2) == 4
+        assert (
+            (await session.tool("double", {"n": 2})).unwrap()
+            == await session.call(double, n=2)
+            == 4
+        )
+        assert await session.through(n=2) == 4  # type: ignore[attr-defined]  # a tool as a method
         for name in ("double", "through"):
             error = (await session.tool(name, {"n": "x"})).error
             assert error is not None
@@ -102,7 +106,7 @@ async def test_the_stages_of_a_call_come_in_their_order(tmp_path: Path) -> None:
             error = (await session.tool("work", {"a": sent})).error
             assert (error.code if error else None, trace) == (code, stages)
         trace.clear()
-        assert await session.work(a=1) == 1
+        assert await session.work(a=1) == 1  # type: ignore[attr-defined]  # a tool as a method
         assert trace == ["gate 1 2", "approve", "key"], "kept, though the limit is spent"
 
 
@@ -253,7 +257,7 @@ async def test_without_a_limit_of_its_own_a_tool_is_done_as_often_as_asked(tmp_p
     for options in ({}, {"max_executions_per_run": None}):
         made = define_tool("x", "X.", ANY, lambda a: 1, **options)  # type: ignore[arg-type]  # None is what a caller passes on
         async with Session(tmp_path, tools=[made], toolsets=()) as session:
-            assert [await session.x() for _ in range(30)] == [1] * 30
+            assert [await session.x() for _ in range(30)] == [1] * 30  # type: ignore[attr-defined]  # a tool as a method
 
 
 async def test_gathered_calls_run_together_and_answer_in_their_order(tmp_path: Path) -> None:
@@ -293,9 +297,9 @@ async def test_defaults_and_the_order_of_keys_do_not_make_another_call(tmp_path:
 
     tools = [define_tool("work", "W.", NUMBERS, work, cache=True)]
     async with Session(tmp_path, tools=tools, toolsets=()) as session:
-        assert await session.work(a=1) == await session.work(a=1, b=2) == 1
-        assert await session.work(b=2, a=1) == 1
-        assert await session.work(a=1, b=3) == 2
+        assert await session.work(a=1) == await session.work(a=1, b=2) == 1  # type: ignore[attr-defined]  # a tool as a method
+        assert await session.work(b=2, a=1) == 1  # type: ignore[attr-defined]  # a tool as a method
+        assert await session.work(a=1, b=3) == 2  # type: ignore[attr-defined]  # a tool as a method
 
 
 async def test_the_event_of_a_kept_result_says_that_it_was_kept(tmp_path: Path) -> None:

@@ -127,8 +127,8 @@ async def test_a_value_is_handed_over_as_the_object_it_is(tmp_path: Path) -> Non
 
     tools = [define_tool("later", "L.", ANY, later), define_tool("at_once", "A.", ANY, at_once)]
     async with Session(tmp_path, tools=tools, toolsets=()) as session:
-        assert await session.later() is value
-        assert await session.at_once() is value
+        assert await session.later() is value  # type: ignore[attr-defined]  # a tool as a method
+        assert await session.at_once() is value  # type: ignore[attr-defined]  # a tool as a method
 
 
 @tool(side_effect=True, idempotent=True)
@@ -151,7 +151,7 @@ async def seen(ctx: ToolContext, tool_name: str = "", run_id: str = "") -> dict[
 
 async def test_outside_of_a_run_a_context_says_that_there_is_none(tmp_path: Path) -> None:
     async with Session(tmp_path, tools=[seen], toolsets=()) as session:
-        assert await session.seen() == {
+        assert await session.call(seen) == {
             "tool_name": "seen",
             "run_id": None,
             "call_id": "direct.1",
@@ -192,7 +192,7 @@ async def test_nothing_that_a_caller_sends_changes_what_a_context_says(tmp_path:
         return await ctx.call_tool("seen", tool_name="evil", run_id="stolen")
 
     async with Session(tmp_path, tools=[seen, evil], toolsets=()) as session:
-        found = await session.evil()
+        found = await session.call(evil)
         assert (found["tool_name"], found["run_id"], found["call_id"]) == (
             "seen",
             None,
@@ -231,7 +231,7 @@ async def test_the_ambient_context_is_of_its_call_alone(tmp_path: Path) -> None:
     async with Session(tmp_path, tools=[outer, inner], toolsets=()) as session:
 
         async def one(number: int) -> None:
-            found[number] = await session.outer(fail=number % 2 == 1)
+            found[number] = await session.call(outer, fail=number % 2 == 1)
             assert current_tool_context() is None
 
         async with anyio.create_task_group() as group:

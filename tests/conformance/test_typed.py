@@ -170,7 +170,7 @@ async def test_kept_and_new_attachments_stay_in_the_order_of_the_result(tmp_path
 
     tools = [define_tool("first", "F.", ANY, first), define_tool("second", "S.", ANY, second)]
     async with Session(tmp_path, tools=tools, toolsets=()) as session:
-        await session.first()
+        await session.first()  # type: ignore[attr-defined]  # a tool as a method
         result = await session.tool("second")
     assert [ref.name for ref in result.attachments] == ["two.txt", "one.txt"]
     assert result.attachments[1] == kept[0]

@@ -76,6 +76,7 @@ def test_no_rounds_at_all_are_refused() -> None:
     assert "--rounds 0: give a number from 1 to 1000" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_file_tools_are_measured_beside_what_they_are_made_of(tmp_path: Path) -> None:
     file = tmp_path / "numbers.json"
     command = [sys.executable, str(COMMAND.with_name("files.py")), "--rounds", "1"]
@@ -89,6 +90,7 @@ def test_the_file_tools_are_measured_beside_what_they_are_made_of(tmp_path: Path
         assert row["name"] in done.stdout
 
 
+@pytest.mark.slow
 def test_what_recording_costs_is_measured_beside_no_journal(tmp_path: Path) -> None:
     done = subprocess.run(  # our own interpreter and our own files
         [sys.executable, str(COMMAND.parent / "journal.py"), "--rounds", "1"],

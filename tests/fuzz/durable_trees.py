@@ -1,4 +1,4 @@
-"""Random trees of tools that call tools, for `durable.py` and `tests/core/test_effect_trees.py`.
+"""Random trees of calls, for `durable.py` and `tests/core/calls/test_effect_trees.py`.
 
 A tree is data: the script calls the tool of its root, each tool those of its children, one after
 the other or all at once. Tools that are started again make their calls in another order wherever

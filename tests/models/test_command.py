@@ -148,6 +148,7 @@ def test_the_server_for_agents_repeats_the_model_in_its_configuration(tmp_path: 
     assert entry["args"][-2:] == ["--model", MODEL]
 
 
+@pytest.mark.slow
 def test_the_sample_asks_a_provider_when_one_is_named(server: FakeServer) -> None:
     invoice = {
         "number": "1",

@@ -129,6 +129,7 @@ def recorded(folder: Path) -> str:
     )
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("echo", list(ECHOES))
 async def test_an_echoed_key_does_not_reach_a_script_or_the_journal(
     gateway: type[Gateway],
@@ -173,16 +174,16 @@ async def run(ctx, inputs):
 async def test_an_echoed_key_does_not_reach_an_applications_exceptions(
     gateway: type[Gateway], name: str, *, streamed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for status in (400, 401, 403, 404):
-        for echo in ("as it is", "URL-encoded", "as basic authentication", "on two lines"):
-            monkeypatch.setattr(gateway, "echo", staticmethod(ECHOES[echo]))
-            monkeypatch.setattr(gateway, "status", status)
-            options: dict[str, Any] = {"on_partial": print} if streamed else {}
-            async with Session(model=name) as session:
+    options: dict[str, Any] = {"on_partial": print} if streamed else {}
+    async with Session(model=name) as session:
+        for status in (400, 401, 403, 404):
+            for echo in ("as it is", "URL-encoded", "as basic authentication", "on two lines"):
+                monkeypatch.setattr(gateway, "echo", staticmethod(ECHOES[echo]))
+                monkeypatch.setattr(gateway, "status", status)
                 with pytest.raises(ModelError) as caught:
                     await session.generate_object(SCHEMA, "How many?", mode="tool", **options)
-            assert f"HTTP {status}" in str(caught.value)
-            assert traces(words_of(caught.value)) == []
+                assert f"HTTP {status}" in str(caught.value)
+                assert traces(words_of(caught.value)) == []
 
 
 async def test_a_model_object_with_a_key_of_its_own_is_no_different(

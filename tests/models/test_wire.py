@@ -98,6 +98,7 @@ def tool_of(name: str, body: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     return tool["parameters" if name == RESPONSES else "input_schema"], body["tool_choice"]
 
 
+@pytest.mark.both_loops
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_the_tool_is_forced_and_thoughts_are_no_answer(
     ask: Asked, server: FakeServer, name: str, streamed: bool

@@ -362,7 +362,7 @@ async def test_output_over_the_budget_is_marked_and_kept_whole(root: Path) -> No
     tool = bash_tool(max_output_bytes=1_000)
     script = "for i in $(seq 1000); do echo line $i; done"
     async with Session(root=root, toolsets=(), tools=[tool]) as session:
-        result = await session.bash(cmd="sh", args=["-c", script])
+        result = await session.bash(cmd="sh", args=["-c", script])  # type: ignore[attr-defined]  # a tool as a method
     whole = "".join(f"line {i}\n" for i in range(1, 1001))
     assert result.truncated
     assert result.stdout.startswith("line 1\n")
@@ -394,7 +394,7 @@ async def test_more_than_can_be_kept_is_counted_and_said(root: Path) -> None:
     size = KEPT_BYTES + 1_000_000
     script = f"head -c {size} /dev/zero | tr '\\0' x; echo THE END"
     async with Session(root=root, toolsets=(), tools=[tool]) as session:
-        result = await session.bash(cmd="sh", args=["-c", script])
+        result = await session.bash(cmd="sh", args=["-c", script])  # type: ignore[attr-defined]  # a tool as a method
     assert result.stdout_bytes == size + 8
     assert result.stdout.endswith("THE END\n")
     assert "were not kept" in result.stdout
@@ -406,7 +406,7 @@ async def test_output_never_goes_where_a_link_leads(root: Path, outside: Path) -
     (root / ".ptc").symlink_to(outside)
     script = f"rm .ptc; ln -s {outside} .ptc; seq 1000"
     async with Session(root=root, toolsets=(), tools=[tool]) as session:
-        result = await session.bash(cmd="sh", args=["-c", script])
+        result = await session.bash(cmd="sh", args=["-c", script])  # type: ignore[attr-defined]  # a tool as a method
     assert result.truncated
     assert [text.split()[0] for text in result.refused] == ["'.ptc'"]
     assert result.artifacts == []
@@ -522,9 +522,9 @@ async def test_a_script_gets_data_and_an_error_it_can_act_on(root: Path, script:
 
 async def test_an_application_gets_a_result_or_an_exception(root: Path) -> None:
     async with Session(root=root) as session:
-        assert (await session.bash("echo", ["hello"])).stdout == "hello\n"
+        assert (await session.bash("echo", ["hello"])).stdout == "hello\n"  # type: ignore[attr-defined]  # a tool as a method
         with pytest.raises(ToolError, match="exit code 3"):
-            await session.bash("sh", ["-c", "exit 3"])
+            await session.bash("sh", ["-c", "exit 3"])  # type: ignore[attr-defined]  # a tool as a method
 
 
 def test_its_flags_are_those_of_the_table() -> None:

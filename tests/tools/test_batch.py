@@ -9,7 +9,7 @@ import pytest
 
 from ptc import Allow, Limits, Session, Tool, ToolError, UsageError, tool
 from ptc_bindings.functions import as_functions
-from ptc_tools import BatchCall, BatchResult, Workspace, _batch, batch
+from ptc_tools import BatchCall, BatchResult, _batch, batch
 
 pytestmark = pytest.mark.anyio
 
@@ -341,6 +341,6 @@ async def test_a_model_reads_each_result_as_that_tool_shows_it(root: Path) -> No
 async def test_the_typed_method_takes_calls(root: Path) -> None:
     (root / "a.txt").write_text("one\n")
     async with Session(root=root) as session:
-        [found] = await Workspace(session).batch([BatchCall("read", {"path": "a.txt"})])
+        [found] = await session.call(batch, [BatchCall("read", {"path": "a.txt"})])
     assert found == BatchResult("1", "read", True, "one\n")
     assert (batch.side_effect, batch.idempotent) == (True, False)

@@ -28,6 +28,8 @@ import pytest
 from .command_escapes import NETWORK, PROCESSES, WRITES
 
 MODES = ["plain", "powerless", "container", "nobody"]
+PLAIN_AND_SLOW = ["plain", *(pytest.param(mode, marks=pytest.mark.slow) for mode in MODES[1:])]
+"""For what takes seconds in each mode."""
 _CHILD = Path(__file__).with_name("command_child.py")
 _SYSTEM_PYTHON = "/usr/bin/python3"
 
@@ -154,7 +156,7 @@ def _filled(argv: list[str], names: dict[str, str]) -> list[str]:
     return argv
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", PLAIN_AND_SLOW)
 def test_no_known_bypass_reaches_a_server_of_the_host(mode: str, place: Path) -> None:
     root = place / "root"
     with ExitStack() as stack:
@@ -219,8 +221,8 @@ def _picture(folder: Path) -> list[tuple[object, ...]]:
     return rows
 
 
-@pytest.mark.parametrize("openable", [False, True])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("openable", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", PLAIN_AND_SLOW)
 def test_no_known_bypass_writes_outside_the_root(mode: str, openable: bool, place: Path) -> None:
     root, outside = place / "root", place / "outside"
     (root / "is_root").touch()

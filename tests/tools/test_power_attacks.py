@@ -26,6 +26,11 @@ from .test_command_escapes import _run
 _PRELUDE, *_SECTIONS = Path(__file__).with_name("power_attacks.sh").read_text().split("\n== ")
 ATTACKS = {name: _PRELUDE + text for name, _, text in (s.partition("\n") for s in _SECTIONS)}
 
+FEW = list(ATTACKS)[::8]
+NUMBER = pytest.mark.parametrize(
+    "names", [FEW, pytest.param(list(ATTACKS), marks=pytest.mark.slow)], ids=["few", "all"]
+)
+
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -66,10 +71,10 @@ def place() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def _attack(mode: str, place: Path, template: Path, *, protected: bool) -> None:
-    """Run every attack in a folder of its own, all in one command, which is quicker."""
+def _attack(mode: str, place: Path, template: Path, names: list[str], *, protected: bool) -> None:
+    """Run each attack in a folder of its own, all in one command, which is quicker."""
     root = place / "root"
-    for name in ATTACKS:
+    for name in names:
         subprocess.run(["cp", "-a", str(template), str(root / name)], check=True)
     if mode == "nobody" and os.geteuid() == 0:
         subprocess.run(["chown", "-R", "65534:65534", str(root)], check=True)
@@ -79,7 +84,7 @@ def _attack(mode: str, place: Path, template: Path, *, protected: bool) -> None:
         "PY": "/usr/bin/python3",
         "HERE": str(root),
     }
-    lines = [f"(cd {name}/repo && sh -c {shlex.quote(text)})" for name, text in ATTACKS.items()]
+    lines = [f"(cd {name}/repo && sh -c {shlex.quote(ATTACKS[name])})" for name in names]
     script = root / "all.sh"
     script.write_text("\n".join([*lines, "echo done"]))
     command = {"argv": ["sh", str(script)], "env": environment, "timeout_ms": 180_000}
@@ -127,17 +132,18 @@ def _use(folder: Path, template: Path) -> None:
     )
 
 
+@NUMBER
 @pytest.mark.parametrize("mode", ["plain", "container", "nobody"])
 def test_no_known_attack_changes_what_other_programs_act_on(
-    mode: str, place: Path, template: Path
+    mode: str, names: list[str], place: Path, template: Path
 ) -> None:
-    _attack(mode, place, template, protected=True)
+    _attack(mode, place, template, names, protected=True)
     before = _picture(template)
-    changed = {name: found for name in ATTACKS if (found := _differences(place, name, before))}
+    changed = {name: found for name in names if (found := _differences(place, name, before))}
     assert not changed
     if mode != "plain":
         return
-    for name in ATTACKS:
+    for name in names:
         _use(place / "root" / name, template)
         assert not os.listdir(place / "fired"), name
         assert "tampered" not in _text(place / "root" / name / "repo" / "f"), name
@@ -157,11 +163,14 @@ def _differences(place: Path, name: str, before: dict[str, object]) -> list[str]
     return [*gone, *(path for path in after if before.get(path) != after[path])]
 
 
-def test_the_attacks_do_work_where_nothing_is_protected(place: Path, template: Path) -> None:
-    _attack("plain", place, template, protected=False)
+@NUMBER
+def test_the_attacks_do_work_where_nothing_is_protected(
+    names: list[str], place: Path, template: Path
+) -> None:
+    _attack("plain", place, template, names, protected=False)
     before = _picture(template)
     in_vain = []
-    for name in ATTACKS:
+    for name in names:
         folder = place / "root" / name
         if _picture(folder) == before:
             with contextlib.suppress(FileNotFoundError):

@@ -166,6 +166,6 @@ def test_a_parameter_that_is_not_there_cannot_be_left_out(given: list[str], word
 async def test_an_error_does_not_quote_an_argument_that_is_not_recorded(root: Path) -> None:
     async with Session(root=root) as session:
         with pytest.raises(ToolError) as caught:
-            await session.write(path="a", content=[CANARY])
+            await session.write(path="a", content=[CANARY])  # type: ignore[attr-defined]  # a tool as a method
     assert caught.value.code == "invalid_arguments"
     assert caught.value.message == "write: `content`: Input should be a valid string"

@@ -32,8 +32,14 @@ def walk(*options: str) -> dict[str, Any]:
     return found
 
 
-def test_nothing_that_scripts_hold_leads_to_an_object_with_power() -> None:
-    found = walk()
+@pytest.fixture(scope="module")
+def whole() -> dict[str, Any]:
+    """What a walk finds when nothing is left in reach."""
+    return walk()
+
+
+def test_nothing_that_scripts_hold_leads_to_an_object_with_power(whole: dict[str, Any]) -> None:
+    found = whole
     assert found["reached"] == []
     assert found["roots"] > 1_000, "the scripts held almost nothing"
     assert found["seen"] > 20_000, "the walk saw almost nothing"
@@ -47,8 +53,8 @@ REVIEWED = {
 }  # fmt: skip
 
 
-def test_no_function_within_reach_opens_files_or_asks_the_system() -> None:
-    found = walk()["deputies"]
+def test_no_function_within_reach_opens_files_or_asks_the_system(whole: dict[str, Any]) -> None:
+    found = whole["deputies"]
     assert {
         name: why
         for name, why in found.items()
@@ -61,7 +67,7 @@ def test_no_function_within_reach_opens_files_or_asks_the_system() -> None:
     ("kept", "expected"),
     [
         ("internals", {"frame", "code", "cell", "module"}),
-        ("paths", {"module"}),
+        pytest.param("paths", {"module"}, marks=pytest.mark.slow),
     ],
 )
 def test_the_walk_finds_what_is_left_in_reach(kept: str, expected: set[str]) -> None:

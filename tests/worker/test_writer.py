@@ -72,7 +72,7 @@ values = st.recursive(
 
 @pytest.mark.usefixtures("small")
 @given(values)
-@settings(max_examples=400, deadline=None)
+@settings(deadline=None)
 def test_parts_make_the_json_of_the_whole(value: Any) -> None:
     if json.loads(orjson.dumps(value)) != value:  # orjson writes infinities as null
         with pytest.raises(ValueRefused, match="inf has no JSON form"):
@@ -109,6 +109,7 @@ LARGE: dict[str, Any] = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", list(LARGE))
 def test_a_large_value_is_written_in_parts_and_not_at_once(name: str) -> None:
     value = LARGE[name]

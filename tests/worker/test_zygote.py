@@ -81,7 +81,7 @@ async def test_a_system_that_has_no_level_refuses_and_still_has_tools(
     async with Session(tmp_path, tools=[add], toolsets=(), isolation=isolation) as session:
         with pytest.raises(SetupError, match=f"on Linux only, and this is {system}"):
             await session.warm_up()
-        assert await session.add(a=1, b=2) == 3
+        assert await session.call(add, a=1, b=2) == 3
 
 
 async def test_every_required_layer_is_on_here_and_says_how_it_was_verified(

@@ -9,8 +9,9 @@ Each name is imported when it is first used. A tool's module has an underscore b
 and the tool would otherwise want the same name.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Literal
+
+from ptc._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from ptc import Toolset
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from ._batch import BatchProblem as BatchProblem
     from ._batch import BatchResult as BatchResult
     from ._batch import batch as batch
-    from ._workspace import BlockingWorkspace as BlockingWorkspace
-    from ._workspace import Workspace as Workspace
     from .files._change import Change as Change
     from .files._edit import edit as edit
     from .files._ls import Entry, ls
@@ -45,43 +44,6 @@ if TYPE_CHECKING:
         web_search_tool,
     )
 
-_HOME = {
-    "BatchCall": "_batch",
-    "BatchProblem": "_batch",
-    "BatchResult": "_batch",
-    "BlockingWorkspace": "_workspace",
-    "Brave": "web._web_search",
-    "Change": "files._change",
-    "CommandResult": "_bash",
-    "Entry": "files._ls",
-    "FileProblem": "files._read_files",
-    "FileRest": "files._read_files",
-    "FileText": "files._read_files",
-    "Match": "search._grep",
-    "MatchCount": "search._grep",
-    "Page": "web._web_fetch",
-    "SearXNG": "web._web_search",
-    "SearchHit": "web._web_search",
-    "SearchProvider": "web._web_search",
-    "Tavily": "web._web_search",
-    "Workspace": "_workspace",
-    "bash": "_bash",
-    "bash_tool": "_bash",
-    "batch": "_batch",
-    "edit": "files._edit",
-    "git": "vcs._git",
-    "git_tool": "vcs._git",
-    "glob": "search._glob",
-    "grep": "search._grep",
-    "ls": "files._ls",
-    "patch": "files._patch",
-    "read": "files._read",
-    "read_files": "files._read_files",
-    "search_provider_from_environment": "web._web_search",
-    "web_fetch_tool": "web._web_fetch",
-    "web_search_tool": "web._web_search",
-    "write": "files._write",
-}
 
 _BUILTIN = (
     "read",
@@ -102,7 +64,6 @@ __all__ = [
     "BatchCall",
     "BatchProblem",
     "BatchResult",
-    "BlockingWorkspace",
     "Brave",
     "Change",
     "CommandResult",
@@ -117,7 +78,6 @@ __all__ = [
     "SearchHit",
     "SearchProvider",
     "Tavily",
-    "Workspace",
     "bash",
     "bash_tool",
     "batch",
@@ -136,6 +96,34 @@ __all__ = [
     "web_search_tool",
     "write",
 ]
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "_bash": ["CommandResult", "bash", "bash_tool"],
+        "_batch": ["BatchCall", "BatchProblem", "BatchResult", "batch"],
+        "files._change": ["Change"],
+        "files._edit": ["edit"],
+        "files._ls": ["Entry", "ls"],
+        "files._patch": ["patch"],
+        "files._read": ["read"],
+        "files._read_files": ["FileProblem", "FileRest", "FileText", "read_files"],
+        "files._write": ["write"],
+        "search._glob": ["glob"],
+        "search._grep": ["Match", "MatchCount", "grep"],
+        "vcs._git": ["git", "git_tool"],
+        "web._web_fetch": ["Page", "web_fetch_tool"],
+        "web._web_search": [
+            "Brave",
+            "SearXNG",
+            "SearchHit",
+            "SearchProvider",
+            "Tavily",
+            "search_provider_from_environment",
+            "web_search_tool",
+        ],
+    },
+)
 
 
 def builtin(
@@ -173,16 +161,3 @@ def builtin(
         if provider is not None:
             found.append(_web_search.web_search_tool(provider))
     return Toolset("builtin", tuple(item for item in found if isinstance(item, Tool)))
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

@@ -233,7 +233,7 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
         members[name] = chosen | own.get(name, {})
     members["os.path"] = {name: getattr(posixpath, name) for name in MODULES["os.path"]}
     members["os.path"]["relpath"] = _text.relpath
-    _text.confine_paths()  # last: time zones are read by paths
+    _text.confine_paths()
     return _assemble(members)
 
 

@@ -16,7 +16,6 @@ import time
 import uuid
 import zoneinfo
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from ..._language._policy import MODULES
@@ -148,16 +147,20 @@ def _zones() -> Mapping[str, bytes]:
     """Every zone file, read now: the jail opens none later. About 0.5 MB."""
     found: dict[str, bytes] = {}
     for root in zoneinfo.TZPATH:
-        base = Path(root)
-        if not base.is_dir():
-            continue
-        for path in base.rglob("*"):
-            key = path.relative_to(base).as_posix()
-            if key.startswith(("posix/", "right/")) or key in found or not path.is_file():
-                continue
-            content = path.read_bytes()
-            if content[:4] == b"TZif":
-                found[key] = content
+        # A part of the start of every session: `Path.rglob` takes three times as long.
+        for folder, below, files in os.walk(root):
+            inside = folder.removeprefix(root).lstrip("/")
+            if not inside:
+                below[:] = [name for name in below if name not in ("posix", "right")]
+            for name in files:
+                key = f"{inside}/{name}" if inside else name
+                path = f"{folder}/{name}"
+                if key in found or not os.path.isfile(path):
+                    continue
+                with open(path, "rb") as file:
+                    content = file.read()
+                if content.startswith(b"TZif"):
+                    found[key] = content
     return found
 
 

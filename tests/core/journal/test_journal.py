@@ -1,0 +1,526 @@
+"""The journal in a SQLite file: order, leases, decisions, damage."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sqlite3
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ptc._journal._journal import (
+    CallEnd,
+    CallStart,
+    CallWhole,
+    Delivery,
+    Lease,
+    LeaseLostError,
+    Pending,
+    RunRow,
+    Tick,
+    Verdict,
+)
+from ptc._journal._sqlite import SqliteJournal
+from ptc._journal._tables import SCHEMA_VERSION
+from ptc.errors import JournalError
+
+pytestmark = pytest.mark.anyio
+
+
+@contextmanager
+def database(file: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that is closed: one that is used as a context is only committed."""
+    with closing(sqlite3.connect(file)) as connection, connection:
+        yield connection
+
+
+def run_row(run_id: str = "r1", at: int = 1) -> RunRow:
+    return RunRow(run_id, "pass", "s.py", b"{}", b"{}", 7, 1.5, at)
+
+
+def start(path: str = "1", side_effect: bool = True) -> CallStart:
+    return CallStart(path, "t", b'{"a":1}', "k", side_effect, 3, 1, 100)
+
+
+def end(path: str = "1", elapsed: float | None = 0.25, body: bytes = b"1") -> CallEnd:
+    return CallEnd(path, "succeeded", True, body, 200, elapsed)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "journal.sqlite3"
+
+
+@pytest.fixture
+def journal(file: Path) -> Iterator[SqliteJournal]:
+    made = SqliteJournal(file)
+    yield made
+    made.close()
+
+
+def filled(journal: SqliteJournal) -> Lease:
+    lease = journal.begin(run_row())
+    journal.append(lease, start("1"))
+    journal.append(lease, CallWhole(start("2", False), end("2", 0.125, b"[2]")))
+    journal.append(lease, Tick(0.2))
+    journal.append(lease, end("1"))
+    journal.append(lease, start("10"))
+    return lease
+
+
+async def test_what_is_appended_is_read_back_in_order(journal: SqliteJournal, file: Path) -> None:
+    lease = filled(journal)
+    await journal.barrier(lease)
+    other = SqliteJournal(file)
+    for reader in (journal, other):
+        found = reader.load("r1")
+        assert found.run == run_row()
+        assert [row.start.path for row in found.calls] == ["1", "2", "10"]
+        assert found.calls[0].start == start("1")
+        assert [row.end for row in found.calls] == [end("1"), end("2", 0.125, b"[2]"), None]
+        assert found.deliveries == (
+            Delivery("2", 0.125),
+            Delivery(None, 0.2),
+            Delivery("1", 0.25),
+        )
+    other.close()
+
+
+async def test_many_calls_are_read_back_in_order(journal: SqliteJournal) -> None:
+    lease = journal.begin(run_row())
+    for number in range(1, 178):
+        path = str(number)
+        journal.append(lease, CallWhole(start(path, False), end(path, number / 8, b"%d" % number)))
+    await journal.barrier(lease)
+    found = journal.load("r1")
+    assert [d.path for d in found.deliveries] == [str(n) for n in range(1, 178)]
+    assert [c.end.body for c in found.calls if c.end] == [b"%d" % n for n in range(1, 178)]
+
+
+async def test_nothing_is_lost_that_a_barrier_was_waited_for(tmp_path: Path) -> None:
+    code = (
+        "import anyio, os, sys\nsys.path.insert(0, sys.argv[2])\n"
+        "from pathlib import Path\n"
+        "from tests.core.journal.test_journal import filled, SqliteJournal\n"
+        "async def main():\n"
+        "    journal = SqliteJournal(Path(sys.argv[1]))\n"
+        "    await journal.barrier(filled(journal))\n"
+        "    os.kill(os.getpid(), 9)\n"
+        "anyio.run(main)\n"
+    )
+    file = tmp_path / "j"
+    repository = str(Path(__file__).parents[3])
+    command = [sys.executable, "-c", code, str(file), repository]
+    done = await anyio.run_process(command, check=False)
+    assert done.returncode == -9
+    journal = SqliteJournal(file)
+    assert len(journal.load("r1").deliveries) == 3
+    lease = journal.claim("r1")
+    assert lease.epoch == 2, "its driver is dead: it can be taken over at once"
+    journal.append(lease, Tick(0.5))
+    await journal.barrier(lease)
+    assert journal.load("r1").deliveries[-1] == Delivery(None, 0.5)
+    journal.close()
+
+
+async def test_a_run_that_somebody_drives_cannot_be_claimed(journal: SqliteJournal) -> None:
+    lease = filled(journal)
+    await journal.barrier(lease)
+    with pytest.raises(JournalError, match=f"driven by process {os.getpid()}"):
+        journal.claim("r1")
+    journal.end(lease, "paused", b"{}", 5)
+    await journal.barrier(lease)
+    again = journal.claim("r1")
+    journal.end(again, "completed", b'{"a":1}', 6)
+    await journal.barrier(again)
+    with pytest.raises(JournalError, match="has ended: completed"):
+        journal.claim("r1")
+    with pytest.raises(JournalError, match="no run 'r2'"):
+        journal.claim("r2")
+    found = journal.find("r1")
+    assert found is not None
+    assert (found.status, found.result, found.ended_ms) == ("completed", b'{"a":1}', 6)
+
+
+async def test_of_many_who_claim_at_once_one_gets_it(journal: SqliteJournal, file: Path) -> None:
+    lease = filled(journal)
+    journal.end(lease, "paused", b"{}", 5)
+    await journal.barrier(lease)
+    won: list[Lease] = []
+    lost: list[JournalError] = []
+
+    def claim() -> None:
+        mine = SqliteJournal(file)
+        try:
+            won.append(mine.claim("r1"))
+        except JournalError as error:
+            lost.append(error)
+        finally:
+            mine.close()
+
+    threads = [threading.Thread(target=claim) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(won), len(lost)) == (1, 5)
+
+
+async def test_who_lost_a_run_can_write_nothing_more(journal: SqliteJournal, file: Path) -> None:
+    lease = filled(journal)
+    await journal.barrier(lease)
+    with database(file) as other:
+        other.execute("UPDATE runs SET epoch=2")
+    journal.append(lease, Tick(9.0))
+    journal.end(lease, "completed", b"{}", 9)
+    with pytest.raises(LeaseLostError, match="taken over"):
+        await journal.barrier(lease)
+    found = journal.load("r1")
+    assert (found.run.status, len(found.deliveries)) == ("running", 3)
+
+
+async def test_the_first_decision_counts_and_outlives_the_process(
+    journal: SqliteJournal, file: Path
+) -> None:
+    lease = filled(journal)
+    journal.append(lease, Pending("10", "approval", "t", "f", b"{}", 1))
+    await journal.barrier(lease)
+    yes = Verdict("10", "approval", "approve", b"null", "ann", "fine", 2)
+    no = Verdict("10", "approval", "reject", b"null", "bob", "no", 3)
+    other = SqliteJournal(file)
+    assert other.decide("r1", yes)
+    assert not journal.decide("r1", no)
+    assert journal.load("r1").verdicts == (yes,)
+    assert [p.path for p in journal.load("r1").pending] == ["10"]
+    with pytest.raises(JournalError, match="no run 'r2'"):
+        journal.decide("r2", yes)
+    other.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("UPDATE calls SET body=x'32' WHERE path='1'", "call 1: its outcome is not what"),
+        ("DELETE FROM calls WHERE path='2'", "message 1 is missing"),
+        ("DELETE FROM ticks", "message 2 is missing"),
+    ],
+)
+async def test_damage_is_told_and_nothing_is_skipped(
+    journal: SqliteJournal, file: Path, damage: str, message: str
+) -> None:
+    await journal.barrier(filled(journal))
+    with database(file) as other:
+        other.execute(damage)
+    with pytest.raises(JournalError, match=message):
+        journal.load("r1")
+
+
+def test_a_file_that_is_no_journal_or_cut_short_is_told(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("this is no database, and long enough to be looked at\n" * 99)
+    with pytest.raises(JournalError, match="cannot be opened: file is not a database"):
+        SqliteJournal(tmp_path / "text")
+    with pytest.raises(JournalError, match="cannot be opened"):
+        SqliteJournal(tmp_path)
+    whole = SqliteJournal(tmp_path / "whole")
+    for number in range(200):
+        whole.begin(run_row(f"r{number}"))
+    whole.close()
+    size = (tmp_path / "whole").stat().st_size
+    (tmp_path / "cut").write_bytes((tmp_path / "whole").read_bytes()[: size // 2])
+    with pytest.raises(JournalError, match=r"cannot be (opened|read)"):
+        SqliteJournal(tmp_path / "cut").load("r7")
+
+
+VERSION_1 = """
+CREATE TABLE runs(
+  number INTEGER PRIMARY KEY, run_id TEXT UNIQUE NOT NULL, source TEXT NOT NULL,
+  filename TEXT NOT NULL, inputs BLOB NOT NULL, options BLOB NOT NULL, seed INTEGER NOT NULL,
+  clock REAL NOT NULL, created_ms INTEGER NOT NULL, status TEXT NOT NULL, result BLOB,
+  ended_ms INTEGER, owner TEXT, alive_ms INTEGER, epoch INTEGER NOT NULL);
+CREATE TABLE calls(
+  run INTEGER NOT NULL, path TEXT NOT NULL, tool TEXT NOT NULL,
+  arguments BLOB NOT NULL, key TEXT NOT NULL, side_effect INTEGER NOT NULL, line INTEGER,
+  attempt INTEGER NOT NULL, started_ms INTEGER NOT NULL, status TEXT NOT NULL, ok INTEGER,
+  body BLOB, body_sha256 BLOB, ended_ms INTEGER, place INTEGER, elapsed REAL,
+  PRIMARY KEY(run, path));
+CREATE TABLE ticks(
+  run INTEGER NOT NULL, place INTEGER NOT NULL, elapsed REAL NOT NULL, PRIMARY KEY(run, place));
+CREATE TABLE pending(
+  run INTEGER NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, tool TEXT NOT NULL,
+  fingerprint TEXT NOT NULL, details BLOB NOT NULL, at_ms INTEGER NOT NULL,
+  PRIMARY KEY(run, path, kind));
+CREATE TABLE verdicts(
+  run INTEGER NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL, action TEXT NOT NULL,
+  value BLOB NOT NULL, decided_by TEXT NOT NULL, comment TEXT NOT NULL, at_ms INTEGER NOT NULL,
+  PRIMARY KEY(run, path, kind));
+INSERT INTO runs VALUES(
+  7, 'old', 'pass', 's.py', '{}', '{}', 1, 0.5, 9, 'completed', '{}', 12, NULL, 10, 1);
+INSERT INTO ticks VALUES(7, 1, 0.25);
+PRAGMA user_version=1;
+"""
+"""A file as the first version made it."""
+
+
+async def test_a_file_of_an_earlier_version_is_brought_up_with_all_that_is_in_it(
+    file: Path,
+) -> None:
+    file.parent.mkdir()
+    with database(file) as db:
+        db.executescript(VERSION_1)
+    together = threading.Barrier(6)
+    opened: list[SqliteJournal] = []
+
+    def open_it() -> None:
+        together.wait()
+        opened.append(SqliteJournal(file))
+
+    threads = [threading.Thread(target=open_it) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(opened) == 6, "one brought it up, the others found it so"
+    for number, journal in enumerate(opened):
+        old = journal.load("old")
+        assert (old.run.status, old.run.ended_ms, old.run.rolled_back_ms) == ("completed", 12, None)
+        assert old.deliveries == (Delivery(None, 0.25),)
+        lease = journal.begin(run_row(f"new{number}"))
+        journal.append(lease, Tick(0.5))
+        journal.flush()
+        journal.close()
+    with database(file) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+        assert db.execute("SELECT count(*) FROM runs").fetchone() == (7,)
+
+
+def test_a_step_up_that_fails_changes_nothing(file: Path) -> None:
+    file.parent.mkdir()
+    with database(file) as db:
+        db.executescript(VERSION_1)
+        db.execute("CREATE TABLE reverts(mine TEXT)")
+    with pytest.raises(JournalError, match="cannot be opened: table reverts already exists"):
+        SqliteJournal(file)
+    with database(file) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        columns = [row[1] for row in db.execute("PRAGMA table_info(runs)")]
+    assert "rolled_back_ms" not in columns, "the first half of it was taken back"
+
+
+def test_a_later_version_is_refused(tmp_path: Path) -> None:
+    SqliteJournal(tmp_path / "j").close()
+    with database(tmp_path / "j") as db:
+        db.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}")
+    with pytest.raises(JournalError, match="made by a later version"):
+        SqliteJournal(tmp_path / "j")
+
+
+async def test_old_runs_are_forgotten_and_others_stay(journal: SqliteJournal) -> None:
+    for number in (1, 2, 3):
+        lease = journal.begin(run_row(f"r{number}", number))
+        journal.append(lease, CallWhole(start("1", False), end("1")))
+        if number < 3:
+            journal.end(lease, "completed", b"{}", number * 1_000)
+        await journal.barrier(lease)
+    assert [run.run_id for run in journal.runs()] == ["r3", "r2", "r1"]
+    assert journal.sweep(1_500) == 1
+    assert [run.run_id for run in journal.runs()] == ["r3", "r2"]
+    assert len(journal.load("r2").calls) == 1
+
+
+async def test_a_journal_is_for_its_user_only(file: Path) -> None:
+    before = os.umask(0)
+    try:
+        journal = SqliteJournal(file)
+    finally:
+        os.umask(before)
+    try:
+        await journal.barrier(journal.begin(run_row()))
+        modes = {path.name: path.stat().st_mode & 0o777 for path in file.parent.iterdir()}
+    finally:
+        journal.close()
+    assert len(modes) > 1
+    assert set(modes.values()) == {0o600}, modes
+
+
+def test_many_who_make_one_file_at_once_all_get_it(tmp_path: Path) -> None:
+    for turn in range(8):
+        together = threading.Barrier(6)
+        opened: list[SqliteJournal] = []
+
+        def open_it(
+            file: Path = tmp_path / str(turn),
+            together: threading.Barrier = together,
+            opened: list[SqliteJournal] = opened,
+        ) -> None:
+            together.wait()
+            opened.append(SqliteJournal(file))
+
+        threads = [threading.Thread(target=open_it) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for journal in opened:
+            journal.close()
+        assert len(opened) == 6
+
+
+FORKED = """
+import os, sys
+from ptc._journal._process_id import is_gone, this_process
+mine = this_process()
+pid = os.fork()
+if not pid:
+    print(this_process() != mine, is_gone(mine), is_gone(this_process()), flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+ours = mine.split("|")
+print(is_gone("|".join([*ours[:2], str(pid), ours[3]])))
+print(is_gone("|".join(["elsewhere", *ours[1:]])), is_gone("|".join([ours[0], "x", *ours[2:]])))
+"""
+
+
+async def test_a_driver_is_told_from_its_fork_and_from_who_had_its_number() -> None:
+    done = await anyio.run_process([sys.executable, "-c", FORKED])
+    assert done.stdout.decode().split() == ["True", "False", "False", "True", "False", "True"]
+
+
+async def test_two_processes_write_one_file(journal: SqliteJournal, file: Path) -> None:
+    other = SqliteJournal(file)
+    leases = [(j, j.begin(run_row(f"r{n}"))) for n, j in enumerate((journal, other) * 20)]
+    for number in range(50):
+        for writer, lease in leases:
+            writer.append(lease, Tick(number))
+    for writer, lease in leases:
+        await writer.barrier(lease)
+    assert all(len(journal.load(lease.run_id).deliveries) == 50 for _, lease in leases)
+    other.close()
+
+
+async def test_a_copy_of_the_file_is_a_journal(journal: SqliteJournal, tmp_path: Path) -> None:
+    lease = filled(journal)
+    journal.end(lease, "paused", b"{}", 5)
+    await journal.barrier(lease)
+    journal.close()
+    shutil.copy(tmp_path / "deep" / "journal.sqlite3", tmp_path / "copy")
+    copy = SqliteJournal(tmp_path / "copy")
+    assert copy.claim("r1").epoch == 2
+    copy.close()
+
+
+async def test_a_file_that_cannot_be_written_is_told_at_the_barrier_and_in_the_log(
+    journal: SqliteJournal, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease = filled(journal)
+    await journal.barrier(lease)
+    with database(file) as other:
+        other.execute("DROP TABLE ticks")
+    journal.append(lease, Tick(1.0))
+    with pytest.raises(JournalError, match="cannot be written: no such table"):
+        await journal.barrier(lease)
+    assert "runs are not recorded" in caplog.text
+
+
+async def test_a_journal_in_memory_is_one_too() -> None:
+    journal = SqliteJournal(None)
+    await journal.barrier(filled(journal))
+    assert hashlib.sha256(journal.load("r1").run.source.encode()).hexdigest()
+    journal.close()
+
+
+FULL_DISK = """
+import asyncio, resource, sys
+from pathlib import Path
+from ptc._journal._journal import CallEnd, CallStart, CallWhole, JournalError, RunRow, Tick
+from ptc._journal._sqlite import SqliteJournal
+
+def run(name):
+    return RunRow(name, "pass", "s.py", b"{}", b"{}", 7, 1.5, 1)
+
+def call(number, size):
+    start = CallStart(str(number), "t", b"{}", "k", True, 3, 1, 100)
+    return CallWhole(start, CallEnd(str(number), "succeeded", True, b"1" * size, 200, 0.25))
+
+async def main():
+    journal = SqliteJournal(Path(sys.argv[1]))
+    first = journal.begin(run("first"))
+    journal.append(first, call(1, 10))
+    await journal.barrier(first)
+    room = max(p.stat().st_size for p in Path(sys.argv[1]).parent.iterdir()) + 8_192
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    journal.append(first, call(2, 200_000))
+    for _ in range(2):
+        try:
+            await journal.barrier(first)
+        except JournalError as error:
+            print("refused:", error)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    # There is room again: what the first run adds now would stand after a gap.
+    journal.append(first, call(3, 10))
+    try:
+        await journal.barrier(first)
+    except JournalError:
+        print("still refused")
+    journal.release(first)
+    second = journal.begin(run("second"))
+    journal.append(second, call(1, 10))
+    await journal.barrier(second)
+    for name in ("first", "second"):
+        print(name, [row.start.path for row in journal.load(name).calls])
+    journal.close()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_full_disk_ends_what_is_recorded_of_a_run_and_of_no_other(file: Path) -> None:
+    done = await anyio.run_process([sys.executable, "-c", FULL_DISK, str(file)], check=False)
+    lines = done.stdout.decode().splitlines()
+    assert done.returncode == 0, done.stderr.decode()
+    assert len(lines) == 5
+    assert all(line.startswith(f"refused: {file} cannot be written: ") for line in lines[:2])
+    assert lines[2:] == ["still refused", "first ['1']", "second ['1']"]
+
+
+async def test_of_two_runs_of_one_name_the_first_is_recorded(
+    journal: SqliteJournal, file: Path
+) -> None:
+    other = SqliteJournal(file)
+    first, second = journal.begin(run_row()), other.begin(run_row())
+    with pytest.raises(JournalError, match="is being driven by this session"):
+        journal.begin(run_row())
+    journal.append(first, Tick(0.5))
+    await journal.barrier(first)
+    other.append(second, Tick(0.25))
+    third = other.begin(run_row("r3"))
+    with pytest.raises(LeaseLostError):
+        await other.barrier(second)
+    await other.barrier(third)
+    other.release(second)
+    other.close()
+    assert journal.load("r1").deliveries == (Delivery(None, 0.5),)
+
+
+async def test_a_run_that_begins_and_ends_at_once_is_one_row_as_any_other(
+    journal: SqliteJournal,
+) -> None:
+    for name in ("a", "b"):
+        lease = journal.begin(run_row(name))
+        journal.append(lease, CallWhole(start("1", False), end("1")))
+        if name == "b":
+            journal.flush()
+        journal.end(lease, "completed", b"[1]", 55)
+    for name in ("a", "b"):
+        found = journal.load(name)
+        assert (found.run.status, found.run.result, found.run.ended_ms) == ("completed", b"[1]", 55)
+        assert len(found.calls) == 1
+        with pytest.raises(JournalError, match="has ended: completed"):
+            journal.claim(name)

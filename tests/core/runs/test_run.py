@@ -1,0 +1,221 @@
+"""How runs end: what is cancelled, what is awaited, what the second fence says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ptc import Limits, RunEvent, RunResult, Session, tool
+
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
+
+
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_run_that_ends_leaves_no_tool_call_running(tmp_path: Path) -> None:
+    running: set[int] = set()
+    ended: list[int] = []
+
+    @tool
+    async def slow(n: int) -> int:
+        """Take for ever, and say when it is over."""
+        running.add(n)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.01)
+            running.discard(n)
+            ended.append(n)
+        return n
+
+    ends = {
+        "return 1": "completed",
+        "raise ValueError('x')": "failed",
+        "while True: pass": "timed_out",
+    }
+    async with Session(tmp_path, tools=[slow], toolsets=(), workers=2) as session:
+        for body, status in ends.items():
+            ended.clear()
+            source = (
+                "import asyncio\nasync def run(ctx, inputs):\n"
+                "    tasks = [asyncio.create_task(one(ctx, n)) for n in range(5)]\n"
+                f"    await asyncio.sleep(0.05)\n    {body}\n"
+                "async def one(ctx, n):\n    return await ctx.slow(n)\n"
+            )
+            result = await session.program(source=source, limits=Limits(timeout_ms=500))
+            assert result.status == status, result.error
+            assert running == set()
+            assert sorted(ended) == [0, 1, 2, 3, 4]
+            assert [c.status for c in result.calls] == ["unknown"] * 5
+
+
+async def test_a_call_that_a_script_gives_up_is_cancelled_in_the_host(tmp_path: Path) -> None:
+    cancelled = anyio.Event()
+
+    @tool
+    async def slow() -> int:
+        """Never answer."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancelled.set()
+        return 1
+
+    source = """
+import asyncio
+async def run(ctx, inputs):
+    try:
+        await asyncio.wait_for(ctx.slow(), 0.05)
+    except TimeoutError:
+        return "gave up"
+"""
+    async with Session(tmp_path, tools=[slow], toolsets=(), workers=1) as session:
+        with anyio.fail_after(10):
+            result = await session.program(source=source)
+            await cancelled.wait()
+    assert result.value == "gave up"
+
+
+async def test_a_plain_function_runs_in_a_thread_and_overlaps(tmp_path: Path) -> None:
+    barrier = threading.Barrier(2, timeout=10)
+
+    @tool
+    def meet(n: int) -> int:
+        """Wait for the other."""
+        barrier.wait()
+        return n
+
+    source = (
+        "import asyncio\nasync def run(ctx, inputs):\n"
+        "    return await asyncio.gather(ctx.meet(1), ctx.meet(2))\n"
+    )
+    async with Session(tmp_path, tools=[meet], toolsets=(), workers=1) as session:
+        with anyio.fail_after(15):
+            assert (await session.program(source=source)).value == [1, 2]
+
+
+async def test_a_thread_that_cannot_be_stopped_does_not_hold_up_the_result(tmp_path: Path) -> None:
+    release = threading.Event()
+
+    @tool
+    def stuck() -> int:
+        """Block."""
+        release.wait(20)
+        return 1
+
+    source = "def run(ctx, inputs):\n    return ctx.stuck()\n"
+    try:
+        async with Session(tmp_path, tools=[stuck], toolsets=(), workers=1) as session:
+            with anyio.fail_after(10):
+                result = await session.program(source=source, limits=Limits(timeout_ms=100))
+        assert result.status == "timed_out"
+        assert result.calls[0].status == "unknown"
+        assert "waiting for stuck" in (result.error.message if result.error else "")
+    finally:
+        release.set()
+
+
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_killed_worker_is_a_crash_of_its_run_only(tmp_path: Path) -> None:
+    entered = anyio.Event()
+
+    @tool
+    async def wait() -> int:
+        """Never answer."""
+        entered.set()
+        await anyio.sleep_forever()
+        return 1
+
+    async with Session(tmp_path, tools=[wait], toolsets=(), workers=1) as session:
+        results: list[RunResult] = []
+
+        async def one() -> None:
+            results.append(
+                await session.program(source="async def run(ctx, inputs):\n await ctx.wait()\n")
+            )
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(one)
+                await entered.wait()
+                (run,) = session._runs.active
+                assert run._worker is not None
+                run._worker.kill()
+            assert results[0].status == "crashed"
+            assert results[0].error is not None
+            assert "SIGKILL" in results[0].error.message
+            assert results[0].calls[0].status == "unknown"
+            again = await session.program(source="def run(ctx, inputs):\n    return 1\n")
+            assert again.value == 1
+
+
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_killed_zygote_is_replaced(tmp_path: Path) -> None:
+    async with Session(tmp_path, toolsets=(), workers=1) as session:
+        source = "def run(ctx, inputs):\n    return 1\n"
+        with anyio.fail_after(30):
+            assert (await session.program(source=source)).value == 1
+            zygote = session._pool._zygote
+            assert zygote is not None
+            os.kill(zygote.pid, signal.SIGKILL)
+            while session._pool._zygote is zygote:
+                await anyio.lowlevel.checkpoint()
+            assert (await session.program(source=source)).value == 1
+
+
+async def test_an_observer_that_counts_sees_each_call_start_before_it_ends(tmp_path: Path) -> None:
+    @tool
+    async def one() -> int:
+        """One."""
+        return 1
+
+    open_now: set[int] = set()
+    most = 0
+
+    def watch(event: RunEvent) -> None:
+        nonlocal most
+        if event.call is not None:
+            (open_now.add if event.kind == "tool_started" else open_now.discard)(event.call.seq)
+            most = max(most, len(open_now))
+
+    source = (
+        "import asyncio\nasync def run(ctx, inputs):\n"
+        "    return sum(await asyncio.gather(*(ctx.one() for _ in range(10))))\n"
+    )
+    async with Session(tmp_path, tools=[one], toolsets=(), workers=1) as session:
+        assert (await session.program(source=source, on_event=watch)).value == 10
+    assert most >= 1
+    assert open_now == set()
+
+
+def test_calls_made_one_by_one_run_side_by_side_in_a_plain_event_loop(tmp_path: Path) -> None:
+    """Under `asyncio.run` a callback of the reader is in no task and in no loop anyio knows."""
+
+    async def main() -> RunResult:
+        here: list[asyncio.Event] = []
+
+        @tool
+        async def meet() -> int:
+            """Wait until three have come."""
+            here.append(asyncio.Event())
+            if len(here) == 3:
+                for each in here:
+                    each.set()
+            await asyncio.wait_for(here[0].wait(), 10)
+            return len(here)
+
+        source = (
+            "import asyncio\nasync def run(ctx, inputs):\n    calls = []\n"
+            "    for _ in range(3):\n        calls.append(ctx.meet())\n"
+            "        await asyncio.sleep(0.001)\n    return await asyncio.gather(*calls)\n"
+        )
+        async with Session(tmp_path, tools=[meet], toolsets=(), workers=1) as session:
+            return await session.program(source=source)
+
+    assert asyncio.run(main()).unwrap() == [3, 3, 3]

@@ -1,0 +1,84 @@
+"""Calls that are withdrawn take their server along; the others are served all the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from ptc import Limits, Session, tool
+
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
+
+BODY = """
+import asyncio
+async def run(ctx, inputs):
+    ended = []
+    for _ in range(5):
+        try:
+            await asyncio.wait_for(ctx.{tool}(), 0.01)
+        except TimeoutError:
+            pass
+        ended.append(await ctx.add(len(ended)))
+    return [ended, await asyncio.gather(*(ctx.add(n) for n in range(50)))]
+"""
+
+
+@tool
+async def add(n: int) -> int:
+    """Give n + 1."""
+    return n + 1
+
+
+@tool
+async def patient() -> int:
+    """Wait until it is cancelled."""
+    await anyio.sleep_forever()
+    return 1
+
+
+@tool
+async def stubborn() -> int:
+    """Wait until it is cancelled, and give a value all the same."""
+    try:
+        await anyio.sleep_forever()
+    except anyio.get_cancelled_exc_class():
+        return 1
+    return 2
+
+
+@pytest.mark.parametrize("name", ["patient", "stubborn"])
+@pytest.mark.parametrize("servers", [1, 3])
+async def test_after_calls_that_were_withdrawn_all_others_are_served(
+    tmp_path: Path, name: str, servers: int
+) -> None:
+    async with Session(tmp_path, tools=[add, patient, stubborn], toolsets=(), workers=1) as session:
+        with anyio.fail_after(20):
+            result = await session.program(
+                source=BODY.format(tool=name), limits=Limits(max_in_flight=servers)
+            )
+    assert result.error is None, result.error
+    assert result.value == [[1, 2, 3, 4, 5], [n + 1 for n in range(50)]]
+    assert [call.tool for call in result.calls].count(name) == 5
+
+
+async def test_a_call_that_is_withdrawn_before_it_begins_leaves_room_for_the_next(
+    tmp_path: Path,
+) -> None:
+    source = """
+import asyncio
+async def run(ctx, inputs):
+    first = ctx.patient()
+    waiting = [asyncio.create_task(ctx.patient()) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    for task in waiting:
+        task.cancel()
+    first = asyncio.ensure_future(first)
+    first.cancel()
+    return await ctx.add(1)
+"""
+    async with Session(tmp_path, tools=[add, patient], toolsets=(), workers=1) as session:
+        with anyio.fail_after(20):
+            result = await session.program(source=source, limits=Limits(max_in_flight=1))
+    assert result.value == 2, result.error

@@ -1,0 +1,143 @@
+"""Those who watch a run or read what it gives, and are slow or go wrong: no run suffers."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+from pydantic import BaseModel, field_validator
+
+from ptc import (
+    Limits,
+    RunEvent,
+    ToolError,
+    tool,
+)
+
+from ..opened import opened
+
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
+
+
+# --- who watches and who reads ---------------------------------------------------------------
+
+
+async def test_an_observer_that_raises_does_not_harm_the_run(tmp_path: Path) -> None:
+    @tool
+    async def one() -> int:
+        """One."""
+        return 1
+
+    def watch(event: RunEvent, kind: str) -> None:
+        if event.kind == kind:
+            msg = "no such luck"
+            raise KeyError(msg)
+
+    async with opened(tmp_path, one) as session:
+        for kind in ("started", "stdout", "emitted", "tool_started", "tool_finished"):
+            result = await session.program(
+                source="print(1)\nctx.emit(2)\nawait ctx.one()", on_event=partial(watch, kind=kind)
+            )
+            assert (result.status, result.value) == ("completed", 1)
+            assert result.stdout == "1\n"
+            assert "on_event raised KeyError: 'no such luck'" in result.warnings[0]
+
+
+async def test_a_validator_that_raises_is_an_error_of_the_value(tmp_path: Path) -> None:
+    class Model(BaseModel):
+        a: int
+
+        @field_validator("a")
+        @classmethod
+        def check(cls, value: int) -> int:
+            raise ZeroDivisionError(value)
+
+    async with opened(tmp_path) as session:
+        result = await session.program(source='{"a": 1}', output_schema=Model)
+        assert result.status == "failed"
+        assert result.error is not None
+        assert "its check raised ZeroDivisionError" in result.error.message
+        assert result.value == {"a": 1}
+
+
+async def test_an_error_of_a_tool_that_cannot_be_said_is_told_in_other_words(
+    tmp_path: Path,
+) -> None:
+    @tool
+    async def odd() -> None:
+        """Fail with a message that is no text, as names of files may be."""
+        raise ToolError("no file named \udcff", code="not_found", details={"name": "\udcff"})
+
+    @tool
+    async def long() -> None:
+        """Fail at length."""
+        raise ToolError("x" * (2 << 20), code="long", details={"rows": ["y" * 80] * (1 << 15)})
+
+    source = """
+async def run(ctx, inputs):
+    codes = []
+    for name in ("odd", "long"):
+        try:
+            await ctx.call(name, {})
+        except ToolError as error:
+            codes.append([error.code, len(error.message) < 100_000])
+    return codes
+"""
+    async with opened(tmp_path, odd, long) as session:
+        result = await session.program(source=source)
+        assert result.value == [["not_found", True], ["long", True]], result.error
+
+
+async def test_a_value_that_cannot_be_kept_is_still_given_cut(tmp_path: Path) -> None:
+    (tmp_path / "artifacts").write_text("a file where the folder should be")
+    source = "['x' * 100 for _ in range(100)]"
+    async with opened(tmp_path, artifacts=tmp_path / "artifacts") as session:
+        result = await session.program(source=source, limits=Limits(max_output_bytes=1_000))
+        assert result.status == "completed"
+        assert result.value[0] == "x" * 100
+        assert any("could not be kept" in warning for warning in result.warnings)
+
+
+async def test_a_script_that_takes_no_results_has_no_more_of_them_made(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    @tool
+    async def big(n: int) -> str:
+        """Give a megabyte."""
+        made.append(n)
+        return "x" * (1 << 20)
+
+    # All calls are made, then the script computes until its time is up and reads nothing.
+    source = """
+import asyncio
+async def run(ctx, inputs):
+    calls = [ctx.big(n) for n in range(90)]
+    print("x" * 100_000)  # so that what is queued is sent
+    while True:
+        pass
+"""
+    async with opened(tmp_path, big) as session:
+        limits = Limits(timeout_ms=500, max_in_flight=1, max_tool_calls=100)
+        result = await session.program(source=source, limits=limits)
+        assert result.status == "timed_out"
+        assert 4 <= len(made) <= 8
+        assert result.usage.tool_calls == 90
+
+
+async def test_a_slow_reader_of_events_gets_all_of_the_output(tmp_path: Path) -> None:
+    source = "for n in range(5000): print(n)"
+    async with opened(tmp_path) as session:
+        text, count = "", 0
+        async with session.stream(source=source) as events:
+            async for event in events:
+                if event.kind == "started":
+                    # Until the script is done.
+                    while session._runs.active:
+                        await anyio.sleep(0.001)
+                text += event.text or "" if event.kind == "stdout" else ""
+                count += 1
+        assert text == "".join(f"{n}\n" for n in range(5000))
+        assert count < 3000

@@ -1,0 +1,386 @@
+"""Recovery without a model: one value that the text says and the schema takes, or nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from ptc.structured import EDITS, Contract, Recovered, recover
+from ptc.structured._reader import same
+
+ROWS = Path(__file__).parents[2] / "programs" / "structured" / "recover.jsonl"
+PROPERTIES: dict[str, Any] = {
+    "name": {"type": "string"},
+    "age": {"type": "integer"},
+    "tags": {"type": "array", "items": {"type": "string"}},
+    "sentiment": {"enum": ["positive", "negative", "neutral"]},
+    "score": {"type": "number"},
+    "active": {"type": "boolean"},
+    "in_stock": {"type": "boolean"},
+    "note": {"type": ["string", "null"]},
+    "status": {"enum": ["in_progress", "done"]},
+}
+NOTHING = object()
+
+
+def load() -> list[Any]:
+    rows = map(json.loads, ROWS.read_text(encoding="utf-8").splitlines())
+    return [pytest.param(row, id=row["name"]) for row in rows]
+
+
+def asked(*required: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": PROPERTIES,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize("row", load())
+def test_a_text_gives_its_one_value_or_nothing(row: dict[str, Any]) -> None:
+    """`expect` null is: must give up. A wrong value is worse than none."""
+    found = recover(row["text"], row.get("schema") or asked(*row["required"]))
+    value = None if found is None else found.value
+    assert json.dumps(value, sort_keys=True) == json.dumps(row["expect"], sort_keys=True)
+
+
+def test_a_right_text_is_returned_as_it_stands_without_repairs() -> None:
+    assert recover('{"name": "x", "age": 1.0}', asked("name")) == Recovered(
+        {"name": "x", "age": 1.0}, ()
+    )
+
+
+def test_every_repair_says_where_what_and_how_it_was_read() -> None:
+    text = "Sure:\n{'name': 'x', 'age': '5', 'inStock': True,}"
+    found = recover(text, asked("name", "in_stock"))
+    assert found is not None
+    assert found.value == {"name": "x", "age": 5, "in_stock": True}
+    made = {(r.path, r.kind, r.before, r.after) for r in found.repairs}
+    assert ("/age", "text_to_number", '"5"', "5") in made
+    assert ("/inStock", "key_spelling", "inStock", "in_stock") in made
+    assert ("/inStock", "literal", "True", "true") in made
+    assert ("", "surrounding_text", "Sure:", "") in made
+    assert ("", "trailing_comma", ",", "") in made
+
+
+def test_every_kind_of_repair_has_an_argument_and_is_made_by_some_text() -> None:
+    """The table is neither longer nor shorter than what is done."""
+    made = set()
+    for row in map(json.loads, ROWS.read_text(encoding="utf-8").splitlines()):
+        found = recover(row["text"], row.get("schema") or asked(*row["required"]))
+        made |= {repair.kind for repair in found.repairs} if found else set()
+    assert made == set(EDITS)
+    assert all(EDITS.values())
+
+
+def test_a_model_is_a_schema_too_and_its_validators_have_the_last_word() -> None:
+    class Even(BaseModel):
+        n: int
+
+        def model_post_init(self, context: object) -> None:
+            if self.n % 2:
+                msg = "odd"
+                raise ValueError(msg)
+
+    found = recover("{'n': '4'}", Even)
+    assert found is not None
+    assert found.value == {"n": 4}
+    assert recover("{'n': '5'}", Even) is None
+
+
+def test_a_contract_is_compiled_once_and_asked_often() -> None:
+    contract = Contract(asked("age"), name="person")
+    found = recover('{"person": {"age": 5}}', contract)
+    assert found is not None
+    assert found.value == {"age": 5}
+
+
+# -- pathological text -------------------------------------------------------------------------
+
+HOSTILE = {
+    "5,000 [": "[" * 5_000,
+    "20,000 {": "{" * 20_000,
+    "1 MB string": '{"name": "' + "x" * 1_000_000 + '"}',
+    "1 MB string, cut": '{"name": "' + "x" * 1_000_000,
+    "1 MB in single quotes": "{'name': '" + "x" * 1_000_000 + "'}",
+    "200 nested fences": "```json\n" * 200 + '{"name": "x",}' + "\n```" * 200,
+    "20,000 keys deep": '{"name":' * 20_000,
+    "quotes": '{"name": "' + '"' * 100_000,
+    "backslashes": '{"name": "' + "\\" * 1_000_000,
+    "closers": '{"name": "x"' + "]}" * 50_000,
+    "wrong closers": '{"tags": [' + "}" * 1_000,
+    "thinking that never ends": "<think>" * 20_000,
+    "openers in prose": "[x " * 50_000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_text_costs_memory_in_line_with_its_size(text: str) -> None:
+    contract = Contract(asked("name"))
+    tracemalloc.start()
+    try:
+        recover(text, contract)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 * len(text) + 4_000_000
+
+
+def steps(text: str, contract: Contract) -> int:
+    """Lines of Python run: a count of work that no load on the machine changes."""
+    import sys
+
+    count = 0
+
+    def trace(*_: object) -> Callable[..., Any]:
+        nonlocal count
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        recover(text, contract)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+GROWING: dict[str, Callable[[int], str]] = {
+    "rows": lambda n: "[" + '{"name": "x", "age": "5"},' * n + "]",
+    "quotes": lambda n: '{"name": "' + '"' * n,
+    "inner quotes": lambda n: '{"name": "' + 'a "b" c ' * n + '"}',
+    "openers": lambda n: "{[" * n,
+    "prose": lambda n: "see [1] and {x}. " * n + "{'name': 'x'}",
+    "comments": lambda n: "{" + "// a\n" * n + "'name': 'x'}",
+    "bare words": lambda n: "{name: " + "x " * n,
+    "thinking": lambda n: "<think>{</think>" * n + "{'name': 'x'}",
+    "closers": lambda n: "{'name': 'x'" + "]}" * n,
+    "commas": lambda n: "{'name': 'x'" + ", " * n,
+    "escaped": lambda n: '{\\"name\\": \\"' + "x\\n" * n + '\\"}',
+}
+
+
+@pytest.mark.parametrize("grown", GROWING.values(), ids=GROWING)
+def test_work_grows_no_faster_than_the_text(grown: Callable[[int], str]) -> None:
+    contract = Contract(asked("name"))
+    small, large = steps(grown(100), contract), steps(grown(800), contract)
+    assert large < 8 * small * 1.5 + 2_000
+
+
+# -- properties --------------------------------------------------------------------------------
+
+HARD = ("He said \"hi\"", "it's", "a, b", "{x}", "[1]", '5" pipe', "```", "//c", "#t", 'k": "v',
+        "12", "true", "", "ü", "\\d", "line\nbreak", "...", "more", "</think>", "“s”", "'",
+        'a"', '","', "alpha", "x y")  # fmt: skip
+NAMES = ("name", "age", "first_name", "items", "data", "type", "tags", "note", "value", "x")
+ENUM = ("in_progress", "done", "Not Started")
+
+
+@st.composite
+def schemas(draw: st.DrawFn, depth: int = 0) -> dict[str, Any]:
+    kinds = ["string", "integer", "number", "boolean", "enum"]
+    kind = draw(st.sampled_from([*kinds, "array", "object"] if depth < 3 else kinds))
+    if depth == 0 or kind == "object":
+        keys = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True))
+        return {
+            "type": "object",
+            "properties": {key: draw(schemas(depth + 1)) for key in keys},
+            "required": draw(st.lists(st.sampled_from(keys), unique=True)),
+            "additionalProperties": draw(st.booleans()),
+        }
+    if kind == "array":
+        return {"type": "array", "items": draw(schemas(depth + 1))}
+    return {"enum": list(ENUM)} if kind == "enum" else {"type": kind}
+
+
+def values(schema: dict[str, Any], texts: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if schema["type"] == "object":
+        parts = {key: values(part, texts) for key, part in schema["properties"].items()}
+        required = {key: part for key, part in parts.items() if key in schema["required"]}
+        optional = {key: part for key, part in parts.items() if key not in required}
+        return st.fixed_dictionaries(required, optional=optional)
+    if schema["type"] == "array":
+        return st.lists(values(schema["items"], texts), max_size=3)
+    return {
+        "string": texts,
+        "integer": st.integers(-5, 5_000),
+        "number": st.sampled_from([0.5, 1.25, 3, -2.75]),
+        "boolean": st.booleans(),
+    }[schema["type"]]
+
+
+@st.composite
+def documents(draw: st.DrawFn, words: tuple[str, ...] = HARD) -> tuple[dict[str, Any], Any]:
+    """A schema and a value of it."""
+    schema = draw(schemas())
+    texts = st.lists(st.sampled_from(words), min_size=1, max_size=2).map("".join)
+    value = draw(values(schema, texts))
+    if draw(st.booleans()) and draw(st.booleans()):
+        return {"type": "array", "items": schema}, [value]
+    return schema, value
+
+
+def value_of(text: str, schema: dict[str, Any]) -> Any:
+    found = recover(text, schema)
+    return NOTHING if found is None else found.value
+
+
+@settings(deadline=None, derandomize=True)
+@given(documents(), st.sampled_from([None, 2]))
+def test_no_prefix_of_an_answer_gives_anything_but_the_whole_answer(
+    document: tuple[dict[str, Any], Any], indent: int | None
+) -> None:
+    schema, value = document
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    for end in range(len(text)):
+        found = value_of(text[:end], schema)
+        assert found is NOTHING or same(found, value), (text[:end], found)
+
+
+def spelled(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.title() for part in rest)
+
+
+def renamed(value: Any, schema: dict[str, Any]) -> Any:
+    """Keys in camel case and allowed values in capitals, where that leaves each unique."""
+    if isinstance(value, dict):
+        return {spelled(k): renamed(v, schema["properties"][k]) for k, v in value.items()}
+    if isinstance(value, list):
+        return [renamed(item, schema["items"]) for item in value]
+    return value.upper().replace("_", " ") if "enum" in schema else value
+
+
+def restrung(value: Any) -> Any:
+    """Numbers and booleans as strings."""
+    if isinstance(value, dict):
+        return {key: restrung(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [restrung(item) for item in value]
+    return json.dumps(value) if isinstance(value, bool | int | float) else value
+
+
+DAMAGE: dict[str, Callable[[Any, dict[str, Any]], str]] = {
+    "prose": lambda v, s: f"Sure, here it is:\n\n{json.dumps(v)}\n\nAnything else?",
+    "fence": lambda v, s: f"Using {{fields}} from [1]:\n```json\n{json.dumps(v, indent=1)}\n```\n",
+    "thinking": lambda v, s: f'<think>like {{"a": 1}}?</think>\n{json.dumps(v)}',
+    "token": lambda v, s: json.dumps(v) + "<|im_end|>",
+    "python": lambda v, s: repr(v),
+    "javascript": lambda v, s: f"const out = {json.dumps(v, indent=2)};",
+    "encoded twice": lambda v, s: json.dumps(json.dumps(v)),
+    "envelope": lambda v, s: json.dumps({"response": v}),
+    "tool call": lambda v, s: json.dumps({"name": "result", "arguments": json.dumps(v)}),
+    "in a list": lambda v, s: json.dumps([v]),
+    "trailing commas": lambda v, s: re.sub(r"(?<=[^{\[\s])\n(\s*[}\]])", r",\n\1",
+                                           json.dumps(v, indent=1)),
+    "no commas": lambda v, s: json.dumps(v, indent=1).replace(",\n", "\n"),
+    "no closer": lambda v, s: json.dumps(v, indent=1)[:-1],
+    "closer too many": lambda v, s: json.dumps(v) + ("}" if isinstance(v, dict) else "]"),
+    "style": lambda v, s: json.dumps(renamed(v, s)),
+    "all strings": lambda v, s: json.dumps(restrung(v)),
+    "comments": lambda v, s: json.dumps(v, indent=1).replace(",\n", ", // see {above}\n"),
+    "unquoted keys": lambda v, s: re.sub(r'(?m)^(\s*)"(\w+)":', r"\1\2:", json.dumps(v, indent=1)),
+}  # fmt: skip
+
+
+FEWER = settings(max_examples=settings().max_examples // 5)
+"""For each kind of damage."""
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+@settings(FEWER, deadline=None, derandomize=True)
+@given(documents())
+def test_a_damaged_answer_gives_the_answer_or_nothing(
+    damage: Callable[[Any, dict[str, Any]], str], document: tuple[dict[str, Any], Any]
+) -> None:
+    schema, value = document
+    text = damage(value, schema)
+    found = value_of(text, schema)
+    try:
+        untouched = Contract(schema).conforms(json.loads(text))
+    except ValueError:
+        untouched = False
+    # What is right as it stands is what was said, envelope or not.
+    expected = json.loads(text) if untouched else value
+    assert found is NOTHING or same(found, expected), (text, found)
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_plain_answer_gives_the_answer(
+    damage: Callable[[Any, dict[str, Any]], str],
+) -> None:
+    """The same damage to an answer without traps: giving up is no way out of the test above."""
+    value = {"name": "Ada", "age": 36, "in_stock": True, "status": "in_progress"}
+    schema = asked(*value)
+    found = value_of(damage(value, schema), schema)
+    assert same(found, value), found
+
+
+@settings(deadline=None, derandomize=True)
+@given(documents(), documents(), st.sampled_from(["{}\n{}", "Not {} but {}", "{}, {}", "{} {}."]))
+def test_two_different_answers_in_one_text_give_neither(
+    one: tuple[dict[str, Any], Any], other: tuple[dict[str, Any], Any], pattern: str
+) -> None:
+    schema, value = one
+    if not Contract(schema).conforms(other[1]) or same(value, other[1]):
+        return
+    if isinstance(value, list):
+        return
+    text = pattern.replace("{}", json.dumps(value), 1).replace("{}", json.dumps(other[1]), 1)
+    if text.count(json.dumps(value)) == 1:
+        assert value_of(text, schema) is NOTHING, text
+
+
+PLAIN = ("alpha", "beta", "x y", "n1", "zed", "Zorn", "in progress")
+
+
+def said(text: str) -> str:
+    """The letters and digits of a text, in order: what no edit of notation changes."""
+    plain = "".join(c for c in text.replace("\\n", "") if c.isalnum()).casefold()
+    return plain.replace("none", "null").replace("0", "")
+
+
+@st.composite
+def corrupted(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
+    schema, value = draw(documents(PLAIN))
+    notation: Callable[[Any], str] = draw(st.sampled_from([json.dumps, repr]))
+    text = notation(value)
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(text)))
+        end = draw(st.integers(at, min(len(text), at + 12)))
+        text = text[:at] + draw(st.sampled_from([*list("{}[]\",:'\n "), ""])) + text[end:]
+    return schema, text
+
+
+@settings(deadline=None, derandomize=True)
+@given(corrupted())
+def test_whatever_is_recovered_says_all_that_the_text_says_and_no_more(
+    case: tuple[dict[str, Any], str],
+) -> None:
+    """Independent of how it works: letters and digits, in order, are those of the text."""
+    schema, text = case
+    found = recover(text, schema)
+    if found is None or not found.repairs:
+        return
+    if any(r.kind in ("envelope", "repeated_key") for r in found.repairs):
+        return
+    assert said(json.dumps(found.value, ensure_ascii=False)) == said(text), (text, found)
+
+
+def test_the_documentation_lists_every_kind_of_repair_with_its_argument() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "structured.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.MULTILINE)
+    assert dict(listed) == EDITS

@@ -1,0 +1,153 @@
+"""Tools of other libraries, what is known of a tool, and the hook after a side effect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from ptc import (
+    CallRecord,
+    Session,
+    ToolContext,
+    ToolError,
+    UsageError,
+    define_tool,
+    get_tool_metadata,
+    tool,
+    tool_from,
+)
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+class Args(BaseModel):
+    a: int
+
+
+def way(kind: str) -> Any:
+    return lambda arguments: [kind, dict(arguments)]
+
+
+async def outcome(root: Path, thing: Any, **arguments: Any) -> Any:
+    async with Session(root, tools=[thing], toolsets=()) as session:
+        (name,) = session.tool_names()
+        return (await session.tool(name, arguments)).unwrap()
+
+
+@pytest.mark.parametrize("kinds", [("invoke", "call", "run", "func"), ("call", "func"), ("func",)])
+async def test_the_first_of_the_documented_methods_runs_it(
+    tmp_path: Path, kinds: tuple[str, ...]
+) -> None:
+    thing = SimpleNamespace(
+        name="thing", description="A thing.", parameters=SCHEMA, **{k: way(k) for k in kinds}
+    )
+    assert await outcome(tmp_path, thing, a=1) == [kinds[0], {"a": 1}]
+
+
+@pytest.mark.parametrize("field", ["args_schema", "parameters", "input_schema", "inputSchema"])
+@pytest.mark.parametrize("schema", [SCHEMA, Args])
+async def test_a_schema_is_found_under_its_usual_names_and_held_to(
+    tmp_path: Path, field: str, schema: Any
+) -> None:
+    thing = SimpleNamespace(name="thing", description="D.", invoke=way("invoke"), **{field: schema})
+    assert await outcome(tmp_path, thing, a=1) == ["invoke", {"a": 1}]
+    async with Session(tmp_path, tools=[thing], toolsets=()) as session:
+        with pytest.raises(ToolError, match="`a`: "):
+            await session.thing(a="x")  # type: ignore[attr-defined]  # a tool as a method
+
+
+class Shop:
+    """Sell things."""
+
+    name = "shop"
+
+    async def run(self, word: str, times: int = 1) -> str:
+        return word * times
+
+
+class Callable_:
+    """Be called."""
+
+    def __call__(self, word: str) -> str:
+        return word
+
+
+async def test_without_a_schema_the_signature_is_one(tmp_path: Path) -> None:
+    assert await outcome(tmp_path, Shop(), word="a", times=2) == "aa"
+    named = tool_from(Callable_(), name="called")
+    assert await outcome(tmp_path, named, word="b") == "b"
+
+
+async def test_func_gets_keywords_if_its_signature_has_them(tmp_path: Path) -> None:
+    def func(a: int) -> int:
+        return a + 1
+
+    thing = SimpleNamespace(name="thing", description="D.", args_schema=Args, func=func)
+    assert await outcome(tmp_path, thing, a=1) == 2
+
+
+@pytest.mark.parametrize(
+    ("thing", "why"),
+    [
+        (3, "3 is not a tool: it has no invoke, call, run, func"),
+        (SimpleNamespace(name="x"), "is not a tool"),
+        (SimpleNamespace(invoke=way("invoke"), parameters=SCHEMA), "has no name of its own"),
+        (SimpleNamespace(name="x", invoke=way("i"), parameters=SCHEMA, description=""), "needs a"),
+        (Shop, "is not a tool"),
+    ],
+)
+def test_what_is_no_tool_is_refused_with_the_reason(thing: Any, why: str) -> None:
+    if isinstance(thing, SimpleNamespace):
+        thing.__doc__ = None
+    with pytest.raises(UsageError, match=why):
+        tool_from(thing)
+
+
+def test_metadata_is_of_tools_and_none_of_anything_else() -> None:
+    @tool(side_effect=True, needs_approval=True, tags={"x"})
+    async def pay(ctx: ToolContext) -> None:
+        """Pay."""
+
+    found = get_tool_metadata({"pay": pay}["pay"])
+    assert found is not None
+    assert (found.name, found.side_effect, found.idempotent) == ("pay", True, False)
+    assert (found.takes_context, found.gated, found.tags) == (True, True, frozenset({"x"}))
+    assert [get_tool_metadata(x) for x in (None, "pay", object(), print, {})] == [None] * 5
+    assert tool_from(pay) is pay
+
+
+async def test_the_hook_is_awaited_after_a_side_effect_and_cannot_fail_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[tuple[str, str]] = []
+
+    async def hook(record: CallRecord) -> None:
+        seen.append((record.tool, record.status))
+        raise RuntimeError("no snapshot")
+
+    def fail(arguments: Mapping[str, Any]) -> None:
+        raise ValueError("no")
+
+    def done(arguments: Mapping[str, Any]) -> int:
+        return len(seen)
+
+    anything = {"type": "object"}
+    tools = [
+        define_tool("pure", "P.", anything, done),
+        define_tool("change", "C.", anything, done, side_effect=True, idempotent=True),
+        define_tool("broken", "B.", anything, fail, side_effect=True, idempotent=True),
+    ]
+    async with Session(tmp_path, tools=tools, toolsets=(), after_side_effect=hook) as session:
+        assert await session.pure() == 0  # type: ignore[attr-defined]  # a tool as a method
+        assert await session.change() == 0  # type: ignore[attr-defined]  # a tool as a method
+        assert not (await session.tool("broken")).ok
+        assert await session.pure() == 1  # type: ignore[attr-defined]  # a tool as a method
+    assert seen == [("change", "succeeded")]
+    assert "after_side_effect failed for direct.2" in caplog.text

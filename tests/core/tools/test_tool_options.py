@@ -1,0 +1,449 @@
+"""What a tool may be defined with, and what is refused where it is written."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from datetime import datetime
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+
+from ptc import Cache, Retry, Session, ToolContext, ToolError, UsageError, define_tool, tool
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Inner(BaseModel):
+    words: list[str] = []
+
+
+class Node(BaseModel):
+    children: list[Node] = []
+
+
+async def _later(error: Exception, attempt: int) -> bool:
+    return True
+
+
+def parameters_of(hint: Any, default: Any = ...) -> Any:
+    def take(value: Any = default) -> None:
+        """Take."""
+
+    take.__annotations__["value"] = hint
+    if default is ...:
+        take.__defaults__ = None
+    made = tool(take)
+    return made.parameters["properties"]["value"], made
+
+
+# --- arguments ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hint", "schema", "good", "bad"),
+    [
+        (str, {"type": "string"}, "a", 1),
+        (float, {"type": "number"}, 1.5, "x"),
+        (int, {"type": "integer"}, 3, 3.5),
+        (bool, {"type": "boolean"}, True, "maybe"),
+        (None, {"type": "null"}, None, 0),
+        (Literal["a", 2], {"enum": ["a", 2]}, 2, "b"),
+        (Colour, {"enum": ["red"], "type": "string"}, "red", "blue"),
+        (int | None, {"anyOf": [{"type": "integer"}, {"type": "null"}]}, None, "x"),
+        (list[int], {"items": {"type": "integer"}, "type": "array"}, [1], ["x"]),
+        (
+            dict[str, float],
+            {"additionalProperties": {"type": "number"}, "type": "object"},
+            {"a": 1.5},
+            {"a": "x"},
+        ),
+        (dict[str, Any], {"additionalProperties": True, "type": "object"}, {"a": [1, {}]}, [1]),
+        (str | int, {"anyOf": [{"type": "string"}, {"type": "integer"}]}, 3, [1]),
+        (
+            Inner,
+            {
+                "properties": {
+                    "words": {"default": [], "items": {"type": "string"}, "type": "array"}
+                },
+                "type": "object",
+            },
+            {"words": ["a"]},
+            {"words": [1]},
+        ),
+        (
+            Annotated[int, Field(ge=1, description="Count.")],
+            {"type": "integer", "minimum": 1, "description": "Count."},
+            1,
+            0,
+        ),
+    ],
+)
+def test_an_allowed_type_has_a_schema_and_holds_its_values(
+    hint: Any, schema: Any, good: Any, bad: Any
+) -> None:
+    found, made = parameters_of(hint)
+    assert found == schema
+    made.validate({"value": good})
+    with pytest.raises(ToolError, match="`value") as refused:
+        made.validate({"value": bad})
+    assert refused.value.code == "invalid_arguments"
+
+
+@pytest.mark.parametrize(
+    ("hint", "why"),
+    [
+        (Any, "`value`: `Any` tells a model nothing"),
+        (datetime, "`value`: a date and time is no JSON type"),
+        (list[datetime], r"`value\[\]`: a date and time"),
+        (bytes, "`value`: bytes is no JSON type"),
+        (Path, "`value`: a path is no JSON type"),
+        (Node, r"`value.children\[\]`: its type contains itself"),
+        (type(lambda: 1), "no JSON Schema"),
+    ],
+)
+def test_a_type_that_json_does_not_have_is_refused_at_definition_and_named(
+    hint: Any, why: str
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        parameters_of(hint)
+
+
+def nested(levels: int, lists: bool) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        inner = {"type": "array", "items": schema} if lists else schema
+        schema = {"type": "object", "properties": {"a": inner}}
+    return {"type": "object", "properties": {"top": schema}}
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_seven_objects_inside_one_another_are_taken_and_eight_are_not(lists: bool) -> None:
+    assert define_tool("deep", "D.", nested(7, lists), lambda a: a).parameters == nested(7, lists)
+    with pytest.raises(UsageError, match="more than 7 objects inside one another"):
+        define_tool("deep", "D.", nested(8, lists), lambda a: a)
+
+
+def test_references_are_written_out() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/x~1y", "description": "One."}, "title": {"const": 1}},
+        "$defs": {"x/y": {"type": "integer", "title": "X"}},
+    }
+    assert define_tool("flat", "D.", schema, lambda a: a).parameters == {
+        "type": "object",
+        "properties": {"a": {"type": "integer", "description": "One."}, "title": {"const": 1}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("defs", "why"),
+    [
+        ({"x": {"type": "array", "items": {"$ref": "#/$defs/x"}}}, "its type contains itself"),
+        (
+            {f"x{n or ''}": {"allOf": [{"$ref": f"#/$defs/x{n + 1}"}] * 3} for n in range(9)}
+            | {"x9": {}, "x1": {"allOf": [{"$ref": "#/$defs/x2"}] * 200}},
+            "parts",
+        ),
+    ],
+)
+def test_a_schema_that_never_ends_or_is_a_bomb_is_refused(defs: Any, why: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": defs}
+    with pytest.raises(UsageError, match=why):
+        define_tool("bomb", "D.", schema, lambda a: a)
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int = 9
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    tricks: list[str]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"type": "array", "items": [{"$ref": "#/definitions/x"}]}}},
+        {"properties": {"a": {"type": "object", "unevaluatedProperties": {"$ref": "#/$defs/x"}}}},
+        {"properties": {"a": {"contains": {"$ref": "#/$defs/x"}}}},
+        {"properties": {"a": {"dependentSchemas": {"b": {"$ref": "#/$defs/x"}}}}},
+        {"patternProperties": {"^a": {"not": {"$ref": "#/$defs/x"}}}},
+        {"properties": {"a": {"if": {"$ref": "#/$defs/x"}, "then": {"$ref": "#/$defs/x"}}}},
+    ],
+)
+def test_no_reference_is_left_wherever_it_stands(schema: Any) -> None:
+    defs = {"x": {"type": "integer"}}
+    made = define_tool(
+        "flat",
+        "D.",
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#"
+            if "items" in str(schema)
+            else "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "$defs": defs,
+            "definitions": defs,
+            **schema,
+        },
+        lambda a: a,
+    )
+    assert "$ref" not in str(made.parameters)
+    assert "'integer'" in str(made.parameters)
+
+
+def test_a_union_told_apart_by_a_field_is_published_without_references() -> None:
+    @tool
+    def feed(pet: Annotated[Cat | Dog, Field(discriminator="kind")]) -> str:
+        """Feed."""
+        return pet.kind
+
+    text = str(feed.parameters)
+    assert "$ref" not in text
+    assert "#/$defs" not in text
+    assert [
+        kind["properties"]["kind"]["const"]
+        for kind in feed.parameters["properties"]["pet"]["oneOf"]
+    ] == ["cat", "dog"]
+    assert feed.validate({"pet": {"kind": "cat"}})["pet"] == Cat(kind="cat")
+    with pytest.raises(ToolError, match=r"`pet\.dog\.tricks` is required"):
+        feed.validate({"pet": {"kind": "dog"}})
+
+
+def test_alternatives_at_the_top_are_published_flat_and_held_to_as_they_were_written() -> None:
+    by_id = {
+        "properties": {"id": {"type": "integer"}, "kind": {"const": "id"}},
+        "required": ["id", "kind"],
+    }
+    by_name = {
+        "properties": {"name": {"type": "string"}, "kind": {"const": "name"}},
+        "required": ["name", "kind"],
+    }
+    schema = {
+        "type": "object",
+        "properties": {"limit": {"type": "integer"}},
+        "oneOf": [by_id, by_name],
+        "allOf": [{"properties": {"page": {"type": "integer"}}, "required": ["page"]}],
+        "not": {"required": ["id", "name"]},
+    }
+    made = define_tool("find", "D.", schema, lambda a: a)
+    assert made.parameters == {
+        "type": "object",
+        "properties": {
+            "limit": {"type": "integer"},
+            "page": {"type": "integer"},
+            "id": {"type": "integer"},
+            "kind": {"anyOf": [{"const": "id"}, {"const": "name"}]},
+            "name": {"type": "string"},
+        },
+        "required": ["page", "kind"],
+    }
+    made.validate({"page": 1, "kind": "id", "id": 3})
+    for wrong in ({"page": 1}, {"page": 1, "kind": "id", "id": 3, "name": "x"}):
+        with pytest.raises(ToolError):
+            made.validate(wrong)
+    assert define_tool("none", "D.", {"type": "object"}, lambda a: a).parameters == {
+        "type": "object",
+        "properties": {},
+    }
+
+
+def test_a_parameter_may_have_any_name_that_python_has() -> None:
+    @tool
+    def odd(schema: str, copy: int, model_config: bool, _private: int = 3, json: str = "j") -> None:
+        """Take.
+
+        Args:
+            _private: A number.
+        """
+
+    assert list(odd.parameters["properties"]) == [
+        "schema",
+        "copy",
+        "model_config",
+        "_private",
+        "json",
+    ]
+    assert odd.parameters["properties"]["_private"]["description"] == "A number."
+    given = {"schema": "s", "copy": 1, "model_config": True}
+    assert odd.validate(given) == {**given, "_private": 3, "json": "j"}
+    with pytest.raises(ToolError, match="`_private`: Input should be a valid integer"):
+        odd.validate({**given, "_private": "x"})
+
+
+def test_a_parameter_without_a_name_to_callers_is_refused() -> None:
+    def sole(word: str, /) -> None: ...
+
+    with pytest.raises(UsageError, match="parameter `word` has no name to callers"):
+        tool(name="sole", description="D.")(sole)
+
+
+def test_a_context_is_known_with_none_beside_it_and_with_a_note() -> None:
+    def optional(word: str, ctx: ToolContext | None = None) -> None: ...
+    def noted(ctx: Annotated[ToolContext, "of the call"], word: str) -> None: ...
+
+    for function in (optional, noted):
+        made = tool(description="D.")(function)
+        assert (list(made.parameters["properties"]), made.context_parameter) == (["word"], "ctx")
+
+
+def test_what_a_partial_gives_no_caller_sees_or_changes() -> None:
+    def send(to: str, key: str = "none") -> str:
+        return key
+
+    made = tool(name="send", description="D.")(partial(send, key="own key"))
+    assert list(made.parameters["properties"]) == ["to"]
+    assert "own key" not in str(made.definition)
+    with pytest.raises(ToolError, match="unknown argument `key`"):
+        made.validate({"to": "a", "key": "b"})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "function", "why"),
+    [
+        (RootModel[list[int]], lambda a: a, "has no fields"),
+        ({"type": "object"}, lambda: 1, "is called with the arguments in one dict"),
+        ({"type": "object"}, 3, "function must be callable"),
+        ({"type": "object", "properties": []}, lambda a: a, r"object\"$"),
+    ],
+)
+def test_a_definition_that_could_never_be_called_is_refused(
+    parameters: Any, function: Any, why: str
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        define_tool("never", "D.", parameters, function)
+
+
+def test_a_model_that_takes_other_keys_is_published_as_it_is_held_to() -> None:
+    class Open(BaseModel):
+        model_config = ConfigDict(extra="allow")
+        word: str
+
+    made = define_tool("open_ended", "D.", Open, lambda a: a)
+    assert made.parameters["additionalProperties"] is False
+
+
+def test_defaults_and_parsed_values_reach_the_function_and_other_keys_are_refused() -> None:
+    @tool
+    def take(inner: Inner, count: int = 10) -> None:
+        """Take."""
+
+    assert take.validate({"inner": {}}) == {"inner": Inner(), "count": 10}
+    assert "count" not in take.parameters["required"]
+    with pytest.raises(ToolError, match=r"unknown argument `cuont` \(did you mean `count`\?\)"):
+        take.validate({"inner": {}, "cuont": 3})
+    raw = define_tool(
+        "raw", "D.", {"type": "object", "properties": {"a": {"default": [1]}}}, lambda a: a
+    )
+    first, second = raw.validate({}), raw.validate({})
+    first["a"].append(2)
+    assert second == {"a": [1]}
+
+
+@pytest.mark.anyio
+async def test_a_model_of_the_arguments_gives_the_function_an_instance(tmp_path: Path) -> None:
+    class Ask(BaseModel):
+        model_config = ConfigDict(extra="allow")
+        word: str
+        limit: int = Field(5, ge=1)
+
+    def answer(ask: Ask, ctx: ToolContext) -> str:
+        return f"{ask.word} {ask.limit} {ctx.tool_name}"
+
+    ask = define_tool("ask", "Ask.", Ask, answer)
+    async with Session(tmp_path, tools=[ask], toolsets=()) as session:
+        assert await session.ask(word="hi") == "hi 5 ask"  # type: ignore[attr-defined]  # a tool as a method
+        with pytest.raises(ToolError, match=r"unknown argument `wrod` \(did you mean `word`\?\)"):
+            await session.ask(word="hi", wrod=1)  # type: ignore[attr-defined]  # a tool as a method
+        with pytest.raises(ToolError, match="`limit`"):
+            await session.ask(word="hi", limit=0)  # type: ignore[attr-defined]  # a tool as a method
+
+
+# --- options --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"side_efect": True}, r"no option 'side_efect' \(did you mean `side_effect`\?\)"),
+        ({"side_effect": "yes"}, "side_effect must be True or False, not 'yes'"),
+        ({"needs_approval": "yes"}, "needs_approval must be True, False or a function"),
+        ({"max_executions_per_run": -1}, "max_executions_per_run must be an integer from 0"),
+        ({"max_executions_per_run": 2.7}, "max_executions_per_run must be an integer"),
+        ({"max_executions_per_run": True}, "max_executions_per_run must be an integer"),
+        ({"timeout_ms": 0}, "timeout_ms must be an integer from 1"),
+        ({"cache": "yes"}, "cache is True, a function or a Cache"),
+        ({"cache": True, "side_effect": True}, "a side effect cannot be cached"),
+        ({"tags": "one"}, "tags is a list of words"),
+        ({"tags": 3}, "tags is a list of words"),
+        ({"tags": [3]}, "tags is a list of words"),
+        ({"render": "json"}, "render must be a function"),
+        ({"retry": 3}, "retry must be a Retry"),
+        ({"approval_defaults": "x"}, "approval_defaults must be a mapping"),
+        ({"result_schema": "x"}, "result_schema must be a JSON Schema"),
+    ],
+)
+def test_an_option_that_means_nothing_is_refused_where_it_is_written(
+    options: Any, why: str
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        tool(name="odd", description="D.", **options)(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: Cache(scope="agent"), "'run' or 'session'"),  # type: ignore[arg-type]  # the point
+        (lambda: Cache(ttl_ms=-1), "ttl_ms"),
+        (lambda: Cache(key=3), "a function of the arguments"),  # type: ignore[arg-type]  # the point
+        (lambda: Retry(max_retries=101), "max_retries"),
+        (lambda: Retry(backoff_ms=-1), "backoff_ms"),
+        (lambda: Retry(jitter=1.5), "jitter"),
+        (lambda: Retry(breaker_threshold=0), "breaker_threshold"),
+        (lambda: Retry(cool_down_ms=5), "without breaker_threshold"),
+        (lambda: Retry(should_retry=_later), "must be a plain function"),  # type: ignore[arg-type]  # the point
+    ],
+)
+def test_a_cache_or_a_retry_that_means_nothing_is_refused(make: Any, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        make()
+
+
+def test_a_cache_may_be_true_a_function_or_a_cache() -> None:
+    def key(arguments: Mapping[str, Any]) -> Any:
+        return arguments["a"]
+
+    def with_cache(cache: Any) -> Cache | None:
+        return tool(name="c", description="D.", cache=cache)(lambda: None).cache
+
+    own = Cache(ttl_ms=5, scope="session")
+    assert [with_cache(c) for c in (False, True, key, own)] == [None, Cache(), Cache(key), own]
+
+
+def test_a_tool_that_must_not_be_repeated_and_takes_no_context_warns_once_by_name() -> None:
+    def blind(*args: int) -> None: ...
+
+    def seeing(arguments: Any, ctx: ToolContext) -> None: ...
+
+    def make(function: Any, **options: Any) -> None:
+        schema = {"type": "object"}
+        define_tool("pay_once", "Pay.", schema, function, side_effect=True, **options)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(seeing)
+        make(blind, idempotent=True)
+    with pytest.warns(UserWarning, match=r"hand ctx\.idempotency_key on") as caught:
+        make(blind)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(blind)

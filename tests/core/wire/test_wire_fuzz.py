@@ -1,0 +1,109 @@
+"""The fuzzer of the wire runs, its seed repeats, and it sees what it is there to see."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from ptc._runs._run import Run
+
+ROOT = Path(__file__).parent.parent.parent.parent
+COMMAND = ROOT / "tests" / "fuzz" / "wire.py"
+
+
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The fuzzer, whatever folder the tests are started from."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("tests.fuzz.wire")
+
+
+def found(wire: Any, out: Path, backend: str, plays: int = 64) -> int:
+    """Findings of a short run in this process."""
+    options = argparse.Namespace(seed=7, minutes=1, plays=plays, first=0, backend=backend, out=out)
+    findings: int = wire.fuzz(options, say=lambda _text: None)
+    return findings
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(160, marks=pytest.mark.slow)])
+def test_hostile_workers_by_chance_do_nothing_but_end_their_runs(
+    tmp_path: Path, count: int
+) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(COMMAND),
+            "--plays",
+            str(count),
+            "--seed",
+            "7",
+            "--out",
+            tmp_path / "f",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"asyncio: {count} plays" in done.stdout
+    assert f"trio: {count} plays" in done.stdout
+    assert "calling completed" in done.stdout
+    assert not (tmp_path / "f").exists()
+
+
+def test_a_seed_gives_the_same_plays_again(wire: Any) -> None:
+    def some() -> list[str]:
+        return [str(wire.play_of(Random(f"5/{number}"))) for number in range(50)]
+
+    assert some() == some()
+    assert len({text.split(",")[0] for text in some()}) > 8
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_an_error_of_the_host_is_found(
+    wire: Any, tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Run, text: str) -> None:
+        raise ZeroDivisionError(text)
+
+    monkeypatch.setattr(Run, "_warn", fail)
+    assert found(wire, tmp_path / "f", backend) > 0
+    assert any("ZeroDivisionError" in file.read_text() for file in (tmp_path / "f").iterdir())
+
+
+def test_a_descriptor_that_is_left_is_found(
+    wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[int] = []
+    timed_out = Run._timed_out
+
+    def leak(self: Run) -> None:
+        opened.append(os.open("/dev/null", os.O_RDONLY))
+        timed_out(self)
+
+    monkeypatch.setattr(Run, "_timed_out", leak)
+    try:
+        assert found(wire, tmp_path / "f", "asyncio", plays=192) > 0
+        assert any("descriptors" in file.read_text() for file in (tmp_path / "f").iterdir())
+    finally:
+        for fd in opened:
+            os.close(fd)
+
+
+def test_an_outcome_of_the_workers_own_choosing_is_found(
+    wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pause(self: Run, text: str) -> None:
+        self._finish("paused", None)
+
+    monkeypatch.setattr(Run, "_warn", pause)
+    assert found(wire, tmp_path / "f", "asyncio") > 0

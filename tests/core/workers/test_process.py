@@ -1,0 +1,107 @@
+"""One worker seen from the host."""
+
+from __future__ import annotations
+
+import signal
+import socket
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from ptc._reactor import current_reactor
+from ptc._wire._protocol import Kind, ProtocolError, State, encode
+from ptc._workers._pool import Pool
+from ptc._workers._process import Worker
+
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
+
+
+async def test_a_worker_is_killed_by_descriptor() -> None:
+    pool = Pool(isolation="jail", size=1, memory_bytes=64 << 20, cpu_ms=5_000)
+    try:
+        with anyio.fail_after(20):
+            worker = await pool.acquire(64 << 20)
+            ended = anyio.Event()
+            worker.on_end = ended.set
+            worker.kill()
+            await ended.wait()
+        assert worker.exit is not None
+        assert worker.exit.signal == signal.SIGKILL
+        worker.kill()  # nothing to kill, and no other process is hit
+    finally:
+        await pool.close()
+
+
+async def test_a_large_frame_is_sent_as_the_worker_takes_it() -> None:
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    worker = Worker(1, near, current_reactor(), 0)
+    worker.state = State.RUNNING
+    body = b'["%b"]' % (b"x" * 5_000_000)
+    received = b""
+    with far, anyio.fail_after(20):
+        worker.send((Kind.RESULT, body))
+        far.setblocking(False)
+        while len(received) < len(body) + 5:
+            await anyio.wait_readable(far)
+            received += far.recv(1 << 20)
+        assert received[5:] == body
+        worker.hang_up()
+
+
+async def test_a_worker_that_was_slow_to_read_is_still_heard() -> None:
+    # Regression: under trio, the end of waiting to write also ended the reading.
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    worker = Worker(1, near, current_reactor(), 0)
+    worker.state = State.RUNNING
+    heard = anyio.Event()
+    worker.on_frame = lambda _kind, _message, _size: heard.set()
+    with far, anyio.fail_after(20):
+        body = b'["%b"]' % (b"x" * 2_000_000)
+        worker.send((Kind.RESULT, body))
+        far.setblocking(False)
+        left = len(body) + 5
+        while left:
+            await anyio.wait_readable(far)
+            left -= len(far.recv(1 << 20))
+        while worker._stop_writing is not None:
+            await anyio.lowlevel.checkpoint()
+        far.sendall(encode(Kind.PRINT, b'["x",0]'))
+        await heard.wait()
+        worker.hang_up()
+
+
+async def test_the_host_does_not_send_what_is_not_legal() -> None:
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    worker = Worker(1, near, current_reactor(), 0)
+    with far, pytest.raises(ProtocolError, match="RESULT is not legal in state FORKED"):
+        worker.send((Kind.RESULT, b"[]"))
+    worker.hang_up()
+
+
+async def test_a_pool_keeps_its_number_of_workers_ready() -> None:
+    pool = Pool(isolation="jail", size=3, memory_bytes=64 << 20, cpu_ms=5_000)
+    try:
+        with anyio.fail_after(20):
+            for _ in range(6):
+                worker = await pool.acquire(64 << 20)
+                worker.hang_up()
+            while pool.ready != 3 or pool.live != 3:
+                await anyio.sleep(0.001)
+    finally:
+        await pool.close()
+    assert pool.live == 0
+
+
+async def test_a_run_with_a_memory_limit_of_its_own_gets_a_worker_of_its_own() -> None:
+    pool = Pool(isolation="jail", size=1, memory_bytes=64 << 20, cpu_ms=5_000)
+    try:
+        with anyio.fail_after(20):
+            small = await pool.acquire(32 << 20)
+            assert small.memory_bytes == 32 << 20
+            assert (await pool.acquire(64 << 20)).memory_bytes == 64 << 20
+    finally:
+        await pool.close()

@@ -201,7 +201,7 @@ class Session:
             check_journal(self._root, place, () if journal_in_root else writers)
         if approvals_expire_ms is not None:
             _in_range("approvals_expire_ms", approvals_expire_ms, 100 * 365 * 86_400_000)
-        self.history = History(
+        self.history: History = History(
             place,
             required=journal is not None,
             tools=tools_of,

@@ -143,7 +143,7 @@ class ToolError(PtcError):
     ) -> None:
         super().__init__(message)
         # Tools raise it: `ToolError(error)` is a mistake that must not become another one.
-        self.message = message if isinstance(message, str) else str(message)
+        self.message: str = message if isinstance(message, str) else str(message)
         self.code = code
         self.tool = tool
         self.retryable = retryable

@@ -1,7 +1,7 @@
 """Rows out of a folder of documents, each held to a schema, by any model.
 
     python samples/extract_invoices.py                    with a model that is a list of answers
-    python samples/extract_invoices.py openai:gpt-5       with a real one; pip install 'ptc[models]'
+    python samples/extract_invoices.py openai:gpt-5       a real one: pip install 'ptc-host[models]'
 
 Three things that go wrong with models go wrong here, and are put right: JSON that is no JSON
 (mended here, without another request), a value that the schema does not have and a sum that does

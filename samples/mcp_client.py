@@ -1,7 +1,7 @@
 """What an agent sees of `ptc mcp`: one tool that runs a script over your files. Runs offline.
 
-Needs the MCP SDK: pip install 'ptc[mcp]'. An agent's client starts the same command; for what to
-put into its configuration: ptc mcp --root . --allow read,grep --print-config
+Needs the MCP SDK: pip install 'ptc-host[mcp]'. An agent's client starts the same command; to
+print its configuration: ptc mcp --root . --allow read,grep --print-config
 """
 
 import asyncio

@@ -11,7 +11,7 @@ Rule 2: standard output carries protocol messages and nothing else.
 Rule 3: what goes wrong is told in the result of the call; the SDK hides the text of exceptions.
     tests/bindings/test_mcp.py::test_a_broken_tool_is_told_of_in_the_result
 
-The SDK is imported only where it is needed: ``pip install 'ptc[mcp]'``.
+The SDK is imported only where it is needed: ``pip install 'ptc-host[mcp]'``.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "serve"]
 
-NEEDS_SDK = "ptc mcp needs the MCP SDK: pip install 'ptc[mcp]'"
+NEEDS_SDK = "ptc mcp needs the MCP SDK: pip install 'ptc-host[mcp]'"
 
 PROGRAM = "program"
 """Name of the tool that runs a script."""

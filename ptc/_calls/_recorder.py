@@ -93,13 +93,13 @@ class Track:
         self._rows = {row.start.path: row for row in rows}
         self._verdicts = {(v.path, v.kind): v for v in (recorded.verdicts if recorded else ())}
         self._before_now = {(p.path, p.kind): p for p in (recorded.pending if recorded else ())}
-        self.nested = NestedCalls(recorded)
+        self.nested: NestedCalls = NestedCalls(recorded)
         """The calls that tools make."""
         self.deliveries: deque[Delivery] = deque(recorded.deliveries if recorded else ())
         """What the worker was sent and has not been sent again yet."""
-        self.elapsed = max((d.elapsed for d in self.deliveries), default=0.0)
+        self.elapsed: float = max((d.elapsed for d in self.deliveries), default=0.0)
         """Where the script's clock stood."""
-        self.effects = any(row.start.side_effect for row in rows)
+        self.effects: bool = any(row.start.side_effect for row in rows)
         """True if the run had a side effect."""
         self._ended = False
         self.pending: list[Pending] = []

@@ -444,7 +444,7 @@ def value_reader(schema: Any) -> Callable[[Any], Any] | None:
         return None
 
     def read(value: Any) -> Any:
-        return adapted(schema, "output_schema")[0].validate_json(_json.dumps(value))
+        return make_adapter(schema, "output_schema")[0].validate_json(_json.dumps(value))
 
     return read
 

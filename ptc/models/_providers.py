@@ -24,7 +24,7 @@ try:
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import ToolDefinition
 except ImportError as _error:
-    _msg = f"models by name need pydantic-ai ({_error}); run: pip install 'ptc[models]'"
+    _msg = f"models by name need pydantic-ai ({_error}); run: pip install 'ptc-host[models]'"
     raise SetupError(_msg) from _error
 
 __all__ = ["ProviderAsModel"]

@@ -65,7 +65,7 @@ class Contract:
         Raises:
             UsageError: If `schema` is neither, too large, too deep, or has an unresolved reference.
         """
-        self.name = name
+        self.name: str = name
         self._resources = dict(resources or {})
         self._adapter: TypeAdapter[Any] | None = None
         if isinstance(schema, Mapping | bool):

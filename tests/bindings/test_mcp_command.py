@@ -276,7 +276,7 @@ def test_without_the_sdk_the_command_says_what_to_install(root: Path) -> None:
         check=False,
     )
     assert done.returncode == 2
-    assert done.stderr == "ptc mcp needs the MCP SDK: pip install 'ptc[mcp]'\n"
+    assert done.stderr == "ptc mcp needs the MCP SDK: pip install 'ptc-host[mcp]'\n"
     assert done.stdout == ""
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from .fake_server import FakeServer, Step
 
-pytest.importorskip("pydantic_ai", reason="pip install 'ptc[models]'")
-pytest.importorskip("openai", reason="pip install 'ptc[models]'")
+pytest.importorskip("pydantic_ai", reason="pip install 'ptc-host[models]'")
+pytest.importorskip("openai", reason="pip install 'ptc-host[models]'")
 
 SCHEMA = {
     "type": "object",

@@ -20,7 +20,7 @@ import pytest
 from ptc import ModelError, RunEvent, Session
 from ptc.models import ModelRequest
 
-pytest.importorskip("pydantic_ai", reason="pip install 'ptc[models]'")
+pytest.importorskip("pydantic_ai", reason="pip install 'ptc-host[models]'")
 
 pytestmark = [
     pytest.mark.anyio,
@@ -208,7 +208,7 @@ async def test_a_model_object_with_a_key_of_its_own_is_no_different(
 async def test_a_function_that_sends_a_request_of_its_own_is_no_different(
     gateway: type[Gateway], tmp_path: Path
 ) -> None:
-    httpx = pytest.importorskip("httpx", reason="pip install 'ptc[web]'")
+    httpx = pytest.importorskip("httpx", reason="pip install 'ptc-host[web]'")
     url = os.environ["ANTHROPIC_BASE_URL"]
 
     async def ask(request: ModelRequest) -> str:

@@ -10,7 +10,7 @@ from ptc import ModelError, Session, SetupError, UsageError
 from ptc.models import ModelReply, open_model
 from ptc.structured import Partial
 
-pydantic_ai = pytest.importorskip("pydantic_ai", reason="pip install 'ptc[models]'")
+pydantic_ai = pytest.importorskip("pydantic_ai", reason="pip install 'ptc-host[models]'")
 
 from pydantic_ai.messages import (  # noqa: E402  # after the skip
     ModelMessage,

@@ -14,7 +14,7 @@ from ptc.structured import Partial
 
 from .fake_server import FakeServer, Step
 
-pytest.importorskip("pydantic_ai", reason="pip install 'ptc[models]'")
+pytest.importorskip("pydantic_ai", reason="pip install 'ptc-host[models]'")
 
 pytestmark = [
     pytest.mark.anyio,
@@ -46,7 +46,7 @@ def anyio_backend() -> str:
 @pytest.fixture(params=[CHAT, RESPONSES, MESSAGES])
 def name(request: pytest.FixtureRequest) -> str:
     provider = str(request.param).split("-")[0].split(":")[0]
-    pytest.importorskip(provider, reason="pip install 'ptc[models]'")
+    pytest.importorskip(provider, reason="pip install 'ptc-host[models]'")
     return str(request.param)
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 PAGE = Path(__file__).parents[3] / "docs" / "tools.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-STANDARD = "## Five examples of a standard"
+STANDARD = "## More examples"
 
 
 def blocks(text: str) -> list[str]:

@@ -121,7 +121,7 @@ class _Program:
 def _pdf_program() -> _Program:
     spec = importlib.util.find_spec("pypdf")
     if spec is None or spec.origin is None:
-        msg = 'it is a PDF, and pypdf is not installed on the host: `pip install "ptc[web]"`'
+        msg = 'it is a PDF, and pypdf is not installed on the host: `pip install "ptc-host[web]"`'
         raise ToolError(msg, code="unsupported_content")
     # Python looks for a package by listing the folder it is in.
     folder = Path(spec.origin).resolve().parent.parent

@@ -53,7 +53,7 @@ def load_httpx() -> Any:
     try:
         import httpx
     except ImportError as error:
-        msg = 'web tools need httpx; install it with `pip install "ptc[web]"`'
+        msg = 'web tools need httpx; install it with `pip install "ptc-host[web]"`'
         raise SetupError(msg) from error
     return httpx
 

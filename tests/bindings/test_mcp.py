@@ -333,7 +333,7 @@ async def test_a_result_too_large_for_a_model_is_an_error_that_says_what_to_do(
     async with in_process(root, table, **options) as (client, _):
         result = await client.call_tool("table", {"rows": 100})
     assert result.is_error
-    assert "over the limit of 500; ask for less, or call table in a script" in texts(result)[0]
+    assert "over the limit of 500; request less, or call table in a script" in texts(result)[0]
 
 
 async def test_an_image_goes_as_one_and_a_file_by_its_path(root: Path) -> None:

@@ -299,8 +299,8 @@ async def test_a_worker_killed_in_any_state_has_one_clear_outcome(
             self._state = new
             self._strike()
 
-        def adopt(self, pidfd: int) -> None:
-            super().adopt(pidfd)
+        def set_pidfd(self, pidfd: int) -> None:
+            super().set_pidfd(pidfd)
             self._strike()
 
         def _strike(self) -> None:
@@ -357,7 +357,7 @@ async def test_forks_without_descriptors_fail_by_name_and_work_when_they_are_bac
                 while not session._runs.active:
                     await anyio.sleep(0.001)
                 with no_descriptors(left):
-                    while session._pool._coming:
+                    while session._pool._pending_forks:
                         await anyio.sleep(0.001)
                     try:
                         result = await session.program(source=SOURCE)

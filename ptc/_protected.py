@@ -43,7 +43,7 @@ RULES = (
     Rule("state", "ptc keeps its own state there", ".ptc", "ptc-journals"),
     Rule("git", "git runs programs that its configuration and hooks name", ".git"),
     Rule(
-        *("hooks", "git runs the programs that it names when something is committed"),
+        *("hooks", "git runs the programs that it names on a commit"),
         *(".githooks", ".husky", ".overcommit.yml"),
         *(".pre-commit-config.yaml", ".pre-commit-config.yml"),
         *(f"{dot}lefthook{local}.{kind}" for dot in ("", ".") for local in ("", "-local")
@@ -61,7 +61,7 @@ RULES = (
         ".gnupg",
     ),
     Rule(
-        *("editor", "editors and debuggers run or trust what it names when the folder is opened"),
+        *("editor", "editors and debuggers run or trust its content when the folder is opened"),
         *(".vscode", ".idea", ".zed", ".fleet", ".vs", ".devcontainer", ".devcontainer.json"),
         *("*.code-workspace", ".vimrc", ".gvimrc", ".lvimrc", ".exrc", ".nvimrc"),
         *(".nvim.lua", ".dir-locals.el", ".dir-locals-2.el", ".gdbinit", ".lldbinit"),
@@ -134,10 +134,10 @@ class Protection:
                 if rule.name not in _FIXED and {rule.name, name} & self.lifted:
                     continue
                 if name.startswith("*"):
-                    self._suffixes[_folded(name[1:])] = rule.name, name
+                    self._suffixes[_normalize(name[1:])] = rule.name, name
                 else:
-                    self._names[_folded(name)] = rule.name, name
-        self._short = {_short_stem(name): name for name in self._names}
+                    self._names[_normalize(name)] = rule.name, name
+        self._short = {_short_name_stem(name): name for name in self._names}
 
     def refusal(
         self,
@@ -157,7 +157,7 @@ class Protection:
         """
         by_git = _Data(closed=not by_program, replaces=replaces)
         for depth, name in enumerate(parts):
-            found = self._named(name)
+            found = self._find_rule(name)
             if found is None:
                 continue
             rule, entry = found
@@ -165,7 +165,7 @@ class Protection:
                 return Refusal(rule, entry)
             if not by_git.covers(parts[depth + 1 :]):
                 return Refusal("git", "git")
-        if self._home is not None and self._is_of_home(parts):
+        if self._home is not None and self._is_in_home(parts):
             return Refusal("home", "home")
         if self._git and self._is_of_git_folder(parts, exists, by_git):
             return Refusal("git", "git")
@@ -176,16 +176,18 @@ class Protection:
         if self._git:
             for depth in range(len(parts) - 1, -1, -1):
                 folder = parts[:depth]
-                if (folder and _folded(folder[-1]) == ".git") or _is_git_folder(folder, exists):
+                if (folder and _normalize(folder[-1]) == ".git") or _is_git_folder(folder, exists):
                     return tuple(folder)
         return None
 
     def is_git(self, name: str) -> bool:
         """True if some file system treats `name` as ``.git``, even if git is lifted."""
-        return _folded(name) == ".git" or _is_short(_folded(name), _short_stem(".git"))
+        return _normalize(name) == ".git" or _is_short_name(
+            _normalize(name), _short_name_stem(".git")
+        )
 
-    def _named(self, name: str) -> "tuple[str, str] | None":
-        folded = _folded(name)
+    def _find_rule(self, name: str) -> "tuple[str, str] | None":
+        folded = _normalize(name)
         found = self._names.get(folded)
         if found is not None:
             return found
@@ -194,11 +196,11 @@ class Protection:
                 return row
         if "~" in folded:
             for stem, long in self._short.items():
-                if _is_short(folded, stem):
+                if _is_short_name(folded, stem):
                     return self._names[long]
         return None
 
-    def _is_of_home(self, parts: "Sequence[str]") -> bool:
+    def _is_in_home(self, parts: "Sequence[str]") -> bool:
         home = self._home
         if home is None:
             return False
@@ -207,7 +209,7 @@ class Protection:
             return tuple(parts) == home[: len(parts)]
         inner = parts[len(home)]
         return tuple(parts[: len(home)]) == home and (
-            inner.startswith(".") or _folded(inner) == "bin"
+            inner.startswith(".") or _normalize(inner) == "bin"
         )
 
     @staticmethod
@@ -215,13 +217,13 @@ class Protection:
         in_git = False
         for depth, name in enumerate(parts):
             folder = parts[:depth]
-            if folder and _folded(folder[-1]) == ".git":
+            if folder and _normalize(folder[-1]) == ".git":
                 in_git = True
             elif _is_git_folder(folder, exists):
                 in_git = True
                 if not by_git.covers(parts[depth:]):
                     return True
-            elif _completes(folder, name, exists, in_git=in_git):
+            elif _completes_git_folder(folder, name, exists, in_git=in_git):
                 return True
         return False
 
@@ -310,12 +312,14 @@ def _is_git_folder(folder: "Sequence[str]", exists: "Exists") -> bool:
     return exists((*folder, "objects")) and exists((*folder, "refs"))
 
 
-def _completes(folder: "Sequence[str]", name: str, exists: "Exists", *, in_git: bool) -> bool:
+def _completes_git_folder(
+    folder: "Sequence[str]", name: str, exists: "Exists", *, in_git: bool
+) -> bool:
     """True if a new entry would be the second part of a git folder.
 
     No two parts may exist together, so that two concurrent changes cannot complete a git folder.
     """
-    folded = _folded(name)
+    folded = _normalize(name)
     if folded not in ("head", "objects", "refs", "commondir") or exists((*folder, name)):
         return False
     if folded == "head":
@@ -334,7 +338,7 @@ _IGNORED = (
 """Default_Ignorable_Code_Point of Unicode, first and last, except those of category Cf."""
 
 
-def _folded(name: str) -> str:
+def _normalize(name: str) -> str:
     """Normalize a name so that all its spellings become equal.
 
     Some file systems fold case and compositions and ignore invisible characters (ext4's casefold,
@@ -354,11 +358,11 @@ def _folded(name: str) -> str:
     return name.casefold().rstrip(". ")
 
 
-def _is_short(folded: str, stem: str) -> bool:
+def _is_short_name(folded: str, stem: str) -> bool:
     """True for a short name of FAT and NTFS: `VSCODE~1` for `.vscode`."""
     return folded.startswith(f"{stem}~") and folded[len(stem) + 1 :][:1].isdigit()
 
 
-def _short_stem(folded: str) -> str:
+def _short_name_stem(folded: str) -> str:
     base, dot, _ = folded.lstrip(".").rpartition(".")
     return (base if dot else folded.lstrip(".")).replace(".", "")[:6]

@@ -35,7 +35,7 @@ def read_script(name: str) -> tuple[str, str]:
         where = f" (the current folder is {os.getcwd()!r})" if not path.is_absolute() else ""
         msg = f"{what} cannot be read: {reason}{where}"
         raise UsageError(msg) from None
-    # A traceback cannot show some names; that is no reason to reject the script.
+    # A name that a traceback cannot show is replaced.
     display_name = name if name.isprintable() and len(name) <= 200 else "script.py"
     return _decode(data, what), display_name
 

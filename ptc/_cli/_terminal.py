@@ -144,7 +144,7 @@ def standard_error() -> Stream:
 def _as_utf8(file: TextIO | None) -> TextIO:
     if file is None or file.closed:  # closed by the shell, as in `ptc run x >&-`
         return Path(os.devnull).open("w", encoding="utf-8")
-    # JSON is UTF-8 whatever the locale says (RFC 8259, 8.1).
+    # JSON is UTF-8 in every locale (RFC 8259, 8.1).
     reconfigure = getattr(file, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(encoding="utf-8", errors="backslashreplace")

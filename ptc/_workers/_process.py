@@ -232,7 +232,7 @@ class Worker:
         self._close_socket()
 
     def wait(self) -> None:
-        """Wait briefly for the exit of a killed worker whose zygote is gone."""
+        """Wait briefly for the exit of a killed worker after the death of its zygote."""
         if self._pidfd is not None and self.exit is None:
             select.select([self._pidfd], [], [], _END_SECONDS)
 

@@ -195,7 +195,7 @@ class Zygote:
             self._on_gone()
 
     def kill(self, number: int) -> None:
-        """Have the zygote kill a worker whose pidfd did not arrive."""
+        """Have the zygote kill a worker, for lack of its pidfd."""
         if self._control is not None:
             # If the send fails the zygote is dead, and its workers with it.
             with contextlib.suppress(OSError):

@@ -1,4 +1,6 @@
-"""The kernel layer of the sandbox: confinement of the zygote and its workers.
+"""The kernel layer of the sandbox, as set up in the zygote and inherited by its workers.
+
+This module confines the zygote; `_worker_jail` confines its workers. The rules hold for both.
 
 Rule 1: Every layer that the isolation level requires is on, or nothing starts; no weaker level is
     ever chosen silently. (test_a_missing_landlock_stops_the_start_and_names_the_way_out)
@@ -27,7 +29,6 @@ import os
 import resource
 import select
 import signal
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,10 +44,8 @@ __all__ = [
     "TEST_ONLY",
     "JailError",
     "ZygoteJail",
-    "confine_worker",
-    "enter_worker_jail",
     "enter_zygote_jail",
-    "lock_down",
+    "set_limits",
 ]
 
 JAIL = "jail"
@@ -191,11 +190,11 @@ def _enter(isolation: str, control_fd: int) -> ZygoteJail:
     namespaces, empty_root = frozenset[str](), False
     abi, masks = 0, (0, 0, 0)
     if isolation == TEST_ONLY:
-        _limit(_ANY_LEVEL_LIMITS)
+        set_limits(_ANY_LEVEL_LIMITS)
     else:
         if _libc.LINUX:
             namespaces, empty_root = _enter_namespaces(notes)
-        _limit(_STATIC_LIMITS)
+        set_limits(_STATIC_LIMITS)
         _drop_privileges(notes)
         closed = empty_root and "net" in namespaces
         abi, masks = _restrict_files(notes, closed=closed, required=isolation == JAIL)
@@ -219,93 +218,6 @@ def _enter(isolation: str, control_fd: int) -> ZygoteJail:
     )
 
 
-def enter_worker_jail(
-    jail: ZygoteJail, wire_fd: int, memory_bytes: int, cpu_seconds: int
-) -> socket.socket:
-    """Set up a worker's own layers, in a new fork of the zygote; about 0.3 ms.
-
-    Returns the wire as a blocking socket on `jail.wire_fd`, created before the filter because
-    creating one makes system calls that the filter forbids. Only `send`, `sendall`, `recv` and
-    `recv_into` work on it afterwards. Every other descriptor is closed, 0, 1 and 2 included.
-
-    Args:
-        jail: Result of `enter_zygote_jail`.
-        wire_fd: The worker's end of its wire, under any number.
-        memory_bytes: Address space on top of the zygote's own.
-        cpu_seconds: CPU time until SIGXCPU; SIGKILL follows one second later.
-
-    Raises:
-        OSError: If the kernel refused a step. The worker must then exit without running anything.
-    """
-    wire = confine_worker(jail, wire_fd, memory_bytes, cpu_seconds)
-    lock_down(jail)
-    return wire
-
-
-def confine_worker(
-    jail: ZygoteJail, wire_fd: int, memory_bytes: int, cpu_seconds: int
-) -> socket.socket:
-    """Perform all of `enter_worker_jail` except `lock_down`; the probe inspects in between."""
-    if _libc.LINUX:
-        _libc.prctl(_libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != jail.zygote_pid:
-        os._exit(1)  # the zygote died before the line above: nothing would ever stop this worker
-    os.setsid()  # a process group of its own: signals to the group reach no other worker
-    if wire_fd != jail.wire_fd:
-        os.dup2(wire_fd, jail.wire_fd, inheritable=False)
-    _libc.close_range(0, jail.wire_fd - 1)
-    if jail.witness is None:
-        _libc.close_range(jail.wire_fd + 1)
-    else:
-        _libc.close_range(jail.wire_fd + 1, jail.witness.notice_fd - 1)
-        _libc.close_range(jail.witness.notice_fd + 1)
-    wire = socket.socket(fileno=jail.wire_fd)
-    wire.setblocking(True)
-    if jail.baseline_bytes:
-        _limit({"RLIMIT_AS": jail.baseline_bytes + memory_bytes})
-    # Hard above soft: SIGXCPU identifies the limit to the host, SIGKILL cannot be ignored.
-    _limit({"RLIMIT_CPU": cpu_seconds + 1})
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    resource.setrlimit(resource.RLIMIT_CPU, (min(cpu_seconds, hard), hard))
-    if jail.confines:
-        _limit({"RLIMIT_NPROC": 0})
-    return wire
-
-
-def lock_down(jail: ZygoteJail, look: Callable[[], None] = lambda: None) -> str:
-    """Finish `enter_worker_jail`: install the filter, and close all descriptors but the wire.
-
-    Args:
-        jail: Result of `enter_zygote_jail`.
-        look: Called, for the probe, with every layer on except a filter without listener.
-
-    Returns:
-        The reason why the zygote cannot read the call that stops the worker; ``""`` if it can.
-
-    Raises:
-        OSError: If the kernel refused a step that every kernel of this level supports.
-    """
-    problem = "there is no filter"
-    if jail.witness is not None:
-        pid = os.getpid()
-        try:
-            listener = jail.witness.filter.install(pid)
-        except OSError as error:
-            # EBUSY if a container's own filter has a listener: a chain of filters may have one.
-            problem = str(error)
-            os.close(jail.witness.notice_fd)
-        else:
-            problem = ""
-            jail.witness.send_listener(pid, listener)
-    if jail.confines:
-        # 0 descriptors: open ones stay open, no new one can be created.
-        _limit({"RLIMIT_NOFILE": 0})
-    look()
-    if problem and jail.filter is not None:
-        jail.filter.install(os.getpid())
-    return problem
-
-
 def _check_kernel(notes: dict[str, str]) -> _seccomp.Machine | None:
     """Record missing layers before any change; return the machine's filter table, if any."""
     table = _seccomp.machine()
@@ -315,21 +227,25 @@ def _check_kernel(notes: dict[str, str]) -> _seccomp.Machine | None:
         table = None
     elif reason := _seccomp.available(table):
         notes["seccomp"] = (
-            f"{reason}. It needs Linux >= 4.14 with CONFIG_SECCOMP_FILTER=y and seccomp(2) let "
-            "through by the container's profile"
+            f"{reason}. It needs Linux >= 4.14 with CONFIG_SECCOMP_FILTER=y, and a container "
+            "profile that allows seccomp(2)"
         )
         table = None
     if not _libc.LINUX or _landlock.abi() < 1:
         notes["landlock"] = (
             "the kernel does not offer it. It needs Linux >= 5.13 with CONFIG_SECURITY_LANDLOCK=y, "
             "'landlock' in its lsm= list (cat /sys/kernel/security/lsm), and a container profile "
-            "that lets landlock_* through"
+            "that allows landlock_*"
         )
     return table
 
 
 def _require(notes: dict[str, str]) -> None:
-    """Raise `JailError` for the first thing that is missing."""
+    """Require seccomp, Landlock and a single thread.
+
+    Raises:
+        JailError: If one is missing; names the first.
+    """
     for layer in ("seccomp", "landlock"):
         if layer in notes:
             raise JailError(layer, f"{notes[layer]}.")
@@ -472,7 +388,7 @@ def _run_shell(child: int) -> NoReturn:
         os._exit(1)
 
 
-def _limit(limits: dict[str, int]) -> None:
+def set_limits(limits: dict[str, int]) -> None:
     """Set soft and hard limits to the same value, at most the current hard limit."""
     for name, value in limits.items():
         which = getattr(resource, name, None)  # not every system has every limit

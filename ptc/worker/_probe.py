@@ -26,10 +26,9 @@ from ._jail import (
     OOM_FIRST,
     JailError,
     ZygoteJail,
-    confine_worker,
-    lock_down,
 )
 from ._witness import read_stopped_call
+from ._worker_jail import confine_worker, lock_down
 from .kernel import _libc, _namespaces
 
 __all__ = ["Layer", "probe_layers", "require_layers"]
@@ -340,7 +339,7 @@ def _report(
 ) -> tuple[Layer, ...]:
     found = _parse(report)
     if jail.filter is not None:
-        found["seccomp"] = _ended_by_the_filter(report, status, call)
+        found["seccomp"] = _check_filter_kill(report, status, call)
         # The fork reports why the call could not be read; only this process knows that it was.
         if call is not None:
             found["violation_names"] = (True, f"system call {call[1]}")
@@ -361,7 +360,7 @@ def _parse(report: bytes) -> _Found:
     return {name: (on is True, str(detail)) for name, (on, detail) in found.items()}
 
 
-def _ended_by_the_filter(
+def _check_filter_kill(
     report: bytes, status: int, call: tuple[int, ...] | None
 ) -> tuple[bool, str]:
     if not report.endswith(_UNDER_FILTER):

@@ -35,7 +35,7 @@ import orjson
 
 from .._language._compiler import POLICY_VERSION
 from .._wire._protocol import Kind
-from ._jail import JailError, ZygoteJail, enter_worker_jail, enter_zygote_jail
+from ._jail import JailError, ZygoteJail, enter_zygote_jail
 from ._loop import forbid_other_loops
 from ._modules._console import STDOUT
 from ._packages import PackageError, close_files
@@ -44,6 +44,7 @@ from ._runtime import Runtime
 from ._seal import seal
 from ._wire import Wire
 from ._witness import read_stopped_call
+from ._worker_jail import enter_worker_jail
 from .kernel._libc import fork
 
 __all__ = ["main"]
@@ -175,7 +176,7 @@ class _Server:
             self._fork(message, fds[0])
 
     def _kill(self, number: int) -> None:
-        """Kill a worker whose pidfd did not reach the host."""
+        """Kill a worker on behalf of the host, which did not receive its pidfd."""
         for worker in self._by_pid.values():
             if worker.number == number:
                 signal.pidfd_send_signal(worker.pidfd, signal.SIGKILL)

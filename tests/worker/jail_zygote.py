@@ -26,9 +26,10 @@ from typing import Any
 
 sys.path.insert(0, sys.argv[1])
 
-from ptc.worker._jail import ZygoteJail, enter_worker_jail, enter_zygote_jail
+from ptc.worker._jail import ZygoteJail, enter_zygote_jail
 from ptc.worker._probe import probe_layers
 from ptc.worker._witness import read_stopped_call
+from ptc.worker._worker_jail import enter_worker_jail
 from ptc.worker.kernel import _landlock
 
 DENIABLE = {

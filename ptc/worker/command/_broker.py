@@ -281,7 +281,7 @@ class Broker:
                 self._respond(notification, error=error.errno or errno.EIO)
             caller.close()
 
-    # --- answers ----------------------------------------------------------------------------
+    # --- responses --------------------------------------------------------------------------
 
     def _is_gone(self, notification: int) -> bool:
         try:

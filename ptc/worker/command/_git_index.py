@@ -120,7 +120,7 @@ class _Names:
     def __init__(self) -> None:
         self._only_git = Protection()
         self._folders: dict[bytes, None] = {}
-        """Folders whose names are valid."""
+        """Folders with valid names."""
         self._links: set[bytes] = set()
 
     def add(self, name: bytes, mode: int) -> None:

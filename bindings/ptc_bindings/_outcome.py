@@ -16,7 +16,7 @@ from ptc._records._result import Status
 __all__ = ["OUTCOME_SCHEMA", "outcome", "outcome_of_error", "outcome_texts", "value_text"]
 
 _MAX_CALLS = 50
-"""Maximum of calls listed, the last ones; the others are counted."""
+"""Maximum number of calls listed, the last ones; the others are counted."""
 _MAX_FINDINGS = 20
 _MAX_WARNINGS = 20
 _STDOUT_CHARS = 8_192

@@ -21,7 +21,7 @@ _SHOW_AFTER_SECONDS = 0.25
 """Shorter runs show no display, which would only flicker."""
 _REFRESH_SECONDS = 0.1
 _ROWS = 8
-"""Maximum of running calls shown; the rest is counted."""
+"""Maximum number of running calls shown; the rest is counted."""
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TAIL_CHARS = 200
 

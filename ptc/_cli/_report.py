@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["format_call_count", "report_calls", "report_findings", "report_outcome"]
 
 CALL_ROWS = 30
-"""Maximum of calls in the table; the rest is counted."""
+"""Maximum number of calls in the table; the rest is counted."""
 _FINDINGS = 50
 _PARTIAL_ROWS = 20
 _PARTIAL_CHARS = 200

@@ -67,7 +67,7 @@ Examples:
     type=click.IntRange(1, 10_000),
     default=20,
     metavar="N",
-    help="Maximum of runs listed. [default: 20]",
+    help="Maximum number of runs to list. [default: 20]",
 )
 @root_option
 @journal_option

@@ -217,12 +217,12 @@ class Command:
         finally:
             for fd in (spec, stdin, lifeline, theirs):
                 os.close(fd)
-        watch = _RunningCommand(process, ours, report, self._wake)
+        running = _RunningCommand(process, ours, report, self._wake)
         try:
-            how = watch.until(started + timeout_ms / 1000)
+            how = running.read_until(started + timeout_ms / 1000)
         finally:
-            watch.end()
-        return watch.outcome(how, (time.monotonic() - started) * 1000)
+            running.close()
+        return running.outcome(how, (time.monotonic() - started) * 1000)
 
     def _spec(self, tmp: Path) -> bytes:
         protection = self._protection
@@ -294,7 +294,7 @@ class _RunningCommand:
             raise AssertionError("started with pipes")
         return process.stdout.fileno(), process.stderr.fileno()
 
-    def until(self, deadline: float) -> Literal["exited", "timeout", "killed"]:
+    def read_until(self, deadline: float) -> Literal["exited", "timeout", "killed"]:
         """Read everything until the command exits, the deadline passes, or `kill` is called."""
         how: Literal["exited", "timeout", "killed"] = "exited"
         while self._open:
@@ -326,7 +326,7 @@ class _RunningCommand:
         elif len(self._report_bytes) < _CHUNK_BYTES:
             self._report_bytes += data
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Kill the launcher if it still runs, and close everything."""
         if self._lifeline >= 0:
             os.close(self._lifeline)

@@ -71,8 +71,8 @@ OOM_FIRST = 1000
 """The maximum, `OOM_SCORE_ADJ_MAX` of ``include/uapi/linux/oom.h``."""
 
 ZYGOTE_FILES = 1024
-"""Maximum of descriptors in a zygote: a pidfd and a listener for each of up to 320 workers (64
-ready, 256 in runs), its control socket and, briefly, wires."""
+"""Maximum number of descriptors in a zygote: a pidfd and a listener for each of up to 320 workers
+(64 ready, 256 in runs), its control socket and, briefly, wires."""
 
 _ANY_LEVEL_LIMITS = {"RLIMIT_CORE": 0}
 _STATIC_LIMITS = {

@@ -133,7 +133,7 @@ async def test_a_client_cannot_widen_its_tools_or_limits(root: Path) -> None:
             assert "set by the operator of the server" in texts(result)[0]
         with pytest.raises(MCPError, match=r"there is no tool 'write' here; tools: program$"):
             await client.call_tool("write", {"text": "x"})
-        with pytest.raises(MCPError, match=r"a script calls it: `await ctx\.add"):
+        with pytest.raises(MCPError, match=r"call it from a script: `await ctx\.add"):
             await client.call_tool("add", {"a": 1})
 
 

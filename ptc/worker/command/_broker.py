@@ -72,7 +72,7 @@ _PATH_MAX = 4096
 _PATH_ONLY = os.O_PATH | os.O_CLOEXEC
 _FOLDER = _PATH_ONLY | os.O_DIRECTORY
 _MAX_REFUSALS = 20
-"""Maximum of refusals reported; a program may retry the same change a thousand times."""
+"""Maximum number of refusals reported; a program may retry a change a thousand times."""
 
 
 class ContinueError(Exception):

@@ -287,7 +287,7 @@ async def _step(far: socket.socket, worker: Worker, step: Step) -> bool:
         far.shutdown(socket.SHUT_WR)
     if step.die is not None:
         far.close()
-        worker.ended(Exit(step.die, 0))
+        worker.record_exit(Exit(step.die, 0))
         return False
     return True
 

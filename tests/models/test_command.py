@@ -65,7 +65,7 @@ def test_the_object_is_printed_and_nothing_else_on_standard_output(
     done = ptc("generate", *options, str(document), server=server)
     assert (done.returncode, json.loads(done.stdout)) == (0, {"total": 3})
     assert 'attempt 1: /total: "x" is not of type "integer"' in done.stderr
-    assert "mended: " in done.stderr
+    assert "repaired: " in done.stderr
     asked = server.requests[0].body["messages"][0]["content"]
     assert asked == "Read it.\n\nTotal: three\n"
 

@@ -14,7 +14,8 @@ from .._schema._check import value_check
 from ..errors import SetupError, ToolError, UsageError
 from ._approval import ApprovalGate, is_gated
 from ._foreign import tool_from
-from ._tool import Tool, checked_name
+from ._names import validate_name
+from ._tool import Tool
 
 __all__ = ["ToolSource", "Toolset", "collect", "installed_toolset"]
 
@@ -99,7 +100,7 @@ class Toolset:
         """
         for old in names:
             self._named(old)
-        return self._with(names, lambda t: _renamed(t, checked_name(names[t.name])))
+        return self._with(names, lambda t: _renamed(t, validate_name(names[t.name])))
 
     def with_defaults(self, name: str, /, **values: Any) -> Self:
         """The tools, with arguments of one of them bound: no caller sees or changes them.

@@ -31,11 +31,11 @@ from .._records._content import Attachment, AttachmentRef
 from .._records._result import CallRecord, CallStatus, EventKind
 from .._redact import SENT, Redactor, leads_to_secrets
 from .._schema._check import Arguments, plain_arguments
-from .._tools._approval import ApprovalRequest, Approver, Decision, is_gated, prompt_text
+from .._tools._approval import ApprovalRequest, Approver, Decision, prompt_text, requires_approval
 from .._tools._context import ambient_call
 from .._tools._environment import Environment
 from .._tools._tool import Tool
-from .._tools._tool_result import Render, ToolResult, result_of, without_secrets
+from .._tools._tool_result import Render, ToolResult, redact_result, result_of
 from ..errors import ToolError
 from ._attachments import AttachmentStore
 from ._breaker import Circuit
@@ -368,7 +368,7 @@ class Dispatch:
         if tool.cache is None:
             # Nobody is asked about a call that could not be made.
             self._refuse_spent(tool)
-        if tool.needs_approval is not False and await is_gated(
+        if tool.needs_approval is not False and await requires_approval(
             tool.needs_approval, plain_arguments(call.arguments)
         ):
             decision = await self._decide(tool, call)
@@ -578,7 +578,7 @@ class Dispatch:
         said = said or ToolResult(value=value)
         original = said.value
         try:
-            said = without_secrets(said, redactor)
+            said = redact_result(said, redactor)
         except _json.JsonError as refused:
             msg = f"the result of {tool.name} has no JSON form: {refused}"
             raise ToolError(msg, code="result_not_json") from None

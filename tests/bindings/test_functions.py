@@ -133,7 +133,7 @@ def silent(a: int) -> int:
         ([unhinted], (), "parameter `a` needs a type hint"),
         ([silent], (), "needs a description"),
         ([lambda: 1], (), "tool '<lambda>' needs a description"),
-        ([add, add], (), "two tools are called 'add'"),
+        ([add, add], (), "two tools are named 'add'"),
         ([Shop], (), "is no function, method or object"),
         ([3], (), "3 is no function"),
         ([add], ["ad"], r"there is no tool 'ad' \(did you mean `add`\?\); tools: add"),

@@ -217,7 +217,7 @@ async def test_a_value_that_cannot_be_copied_is_given_and_not_kept(tmp_path: Pat
     async with Session(tmp_path, tools=[work], toolsets=(), journal=None) as session:
         assert [await session.work(), await session.work()] == made
         told = (await session.tool("work")).text
-        assert told == "(done; what work gave cannot be shown: result: lock has no JSON form)"
+        assert told == "(done; the result of work cannot be shown: result: lock has no JSON form)"
         assert (await session.program(source=CAUGHT)).unwrap()[0] == "result_not_json"
 
 

@@ -177,7 +177,7 @@ def test_duplicates_are_refused_and_functions_are_taken() -> None:
         return 2 * a
 
     assert list(collect([plain, search])) == ["plain", "search"]
-    with pytest.raises(UsageError, match="two tools are called 'search'"):
+    with pytest.raises(UsageError, match="two tools are named 'search'"):
         collect([search, Toolset("more", (search,))])
     with pytest.raises(UsageError, match="is not a tool"):
         collect([3])

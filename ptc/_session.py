@@ -38,7 +38,7 @@ from ._tools._approval import Approver
 from ._tools._catalog import Catalog, Method
 from ._tools._discovery import Found, search
 from ._tools._environment import environment_of
-from ._tools._stubs import describe_program
+from ._tools._instructions import describe_program
 from ._tools._tool import Tool
 from ._tools._tool_result import ToolResult
 from ._tools._toolset import ToolSource, installed_toolset

@@ -315,7 +315,7 @@ def _program_tool(tools: list[ptc.Tool], limits: ptc.Limits) -> Tool:
     from mcp_types import Tool, ToolAnnotations
 
     from ptc._policy_modules import MODULES
-    from ptc._tools._stubs import describe_program
+    from ptc._tools._instructions import describe_program
 
     from ._outcome import OUTCOME_SCHEMA
 

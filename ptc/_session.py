@@ -15,7 +15,7 @@ import anyio
 from ._arguments import nearest, parts_of, path_of, require, require_function
 from ._calls._attachments import AttachmentStore
 from ._calls._direct import DirectCalls
-from ._calls._dispatch import AfterSideEffect, Shared
+from ._calls._scope import AfterSideEffect, Shared
 from ._journal._location import check_journal, default_journal
 from ._layer import Layer
 from ._policy_modules import MODULES

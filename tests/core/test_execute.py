@@ -95,8 +95,8 @@ async def attaches_a_name(arguments: Mapping[str, Any]) -> ToolResult:
 @pytest.mark.parametrize(
     ("function", "code", "words"),
     [
-        (exits, "internal", "tried to end the process: sys.exit(3)"),
-        (exits_in_a_thread, "internal", "tried to end the process: sys.exit('done')"),
+        (exits, "internal", "the tool called sys.exit(3)"),
+        (exits_in_a_thread, "internal", "the tool called sys.exit('done')"),
         (wordless, "internal", "WordlessError (its text cannot be made)"),
         (number, "failed", "404"),
         (group_of_one, "not_found", "no such row"),
@@ -172,7 +172,7 @@ async def test_exit_in_a_task_of_a_tool_is_its_failure(
     in_script, direct, status = await both_ways(tmp_path, leaves)
     assert in_script == direct
     assert (in_script[0], status) == ("internal", "failed")
-    assert "tried to end the process: sys.exit(3)" in in_script[1]
+    assert "the tool called sys.exit(3)" in in_script[1]
 
 
 async def test_a_cancellation_of_a_tools_own_making_is_its_failure(
@@ -323,7 +323,7 @@ async def test_what_outlives_its_call_calls_and_attaches_nothing(tmp_path: Path)
         ctx.progress(1)
         ctx.log("late")
         assert told == before
-        with pytest.raises(UsageError, match="work: call_tool after the call has ended"):
+        with pytest.raises(UsageError, match="work: call_tool was called after the tool had returned"):
             await ctx.call_tool("work")
         assert len(result.calls) == len(kept) == 1
 

@@ -82,14 +82,14 @@ class Admission:
 
     async def _decide(self, tool: Tool, call: OpenCall) -> Decision:
         approver, track = self._scope.shared.approver, self._scope.track
-        if approver is None and (track is None or not call.may_park):
+        if approver is None and (track is None or not call.may_suspend):
             msg = (
                 f"{tool.name} requires approval and the session has no approver; "
                 "open the session with approver="
             )
             raise ToolError(msg, code="approval_required")
         request = _request_for(tool, call)
-        suspendable = track if call.may_park else None
+        suspendable = track if call.may_suspend else None
         if suspendable is not None and (
             approver is None or suspendable.find_decision(call, "approval") is not None
         ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,23 +13,21 @@ from .. import _json
 from .._journal._journal import CallRow
 from .._records._content import AttachmentRef
 from .._records._result import CallRecord, CallStatus
-from .._redact import Redactor
 from .._tools._tool import Tool, ToolCall
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError
+from ._record_filter import RecordFilter, truncate_arguments
 
-__all__ = ["Occurrences", "OpenCall", "Outcome", "encode_arguments", "idempotency_key"]
+__all__ = ["CallOutcome", "Occurrences", "OpenCall", "encode_arguments", "idempotency_key"]
 
-_PREVIEW_CHARS = 200
+_NO_FILTER = RecordFilter()
 _CACHED_BYTES = 1_024
 """JSON of arguments that is cached until the end of the run; longer JSON is encoded again."""
-_RECORDED_BYTES = 65_536
-"""JSON of arguments that is recorded untruncated."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Outcome of a call as far as it is known. `OpenCall` replaces it, and nothing else does."""
+class CallOutcome:
+    """Outcome of a call as far as it is known. Only `OpenCall` replaces it."""
 
     status: CallStatus = "not_started"
     error: ToolError | None = None
@@ -100,12 +97,12 @@ class OpenCall:
     effects: dict[Any, ToolResult | None] = field(default_factory=dict)
     """Results of a direct call's nested effects that must not be repeated, by `chain`; None for an
     unknown outcome. A run has its record instead."""
-    outcome: Outcome = Outcome()
+    outcome: CallOutcome = CallOutcome()
 
-    _redactor: Redactor | None = None
-    _recorded: frozenset[str] | None = None
+    record_filter: RecordFilter = _NO_FILTER
+    """Redaction of its records."""
     _preview: tuple[str, str] | None = field(default=None, repr=False)
-    _sorted: bytes | None = field(default=None, repr=False)
+    _encoded: bytes | None = field(default=None, repr=False)
     _path: str = field(default="", repr=False)
     _identity: str | None = field(default="", repr=False)
     _key: str = field(default="", repr=False)
@@ -115,18 +112,6 @@ class OpenCall:
     def assign(self, tool: Tool) -> None:
         """Set the tool that was looked up."""
         self.tool, self.side_effect, self.repeatable = tool, tool.side_effect, tool.repeatable
-
-    def protect(self, redactor: Redactor, recorded: frozenset[str] | None) -> None:
-        """Set up redaction of the record.
-
-        Args:
-            redactor: Removes secrets.
-            recorded: Arguments to record. Others, including misspelt ones, are recorded by size and
-                digest. None: all are recorded.
-        """
-        self._redactor = redactor
-        if recorded is not None:
-            self._recorded = recorded
 
     def replace_arguments(self, arguments: Any) -> None:
         """Use an approver's validated arguments instead. The identity does not change."""
@@ -244,7 +229,7 @@ class OpenCall:
         return self.started > 0 and self.function_called
 
     @property
-    def may_park(self) -> bool:
+    def may_suspend(self) -> bool:
         """True if it may be suspended for days: the tools that led to it can be started again."""
         return all(above.repeatable for above in self.above())
 
@@ -283,40 +268,23 @@ class OpenCall:
         found = reply.attachments if reply else tuple(self.attached)
         return tuple(ref for ref in found if isinstance(ref, AttachmentRef))
 
-    def redact_text(self, text: str) -> str:
-        """Return a text without secrets."""
-        return self._redactor.text(text) if self._redactor else text
-
-    def redact_arguments(self, arguments: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-        """Return arguments, by default its own, without secrets and unrecorded values.
+    def encode_arguments(self) -> bytes:
+        """Encode the redacted arguments as sorted JSON.
 
         Raises:
             JsonError: If an argument has no JSON form.
         """
-        shown = self.call.arguments if arguments is None else arguments
-        if self._recorded is not None:
-            shown = {k: v if k in self._recorded else _summarize(v) for k, v in shown.items()}
-        if self._redactor:
-            shown = self._redactor.data(shown)
-        return shown
-
-    def sorted_arguments(self) -> bytes:
-        """`redact_arguments` as sorted JSON, for the record and the digest.
-
-        Raises:
-            JsonError: If an argument has no JSON form.
-        """
-        if self._sorted is not None:
-            return self._sorted
-        data = _json.dumps(self.redact_arguments(), what="arguments", sort_keys=True)
+        if self._encoded is not None:
+            return self._encoded
+        data = self.record_filter.encode(self.call.arguments)
         if len(data) <= _CACHED_BYTES:
-            self._sorted = data
+            self._encoded = data
         return data
 
     def preview(self) -> tuple[str, str]:
         """Return the arguments as shown in a record, and their digest; computed once."""
         if self._preview is None:
-            self._preview = _compute_preview(self)
+            self._preview = self.record_filter.preview(self.call.arguments, self.encode_arguments)
         return self._preview
 
     def release(self) -> None:
@@ -427,34 +395,9 @@ def encode_arguments(call: OpenCall, arguments: Mapping[str, Any] | None = None)
         arguments: Arguments to encode instead of its own.
     """
     try:
-        if arguments is None:
-            data = call.sorted_arguments()
-        else:
-            shown = call.redact_arguments(arguments)
-            data = _json.dumps(shown, what="arguments", sort_keys=True)
+        data = (
+            call.encode_arguments() if arguments is None else call.record_filter.encode(arguments)
+        )
     except _json.JsonError as error:
         return _json.dumps({"not_json": str(error)})
-    if len(data) <= _RECORDED_BYTES:
-        return data
-    preview = data[:_PREVIEW_CHARS].decode(errors="ignore")
-    digest = hashlib.sha256(data).hexdigest()
-    cut = {"truncated": True, "bytes": len(data), "sha256": digest, "preview": preview}
-    return _json.dumps(cut)
-
-
-def _summarize(value: Any) -> Any:
-    """Return size and digest of a value that is not recorded."""
-    if value is None or isinstance(value, bool):
-        return value
-    data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else _json.dumps(value)
-    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-
-
-def _compute_preview(call: OpenCall) -> tuple[str, str]:
-    try:
-        arguments = call.redact_arguments()
-        text = _json.dumps(arguments, what="arguments").decode()
-        digest = hashlib.sha256(call.sorted_arguments()).hexdigest()
-    except _json.JsonError as error:
-        return f"(not JSON: {error})"[:_PREVIEW_CHARS], ""
-    return (text if len(text) <= _PREVIEW_CHARS else text[: _PREVIEW_CHARS - 1] + "…"), digest
+    return truncate_arguments(data)

@@ -217,7 +217,7 @@ class Track:
         verdict = self.find_decision(call, "unknown")
         if verdict is None:
             call.leave_unknown()
-            if not call.may_park:
+            if not call.may_suspend:
                 call.take_recorded()
                 msg = f"{tool.name} started before and its outcome is unknown"
                 raise ToolError(msg, code="unknown_outcome", tool=tool.name)
@@ -387,7 +387,9 @@ def redact_request(call: OpenCall, request: ApprovalRequest) -> ApprovalRequest:
     """Redact a request for subscribers, who do not decide on it: no secrets, no content."""
     arguments = _json.loads(encode_arguments(call, request.arguments))
     # The prompt may contain arguments.
-    return replace(request, arguments=arguments, prompt=call.redact_text(request.prompt))
+    return replace(
+        request, arguments=arguments, prompt=call.record_filter.redact_text(request.prompt)
+    )
 
 
 def redact_decision(call: OpenCall, decision: Decision) -> Decision:

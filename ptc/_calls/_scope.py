@@ -19,6 +19,7 @@ from ._breaker import Circuit
 from ._budget import Budget
 from ._call import OpenCall
 from ._deadlock import Waits
+from ._record_filter import RecordFilter
 from ._recorder import Track
 from ._result_cache import ResultCache
 
@@ -115,10 +116,10 @@ class Scope:
         """Set up redaction of a call, before its first record is made."""
         # Any tool of the session: a refused call is recorded too.
         tool = self.shared.known.get(call.call.name)
-        recorded = None
+        names = None
         if tool is not None and tool.unrecorded:
-            recorded = frozenset(tool.parameter_names) - tool.unrecorded
-        call.protect(self.environment.redactor, recorded)
+            names = frozenset(tool.parameter_names) - tool.unrecorded
+        call.record_filter = RecordFilter(self.environment.redactor, names)
 
     def tell(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
         """Send an event to the subscriber."""

@@ -171,7 +171,7 @@ class Services:
         try:
             result = await self._run(call)
         except ParkedError as suspension:
-            if call.may_park:
+            if call.may_suspend:
                 parent.suspended = True
                 await self._suspend()
                 raise

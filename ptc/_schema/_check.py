@@ -103,10 +103,10 @@ def _hinted(function: Callable[..., Any]) -> Callable[..., Any] | None:
 
 
 def _local_names() -> dict[str, Any]:
-    """Locals of the nearest caller outside `ptc`."""
+    """Locals of the nearest caller outside this package."""
     frame = inspect.currentframe()
-    own = __name__.partition(".")[0]
-    while frame is not None and str(frame.f_globals.get("__package__")).partition(".")[0] == own:
+    top = __name__.partition(".")[0]
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == top:
         frame = frame.f_back
     return dict(frame.f_locals) if frame is not None else {}
 

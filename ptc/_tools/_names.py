@@ -51,7 +51,7 @@ def warn_definition(message: str) -> None:
 
 def _count_own_frames() -> int:
     frame, level = inspect.currentframe(), 0
-    own = __name__.partition(".")[0]
-    while frame is not None and str(frame.f_globals.get("__package__")).partition(".")[0] == own:
+    top = __name__.partition(".")[0]
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == top:
         frame, level = frame.f_back, level + 1
     return level

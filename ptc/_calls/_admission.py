@@ -67,9 +67,8 @@ class Admission:
             ToolError: If the call is rejected, or nobody can approve it.
             ParkedError: If it is suspended until somebody decides.
         """
-        if tool.needs_approval is False or not await requires_approval(
-            tool.needs_approval, plain_arguments(call.arguments)
-        ):
+        arguments = plain_arguments(call.arguments)
+        if not await requires_approval(tool.needs_approval, arguments):
             return
         decision = await self._decide(tool, call)
         if not decision.approved:

@@ -133,19 +133,18 @@ class Dispatch:
 
     async def _run_admitted(self, call: OpenCall) -> ToolResult:
         """Return the recorded outcome of an admitted call, or make it."""
-        name, tool, track = call.call.name, call.tool, self.track
+        name, tool, track = call.call.name, call.tool, self._scope.track
         if tool is None or call.refusal is not None:
             raise call.refusal or internal_error(name, "it was not looked up")
         if self._scope.budget is not None:
             self._scope.budget.reserve(name)
-        make = partial(self._make, tool, call)
         if track is None:
             if tool.side_effect and not tool.repeatable and call.parent is not None:
-                return await make_once(call, make)
-            return await make()
+                return await make_once(call, partial(self._make, tool, call))
+            return await self._make(tool, call)
         end = track.find_outcome(call)
         if end is None:
-            return await make()
+            return await self._make(tool, call)
         self._execution.count_recorded(call.path, name, end, call.attempt)
         return read_outcome(name, end)
 
@@ -153,7 +152,8 @@ class Dispatch:
         if tool.cache is None:
             # No approval is requested for a call that could not be made.
             self._execution.refuse_spent(tool)
-        await self._admission.approve(tool, call)
+        if tool.needs_approval is not False:
+            await self._admission.approve(tool, call)
         return await self._execution.execute(tool, call)
 
     async def _call_hook(self, call: OpenCall) -> None:

@@ -86,6 +86,8 @@ class Scope:
     track: Track | None = None
     """Recorder of the run; None: nothing is recorded."""
     _discovered: Mapping[str, Tool] | None = None
+    _filters: dict[str, RecordFilter] = field(default_factory=dict)
+    """By name of tool; ``""`` for tools without `unrecorded` parameters."""
 
     def tools_for(self, call: OpenCall) -> Mapping[str, Tool]:
         """Return the allow-list of a call."""
@@ -116,10 +118,12 @@ class Scope:
         """Set up redaction of a call, before its first record is made."""
         # Any tool of the session: a refused call is recorded too.
         tool = self.shared.known.get(call.call.name)
-        names = None
-        if tool is not None and tool.unrecorded:
-            names = frozenset(tool.parameter_names) - tool.unrecorded
-        call.record_filter = RecordFilter(self.environment.redactor, names)
+        name = tool.name if tool is not None and tool.unrecorded else ""
+        found = self._filters.get(name)
+        if found is None:
+            names = frozenset(tool.parameter_names) - tool.unrecorded if tool and name else None
+            found = self._filters[name] = RecordFilter(self.environment.redactor, names)
+        call.record_filter = found
 
     def tell(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
         """Send an event to the subscriber."""

@@ -36,17 +36,17 @@ class AttachmentStore:
         data = attachment.data
         assert isinstance(data, bytes)  # noqa: S101  # __post_init__ has decoded it
         try:
-            kept = self._files.keep(data, suffix=_suffix(attachment))
+            stored = self._files.keep(data, suffix=_suffix(attachment))
         except OSError as error:
             why = error.strerror or type(error).__name__
             msg = f"attachment {attachment.name!r} cannot be stored: {why}"
             raise ToolError(msg, code="attachment_failed", retryable=True) from error
         return AttachmentRef(
-            id=kept.sha256,
+            id=stored.sha256,
             name=attachment.name,
             media_type=attachment.media_type,
-            path=kept.artifact,
-            size_bytes=kept.bytes,
+            path=stored.artifact,
+            size_bytes=stored.bytes,
             width=attachment.width,
             height=attachment.height,
             description=attachment.description,

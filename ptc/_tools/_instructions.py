@@ -90,7 +90,7 @@ def _list_rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -
         ".emits, .emit_bytes.",
         imports,
         "No files, network, processes, environment or other packages except through ctx. No "
-        "state is kept between runs.",
+        "state persists between runs.",
     ]
 
 

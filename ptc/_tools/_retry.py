@@ -14,8 +14,8 @@ __all__ = ["Retry"]
 
 _log = logging.getLogger("ptc")
 
-_MOST_RETRIES = 100
-_MOST_MS = 3_600_000
+_MAX_RETRIES = 100
+_MAX_MS = 3_600_000
 """An hour: a call that waits longer between attempts needs a queue, not a retry."""
 
 
@@ -49,13 +49,13 @@ class Retry:
     for the rest of the session."""
 
     def __post_init__(self) -> None:
-        _whole("max_retries", self.max_retries, 0, _MOST_RETRIES)
-        _whole("backoff_ms", self.backoff_ms, 0, _MOST_MS)
-        _whole("max_backoff_ms", self.max_backoff_ms, 0, _MOST_MS)
+        _require_int("max_retries", self.max_retries, 0, _MAX_RETRIES)
+        _require_int("backoff_ms", self.backoff_ms, 0, _MAX_MS)
+        _require_int("max_backoff_ms", self.max_backoff_ms, 0, _MAX_MS)
         if self.breaker_threshold is not None:
-            _whole("breaker_threshold", self.breaker_threshold, 1, 1_000_000)
+            _require_int("breaker_threshold", self.breaker_threshold, 1, 1_000_000)
         if self.cool_down_ms is not None:
-            _whole("cool_down_ms", self.cool_down_ms, 0, 24 * _MOST_MS)
+            _require_int("cool_down_ms", self.cool_down_ms, 0, 24 * _MAX_MS)
             if self.breaker_threshold is None:
                 msg = "Retry.cool_down_ms has no effect without breaker_threshold; pass both"
                 raise UsageError(msg)
@@ -86,7 +86,7 @@ class Retry:
         return error.retryable if isinstance(error, ToolError) else True
 
 
-def _whole(name: str, value: object, least: int, most: int) -> None:
+def _require_int(name: str, value: object, least: int, most: int) -> None:
     if type(value) is not int or not least <= value <= most:
         msg = f"Retry.{name} must be an integer from {least:,} to {most:,}, not {value!r}"
         raise UsageError(msg)

@@ -58,7 +58,7 @@ def _render_function(tool: Tool, classes: Classes) -> str:
     described = [_describe_argument(name, schema, types) for name, schema in properties.items()]
     if all(is_plain_name(name) for name in properties):
         signature = _render_signature(properties, required_of(tool.parameters), types)
-        rows = [row for row, told in described if told]
+        rows = [row for row, adds in described if adds]
     else:
         # A name such as "user-id" cannot be a keyword argument: the arguments go in one dict.
         signature = "arguments: dict[str, Any]"
@@ -104,11 +104,11 @@ def _describe_argument(name: str, schema: Schema, types: Types) -> tuple[str, bo
         one_line(schema.get("description"), _PARAMETER_CHARS) if isinstance(schema, Mapping) else ""
     )
     bounds = _describe_bounds(schema)
-    told = f"{text} ({bounds})" if text and bounds else text or bounds
+    note = f"{text} ({bounds})" if text and bounds else text or bounds
     shown = name
     if not is_plain_name(name):
         shown = f"{json.dumps(name)} ({types.of(schema, name)})"
-    return f"{shown}: {told}" if told else shown, bool(told)
+    return f"{shown}: {note}" if note else shown, bool(note)
 
 
 _BOUNDS = {
@@ -149,13 +149,13 @@ def _trim_description(description: str) -> list[str]:
     room = _DESCRIPTION_CHARS - len(first)
     if room < 0:
         first = first[:_DESCRIPTION_CHARS].rsplit(None, 1)[0] + " ..."
-    kept = [first]
+    chosen = [first]
     for paragraph in others:
         room -= len(paragraph)
         if room < 0:
             break
-        kept.append(paragraph)
-    return clean("\n\n".join(kept)).split("\n")
+        chosen.append(paragraph)
+    return clean("\n\n".join(chosen)).split("\n")
 
 
 def is_method_name(name: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overloa
 from anyio import CancelScope
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from ._calls._dispatch import AfterSideEffect
+from ._calls._scope import AfterSideEffect
 from ._layer import Layer
 from ._records._limits import Limits
 from ._records._result import Finding, RunEvent, RunResult

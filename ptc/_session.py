@@ -15,7 +15,7 @@ import anyio
 from ._arguments import nearest, parts_of, path_of, require, require_function
 from ._calls._attachments import AttachmentStore
 from ._calls._direct import DirectCalls
-from ._calls._dispatch import AfterSideEffect, Shared
+from ._calls._scope import AfterSideEffect, Shared
 from ._journal._location import check_journal, default_journal
 from ._layer import Layer
 from ._policy_modules import MODULES
@@ -39,7 +39,7 @@ from ._tools._approval import Approver
 from ._tools._catalog import Catalog, Method
 from ._tools._discovery import Found, search
 from ._tools._environment import environment_of
-from ._tools._stubs import describe_program
+from ._tools._instructions import describe_program
 from ._tools._tool import Tool
 from ._tools._tool_result import ToolResult
 from ._tools._toolset import ToolSource, installed_toolset

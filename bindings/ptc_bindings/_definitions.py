@@ -33,7 +33,7 @@ def program_definition(tools: list[ptc.Tool], limits: ptc.Limits) -> Tool:
     from mcp_types import Tool, ToolAnnotations
 
     from ptc._policy_modules import MODULES
-    from ptc._tools._stubs import describe_program
+    from ptc._tools._instructions import describe_program
 
     from ._outcome import OUTCOME_SCHEMA
 

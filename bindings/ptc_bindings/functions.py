@@ -97,7 +97,7 @@ def program_function(
         UsageError: If a name is unknown.
     """
     from ptc._policy_modules import MODULES
-    from ptc._tools._stubs import describe_program
+    from ptc._tools._instructions import describe_program
 
     from ._outcome import outcome, outcome_of_error
 

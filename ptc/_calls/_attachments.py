@@ -1,8 +1,8 @@
-"""Files that tools make, kept under their digests.
+"""Files that tools make, stored under their digests.
 
-Rule 1: a name that a tool gives never decides where a file goes.
+Rule 1: the name that a tool gives a file has no influence on its path.
     tests/core/calls/test_attachments.py::test_a_hostile_name_never_leaves_the_folder
-Rule 2: a reference is passed on only if it is of a file kept here that is still what it says.
+Rule 2: a reference is passed on only if its file is stored here and matches its digest.
     tests/core/calls/test_attachments.py::test_a_reference_to_anything_else_is_refused
 """
 
@@ -27,7 +27,7 @@ class AttachmentStore:
     def __init__(self, files: ArtifactStore) -> None:
         self._files = files
 
-    def keep(self, attachment: Attachment) -> AttachmentRef:
+    def save(self, attachment: Attachment) -> AttachmentRef:
         """Store the bytes under their digest.
 
         Raises:
@@ -36,31 +36,31 @@ class AttachmentStore:
         data = attachment.data
         assert isinstance(data, bytes)  # noqa: S101  # __post_init__ has decoded it
         try:
-            kept = self._files.keep(data, suffix=_suffix(attachment))
+            stored = self._files.keep(data, suffix=_suffix(attachment))
         except OSError as error:
             why = error.strerror or type(error).__name__
-            msg = f"attachment {attachment.name!r} cannot be kept: {why}"
+            msg = f"attachment {attachment.name!r} cannot be stored: {why}"
             raise ToolError(msg, code="attachment_failed", retryable=True) from error
         return AttachmentRef(
-            id=kept.sha256,
+            id=stored.sha256,
             name=attachment.name,
             media_type=attachment.media_type,
-            path=kept.artifact,
-            size_bytes=kept.bytes,
+            path=stored.artifact,
+            size_bytes=stored.bytes,
             width=attachment.width,
             height=attachment.height,
             description=attachment.description,
         )
 
-    def checked(self, ref: AttachmentRef) -> AttachmentRef:
-        """`ref` with the size that the file has, if it is kept here and still what it says.
+    def validate(self, ref: AttachmentRef) -> AttachmentRef:
+        """Return `ref` with the size of its file, if it is stored here and matches its digest.
 
         Raises:
             ToolError: ``bad_attachment``.
         """
         path = Path(ref.path)
-        # Compared as text with what this store would have named it, not resolved: a link planted in
-        # the folder leads nowhere, since the name has the digest and the bytes must have it too.
+        # Compared as text with the store's own name for it, not resolved. A link planted in the
+        # folder is useless, since its name has the digest and the bytes must have it too.
         inside = path.parent == self._files.folder and path.name.startswith(ref.id)
         try:
             good = inside and not path.is_symlink() and _digest(path) == ref.id
@@ -68,7 +68,7 @@ class AttachmentStore:
         except OSError:
             good = False
         if not good:
-            msg = f"attachment {ref.name!r:.80} refers to no file that this session keeps"
+            msg = f"attachment {ref.name!r:.80} does not refer to a file of this session's store"
             raise ToolError(msg, code="bad_attachment")
         return replace(ref, size_bytes=size)
 

@@ -16,11 +16,10 @@ __all__ = ["Circuit"]
 
 
 class Circuit:
-    """The breaker of one tool in one session: closed, open, or trying with a single call.
+    """Breaker of one tool in one session: closed, open, or half-open with a single probe.
 
-    A call takes a place before it starts; what it comes to is told with `succeeded` or `failed`,
-    and `leave` gives the place back if neither is known. So parallel calls cannot pass the
-    threshold together.
+    A call reserves a place before it starts, and releases it with `succeeded`, `failed`, or, if
+    neither is known, `leave`. So parallel calls cannot exceed the threshold together.
     """
 
     def __init__(self, retry: Retry, clock: Callable[[], float] = time.monotonic) -> None:
@@ -28,18 +27,19 @@ class Circuit:
         self._cool_down = None if retry.cool_down_ms is None else retry.cool_down_ms / 1000
         self._clock = clock
         self._failures = 0
-        self._under_way = 0
+        self._running = 0
         self._opened: float | None = None
         self._changed = anyio.Event()
         self.holders: list[OpenCall] = []
-        """Calls that have a place."""
+        """Calls that hold a place."""
 
     async def enter(
         self, tool: str, call: OpenCall | None = None, waits: Waits | None = None
     ) -> bool:
-        """Take a place; waits while the outcome of calls under way decides whether there is one.
+        """Reserve a place; wait while it depends on the outcome of running calls.
 
-        False, and no place, if `call` would wait for itself: it is made without one.
+        Returns:
+            False, without a place, if waiting would deadlock: the call is made without one.
 
         Raises:
             ToolError: ``circuit_open``.
@@ -48,16 +48,16 @@ class Circuit:
             if self._opened is not None:
                 self._probe_or_refuse(tool)
                 break
-            if self._under_way + self._failures < self._threshold:
+            if self._running + self._failures < self._threshold:
                 break
             if call is None or waits is None:
                 await self._changed.wait()
-            elif waits.in_vain(call, self):
+            elif waits.would_deadlock(call, self):
                 return False
             else:
                 with waits.waiting(call, self):
                     await self._changed.wait()
-        self._under_way += 1
+        self._running += 1
         return True
 
     def _probe_or_refuse(self, tool: str) -> None:
@@ -65,33 +65,33 @@ class Circuit:
         left = None
         if self._cool_down is not None:
             left = self._opened + self._cool_down - self._clock()
-            if left <= 0 and self._under_way == 0:
+            if left <= 0 and self._running == 0:
                 return
         details: dict[str, object] = {"failures": self._failures}
         if left is not None:
             details["retry_after_ms"] = max(0, round(left * 1000))
-            way_out = f"it is tried again after {max(0.0, left):.1f} s"
+            remedy = f"retry after {max(0.0, left):.1f} s"
         else:
-            way_out = "it stays closed to this session"
-        msg = f"{tool} failed {self._failures} times in a row and is left alone; {way_out}"
+            remedy = "it stays open for this session, so do without the tool"
+        msg = f"{tool} failed {self._failures} times in a row and its breaker is open; {remedy}"
         raise ToolError(
             msg, code="circuit_open", tool=tool, retryable=left is not None, details=details
         )
 
     def succeeded(self) -> None:
-        """A call came to a good end."""
+        """Release the place of a call that succeeded."""
         self._failures, self._opened = 0, None
         self.leave()
 
     def failed(self) -> None:
-        """A call failed for good, its retries included."""
+        """Release the place of a call that failed after all its retries."""
         self._failures += 1
         if self._failures >= self._threshold:
             self._opened = self._clock()
         self.leave()
 
     def leave(self) -> None:
-        """Give the place back without a verdict: the call was cancelled."""
-        self._under_way -= 1
+        """Release the place of a call with no known outcome, such as a cancelled one."""
+        self._running -= 1
         changed, self._changed = self._changed, anyio.Event()
         changed.set()

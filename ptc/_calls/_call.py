@@ -1,105 +1,214 @@
-"""A tool call while it is under way: what is known of it so far, and the record made of that."""
+"""A tool call that is being executed: its request, its state, and its record."""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 from .. import _json
+from .._journal._journal import CallRow
 from .._records._content import AttachmentRef
 from .._records._result import CallRecord, CallStatus
-from .._redact import Redactor
 from .._tools._tool import Tool, ToolCall
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError
+from ._record_filter import RecordFilter, truncate_arguments
 
-__all__ = ["Occurrences", "OpenCall", "bounded_arguments", "idempotency_key"]
+__all__ = ["CallOutcome", "Occurrences", "OpenCall", "encode_arguments", "idempotency_key"]
 
-_PREVIEW_CHARS = 200
-_KEPT_BYTES = 1_024
-"""JSON of arguments that is kept for the end of the run; more is made again."""
-_RECORDED_BYTES = 65_536
-"""JSON of arguments that is recorded whole."""
+_NO_FILTER = RecordFilter()
+_CACHED_BYTES = 1_024
+"""JSON of arguments that is cached until the end of the run; longer JSON is encoded again."""
+
+
+class CallOutcome(NamedTuple):
+    """Outcome of a call as far as it is known. Only `OpenCall` replaces it.
+
+    A tuple: two replacements of a frozen dataclass take 4 us, a whole direct call 14.
+    """
+
+    status: CallStatus = "not_started"
+    error: ToolError | None = None
+    reply: ToolResult | None = None
+    """Result that the function returned, if it was more than a value."""
+    result_bytes: int = 0
+    """JSON bytes of the value that the script received."""
+    cached: bool = False
+    """True if the result came from the cache, or from an equal call that ran at the same time."""
+    recorded: bool = False
+    """True if it was recorded before, or decided."""
+
+
+_STATUS_ONLY = {status: CallOutcome(status) for status in get_args(CallStatus)}
+"""Outcomes with a status and nothing else, as most calls have. Shared, since they are immutable."""
 
 
 @dataclass(slots=True)
 class OpenCall:
-    """A call under way. It begins as it was asked and is filled in on its way through the host."""
+    """A call that is being executed: a request, completed and resolved by the host."""
 
+    # The request.
     call: ToolCall
     parent: OpenCall | None = None
-    """The call whose tool made this one; None if the script or the application did."""
+    """Call of the tool that made this one; None for a call of the script or the application."""
     allowed: Mapping[str, Tool] | None = None
-    """Tools that it and the calls its tool makes may use; None: those of the dispatch."""
+    """Allow-list of this call and the calls below it; None: that of its pipeline."""
     siblings: Occurrences | None = None
-    """Calls among which equal ones are told apart; None: those of the run."""
+    """Calls among which equal ones are numbered; None: those of the run."""
     refusal: ToolError | None = None
-    """Why it is not looked at any further; None: it goes its way."""
-    status: CallStatus = "not_started"
+    """Error that ends the call before it is executed; None: it is executed."""
+    weight: int = 0
+    """Approximate memory of the arguments in bytes; 0: not counted."""
+
+    # Set by admission.
+    admitted: bool = False
+    """True once it was looked up, validated and identified."""
+    tool: Tool | None = None
+    """The tool, once it was looked up; None if the look-up failed."""
+    side_effect: bool = False
+    repeatable: bool = True
+    """True if the host may repeat it."""
+    arguments: Any = None
+    """Validated arguments: approved, cached, recorded and executed. None before validation."""
+    digest: str = ""
+    """Digest of tool and validated arguments."""
+    occurrence: int = 0
+    """Number among equal calls of its caller, from 1; 0: not counted yet."""
+
+    # Progress.
+    attempt: int = 0
+    """Number of the last attempt; 0: none was made."""
     started: float = 0.0
     ended: float = 0.0
-    result_bytes: int = 0
-    error: ToolError | None = None
-    side_effect: bool = False
-    arguments: Any = None
-    """As validated: what is approved, cached, recorded and executed. None until then."""
-    attempt: int = 0
-    """Number of the last try; 0: none was made."""
-    cached: bool = False
-    """True if the result came from the cache or from the same call under way."""
-    cut_off: bool = False
-    """True if it was stopped after it had begun: what it does may have been done."""
-    begun: bool = True
+    function_called: bool = True
     """False if it was cancelled before a thread could call its function: it had no effect."""
+    interrupted: bool = False
+    """True if a time-out or a cancellation stopped it: its effect may have happened."""
+    suspended: bool = False
+    """True if a call that its tool made waits for a decision: its own outcome is discarded."""
     children: int = 0
     """Calls that its tool has made."""
     attached: list[AttachmentRef] = field(default_factory=list)
-    """Files that its tool has kept so far."""
-    repeatable: bool = True
-    """True if it may be made again by itself."""
-    parked: bool = False
-    """True if a call that its tool made waits for a decision: what the tool says counts no more."""
-    known: bool = False
-    """True if its outcome was recorded before, or decided."""
-    said: ToolResult | None = None
-    """What the function returned, if it was more than a value."""
-    occurrence: int = 0
-    """How many equal calls of its run came before it, from 1; 0: not counted yet."""
-    digest: str = ""
-    """Of tool and validated arguments; those of an approver, if it has given others."""
-    tool: Tool | None = None
-    """The tool, once it was looked up; None if there is none."""
-    admitted: bool = False
-    """True once it was looked up, validated and identified."""
-    noted: bool = False
+    """Files that its tool has stored so far."""
+    start_recorded: bool = False
     """True if this host has recorded its start."""
+    awaited: str = ""
+    """Digest of the cached result that it makes or waits for."""
+    making: str = ""
+    """Identity of the cached result that it makes. See `NestedCalls.current_making`."""
     effects: dict[Any, ToolResult | None] = field(default_factory=dict)
     """Results of a direct call's nested effects that must not be repeated, by `chain`; None for an
     unknown outcome. A run has its record instead."""
-    making: str = ""
-    """Identity of the cached result that it makes, if any. See `NestedCalls.current_making`."""
-    redactor: Redactor | None = None
-    """What keeps secrets out of its record."""
-    awaited: str = ""
-    """Digest of the result that it makes or waits for in a cache."""
-    weight: int = 0
-    """Memory that the arguments take, in bytes, more or less; 0: that is not counted."""
-    recorded: frozenset[str] | None = None
-    """Arguments that a record has; of others, misspelt ones too, it has size and digest. None: all
-    of them."""
+    outcome: CallOutcome = _STATUS_ONLY["not_started"]
+
+    record_filter: RecordFilter = _NO_FILTER
+    """Redaction of its records."""
     _preview: tuple[str, str] | None = field(default=None, repr=False)
-    _sorted: bytes | None = field(default=None, repr=False)
+    _encoded: bytes | None = field(default=None, repr=False)
     _path: str = field(default="", repr=False)
     _identity: str | None = field(default="", repr=False)
     _key: str = field(default="", repr=False)
 
+    # --- transitions ------------------------------------------------------------------------
+
+    def assign(self, tool: Tool) -> None:
+        """Set the tool that was looked up."""
+        self.tool, self.side_effect, self.repeatable = tool, tool.side_effect, tool.repeatable
+
+    def replace_arguments(self, arguments: Any) -> None:
+        """Use an approver's validated arguments instead. The identity does not change."""
+        self.identity()
+        self.arguments, self.digest = arguments, ""
+
+    def start(self) -> None:
+        """Start the first attempt of this host. Until the call ends, its outcome is unknown."""
+        self._set_status("unknown")
+        self.started = time.perf_counter()
+
+    def interrupt(self) -> None:
+        """Note that the call was stopped after it had started."""
+        self.interrupted = True
+
+    def take_reply(self, reply: ToolResult) -> None:
+        """Set the result that the function returned."""
+        self._update(reply=reply)
+
+    def take_cached(self, result: ToolResult) -> None:
+        """Set a result from the cache."""
+        self._update(cached=True, reply=result if result.tool else self.outcome.reply)
+
+    def take_recorded(self, row: CallRow | None = None) -> None:
+        """Adopt an outcome that was recorded before, or decided.
+
+        Args:
+            row: The call's record; None if the outcome was decided or is in memory.
+        """
+        self._update(recorded=True)
+        if row is not None and row.end is not None:
+            self._update(status=row.end.status)
+            self.attempt, self.making = row.start.attempt, row.start.making
+
+    def leave_unknown(self) -> None:
+        """Note that the call started under an earlier host, and its outcome is unknown."""
+        self._set_status("unknown")
+
+    def succeed(self) -> None:
+        """Finish with a result."""
+        self._set_status("succeeded")
+        self.stop_clock()
+
+    def fail(self, error: ToolError) -> None:
+        """Finish with an error.
+
+        A recorded outcome keeps its status, and so does an interrupted call: it is unknown.
+        """
+        status = self.outcome.status
+        if self.outcome.recorded:
+            status = "failed" if status == "not_started" else status
+        elif not self.interrupted:
+            status = "failed" if self.started else "not_started"
+        self._update(status=status, error=error)
+
+    def withdraw(self) -> None:
+        """Finish a call that was cancelled before its function was called."""
+        self._set_status("not_started")
+
+    def restore(self, row: CallRow, error: ToolError | None) -> None:
+        """Adopt the record of a call that this host does not execute."""
+        start, end = row
+        self.path, self.side_effect, self.attempt = start.path, start.side_effect, start.attempt
+        self._update(status="unknown" if end is None else end.status, error=error)
+
+    def fail_delivery(self, error: ToolError) -> None:
+        """Note that the script receives `error` instead of the result."""
+        self._update(error=error)
+
+    def note_size(self, result_bytes: int) -> None:
+        """Note the size of the value that the script receives."""
+        self._update(result_bytes=result_bytes)
+
+    def stop_clock(self) -> None:
+        """Note the end of the last attempt."""
+        if self.started and not self.ended:
+            self.ended = time.perf_counter()
+
+    def _set_status(self, status: CallStatus) -> None:
+        if self.outcome is _STATUS_ONLY[self.outcome.status]:
+            self.outcome = _STATUS_ONLY[status]
+        else:
+            self._update(status=status)
+
+    def _update(self, **changes: Any) -> None:
+        self.outcome = self.outcome._replace(**changes)
+
+    # --- identity ---------------------------------------------------------------------------
+
     def above(self) -> Iterator[OpenCall]:
-        """The calls whose tools led to this one, the nearest first."""
+        """Iterate over the calls that led to this one, the nearest first."""
         call = self.parent
         while call is not None:
             yield call
@@ -129,96 +238,82 @@ class OpenCall:
     @property
     def was_called(self) -> bool:
         """True if its function was called."""
-        return self.started > 0 and self.begun
+        return self.started > 0 and self.function_called
 
     @property
-    def may_park(self) -> bool:
-        """True if it may wait for days: the tools that asked for it can be begun again."""
-        above = self.parent
-        while above is not None:
-            if not above.repeatable:
-                return False
-            above = above.parent
-        return True
+    def may_suspend(self) -> bool:
+        """True if it may be suspended for days: the tools that led to it can be started again."""
+        return all(above.repeatable for above in self.above())
 
     @property
     def id(self) -> str:
         """Unique in the session."""
         return f"{self.call.run_id or 'direct'}.{self.path}"
 
+    # --- record -----------------------------------------------------------------------------
+
     def record(self) -> CallRecord:
-        """The call as a frozen record."""
+        """Return the call as a frozen record."""
         arguments, digest = self.preview()
+        outcome, error = self.outcome, self.outcome.error
         end = self.ended or (time.perf_counter() if self.started else 0.0)
         return CallRecord(
             seq=self.seq,
             tool=self.call.name,
-            status=self.status,
+            status=outcome.status,
             arguments=arguments,
             arguments_sha256=digest,
             duration_ms=round((end - self.started) * 1000, 3) if self.started else 0.0,
-            result_bytes=self.result_bytes,
-            error_code=self.error.code if self.error else None,
-            error=_json.plain_text(self.error.message, 2_000) if self.error else None,
+            result_bytes=outcome.result_bytes,
+            error_code=error.code if error else None,
+            error=_json.plain_text(error.message, 2_000) if error else None,
             line=self.call.line,
             parent=self.path.rpartition(".")[0] or None,
             attempts=self.attempt,
-            cached=self.cached,
-            attachments=self._kept(),
-            exit_code=self.said.exit_code if self.said else None,
+            cached=outcome.cached,
+            attachments=self._list_attachments(),
+            exit_code=outcome.reply.exit_code if outcome.reply else None,
         )
 
-    def _kept(self) -> tuple[AttachmentRef, ...]:
-        found = self.said.attachments if self.said else tuple(self.attached)
+    def _list_attachments(self) -> tuple[AttachmentRef, ...]:
+        reply = self.outcome.reply
+        found = reply.attachments if reply else tuple(self.attached)
         return tuple(ref for ref in found if isinstance(ref, AttachmentRef))
 
-    def shown_arguments(self, arguments: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-        """Arguments, its own if none are given, as a record may have them: no secret, no content.
+    def encode_arguments(self) -> bytes:
+        """Encode the redacted arguments as sorted JSON.
 
         Raises:
             JsonError: If an argument has no JSON form.
         """
-        shown = self.call.arguments if arguments is None else arguments
-        if self.recorded is not None:
-            shown = {k: v if k in self.recorded else _sized(v) for k, v in shown.items()}
-        if self.redactor:
-            shown = self.redactor.data(shown)
-        return shown
-
-    def sorted_arguments(self) -> bytes:
-        """`shown_arguments` as sorted JSON: what is recorded, and what a digest is made of.
-
-        Raises:
-            JsonError: If an argument has no JSON form.
-        """
-        if self._sorted is not None:
-            return self._sorted
-        data = _json.dumps(self.shown_arguments(), what="arguments", sort_keys=True)
-        if len(data) <= _KEPT_BYTES:
-            self._sorted = data
+        if self._encoded is not None:
+            return self._encoded
+        data = self.record_filter.encode(self.call.arguments)
+        if len(data) <= _CACHED_BYTES:
+            self._encoded = data
         return data
 
     def preview(self) -> tuple[str, str]:
-        """Arguments as a record shows them, and their digest; made once."""
+        """Return the arguments as shown in a record, and their digest; computed once."""
         if self._preview is None:
-            self._preview = _preview(self)
+            self._preview = self.record_filter.preview(self.call.arguments, self.encode_arguments)
         return self._preview
 
     def release(self) -> None:
-        """Let go of the arguments; what is made of them later is made now."""
+        """Free the arguments. Texts and digests derived from them are computed first."""
         self.preview()
         if self.siblings is not None:
             self.identity()
         self.call, self.arguments = replace(self.call, arguments={}), None
 
     def fingerprint(self) -> str:
-        """Digest of tool and validated arguments, 64 hex digits."""
+        """Return the digest of tool and validated arguments, 64 hex digits."""
         if not self.digest:
             self.digest = _json.sha256_of([self.call.name, self.arguments])
         return self.digest
 
     def identity(self) -> str | None:
-        """Digest of the tool and the original arguments; None if they have no JSON form.
+        """Return the digest of tool and original arguments; None if they have no JSON form.
 
         The digest uses the validated arguments. For a nested call it uses those that the calling
         tool sent, which an upgrade of the called tool does not change. It is computed before an
@@ -234,26 +329,26 @@ class OpenCall:
         return self._identity
 
     def chain(self) -> tuple[Any, ...]:
-        """Identity of a nested call within its direct call."""
+        """Return the identity of a nested call within its direct call."""
         if self.parent is None or self.siblings is None:
             return ()
-        return (*self.parent.chain(), self.identity(), self.siblings.of(self))
+        return (*self.parent.chain(), self.identity(), self.siblings.number(self))
 
     def key(self) -> str | None:
-        """`idempotency_key`, computed once."""
+        """Return `idempotency_key`, computed once."""
         if not self._key:
-            self._key = _key_of(self) or ""
+            self._key = _compute_key(self) or ""
         return self._key or None
 
-    def keep_key(self, key: str) -> None:
-        """Adopt the key that an earlier host used for this call."""
+    def adopt_key(self, key: str) -> None:
+        """Use the key that an earlier host computed for this call."""
         self._key = key
 
 
 class Occurrences:
-    """Tells equal calls of one caller apart: the first, the second ...
+    """Numbers of equal calls of one caller: the first, the second ...
 
-    Digests are computed when the first key of a tool is wanted: most calls need none.
+    Digests are computed when the first key of a tool is needed: most calls need none.
     """
 
     def __init__(self) -> None:
@@ -261,11 +356,11 @@ class Occurrences:
         self._counted: dict[str, Counter[str]] = {}
 
     def add(self, call: OpenCall) -> None:
-        """Note a call, in the order they were made."""
+        """Add a call. Calls are added in the order in which they are made."""
         self._calls.setdefault(call.call.name, []).append(call)
 
-    def of(self, call: OpenCall) -> int:
-        """How many calls equal to `call` there were, itself included."""
+    def number(self, call: OpenCall) -> int:
+        """Return the number of `call` among equal calls, from 1."""
         if not call.occurrence:
             waiting = self._calls.get(call.call.name, [])
             counted = self._counted.setdefault(call.call.name, Counter())
@@ -278,15 +373,16 @@ class Occurrences:
 
 
 def idempotency_key(call: OpenCall) -> str | None:
-    """Key of a logical call: run, calling execution, tool, arguments, number among equal calls.
+    """Return the key of a logical call.
 
-    It does not depend on other calls, retries, or hosts. None for a direct call whose caller gave
-    none, and where the arguments of the call or of a caller have no JSON form.
+    It depends on run, calling execution, tool, arguments and number among equal calls, but not on
+    other calls, retries, or hosts. None for a direct call without a key of its caller, and if the
+    arguments of the call or of a caller have no JSON form.
     """
     return call.key()
 
 
-def _key_of(call: OpenCall) -> str | None:
+def _compute_key(call: OpenCall) -> str | None:
     run_id = call.call.run_id
     if call.call.key is not None or run_id is None or call.siblings is None:
         return call.call.key
@@ -295,50 +391,25 @@ def _key_of(call: OpenCall) -> str | None:
         return None
     above = None
     if call.parent is not None:
-        # Calls made for a cached result belong to the result, not to the caller that came first.
+        # Calls made for a cached result belong to the result, not to its first caller.
         making = call.parent.making
         above = _json.sha256_of([run_id, "making", making]) if making else call.parent.key()
         if above is None:
             return None
-    return _json.sha256_of([run_id, above, identity, call.siblings.of(call)])
+    return _json.sha256_of([run_id, above, identity, call.siblings.number(call)])
 
 
-def bounded_arguments(call: OpenCall, arguments: Mapping[str, Any] | None = None) -> bytes:
-    """Sorted JSON of arguments as recorded: whole, or cut with size and digest.
+def encode_arguments(call: OpenCall, arguments: Mapping[str, Any] | None = None) -> bytes:
+    """Encode arguments for the record: sorted JSON, truncated with size and digest if too long.
 
     Args:
-        call: Whose they are.
-        arguments: Others in place of its own.
+        call: The call.
+        arguments: Arguments to encode instead of its own.
     """
     try:
-        if arguments is None:
-            data = call.sorted_arguments()
-        else:
-            shown = call.shown_arguments(arguments)
-            data = _json.dumps(shown, what="arguments", sort_keys=True)
+        data = (
+            call.encode_arguments() if arguments is None else call.record_filter.encode(arguments)
+        )
     except _json.JsonError as error:
         return _json.dumps({"not_json": str(error)})
-    if len(data) <= _RECORDED_BYTES:
-        return data
-    preview = data[:_PREVIEW_CHARS].decode(errors="ignore")
-    digest = hashlib.sha256(data).hexdigest()
-    cut = {"truncated": True, "bytes": len(data), "sha256": digest, "preview": preview}
-    return _json.dumps(cut)
-
-
-def _sized(value: Any) -> Any:
-    """What a record has of a value it does not have."""
-    if value is None or isinstance(value, bool):
-        return value
-    data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else _json.dumps(value)
-    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-
-
-def _preview(call: OpenCall) -> tuple[str, str]:
-    try:
-        arguments = call.shown_arguments()
-        text = _json.dumps(arguments, what="arguments").decode()
-        digest = hashlib.sha256(call.sorted_arguments()).hexdigest()
-    except _json.JsonError as error:
-        return f"(not JSON: {error})"[:_PREVIEW_CHARS], ""
-    return (text if len(text) <= _PREVIEW_CHARS else text[: _PREVIEW_CHARS - 1] + "…"), digest
+    return truncate_arguments(data)

@@ -1,4 +1,4 @@
-"""Which calls wait for what other calls hold, so that none waits for itself by way of others."""
+"""Deadlock detection in the wait-for graph of calls."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["Held", "Waits"]
 
 
 class Held(Protocol):
-    """Something that calls wait for until one of those who hold it lets go."""
+    """A resource that calls wait for until one of its holders releases it."""
 
     @property
-    def holders(self) -> Sequence[OpenCall]: ...  # calls that have it now
+    def holders(self) -> Sequence[OpenCall]: ...  # calls that hold it now
 
 
 class Waits:
-    """The waiting calls of a session.
+    """Waiting calls of a session.
 
-    Two tools that call each other, each with a result or a place that the other wants, would wait
-    for ever. Who asks before he waits learns that, and does not wait.
+    Two tools that call each other, each holding a result or a place that the other needs, would
+    wait for ever. A call checks `would_deadlock` before it waits.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Waits:
 
     @contextmanager
     def waiting(self, call: OpenCall, held: Held) -> Iterator[None]:
-        """Note that `call` waits for `held` meanwhile."""
+        """Note that `call` waits for `held` in this block."""
         entry = (call, held)
         self._waiting.append(entry)
         try:
@@ -38,18 +38,18 @@ class Waits:
         finally:
             self._waiting.remove(entry)
 
-    def in_vain(self, call: OpenCall, held: Held) -> bool:
-        """True if nobody who has `held` can let go before `call`, or one above it, has ended."""
-        return self._stuck({id(call), *map(id, call.above())}, held, [])
+    def would_deadlock(self, call: OpenCall, held: Held) -> bool:
+        """True if no holder can release `held` before `call`, or a call above it, has ended."""
+        return self._is_stuck({id(call), *map(id, call.above())}, held, [])
 
-    def _stuck(self, own: set[int], held: Held, looked: list[Held]) -> bool:
-        if any(held is other for other in looked):
+    def _is_stuck(self, own: set[int], held: Held, visited: list[Held]) -> bool:
+        if any(held is other for other in visited):
             return False
-        further = [*looked, held]
+        further = [*visited, held]
         return bool(held.holders) and all(
             id(holder) in own
             or any(
-                self._stuck(own, wanted, further)
+                self._is_stuck(own, wanted, further)
                 for waiter, wanted in self._waiting
                 if waiter is holder or any(above is holder for above in waiter.above())
             )

@@ -1,4 +1,4 @@
-"""The calls that an application makes itself, without a script."""
+"""Direct calls: those that an application makes without a script."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from .._tools._tool import ToolCall
 from .._tools._tool_result import ToolResult
 from ..errors import UsageError
 from ._call import OpenCall
-from ._dispatch import Dispatch, OnEvent, Shared
+from ._dispatch import Dispatch
+from ._scope import OnEvent, Shared
 
 __all__ = ["DirectCalls"]
 
 
 class DirectCalls:
-    """Calls that no script makes: they are not counted and not recorded."""
+    """Direct calls of a session. They are not counted and not recorded."""
 
     def __init__(self, catalog: Catalog, shared: Shared, max_result_bytes: int) -> None:
         self._catalog = catalog
         self._shared = shared
         self._max_result_bytes = max_result_bytes
         self._made = 0
-        self._dispatch = self._way(None)
+        self._dispatch = self._create_dispatch(None)
 
     def call(
         self,
@@ -37,41 +38,39 @@ class DirectCalls:
         key: str | None = None,
         allowed: AllowList | None = None,
     ) -> OpenCall:
-        """A call that is not yet made. Raises `UsageError` if it could not be."""
+        """Prepare a call. Raises `UsageError` if the tool or an argument is invalid."""
         tools = self._catalog.tools
         if not isinstance(name, str) or name not in tools:
             known = ", ".join(tools) or "none"
             msg = f"there is no tool {name!r:.80}{nearest(name, tools)}; tools: {known}"
             raise UsageError(msg)
         if key is not None and not (isinstance(key, str) and key.strip()):
-            msg = f"idempotency_key is text that is not blank, not {key!r:.80}"
+            msg = f"idempotency_key must be text that is not blank, not {key!r:.80}"
             raise UsageError(msg)
-        given = mapping_of("arguments", arguments, "a dict by parameter")
+        validated = mapping_of("arguments", arguments, "a dict by parameter")
         self._made += 1
-        call = OpenCall(ToolCall(name, given, seq=self._made, key=key))
-        if allowed is not None:
-            call.allowed = self._catalog.select(allowed)
-        return call
+        request = ToolCall(name, validated, seq=self._made, key=key)
+        return OpenCall(request, allowed=None if allowed is None else self._catalog.select(allowed))
 
     async def run(self, call: OpenCall) -> ToolResult:
-        """Make a call. Its failure is in the result."""
-        # Who is cancelled already has no call made, however short the tool.
+        """Make a call. A failure is in the result."""
+        # A cancelled caller makes no call, however short the tool.
         await anyio.lowlevel.checkpoint_if_cancelled()
         return await self._dispatch.run(call)
 
     async def run_watched(self, call: OpenCall, tell: Callable[[RunEvent], None]) -> RunEvent:
-        """Make a call and tell what happens; gives the last event, with the `ToolResult`."""
+        """Make a call and report its events. Returns the last event, with the `ToolResult`."""
 
         def tell_of_call(kind: EventKind, about: OpenCall, data: Any) -> None:
             tell(RunEvent(kind, None, call=about.record(), value=data))
 
-        dispatch = self._way(tell_of_call)
+        dispatch = self._create_dispatch(tell_of_call)
         dispatch.tell("tool_started", call)
         outcome = await dispatch.run(call)
         dispatch.tell("tool_finished", call)
         return RunEvent("finished", None, call=call.record(), value=outcome)
 
-    def _way(self, on_event: OnEvent | None) -> Dispatch:
+    def _create_dispatch(self, on_event: OnEvent | None) -> Dispatch:
         return Dispatch(
             self._catalog.tools,
             self._shared,

@@ -1,7 +1,7 @@
-"""Running a tool's function: in the event loop or in a thread, to a value or to an exception.
+"""Execution of a tool's function, in the event loop or in a thread.
 
-Rule 1: whatever a function does, it ends its call and nothing else: neither `sys.exit` nor a
-    cancellation of its own making reaches the session.
+Rule 1: a function can end only its own call: neither `sys.exit` nor a cancellation that it causes
+    itself reaches the session.
     tests/core/calls/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else
 """
 
@@ -21,23 +21,23 @@ from ..errors import ToolError
 __all__ = ["THREAD_GRACE_SECONDS", "cancellation_in", "run_function"]
 
 THREAD_GRACE_SECONDS = 0.5
-"""How long a cancelled call waits for a plain function, which nothing can interrupt."""
+"""Time that a cancelled call waits for a plain function, which cannot be interrupted."""
 
 
 class Cancellable(Protocol):
-    """What a plain function can ask whether anybody still waits."""
+    """State of a call that a plain function can check."""
 
     cancelled: bool
     begun: bool
-    """False if it was cancelled before its thread came: it was not called, and never will be."""
+    """False if the call was cancelled before its thread started: the function is never called."""
 
 
 async def run_function(function: Callable[[], Any], call: Cancellable, *, is_async: bool) -> Any:
-    """The value of `function`; if that is an awaitable, what comes of it.
+    """Return the value of `function`; await it if it is awaitable.
 
     Raises:
-        ToolError: ``internal`` if it tried to end the process, or was cancelled by its own doing.
-        Exception: The function's own; of a group of one, that one.
+        ToolError: ``internal`` if it tried to end the process, or awaited a cancelled task.
+        Exception: The function's own; the only one of a group.
     """
     try:
         value = function() if is_async else await _in_thread(function, call)
@@ -53,21 +53,21 @@ async def run_function(function: Callable[[], Any], call: Cancellable, *, is_asy
         if _is_cancelled():
             raise
         # It awaited a task or a future of its own that had been cancelled.
-        msg = "something that the tool waited for was cancelled, and it did not say why"
+        msg = "the tool awaited a task or future that was cancelled; handle CancelledError in it"
         raise ToolError(msg, code="internal") from error
 
 
 def cancellation_in(group: BaseExceptionGroup) -> BaseException | None:
-    """The cancellation among the exceptions of a group; None if there is none.
+    """Return the cancellation among the exceptions of a group; None if it has none.
 
-    A task that is being cancelled may fail on its way out, and its group then holds both. Only the
-    cancellation may go on: whoever cancelled takes it out of the group and is left with the rest.
+    A task that is being cancelled may also fail, and its group then holds both. Only the
+    cancellation may propagate: the scope that cancelled would raise the rest of the group.
     """
     return _first(group.subgroup(anyio.get_cancelled_exc_class()))
 
 
 def _failure_of(group: BaseExceptionGroup) -> BaseException:
-    """The only exception of a group, or the group; a failure if one would end the process."""
+    """Return the only exception of a group, or the group; a `ToolError` for a `SystemExit`."""
     exits = _first(group.subgroup(SystemExit))
     if isinstance(exits, SystemExit):
         return _tried_to_exit(exits)
@@ -84,26 +84,26 @@ def _first(found: BaseException | None) -> BaseException | None:
 
 
 def _tried_to_exit(error: SystemExit) -> ToolError:
-    msg = f"the tool tried to end the process: sys.exit({error.code!r:.80}); raise ToolError"
+    msg = f"the tool called sys.exit({error.code!r:.80}), which ends only its call; raise ToolError"
     return ToolError(msg, code="internal")
 
 
 def _is_cancelled() -> bool:
-    """True if the running asyncio task is being cancelled from outside of what it runs."""
+    """True if the running asyncio task is being cancelled by a caller of the function."""
     task = asyncio.current_task()
-    asked = task is not None and task.cancelling() > 0
-    return asked or anyio.current_effective_deadline() == float("-inf")
+    cancelling = task is not None and task.cancelling() > 0
+    return cancelling or anyio.current_effective_deadline() == float("-inf")
 
 
 async def _in_thread(function: Callable[[], Any], call: Cancellable) -> Any:
-    """Run a plain function in a thread; when cancelled, give it a moment to come to its end."""
+    """Run a plain function in a thread; when cancelled, wait a moment for its end."""
     begun, finished = ThreadEvent(), ThreadEvent()
 
     def work() -> Any:
         begun.set()
         try:
-            # Either this sees that it was cancelled, or who cancelled sees that it has begun.
-            # In a tuple: trio takes no awaitable from a thread.
+            # Either this sees the cancellation, or the canceller sees `begun`.
+            # In a tuple: trio accepts no awaitable from a thread.
             return None if call.cancelled else (function(),)
         finally:
             finished.set()
@@ -112,7 +112,7 @@ async def _in_thread(function: Callable[[], Any], call: Cancellable) -> Any:
         return (await anyio.to_thread.run_sync(work, abandon_on_cancel=True))[0]
     except anyio.get_cancelled_exc_class():
         call.cancelled = True
-        # In this order: a thread that comes now finds that it was cancelled.
+        # In this order: a thread that starts now sees the cancellation.
         call.begun = begun.is_set()
         with anyio.move_on_after(THREAD_GRACE_SECONDS, shield=True):
             while begun.is_set() and not finished.is_set():  # noqa: ASYNC110  # the thread has no loop to set an anyio.Event in

@@ -1,17 +1,17 @@
 """Identity of the calls that tools make, across retries of their callers and deaths of the host.
 
 A tool that calls tools may be started again: by its `retry`, or on resume. It is ordinary code, so
-it may make its calls in another order each time. They are matched by key alone: the identity of the
-calling execution, tool, validated arguments, and how many equal calls came before. Paths (``3.1``)
-name executions for people and for rows; they follow from the keys and never decide anything.
+it may make its calls in another order each time. Calls are matched by key alone: calling execution,
+tool, validated arguments, and number among equal calls. Paths (``3.1``) name executions for people
+and for rows; they are derived from the keys and decide nothing.
 
-Rule 1: An outcome that an earlier host recorded answers the same call once, whatever was recorded
-    of its siblings; that of a call that must not be repeated answers it every time.
+Rule 1: An outcome that an earlier host recorded answers the same call once, independently of its
+    siblings' records; that of a call that must not be repeated answers it every time.
     tests/core/calls/test_nested.py::test_recorded_outcomes_answer_the_same_calls_in_any_order
-Rule 2: An execution whose end is not known is continued under its own path; two executions never
-    share one.
+Rule 2: An execution with an unknown outcome is continued under its own path; two executions never
+    share a path.
     tests/core/calls/test_nested.py::test_paths_belong_to_one_execution_each
-Rule 3: A cached result that was being made is continued by whoever makes it next.
+Rule 3: The next call that makes an unfinished cached result continues its making.
     tests/core/runs/test_resume_nested.py::test_unfinished_cached_result_is_continued_by_its_next_maker
 """
 
@@ -27,10 +27,10 @@ __all__ = ["NestedCalls"]
 
 
 class NestedCalls:
-    """The nested calls of one run: recorded ones, and those that this host makes."""
+    """Nested calls of one run: recorded ones, and those that this host makes."""
 
     def __init__(self, recorded: Recorded | None = None) -> None:
-        """Index what earlier hosts recorded.
+        """Index the records of earlier hosts.
 
         Args:
             recorded: The run's record; None for a new run.
@@ -53,7 +53,7 @@ class NestedCalls:
             if dot:
                 self._highest[above] = max(self._highest[above], int(number))
                 if key:
-                    # Rows are in order, and all rows of one key stand side by side.
+                    # Rows are in order, and all rows of one key are siblings.
                     self._latest[key] = path
         for row in recorded.calls:
             self._index_making(row)
@@ -88,7 +88,7 @@ class NestedCalls:
             self._unclaimed.pop(latest, None)
             if latest in self._answers:
                 return latest
-            # Side by side, so that the numbers tell which of a key's executions is the newest.
+            # Executions of a key are siblings, so the highest number is the newest.
             above = latest.rpartition(".")[0]
         number = self._highest[above] = self._highest[above] + 1
         path = f"{above}.{number}"
@@ -97,28 +97,28 @@ class NestedCalls:
         return path
 
     def below(self, path: str) -> Iterator[CallRow]:
-        """Iterate over what earlier hosts recorded beneath a call, callers first."""
+        """Iterate over the recorded calls below a call, callers first."""
         if path in self._highest:
             yield from (row for at, row in self._recorded.items() if at.startswith(f"{path}."))
 
     @property
     def recorded(self) -> dict[str, CallRow]:
-        """What earlier hosts recorded, by path, callers first."""
+        """Calls that earlier hosts recorded, by path, callers first."""
         return self._recorded
 
     # --- outcomes ---------------------------------------------------------------------------
 
     def find(self, path: str) -> CallRow | None:
-        """Return the execution that a call at this path continues or repeats; None: a new one."""
+        """Return the execution that a call at this path continues or repeats; None if it is new."""
         return self._answers.get(path)
 
     def start(self, start: CallStart, *, repeatable: bool) -> None:
-        """Note an execution that starts; one that must not be repeated is remembered."""
+        """Note the start of an execution. One that must not be repeated is remembered."""
         if start.side_effect and not repeatable:
             self._answers[start.path] = CallRow(start, None)
 
     def suspend(self, path: str) -> None:
-        """Note that a call waits for a decision: the next such call is this one."""
+        """Note that a call is suspended until a decision: the next such call is this one."""
         self._answers.setdefault(path, None)
 
     def end(self, end: CallEnd, *, repeatable: bool) -> None:
@@ -136,28 +136,28 @@ class NestedCalls:
             self.end(row.end, repeatable=repeatable)
 
     def take_unclaimed(self, path: str) -> list[CallRow]:
-        """Take the recorded effects beneath a call that its tool, started again, did not repeat."""
+        """Take the recorded effects below a call that its restarted tool did not repeat."""
         found = [at for at in self._unclaimed if at.startswith(f"{path}.")]
         return [self._unclaimed.pop(at) for at in found]
 
     # --- cached results ---------------------------------------------------------------------
 
     def current_making(self, digest: str) -> str | None:
-        """Identify the making of a cached result; None if it waits for a decision.
+        """Identify the making of a cached result; None if it is suspended until a decision.
 
-        Calls that a tool makes for a cached result belong to the result, not to the caller that
-        happened to come first: another caller may be first on resume.
+        Calls that a tool makes for a cached result belong to the result, not to its first caller:
+        another caller may be first on resume.
         """
         if digest in self._suspended:
             return None
         return f"{digest} {self._makings.setdefault(digest, 0)}"
 
     def finish_making(self, digest: str) -> None:
-        """Note that a making came to an end: the next one is another."""
+        """Note the end of a making: the next one is new."""
         self._makings[digest] += 1
 
     def suspend_making(self, digest: str) -> None:
-        """Note that a making waits for a decision: nobody makes this result before that."""
+        """Note that a making is suspended: nobody makes this result before the decision."""
         self._suspended.add(digest)
 
 
@@ -165,7 +165,7 @@ def _is_answer(row: CallRow) -> bool:
     """True unless a call has to be made again because its record has no outcome for its caller."""
     if row.end is None or row.start.side_effect:
         return row.end is None or row.end.status != "not_started"
-    # A value that was too large for the record, or has no JSON form, was returned all the same.
+    # A value that was too large for the record, or has no JSON form, was returned nevertheless.
     return row.end.status != "not_started" and (row.end.ok or row.end.status != "succeeded")
 
 

@@ -1,11 +1,11 @@
-"""A run's line in the journal: what it did before, and what it does now.
+"""Recorder of a run: its earlier record, and what it adds to the journal.
 
-Rule 1: a call with a side effect begins only when its start is durable.
+Rule 1: a call with a side effect starts only when its start is durable.
     tests/core/runs/test_resume.py::test_a_start_that_cannot_be_written_blocks_the_effect
-Rule 2: a call whose end is recorded is never made again; one whose end is not known is made again
+Rule 2: a call with a recorded outcome is never repeated; one with an unknown outcome is repeated
     only if that is safe, else somebody decides.
     tests/core/runs/test_resume.py::test_what_is_done_with_a_call_whose_end_is_not_known
-Rule 3: a script that does not do what it did before is stopped, and told both.
+Rule 3: a script that diverges from its record is stopped, and the error has both calls.
     tests/core/runs/test_resume.py::test_a_script_that_diverges_is_stopped_and_told_both_calls
 """
 
@@ -39,7 +39,7 @@ from .._tools._approval import ApprovalRequest, Decision
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from ..errors import JournalError, PtcError, ToolError
-from ._call import OpenCall, bounded_arguments, idempotency_key
+from ._call import OpenCall, encode_arguments, idempotency_key
 from ._nested import NestedCalls
 
 __all__ = [
@@ -50,25 +50,25 @@ __all__ = [
     "error_row",
     "pending_call",
     "read_outcome",
-    "shown_decision",
-    "shown_request",
+    "redact_decision",
+    "redact_request",
 ]
 
 
 _NEVER_MS = 1 << 62
-_MOST_WARNINGS = 20
+_MAX_WARNINGS = 20
 
 
 class DivergenceError(PtcError):
-    """Raised when a script, run again, does not do what is recorded of it."""
+    """Raised when a script that is run again diverges from its record."""
 
 
 class ParkedError(PtcError):
-    """Raised inside the host when a call waits for a decision: it is neither made nor answered."""
+    """Raised inside the host when a call is suspended until a decision: it has no outcome."""
 
 
 class Track:
-    """Writes what a run does, and says what is recorded of it."""
+    """Record of a run: looks up earlier calls, and records those of this host."""
 
     def __init__(
         self,
@@ -78,13 +78,13 @@ class Track:
         *,
         approvals_expire_ms: int | None = None,
     ) -> None:
-        """Follow a run.
+        """Load the record of a run.
 
         Args:
-            journal: Where it is written.
-            lease: The right to write.
-            recorded: What is there already; None: a new run.
-            approvals_expire_ms: Age at which a request that nobody decided is a rejection.
+            journal: Journal of the run.
+            lease: Exclusive right to record the run.
+            recorded: Earlier record; None: a new run.
+            approvals_expire_ms: Age at which a pending request is rejected.
         """
         self._journal = journal
         self._lease = lease
@@ -92,37 +92,37 @@ class Track:
         rows = recorded.calls if recorded is not None else ()
         self._rows = {row.start.path: row for row in rows}
         self._verdicts = {(v.path, v.kind): v for v in (recorded.verdicts if recorded else ())}
-        self._before_now = {(p.path, p.kind): p for p in (recorded.pending if recorded else ())}
+        self._pending_before = {(p.path, p.kind): p for p in (recorded.pending if recorded else ())}
         self.nested: NestedCalls = NestedCalls(recorded)
         """The calls that tools make."""
         self.deliveries: deque[Delivery] = deque(recorded.deliveries if recorded else ())
-        """What the worker was sent and has not been sent again yet."""
+        """Recorded messages to the worker that have not been replayed yet."""
         self.elapsed: float = max((d.elapsed for d in self.deliveries), default=0.0)
-        """Where the script's clock stood."""
+        """Time of the script's clock, in seconds."""
         self.effects: bool = any(row.start.side_effect for row in rows)
         """True if the run had a side effect."""
         self._ended = False
         self.pending: list[Pending] = []
-        """Calls that wait for a decision."""
+        """Calls that this host has suspended until a decision."""
         self.warnings: list[str] = []
-        """Recorded effects that a tool did not repeat when it was started again."""
+        """Warnings of recorded effects that a tool did not repeat when it was started again."""
 
-    # --- what was ---------------------------------------------------------------------------
+    # --- replay -----------------------------------------------------------------------------
 
     def row(self, call: OpenCall) -> CallRow | None:
-        """What is recorded of a call of the script; None if it is a new one.
+        """Return the record of a call of the script; None if it is a new call.
 
         Raises:
-            DivergenceError: If another call is recorded in its place.
+            DivergenceError: If another call is recorded at its position.
         """
         row = self._rows.get(call.path)
         if row is None:
             return None
-        arguments = bounded_arguments(call)
+        arguments = encode_arguments(call)
         if row.start.tool != call.call.name or row.start.arguments != arguments:
             msg = (
-                f"call {call.path} was {row.start.tool}({_shown(row.start.arguments)}) and now is "
-                f"{call.call.name}({_shown(arguments)})"
+                f"call {call.path} was {row.start.tool}({_truncate(row.start.arguments)}) and now "
+                f"is {call.call.name}({_truncate(arguments)})"
             )
             if call.call.line:
                 msg += f", line {call.call.line}"
@@ -132,17 +132,16 @@ class Track:
             return CallRow(row.start, None)
         return row
 
-    def known(self, call: OpenCall) -> CallEnd | None:
+    def find_outcome(self, call: OpenCall) -> CallEnd | None:
         """Return the recorded outcome of this call; None if it has to be made.
 
         Raises:
-            DivergenceError: If another call is recorded in its place.
+            DivergenceError: If another call is recorded at its position.
         """
-        row = self._before(call)
+        row = self._find(call)
         if row is None or row.end is None or row.end.status == "not_started":
             return None
-        call.status, call.attempt, call.known = row.end.status, row.start.attempt, True
-        call.making = row.start.making
+        call.take_recorded(row)
         return row.end
 
     def cached_results(self) -> list[CallRow]:
@@ -150,43 +149,43 @@ class Track:
         made = [r for r in self._rows.values() if r.start.making and r.end is not None and r.end.ok]
         return sorted(made, key=lambda row: int(row.start.making.partition(" ")[2]))
 
-    def verdict(self, call: OpenCall, kind: PendingKind) -> Verdict | None:
-        """What was decided of a call; None if nothing was, or it was about other arguments."""
+    def find_decision(self, call: OpenCall, kind: PendingKind) -> Verdict | None:
+        """Return the recorded decision on a call; None if there is none for these arguments."""
         found = self._verdicts.get((call.path, kind))
-        asked = self._before_now.get((call.path, kind))
-        if found is None or asked is None or asked.fingerprint != call.fingerprint():
+        pending = self._pending_before.get((call.path, kind))
+        if found is None or pending is None or pending.fingerprint != call.fingerprint():
             return None
         return found
 
-    # --- what is ----------------------------------------------------------------------------
+    # --- record -----------------------------------------------------------------------------
 
-    async def begin(self, tool: Tool, call: OpenCall) -> ToolResult | None:
-        """Note that a call is about to begin; in its place the outcome that somebody decided.
+    async def record_start(self, tool: Tool, call: OpenCall) -> ToolResult | None:
+        """Record that a call is about to start, or return the outcome that somebody decided.
 
         Raises:
-            ParkedError: If its end is not known and nobody has decided.
-            ToolError: ``journal`` if it cannot be written: then the effect must not happen.
+            ParkedError: If its outcome is unknown and nobody has decided.
+            ToolError: ``journal`` if it cannot be recorded: then the effect must not happen.
         """
-        row = self._before(call)
+        row = self._find(call)
         if row is not None and row.start.side_effect and not _is_unstarted(row):
             call.attempt = row.start.attempt
-            call.keep_key(row.start.key)
+            call.adopt_key(row.start.key)
             if not tool.repeatable:
-                decided = self._decided_of_unknown(tool, call)
+                decided = self._resolve_unknown(tool, call)
                 if decided is not None:
                     return decided
         if not tool.side_effect:
             if self._journal.behind:
-                # What scripts are given faster than it can be written would fill the memory. That
-                # it cannot be written is told where the run ends.
+                # Deliveries faster than the journal would fill the memory. The end of the run
+                # reports that the journal cannot be written.
                 with contextlib.suppress(JournalError):
                     await self._journal.barrier(self._lease)
             return None
         if idempotency_key(call) is None:
             msg = f"{tool.name} was not called: its arguments, or those of a tool that led to it, "
-            msg += "have no JSON form, so after a failure it could not be recognized"
+            msg += "have no JSON form, so the call could not be identified after a failure"
             raise ToolError(msg, code="not_json", tool=tool.name)
-        self.effects = call.noted = True
+        self.effects = call.start_recorded = True
         start = self._start(call, call.attempt + 1)
         if call.parent is not None:
             self.nested.start(start, repeatable=tool.repeatable)
@@ -198,52 +197,52 @@ class Track:
             raise ToolError(msg, code="journal", tool=tool.name) from error
         return None
 
-    def note_caller(self, call: OpenCall) -> None:
+    def record_caller(self, call: OpenCall) -> None:
         """Record the start of a calling call before the first of its nested calls.
 
-        So no nested row stands without the rows of its callers, and on resume a caller keeps its
-        path.
+        So each nested row has the rows of its callers, and on resume a caller keeps its path.
         """
-        if not call.noted:
-            call.noted = True
+        if not call.start_recorded:
+            call.start_recorded = True
             self._journal.append(self._lease, self._start(call, call.attempt))
 
-    def _before(self, call: OpenCall) -> CallRow | None:
-        """Return what is recorded of this very call."""
+    def _find(self, call: OpenCall) -> CallRow | None:
+        """Return the record of this call."""
         if call.parent is not None:
             return self.nested.find(call.path)
         return self.row(call) if self._rows else None
 
-    def _decided_of_unknown(self, tool: Tool, call: OpenCall) -> ToolResult | None:
-        verdict = self.verdict(call, "unknown")
+    def _resolve_unknown(self, tool: Tool, call: OpenCall) -> ToolResult | None:
+        """Return the decided outcome of an interrupted call; None if it is to be repeated."""
+        verdict = self.find_decision(call, "unknown")
         if verdict is None:
-            call.status = "unknown"
-            if not call.may_park:
-                call.known = True  # its record stands
-                msg = f"{tool.name} began before and its end is not known"
+            call.leave_unknown()
+            if not call.may_suspend:
+                call.take_recorded()
+                msg = f"{tool.name} started before and its outcome is unknown"
                 raise ToolError(msg, code="unknown_outcome", tool=tool.name)
-            self.park(call, "unknown", {"arguments": _json.loads(bounded_arguments(call))})
-            msg = f"{tool.name} began and its end is not known; decide what became of it"
+            self.suspend(call, "unknown", {"arguments": _json.loads(encode_arguments(call))})
+            msg = f"{tool.name} started and its outcome is unknown; record its outcome"
             raise ParkedError(msg)
         if verdict.action == "again":
-            # It is about this once: if that is cut off, too, somebody is asked again.
+            # Valid once: if the repeated call is interrupted, a new decision is needed.
             self._verdicts.pop((call.path, "unknown"))
             self._journal.append(self._lease, Spent(call.path, call.attempt))
             return None
-        call.known = True
+        call.take_recorded()
         if verdict.action == "done":
             return ToolResult(tool.name, value=_json.loads(verdict.value))
         why = verdict.comment or "it did not succeed"
         raise ToolError(f"{tool.name} failed: {why}", code="failed", tool=tool.name)
 
-    def ended(
+    def record_end(
         self, call: OpenCall, status: CallStatus, ok: bool, body: bytes, elapsed: float | None
     ) -> None:
-        """Note what came of a call, and when the script was given it."""
+        """Record the outcome of a call, and the time of its delivery to the script."""
         if call.started and self.nested.recorded:
             self._warn_of_unclaimed(call)
         end = CallEnd(call.path, status, ok, body, _now_ms(), elapsed)
-        if call.parent is not None and self._end_nested(call, end):
+        if call.parent is not None and self._finish_nested(call, end):
             return
         if call.side_effect and call.started:
             self._journal.append(self._lease, end)
@@ -252,18 +251,18 @@ class Track:
 
     def _warn_of_unclaimed(self, call: OpenCall) -> None:
         """Warn of recorded effects that a tool did not repeat after it was started again."""
-        for row in self.nested.take_unclaimed(call.path)[: _MOST_WARNINGS - len(self.warnings)]:
+        for row in self.nested.take_unclaimed(call.path)[: _MAX_WARNINGS - len(self.warnings)]:
             self.warnings.append(
                 f"{call.call.name} (call {call.path}) was started again and did not repeat its "
                 f"call {row.start.path} of {row.start.tool}, which is recorded as made; check "
-                "whether it made another in its place. A tool that calls tools has to make the "
+                "whether it made another call instead. A tool that calls tools must make the "
                 "same calls when it is started again"
             )
 
-    def _end_nested(self, call: OpenCall, end: CallEnd) -> bool:
-        """Note the end of a nested call; True if its record must not be changed."""
+    def _finish_nested(self, call: OpenCall, end: CallEnd) -> bool:
+        """Note the end of a nested call; True if its record must not change."""
         row = self.nested.find(call.path)
-        if not call.known or row is None:
+        if not call.outcome.recorded or row is None:
             self.nested.end(end, repeatable=call.repeatable)
             return False
         if row.end is not None:
@@ -275,11 +274,11 @@ class Track:
         return False
 
     def tick(self, elapsed: float) -> None:
-        """Note that the script was told the time."""
+        """Record a time that was sent to the script."""
         self._journal.append(self._lease, Tick(elapsed))
 
-    def park(self, call: OpenCall, kind: PendingKind, details: Mapping[str, Any]) -> None:
-        """Note that a call waits for a decision."""
+    def suspend(self, call: OpenCall, kind: PendingKind, details: Mapping[str, Any]) -> None:
+        """Record that a call is suspended until a decision."""
         body = _json.dumps({**details, "key": idempotency_key(call)}, what="pending")
         pending = Pending(call.path, kind, call.call.name, call.fingerprint(), body, _now_ms())
         self.pending.append(pending)
@@ -287,20 +286,21 @@ class Track:
             self.nested.suspend(call.path)
         self._journal.append(self._lease, pending)
 
-    def decided(self, call: OpenCall, request: ApprovalRequest, decision: Decision) -> None:
-        """Note what an approver of this process decided of a gated call.
+    def record_decision(self, call: OpenCall, request: ApprovalRequest, decision: Decision) -> None:
+        """Record the decision of an approver of this process.
 
-        Other arguments that may not be recorded whole are not: then he is asked again on resume.
+        A decision with arguments that cannot be recorded whole is not recorded: on resume, the
+        approver is asked again.
         """
         edited = None if decision.arguments is None else dict(decision.arguments)
-        if edited is not None and bounded_arguments(call, edited) != _json.dumps(
+        if edited is not None and encode_arguments(call, edited) != _json.dumps(
             edited, what="edited arguments", sort_keys=True
         ):
             return
-        details = {**_asked(call, request), "key": idempotency_key(call)}
+        details = {**_request_details(call, request), "key": idempotency_key(call)}
         path, name, at_ms = call.path, call.call.name, _now_ms()
         body = _json.dumps(details, what="pending")
-        asked = Pending(path, "approval", name, call.fingerprint(), body, at_ms)
+        pending = Pending(path, "approval", name, call.fingerprint(), body, at_ms)
         verdict = Verdict(
             path=path,
             kind="approval",
@@ -310,23 +310,23 @@ class Track:
             comment=decision.comment,
             at_ms=at_ms,
         )
-        self._journal.append(self._lease, asked)
+        self._journal.append(self._lease, pending)
         self._journal.append(self._lease, verdict)
 
-    def approval(self, call: OpenCall, request: ApprovalRequest) -> Decision:
-        """What was decided of a gated call.
+    def read_approval(self, call: OpenCall, request: ApprovalRequest) -> Decision:
+        """Return the recorded decision on a call that requires approval.
 
         Raises:
-            ParkedError: If nothing was: the call waits.
+            ParkedError: If there is none: the call is suspended.
         """
-        verdict = self.verdict(call, "approval")
-        asked = self._before_now.get((call.path, "approval"))
-        expired = asked is not None and _now_ms() - asked.at_ms > (self._expiry or _NEVER_MS)
+        verdict = self.find_decision(call, "approval")
+        pending = self._pending_before.get((call.path, "approval"))
+        expired = pending is not None and _now_ms() - pending.at_ms > (self._expiry or _NEVER_MS)
         if verdict is None and expired:
             return Decision(False, comment="the request expired")
         if verdict is None:
-            self.park(call, "approval", _asked(call, request))
-            msg = f"{call.call.name} waits for an approval"
+            self.suspend(call, "approval", _request_details(call, request))
+            msg = f"{call.call.name} is awaiting approval"
             raise ParkedError(msg)
         edited = _json.loads(verdict.value)
         return Decision(
@@ -337,10 +337,10 @@ class Track:
         )
 
     async def end(self, status: str, result: bytes) -> None:
-        """Note how the run ended; durable if it had an effect, or waits for somebody.
+        """Record the end of the run, durably if it had an effect or is paused.
 
         Raises:
-            JournalError: If it cannot be written, as far as that is known.
+            JournalError: If the journal is known to have failed.
         """
         self._ended = True
         self._journal.end(self._lease, status, result, _now_ms())
@@ -350,17 +350,17 @@ class Track:
             self._journal.check(self._lease)
 
     def release(self) -> None:
-        """Nobody drives the run any more. Nothing happens if it has ended."""
+        """Release the lease of a run that has not ended."""
         if not self._ended:
             self._journal.release(self._lease)
 
     def _start(self, call: OpenCall, attempt: int) -> CallStart:
-        # A call of the script is recognized by its path; most need no key.
+        # A call of the script is identified by its path; most need no key.
         key = idempotency_key(call) if call.side_effect or call.parent is not None else None
         return CallStart(
             path=call.path,
             tool=call.call.name,
-            arguments=bounded_arguments(call),
+            arguments=encode_arguments(call),
             key=key or "",
             side_effect=call.side_effect,
             line=call.call.line,
@@ -374,35 +374,34 @@ def _is_unstarted(row: CallRow) -> bool:
     return row.end is not None and row.end.status == "not_started"
 
 
-def _asked(call: OpenCall, request: ApprovalRequest) -> dict[str, Any]:
+def _request_details(call: OpenCall, request: ApprovalRequest) -> dict[str, Any]:
+    shown = redact_request(call, request)
     return {
-        "arguments": _json.loads(bounded_arguments(call, request.arguments)),
-        "prompt": _shown_prompt(call, request),
+        "arguments": shown.arguments,
+        "prompt": shown.prompt,
         "defaults": dict(request.defaults),
     }
 
 
-def _shown_prompt(call: OpenCall, request: ApprovalRequest) -> str:
-    """The author's words, which may be made of the arguments, without a secret."""
-    return call.redactor.text(request.prompt) if call.redactor else request.prompt
+def redact_request(call: OpenCall, request: ApprovalRequest) -> ApprovalRequest:
+    """Redact a request for subscribers, who do not decide on it: no secrets, no content."""
+    arguments = _json.loads(encode_arguments(call, request.arguments))
+    # The prompt may contain arguments.
+    return replace(
+        request, arguments=arguments, prompt=call.record_filter.redact_text(request.prompt)
+    )
 
 
-def shown_request(call: OpenCall, request: ApprovalRequest) -> ApprovalRequest:
-    """`request` as those may see it who watch and do not decide: no secret, no content."""
-    arguments = _json.loads(bounded_arguments(call, request.arguments))
-    return replace(request, arguments=arguments, prompt=_shown_prompt(call, request))
-
-
-def shown_decision(call: OpenCall, decision: Decision) -> Decision:
-    """The same of `decision`."""
+def redact_decision(call: OpenCall, decision: Decision) -> Decision:
+    """Redact a decision for subscribers."""
     if not isinstance(decision.arguments, Mapping):
-        # Other arguments that are none are refused in a moment.
+        # Arguments that are not a mapping are rejected next.
         return replace(decision, arguments=None)
-    arguments = _json.loads(bounded_arguments(call, decision.arguments))
+    arguments = _json.loads(encode_arguments(call, decision.arguments))
     return replace(decision, arguments=arguments)
 
 
-def _shown(arguments: bytes) -> str:
+def _truncate(arguments: bytes) -> str:
     text = arguments.decode(errors="replace")
     return text if len(text) <= 200 else text[:199] + "…"
 
@@ -416,9 +415,9 @@ def read_outcome(tool: str, end: CallEnd) -> ToolResult:
 
 
 def error_row(error: ToolError) -> dict[str, Any]:
-    """A tool's failure as the script is told it, and as it is recorded.
+    """Convert an error to JSON data, for the script and the record.
 
-    Whatever a tool says, something can be said: it is cut, and made text where it is none.
+    Every error can be converted: parts are truncated, and converted to text if they are not JSON.
     """
     details: Any = error.details
     try:
@@ -443,7 +442,7 @@ _DETAILS_BYTES = 1 << 20
 
 
 def error_of(row: Mapping[str, Any], tool: str) -> ToolError:
-    """`error_row` read back."""
+    """Convert the data of `error_row` back to an error."""
     return ToolError(
         row["message"],
         code=row["code"],
@@ -454,7 +453,7 @@ def error_of(row: Mapping[str, Any], tool: str) -> ToolError:
 
 
 def pending_call(row: Pending) -> PendingCall:
-    """A recorded `Pending` as it is told."""
+    """Convert a recorded `Pending` to its public form."""
     details = _json.loads(row.details)
     return PendingCall(
         call=row.path,

@@ -13,9 +13,16 @@ from .._tools._tool_result import ToolResult
 from ..errors import ToolError
 from ._call import OpenCall
 from ._recorder import ParkedError, Track, error_of
-from ._result_cache import Kept
+from ._result_cache import CachedResult
 
-__all__ = ["cached_results", "is_over_budget", "make_once", "read_call", "track_making"]
+__all__ = [
+    "cached_results",
+    "is_over_budget",
+    "make_once",
+    "read_call",
+    "read_error",
+    "track_making",
+]
 
 
 async def make_once(call: OpenCall, make: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
@@ -24,23 +31,23 @@ async def make_once(call: OpenCall, make: Callable[[], Awaitable[ToolResult]]) -
     A run has its record for this; a direct call keeps its own list of effects.
 
     Raises:
-        ToolError: ``unknown_outcome`` if it was made before, and its end is not known.
+        ToolError: ``unknown_outcome`` if it was made before, and its outcome is unknown.
     """
     *_, direct = call.above()
     effects, chain = direct.effects, call.chain()
     if chain in effects:
         made = effects[chain]
         if made is None:
-            msg = f"{call.call.name} began before and its end is not known"
+            msg = f"{call.call.name} started before and its outcome is unknown"
             raise ToolError(msg, code="unknown_outcome")
-        call.known = True
+        call.take_recorded()
         return made
     effects[chain] = None
     try:
         effects[chain] = made = await make()
     except BaseException as error:
         # A call that failed or was never executed had no effect, so a retry may make it.
-        if not call.was_called or (isinstance(error, Exception) and not call.cut_off):
+        if not call.was_called or (isinstance(error, Exception) and not call.interrupted):
             del effects[chain]
         raise
     return made
@@ -48,17 +55,17 @@ async def make_once(call: OpenCall, make: Callable[[], Awaitable[ToolResult]]) -
 
 @contextmanager
 def track_making(track: Track | None, call: OpenCall) -> Iterator[None]:
-    """Identify the making of a cached result, and note whether it ended or was suspended.
+    """Identify the making of a cached result, and note its end or suspension.
 
     Raises:
-        ParkedError: If its making waits for a decision.
+        ParkedError: If its making is suspended until a decision.
     """
     if track is None:
         yield
         return
     identity = track.nested.current_making(call.awaited)
     if identity is None:
-        msg = f"{call.call.name}: the making of its result waits for a decision"
+        msg = f"{call.call.name}: the call that makes its cached result waits for a decision"
         raise ParkedError(msg)
     call.making = identity
     try:
@@ -74,13 +81,13 @@ def track_making(track: Track | None, call: OpenCall) -> Iterator[None]:
 
 def cached_results(
     track: Track, tools: Mapping[str, Tool], is_of_run: Callable[[Tool], bool]
-) -> Iterator[tuple[str, float | None, Kept]]:
+) -> Iterator[tuple[str, float | None, CachedResult]]:
     """Iterate over the results that were cached for a run: name, time left in ms, result.
 
     Args:
         track: The run.
-        tools: The tools it may use.
-        is_of_run: True if cached results of a tool are the run's.
+        tools: Allow-list of the run.
+        is_of_run: True if cached results of a tool belong to the run.
     """
     for row in track.cached_results():
         digest, _, _ = row.start.making.partition(" ")
@@ -92,18 +99,23 @@ def cached_results(
             left = tool.cache.ttl_ms - (time.time() * 1000 - row.end.at_ms)
         value = tool.revive(_json.loads(row.end.body)[2])
         result = ToolResult(tool.name, value=value, _render=tool.render)
-        yield digest, left, Kept(result, tuple(tools.values()))
+        yield digest, left, CachedResult(result, tuple(tools.values()))
 
 
 def read_call(row: CallRow, run_id: str | None) -> OpenCall:
     """Build a call from an earlier host's record, for the list of calls."""
-    start, end = row
+    start = row.start
     call = OpenCall(ToolCall(start.tool, _json.loads(start.arguments), seq=0, run_id=run_id))
-    call.path, call.side_effect, call.attempt = start.path, start.side_effect, start.attempt
-    call.status = "unknown" if end is None else end.status
-    if end is not None and not end.ok:
-        call.error = error_of(_json.loads(end.body)[2], start.tool)
+    call.restore(row, read_error(row))
     return call
+
+
+def read_error(row: CallRow) -> ToolError | None:
+    """Return the recorded error of a call; None if it has none."""
+    start, end = row
+    if end is None or end.ok:
+        return None
+    return error_of(_json.loads(end.body)[2], start.tool)
 
 
 def is_over_budget(error: ToolError | None) -> bool:

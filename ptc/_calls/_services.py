@@ -1,10 +1,10 @@
-"""The host's side of a `ToolContext`: what a tool may ask of its host while it runs."""
+"""Services of the host behind a `ToolContext`, for a tool while it runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import anyio.from_thread
 import anyio.lowlevel
@@ -17,42 +17,58 @@ from .._tools._tool_result import ToolResult
 from ..errors import ToolError, UsageError
 from ._call import Occurrences, OpenCall, idempotency_key
 from ._recorder import ParkedError
+from ._scope import Scope
 
-if TYPE_CHECKING:
-    from ._dispatch import Dispatch
+__all__ = ["NestedCaller", "Services", "suspended_error"]
 
-__all__ = ["Services", "parked"]
+_MAX_NESTED = 8
+"""Depth of tools that call tools; deeper calls are taken for an endless recursion."""
 
-_MOST_NESTED = 8
-"""Tools that call tools that call tools: deeper than this is a circle."""
+
+class NestedCaller(Protocol):
+    """Pipeline for the calls that tools make."""
+
+    nested: dict[str, OpenCall]  # calls of a run that its tools made, by path
+
+    def admit(self, call: OpenCall) -> None: ...
+
+    async def run(self, call: OpenCall) -> ToolResult: ...
+
+    def answer(self, call: OpenCall, result: ToolResult) -> tuple[bool, bytes]: ...
+
+    def record(self, call: OpenCall, ok: bool, body: bytes, elapsed: float | None) -> None: ...
+
+    def cut_off(self, call: OpenCall) -> None: ...
 
 
 class Services:
-    """The host's side of one try's `ToolContext`; the context is made when it is wanted."""
+    """Services for one attempt of a call. The `ToolContext` is created on first use."""
 
     __slots__ = (
         "_call",
         "_context",
-        "_dispatch",
-        "_made",
+        "_nested",
+        "_occurrences",
         "_quiet",
+        "_running",
+        "_scope",
         "_suspended",
         "_thread",
         "_tool",
-        "_under_way",
         "begun",
         "cancelled",
         "over",
     )
 
-    def __init__(self, dispatch: Dispatch, tool: Tool, call: OpenCall) -> None:
-        self._dispatch = dispatch
+    def __init__(self, scope: Scope, nested: NestedCaller, tool: Tool, call: OpenCall) -> None:
+        self._scope = scope
+        self._nested = nested
         self._tool = tool
         self._call = call
         self._context: ToolContext | None = None
-        self._made: Occurrences | None = None
+        self._occurrences: Occurrences | None = None
         self._suspended = False
-        self._under_way = 0
+        self._running = 0
         self._quiet: anyio.Event | None = None
         self._thread = get_ident()
         self.cancelled = False
@@ -61,9 +77,9 @@ class Services:
 
     def context(self) -> ToolContext:
         if self._context is None:
-            call, tool = self._call, self._tool
+            call, tool, scope = self._call, self._tool, self._scope
             self._context = ToolContext(
-                root=self._dispatch.shared.root,
+                root=scope.shared.root,
                 tool_name=tool.name,
                 call_id=call.id,
                 run_id=call.call.run_id,
@@ -71,15 +87,15 @@ class Services:
                 attempt=call.attempt,
                 side_effect=tool.side_effect,
                 idempotent=tool.idempotent,
-                env=self._dispatch.environment.values.get(tool.name),
-                unprotected=self._dispatch.shared.unprotected,
+                env=scope.environment.values.get(tool.name),
+                unprotected=scope.shared.unprotected,
                 _services=self,
             )
         return self._context
 
     @property
     def calls_left(self) -> int | None:
-        budget = self._dispatch.budget
+        budget = self._scope.budget
         return None if budget is None else budget.left
 
     def key(self) -> str | None:
@@ -96,32 +112,34 @@ class Services:
 
     @property
     def watched(self) -> bool:
-        return self._dispatch.on_event is not None
+        return self._scope.on_event is not None
 
     def _tell(self, kind: EventKind, data: Any) -> None:
         if self.over:
-            # A task or thread that outlived its call: whoever watched it has seen its end.
+            # A task or thread that outlived its call: the subscriber has received its end.
             return
-        data = self._dispatch.environment.redactor.data(data)
+        data = self._scope.environment.redactor.data(data)
         if get_ident() == self._thread:
-            self._dispatch.tell(kind, self._call, data)
+            self._scope.tell(kind, self._call, data)
         else:
-            anyio.from_thread.run_sync(self._dispatch.tell, kind, self._call, data)
+            anyio.from_thread.run_sync(self._scope.tell, kind, self._call, data)
 
     def attach(self, attachment: Attachment) -> AttachmentRef:
         self._check_open("attach")
-        ref = self._dispatch.kept(attachment)
+        ref = self._scope.store(attachment)
         self._call.attached.append(ref)
         return ref
 
-    def _check_open(self, what: str) -> None:
+    def _check_open(self, method: str) -> None:
         if self.over:
-            msg = f"{self._tool.name}: {what} after the call has ended; await what it starts"
+            msg = (
+                f"{self._tool.name}: {method} was called after the tool had returned; await the "
+                "tasks that it starts"
+            )
             raise UsageError(msg)
 
     def facts(self, name: str) -> ToolFacts | None:
-        tools = self._dispatch.tools if self._call.allowed is None else self._call.allowed
-        tool = tools.get(name)
+        tool = self._scope.tools_for(self._call).get(name)
         if tool is None:
             return None
         render = tool.render
@@ -135,70 +153,69 @@ class Services:
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         self._check_open("call_tool")
         parent = self._call
-        if sum(1 for _ in parent.above()) >= _MOST_NESTED:
-            msg = f"{name}: {_MOST_NESTED} tools have called one another; that is a circle"
+        if sum(1 for _ in parent.above()) >= _MAX_NESTED:
+            msg = f"{name}: tools have called one another {_MAX_NESTED} deep, the most allowed"
             raise ToolError(msg, code="too_deep", tool=name)
-        # A tool that does not wait itself is stopped here, before the next effect.
+        # A cancelled tool that never awaits is stopped here, before the next effect.
         await anyio.lowlevel.checkpoint_if_cancelled()
         if self._suspended:
-            raise parked(self._tool)
-        if self._made is None:
-            # Of this try: the same calls of a second try are the same again.
-            self._made = Occurrences()
-        if self._dispatch.track is not None:
-            self._dispatch.track.note_caller(parent)
-        call = ToolCall(name, arguments, seq=0, run_id=parent.call.run_id)
-        open_call = OpenCall(call, parent=parent, siblings=self._made, allowed=parent.allowed)
-        self._dispatch.admit(open_call)
+            raise suspended_error(self._tool)
+        if self._occurrences is None:
+            # Numbered for each attempt: equal calls of the next attempt are the same calls.
+            self._occurrences = Occurrences()
+        if self._scope.track is not None:
+            self._scope.track.record_caller(parent)
+        request = ToolCall(name, arguments, seq=0, run_id=parent.call.run_id)
+        call = OpenCall(request, parent, parent.allowed, self._occurrences)
+        self._nested.admit(call)
         try:
-            result = await self._run(open_call)
-        except ParkedError as waits:
-            if open_call.may_park:
-                parent.parked = True
+            result = await self._run(call)
+        except ParkedError as suspension:
+            if call.may_suspend:
+                parent.suspended = True
                 await self._suspend()
                 raise
-            # A tool that cannot be begun again cannot be put away for a day.
-            raise ToolError(str(waits), code="unknown_outcome", tool=name) from None
-        self._dispatch.record(open_call, *self._dispatch.answer(open_call, result), None)
+            # A tool that cannot be started again cannot be suspended for days.
+            raise ToolError(str(suspension), code="unknown_outcome", tool=name) from None
+        self._nested.record(call, *self._nested.answer(call, result), None)
         value = result.unwrap()
-        recorded = open_call.known and self._dispatch.track is not None
-        return open_call.tool.revive(value) if recorded and open_call.tool else value
+        recorded = call.outcome.recorded and self._scope.track is not None
+        return call.tool.revive(value) if recorded and call.tool else value
 
     async def _run(self, call: OpenCall) -> ToolResult:
-        """Run a nested call, list it and report its start and its end."""
-        listed, path = self._dispatch.nested, call.path
+        """Run a nested call, list it, and report its start and end."""
+        listed, path = self._nested.nested, call.path
         earlier = listed.get(path)
         if call.call.run_id is not None:
             listed[path] = call
-        self._dispatch.tell("tool_started", call)
-        self._under_way += 1
+        self._scope.tell("tool_started", call)
+        self._running += 1
         try:
-            return await self._dispatch.run(call)
+            return await self._nested.run(call)
         except anyio.get_cancelled_exc_class():
             if not call.was_called:
-                self._dispatch.cut_off(call)
+                self._nested.cut_off(call)
             raise
         finally:
-            self._under_way -= 1
-            if not self._under_way and self._quiet is not None:
+            self._running -= 1
+            if not self._running and self._quiet is not None:
                 self._quiet.set()
                 self._quiet = None
-            self._dispatch.tell("tool_finished", call)
-            if call.known and earlier is not None:
-                # The try that executed it has duration and attempts.
+            self._scope.tell("tool_finished", call)
+            if call.outcome.recorded and earlier is not None:
+                # The call that executed it has duration and attempts.
                 listed[path] = earlier
 
     async def _suspend(self) -> None:
-        """Wait until no nested call of this try is running; then allow no further one.
+        """Wait until no nested call of this attempt is running; then allow no further one.
 
-        A tool mostly reacts to the exception by cancelling its other calls, and an effect that is
-        cancelled has an unknown outcome. So a call that waits for a decision must not interrupt
-        the calls beside it.
+        A tool usually reacts to the exception by cancelling its other calls, and a cancelled
+        effect has an unknown outcome. So a suspended call must not interrupt the calls beside it.
         """
         try:
             # Calls that are made concurrently start in this iteration of the event loop.
             await anyio.lowlevel.checkpoint()
-            while self._under_way:
+            while self._running:
                 if self._quiet is None:
                     self._quiet = anyio.Event()
                 await self._quiet.wait()
@@ -206,6 +223,6 @@ class Services:
             self._suspended = True
 
 
-def parked(tool: Tool) -> ParkedError:
-    """What ends a tool that called another whose call waits."""
+def suspended_error(tool: Tool) -> ParkedError:
+    """Return the exception that suspends a tool because it called a suspended call."""
     return ParkedError(f"{tool.name} called a tool whose call waits for a decision")

@@ -1,1 +1,1 @@
-"""What a tool is: declaration, options, results, and sets of tools. Nothing here calls one."""
+"""Definition of tools: declaration, options, results, and sets of tools. Calls are in `_calls`."""

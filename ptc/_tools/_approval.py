@@ -1,4 +1,4 @@
-"""Asking before a call is made: what is asked (`ApprovalRequest`) and what is said (`Decision`)."""
+"""Approval of calls: the request (`ApprovalRequest`) and the answer (`Decision`)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ __all__ = [
     "ApprovalRequest",
     "Approver",
     "Decision",
-    "is_gated",
     "prompt_text",
+    "requires_approval",
 ]
 
 ApprovalGate: TypeAlias = bool | Callable[[Mapping[str, Any]], bool | Awaitable[bool]]
-"""True, or a function, async or not, of the validated arguments. One that raises means yes."""
+"""True, or a predicate of the validated arguments, async or not. If it raises, approval is
+required."""
 ApprovalPrompt: TypeAlias = str | Callable[[Mapping[str, Any]], str]
-"""What the one who decides is told, or a function of the validated arguments that makes it."""
+"""Text for the approver, or a function of the validated arguments that returns it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A call that waits for a decision."""
+    """A call that is awaiting approval."""
 
     call_id: str
     """The call: ``<run id>.<path>``, as in its record."""
@@ -36,59 +37,60 @@ class ApprovalRequest:
     tool: str
     """Tool's name."""
     arguments: Mapping[str, Any]
-    """The validated arguments as JSON data: those the tool would get."""
+    """The validated arguments as JSON data, as the tool would receive them."""
     fingerprint: str
-    """Digest of tool and arguments: a decision is about these and no others."""
+    """Digest of tool and arguments: a decision is valid for these only."""
     prompt: str = ""
-    """The tool author's words for the one who decides; may be ``""``."""
+    """The tool author's text for the approver; may be ``""``."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """What the tool's author proposes for the decision's form, as given in `approval_defaults`."""
+    """Values that the tool's author proposes for the approver's form (`approval_defaults`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided of a request."""
+    """Answer to an approval request."""
 
     approved: bool
     """True: the call is made."""
     arguments: Mapping[str, Any] | None = None
-    """Other arguments to make it with; they are validated as any call's. None: as asked."""
+    """Arguments to use instead, validated like those of any call. None: those requested."""
     by: str = ""
-    """Who decided."""
+    """Name of the approver."""
     comment: str = ""
-    """Why; a rejected call's error carries it."""
+    """Reason; the error of a rejected call contains it."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.approved, bool):
-            msg = f"Decision.approved is True or False, not {self.approved!r}"
+            msg = f"Decision.approved must be True or False, not {self.approved!r}"
             raise UsageError(msg)
         if self.arguments is not None and not self.approved:
-            msg = "Decision.arguments means nothing where the call is rejected"
+            msg = "Decision.arguments has no meaning for a rejected call; pass approved=True"
             raise UsageError(msg)
 
 
 Approver: TypeAlias = Callable[[ApprovalRequest], Awaitable[Decision]]
-"""Waits for a decision. One that raises, or gives anything else, is a rejection."""
+"""Returns the decision on a request. If it raises or returns anything else, the call is
+rejected."""
 
 
-async def is_gated(gate: ApprovalGate, arguments: Mapping[str, Any]) -> bool:
-    """True if a call with these arguments needs a decision; a predicate that fails says yes."""
+async def requires_approval(gate: ApprovalGate, arguments: Mapping[str, Any]) -> bool:
+    """True if a call with these arguments requires approval, or the predicate raises."""
     if isinstance(gate, bool):
         return gate
     try:
         answer = gate(arguments)
         if inspect.isawaitable(answer):
             answer = await answer
-    except Exception:  # noqa: BLE001  # fail closed: a predicate that cannot tell means yes
+    except Exception:  # noqa: BLE001  # fail closed: a broken predicate never skips the approval
         return True
     return answer is not False
 
 
 def prompt_text(prompt: ApprovalPrompt, arguments: Mapping[str, Any]) -> str:
-    """The prompt for these arguments; a function that fails loses the text, not the question."""
+    """Return the prompt, or a note if its function raises: the approver is asked anyway."""
     if isinstance(prompt, str):
         return prompt
     try:
         return str(prompt(arguments))
-    except Exception as error:  # noqa: BLE001  # the question stands without its text
+    except Exception as error:  # noqa: BLE001  # the request is made without its text
         return f"(approval_prompt failed: {type(error).__name__})"

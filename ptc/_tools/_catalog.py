@@ -1,4 +1,4 @@
-"""The tools of a session: by name, by allow-list, and each as a method."""
+"""Tools of a session: by name, by allow-list, and as methods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Method = Callable[..., Awaitable[Any]]
 
 
 class Catalog:
-    """Tools by name, and the toolsets they came in."""
+    """Tools by name, and their toolsets."""
 
     def __init__(self, sources: Iterable[ToolSource]) -> None:
         """Collect the tools. Raises `UsageError` if two share a name."""
@@ -32,7 +32,7 @@ class Catalog:
                 self._toolsets[source.name] = (*before, *(item.name for item in source))
 
     def select(self, names: AllowList | None) -> dict[str, Tool]:
-        """The tools of an allow-list; None: all that have no side effect.
+        """Return the tools of an allow-list; None: all without a side effect.
 
         Raises:
             UsageError: If a name is unknown; the message has the nearest ones.
@@ -44,14 +44,14 @@ class Catalog:
     def method(
         self, name: str, run: Callable[[str, dict[str, Any]], Awaitable[ToolResult]]
     ) -> Method:
-        """A tool as a method: ``await session.read("a.txt")`` gives its value or raises.
+        """Return a tool as a method: ``await session.read("a.txt")`` returns its value or raises.
 
         Raises:
             AttributeError: If there is no tool of that name.
         """
         if name not in self.tools:
             near = nearest(name, [*self.tools, "program", "tool"])
-            msg = f"Session has no method and no tool {name!r}{near}"
+            msg = f"Session has no method or tool {name!r}{near}"
             raise AttributeError(msg)
         return _as_method(self.tools[name], run)
 

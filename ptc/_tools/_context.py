@@ -1,4 +1,4 @@
-"""What a tool's function is told about its call, and what it may ask of the host meanwhile."""
+"""Context of a tool call: facts about the call, and services of the host while it runs."""
 
 from __future__ import annotations
 
@@ -45,147 +45,147 @@ class CallServices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToolFacts:
-    """What a tool may know of another one that it may call."""
+    """Properties of a tool that another tool may call."""
 
     name: str
     """The tool's name."""
     side_effect: bool
-    """True if it changes anything outside the run."""
+    """True if a call changes anything outside the run."""
     idempotent: bool
-    """True if doing it twice is as good as once."""
+    """True if executing a call twice has the same effect as once."""
     text: Callable[[Any], str] = field(repr=False, compare=False)
-    """What a model reads of a value of it."""
+    """Formats a value of the tool as text for a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool's function is told about the call, in a parameter of this type.
+    """Context of a call, passed to a tool's function in a parameter of this type.
 
-    Made by hand, as in a test of the function alone, it answers with the defaults below:
-    `progress`, `output` and `log` go nowhere and `call_tool` refuses.
+    A context that you create yourself, as in a unit test of the function, has the defaults below:
+    `progress`, `output` and `log` do nothing, and `call_tool` raises.
     """
 
     root: Path
     """The session's root: an absolute, resolved folder."""
     tool_name: str
-    """Name of the tool. Nothing a caller sends can change it."""
+    """Name of the tool, as defined: a caller cannot change it."""
     call_id: str
-    """Unique in the session: ``<run id>.<seq>`` from a script, ``direct.<seq>`` otherwise; of a
-    call made by a tool, its caller's with ``.<seq>`` after it."""
+    """Unique in the session: ``<run id>.<seq>`` for a call of a script, ``direct.<seq>`` for a
+    direct call. A call made by a tool has its caller's id followed by ``.<seq>``."""
     run_id: str | None
-    """The run whose script made the call; None for a direct call."""
+    """Run of the calling script; None for a direct call."""
     seq: int
-    """Number of the call in its run, from 1, in the order the calls were made; of a call made by a
-    tool, among the calls of that tool. The same as in the call's record."""
+    """Number of the call in its run, from 1, in the order of the calls. A call made by a tool is
+    numbered among the calls of that tool. Equal to the number in the call's record."""
     attempt: int = 1
-    """Number of the try, from 1: more than 1 if the tool is tried again after a failure."""
+    """Number of the attempt, from 1; more than 1 for a retry."""
     side_effect: bool = False
     """As the tool was defined."""
     idempotent: bool = True
     """As the tool was defined."""
     env: Any = field(default=None, repr=False)
-    """The values the tool asked for with ``env=``: an instance of that model. Never in a repr."""
+    """Values of the tool's ``env=``: an instance of that model. Never in a repr."""
     unprotected: frozenset[str] = frozenset()
-    """Protected paths that the owner of the session has lifted (`Session`, ``unprotected=``)."""
+    """Protected paths that the session has unprotected (`Session`, ``unprotected=``)."""
     _services: CallServices | None = field(default=None, repr=False, compare=False)
 
     @property
     def idempotency_key(self) -> str | None:
-        """What to give a service that can tell a repeated request from a new one.
+        """Key to pass to a service that deduplicates requests.
 
         Equal for the same call on retry and on replay; different for other arguments, another
-        tool, another run, and for the same call made once more. 64 hex digits, or what the caller
-        of a direct call gave; None for a direct call without one.
+        tool, another run, and for a second equal call. 64 hex digits, or the key that the caller
+        of a direct call passed; None for a direct call without one.
         """
         return self._services.key() if self._services is not None else None
 
     @property
     def cancelled(self) -> bool:
-        """True if nobody waits for the result any more.
+        """True if the call was cancelled: its result will not be used.
 
-        An async tool need not ask: it is cancelled at its next await. A plain function cannot be
-        interrupted and should ask now and then.
+        An async tool need not check: it is cancelled at its next await. A plain function cannot be
+        interrupted and should check from time to time.
         """
         return self._services is not None and self._services.cancelled
 
     @property
     def calls_left(self) -> int | None:
-        """Tool calls the run may still make; None for a direct call, which is not counted."""
+        """Tool calls that the run may still make; None for a direct call, which is not counted."""
         return self._services.calls_left if self._services is not None else None
 
     @property
     def watched(self) -> bool:
-        """True if somebody is told of the call while it works: else `output` is in vain."""
+        """True if the call has a subscriber; without one, `output` has no effect."""
         return self._services is not None and self._services.watched
 
     def output(self, partial: Any) -> None:
-        """Tell whoever watches what the value is so far: JSON-able data, in the tool's own form.
+        """Send the partial value to subscribers: JSON-able data in the tool's own format.
 
-        From the event loop, or from a thread that anyio started.
+        Call it from the event loop, or from a thread that anyio started.
         """
         if self._services is not None:
             self._services.output(partial)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell whoever watches how far the call is.
+        """Report progress to subscribers.
 
-        From the event loop, or from a thread that anyio started.
+        Call it from the event loop, or from a thread that anyio started.
         """
         if self._services is not None:
             self._services.progress(done, total, message)
 
     def log(self, message: str, **data: Any) -> None:
-        """Tell whoever watches; `data` is JSON-able.
+        """Send a message with JSON-able `data` to subscribers.
 
-        From the event loop, or from a thread that anyio started.
+        Call it from the event loop, or from a thread that anyio started.
         """
         if self._services is not None:
             self._services.log(message, data)
 
     def attach(self, attachment: Attachment) -> AttachmentRef:
-        """Keep a file; it is named in the call's record and result.
+        """Store a file and list it in the call's record and result.
 
         Raises:
             ToolError: ``attachment_failed`` if it cannot be written.
-            UsageError: If this context was made by hand.
+            UsageError: If a session did not create this context.
         """
         if self._services is None:
-            msg = "attach needs a context that a session made"
+            msg = "attach needs a context that a session created"
             raise UsageError(msg)
         return self._services.attach(attachment)
 
     def tool_facts(self, name: str) -> ToolFacts | None:
-        """What is to be known of a tool that `call_tool` would call; None if it would refuse.
+        """Properties of a tool that `call_tool` can call; None for any other name.
 
         Raises:
-            UsageError: If this context was made by hand.
+            UsageError: If a session did not create this context.
         """
         if self._services is None:
-            msg = "tool_facts needs a context that a session made"
+            msg = "tool_facts needs a context that a session created"
             raise UsageError(msg)
         return self._services.facts(name)
 
     async def call_tool(self, name: str, /, **arguments: Any) -> Any:
-        """Call another tool as the caller of this one may: its allow-list, its limits.
+        """Call another tool under the allow-list and the limits of this tool's caller.
 
         Raises:
-            ToolError: If it is not allowed or fails.
-            UsageError: If this context was made by hand.
+            ToolError: If the tool is not allowed or fails.
+            UsageError: If a session did not create this context.
         """
         if self._services is None:
-            msg = "call_tool needs a context that a session made"
+            msg = "call_tool needs a context that a session created"
             raise UsageError(msg)
         return await self._services.call_tool(name, arguments)
 
 
 ambient_call: ContextVar[CallServices | None] = ContextVar("ptc_call", default=None)
-"""The call that the running code belongs to; set and reset around a tool's function."""
+"""Call of the running code; set and reset around a tool's function."""
 
 
 def current_tool_context() -> ToolContext | None:
-    """The context of the tool call this code runs in; None outside of one.
+    """Return the context of the running tool call; None outside of a call.
 
-    For code that a tool's function calls and that cannot be given the context.
+    For code that a tool's function calls without passing it the context.
     """
     call = ambient_call.get()
     return call.context() if call is not None else None

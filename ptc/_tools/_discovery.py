@@ -1,6 +1,6 @@
-"""Finding tools among many: what `ctx.search_tools` and `ctx.describe` answer with.
+"""Search among many tools: `ctx.search_tools` and `ctx.describe`.
 
-Both see the caller's allow-list and nothing else.
+Both see only the tools of the caller's allow-list.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from ._tool import Tool, ToolFunction
 __all__ = ["DISCOVERY_NAMES", "Found", "discovery_tools", "search"]
 
 DISCOVERY_NAMES = ("search_tools", "describe")
-"""Methods of `ctx` that are answered here; no tool may have their names."""
+"""Methods of `ctx` that this module implements; their names are reserved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A tool that fits a search."""
+    """A tool that matches a search."""
 
     name: str
-    """Its name; ``ctx.<name>(...)`` calls it."""
+    """Name; ``ctx.<name>(...)`` calls it."""
     summary: str
-    """The first line of its description."""
+    """First line of the description."""
 
 
 def _words(text: str) -> list[str]:
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", text)
-    # A plural and its singular are the same word to whoever searches.
+    # A plural matches its singular.
     return [word.rstrip("s") or word for word in re.findall(r"[a-z0-9]+", spaced.lower())]
 
 
 def search(query: str, tools: Iterable[Tool], limit: int = 10) -> list[Found]:
-    """The tools whose name, description and parameters have words of `query`, best first.
+    """Find tools by words in their names, descriptions and parameters, best match first.
 
-    A word counts the more the fewer tools have it (as in BM25), and three times in a name. An
-    empty query gives the first tools in their order.
+    A word that fewer tools have weighs more (as in BM25), and a word in a name counts three times.
+    An empty query returns the first tools in their order.
     """
     listed = list(tools)
     texts = {
@@ -72,7 +72,7 @@ def search(query: str, tools: Iterable[Tool], limit: int = 10) -> list[Found]:
 
 
 def discovery_tools(tools: Mapping[str, Tool]) -> dict[str, Tool]:
-    """`ctx.search_tools` and `ctx.describe` for a run with these tools."""
+    """Create `ctx.search_tools` and `ctx.describe` for a run with these tools."""
 
     async def search_tools(arguments: dict[str, object]) -> list[Found]:
         return search(str(arguments["query"]), tools.values(), int(str(arguments["limit"])))
@@ -99,7 +99,7 @@ def discovery_tools(tools: Mapping[str, Tool]) -> dict[str, Tool]:
 def _tool(
     name: str, properties: dict[str, Any], function: ToolFunction, result: dict[str, Any]
 ) -> Tool:
-    # Not by `define_tool`: these two have the names that no tool of a caller may have.
+    # Not with `define_tool`, which rejects these two names: they are reserved.
     parameters = {
         "type": "object",
         "properties": properties,

@@ -1,8 +1,8 @@
 """Values that tools need and no caller may see: keys, addresses, accounts.
 
-A tool asks with ``env=Model``. The model's defaults come first, then its toolset's values, then the
-session's, then the run's; a later one wins, and None is none. A text is a secret unless its field
-is marked `Public`.
+A tool declares them with ``env=Model``. The model's defaults come first, then its toolset's values,
+then the session's, then the run's. A later value overrides an earlier one; None is ignored. A text
+is a secret unless its field is marked `Public`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Environment", "Public", "environment_of"]
 
 
 class Public:
-    """Marks a field of an ``env`` model whose value is no secret.
+    """Mark a field of an ``env`` model as not secret.
 
     ``region: Annotated[str, Public]``
     """
@@ -32,34 +32,35 @@ class Public:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The values of some tools, and what keeps them in."""
+    """Values of tools, and the redactor of their secrets."""
 
     values: Mapping[str, BaseModel] = field(default_factory=dict)
-    """By tool."""
+    """Values by name of tool."""
     redactor: Redactor = field(default_factory=lambda: Redactor({}))
+    """Removes the secrets among the values from texts and data."""
 
 
 def environment_of(tools: Iterable[Tool], *layers: Mapping[str, Any] | None) -> Environment:
-    """The values for `tools`, the later of `layers` winning.
+    """Validate the values for `tools`; a later layer overrides an earlier one.
 
     Raises:
-        UsageError: If a required value is missing, has the wrong type, or is asked for by no tool.
-            The message has all of their names, and no value.
+        UsageError: If a required value is missing, has the wrong type, or is declared by no tool.
+            The message lists all of their names, and no value.
     """
     given: dict[str, Any] = {}
     for layer in layers:
         if not isinstance(layer, Mapping | None):
-            msg = f"env is a mapping of names to values, not {type(layer).__name__}"
+            msg = f"env must be a mapping of names to values, not {type(layer).__name__}"
             raise UsageError(msg)
         given.update({key: value for key, value in (layer or {}).items() if value is not None})
-    asking = [tool for tool in tools if tool.env is not None]
-    _refuse_unknown(given, asking)
+    declaring = [tool for tool in tools if tool.env is not None]
+    _refuse_unknown(given, declaring)
     values: dict[str, BaseModel] = {}
     secrets: dict[str, str] = {}
     missing: dict[str, list[str]] = {}
     wrong: list[str] = []
-    for tool in asking:
-        assert tool.env is not None  # noqa: S101  # they are the asking ones
+    for tool in declaring:
+        assert tool.env is not None  # noqa: S101  # only tools that declare env=
         own = {**tool.env_values, **given}
         try:
             model = _frozen(tool.env).model_validate(
@@ -84,23 +85,23 @@ def environment_of(tools: Iterable[Tool], *layers: Mapping[str, Any] | None) -> 
 
 
 def _kind(row: Any) -> str:
-    """What is wrong with a value; what a model's own validator says may have the value in it."""
+    """Describe an invalid value. The message of a model's own validator may contain the value."""
     own = row["type"] in ("value_error", "assertion_error")
-    return "is refused by its model" if own else str(row["msg"])
+    return "is rejected by its model" if own else str(row["msg"])
 
 
-def _refuse_unknown(given: Mapping[str, Any], asking: Iterable[Tool]) -> None:
-    known = {key for tool in asking if tool.env is not None for key in tool.env.model_fields}
+def _refuse_unknown(given: Mapping[str, Any], declaring: Iterable[Tool]) -> None:
+    known = {key for tool in declaring if tool.env is not None for key in tool.env.model_fields}
     for name in given:
         if name not in known:
             listed = ", ".join(sorted(known)) or "none"
-            msg = f"env: no tool asks for {name!r}{nearest(name, known)}; asked for: {listed}"
+            msg = f"env: no tool declares {name!r}{nearest(name, known)}; declared: {listed}"
             raise UsageError(msg)
 
 
 @lru_cache(256)
 def _frozen(model: type[BaseModel]) -> type[BaseModel]:
-    """`model`, by the names of its fields, and with values that no tool can change for others."""
+    """Return `model`, validated by field name, and frozen so that no tool changes shared values."""
     config = ConfigDict(frozen=True, validate_by_name=True, loc_by_alias=False)
     body = {"model_config": config, "__module__": model.__module__}
     made: Any = type(model)
@@ -108,7 +109,7 @@ def _frozen(model: type[BaseModel]) -> type[BaseModel]:
 
 
 def _secrets(model: BaseModel) -> dict[str, str]:
-    """The texts in a model by where they are: ``key``, ``tokens.0``, ``account.password``."""
+    """Return the texts in a model by path: ``key``, ``tokens.0``, ``account.password``."""
     found: dict[str, str] = {}
     for name, described in type(model).model_fields.items():
         if Public not in described.metadata:
@@ -132,5 +133,5 @@ def _collect(name: str, value: Any, found: dict[str, str]) -> None:
         for number, item in enumerate(value):
             _collect(f"{name}.{number}", item, found)
     elif value is not None and not isinstance(value, bool | int | float):
-        # An address with a password in it, a date, an object of the author's own.
+        # For example a URL with a password in it, a date, or an object of a user's class.
         _collect(name, to_jsonable_python(value, fallback=str), found)

@@ -1,4 +1,4 @@
-"""What the `revert` function of a tool is told about the call that it is to undo."""
+"""Description of a call that the `revert` function of a tool undoes (`Effect`)."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ __all__ = ["Effect", "RevertFunction"]
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A call that had its effect, as it is recorded: what a tool's `revert` is called with."""
+    """A recorded call that had its effect: the argument of a tool's `revert` function."""
 
     root: Path
     """The session's root: an absolute, resolved folder."""
     run_id: str
     """The run that is rolled back."""
     call: str
-    """``3``, or ``3.1`` for the first call that the tool of call 3 made."""
+    """Path of the call: ``3``, or ``3.1`` for the first call that the tool of call 3 made."""
     tool: str
     """The tool's name."""
     arguments: Mapping[str, Any]
-    """As the script sent them, or as whoever approved the call changed them, before defaults were
-    filled in. What a journal does not hold is not here: of parameters that are `unrecorded`, and of
-    arguments over 64 KiB, there is the size and SHA-256, of a secret its name."""
+    """Arguments as the script sent them, or as the approver changed them, before defaults were
+    filled in. Only recorded data is available: `unrecorded` parameters, and arguments over 64 KiB,
+    have a size and SHA-256 instead; a secret has its name."""
     value: Any
-    """What the tool returned, as JSON data; None if `lost` says why it is not known."""
+    """Returned value as JSON data; None if it is not available (see `lost`)."""
     lost: str | None
-    """Why there is no value although the call had its effect: it was too large, for one. None: it
-    is there."""
+    """Reason why the value is not available although the call had its effect, for example that it
+    was too large. None: it is available."""
     idempotency_key: str
-    """The key that the call had."""
+    """Idempotency key of the call."""
     revert_key: str
-    """What names this undoing: equal each time that it is tried, different from every call's."""
+    """Idempotency key of this reversal: equal for each attempt, different from every call's."""
     attempt: int = 1
-    """Number of the try; more than 1 if it failed before, or if the host died while it was tried:
-    then it may have been done."""
+    """Number of the attempt. More than 1 if an earlier one failed, or if the host died during it:
+    then the call may be undone already."""
     env: Any = field(default=None, repr=False)
-    """The values the tool asks for with ``env=``, of this session. Never in a repr."""
+    """Values of the tool's ``env=``, from this session. Never in a repr."""
 
 
 RevertFunction: TypeAlias = Callable[[Effect], object] | Callable[[Effect], Awaitable[object]]
-"""Undoes one call. What it returns is not used; what it raises is a failure."""
+"""Undoes one call. Its return value is ignored; if it raises, the reversal failed."""

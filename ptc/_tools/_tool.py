@@ -1,15 +1,13 @@
-"""What a tool is: its definition, and a call of it.
+"""Definition of a tool, and a request to call it.
 
 A tool is a frozen description of one function. It knows nothing of sessions, limits or scripts;
-behaviour around calls lives in `_dispatch`.
+`ptc._calls` executes it.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
-import warnings
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import (
@@ -17,9 +15,9 @@ from typing import (
     Any,
     Concatenate,
     Generic,
+    NoReturn,
     Protocol,
     TypeAlias,
-    TypedDict,
     Union,
     Unpack,
     cast,
@@ -31,7 +29,7 @@ from typing import (
 from pydantic import BaseModel
 from typing_extensions import ParamSpec, TypeVar
 
-from .._arguments import caller_frame, nearest
+from .._arguments import nearest
 from .._schema._check import (
     Validator,
     describe_function,
@@ -47,8 +45,10 @@ from .._schema._check import (
 from .._schema._shape import publish_schema
 from ..errors import UsageError
 from ._approval import ApprovalGate, ApprovalPrompt
-from ._cache import Cache, CacheKey
+from ._cache import Cache
 from ._context import ToolContext, current_tool_context
+from ._names import validate_name, warn_definition
+from ._options import ToolOptions, fields_from, validate_fields
 from ._retry import Retry
 from ._revert import RevertFunction
 from ._tool_result import Render
@@ -58,7 +58,6 @@ __all__ = [
     "ToolCall",
     "ToolMetadata",
     "ToolOptions",
-    "checked_name",
     "define_tool",
     "get_tool_metadata",
     "tool",
@@ -82,63 +81,14 @@ class ToolCall:
     arguments: Mapping[str, Any]
     """As the caller sent them."""
     seq: int
-    """Number of the call in its run or session, from 1; of a call that a tool makes, 0: such calls
-    are numbered when they have been told apart."""
+    """Number of the call in its run or session, from 1. A call that a tool makes has 0: it is
+    numbered when it is identified."""
     run_id: str | None = None
-    """Run of the script that asks; None for a direct call."""
+    """Run of the calling script; None for a direct call."""
     line: int | None = None
-    """Line of the script that made the call, as the worker says. A claim, used for display only."""
+    """Line of the script that made the call. Reported by the worker, so for display only."""
     key: str | None = None
-    """Idempotency key that the caller of a direct call gave; None: the host makes one."""
-
-
-class ToolOptions(TypedDict, total=False):
-    """How calls of a tool are treated: the options of `tool` and `define_tool`."""
-
-    side_effect: bool
-    """True if it changes anything outside the run. Default: False."""
-    idempotent: bool
-    """True if doing it twice is as good as once. Default: `not side_effect`."""
-    uses_key: bool
-    """True if the function hands `ToolContext.idempotency_key` on to a service that tells a
-    repeated request by it: then a call may be tried again although it is not idempotent."""
-    needs_approval: ApprovalGate
-    """True, or a function of the validated arguments, async or not: the call waits for a decision.
-    A function that raises means yes. Default: False."""
-    approval_prompt: ApprovalPrompt
-    """What the one who decides is told, or a function of the validated arguments."""
-    approval_defaults: Mapping[str, Any]
-    """What the tool's author proposes for the decision's form; JSON-able."""
-    max_executions_per_run: int
-    """Times that a run may have it done; calls that fail and results from the cache do not count.
-    The direct calls of a session count as one run. 0: never. Default: as the run's limits allow."""
-    cache: bool | CacheKey | Cache
-    """True: a result serves the same call for the rest of the run. A function: of the validated
-    arguments, gives what makes two calls the same. Not with a side effect."""
-    retry: Retry
-    """When a failed call is tried again, and when the tool is left alone."""
-    timeout_ms: int
-    """Time one try may take. More is a `ToolError` with code ``timeout``."""
-    env: type[BaseModel]
-    """Values the tool needs and no caller may see, as the fields of a model. They come from the
-    session, and the function finds them in `ToolContext.env`."""
-    unrecorded: Iterable[str]
-    """Parameters whose values are too large or too private for a record of the call: it has their
-    size and SHA-256 only."""
-    revert: RevertFunction
-    """Undoes a call that had its effect, told of it by an `Effect`, when its run is rolled back. It
-    is called until it has returned once, each time with the same `Effect.revert_key`: one that
-    finds that there is nothing to undo any more returns. Async, or plain: then it runs in a thread.
-    Only with a side effect. Default: the calls are listed as not undone."""
-    tags: Iterable[str]
-    """Words to select tools by."""
-    result_schema: Mapping[str, Any] | None
-    """JSON Schema of the value. Default: from the return type hint, if it says anything."""
-    render: Render | None
-    """Value -> text for a model. Default: strings as they are, others as JSON."""
-
-
-_DAY_MS = 86_400_000
+    """Idempotency key passed by the caller of a direct call; None: the host computes one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,63 +99,64 @@ class Tool(Generic[P, R_co]):
     tests the function of ``@tool def price``. ``session.call(price, "tea")`` makes a tool call.
 
     Raises:
-        UsageError: If an option has a value that means nothing.
+        UsageError: If an option has an invalid value.
     """
 
     name: str
-    """What callers call it: ``name``, or ``namespace.name`` for ``ctx.namespace.name(...)``."""
+    """Name for callers: ``name``, or ``namespace.name`` for ``ctx.namespace.name(...)``."""
     description: str
-    """What it does, for a model. Never blank."""
+    """Description for a model. Never blank."""
     parameters: Mapping[str, Any]
     """JSON Schema of the arguments: a flat object."""
     function: ToolFunction
-    """Runs the call. A plain function runs in a worker thread."""
+    """Executes the call. A plain function runs in a worker thread."""
     validate: Validator
-    """Arguments as sent -> as the function gets them, or `ToolError` ``invalid_arguments``."""
+    """Converts arguments as sent to those of the function; raises `ToolError`
+    ``invalid_arguments``."""
     result_schema: Mapping[str, Any] | None = None
-    """JSON Schema of the value, where the type hint of the function tells it."""
+    """JSON Schema of the value; None if the function's type hint has none."""
     side_effect: bool = False
-    """True if it changes anything outside the run."""
+    """True if a call changes anything outside the run."""
     idempotent: bool = True
-    """True if doing it twice is as good as once: such a call may be made again by itself."""
+    """True if executing a call twice has the same effect as once: the host may repeat it."""
     uses_key: bool = False
-    """True if it hands its idempotency key on."""
+    """True if it passes its idempotency key on."""
     needs_approval: ApprovalGate = False
-    """Whether a call waits for a decision."""
+    """True or a predicate of the arguments: a call requires approval."""
     approval_prompt: ApprovalPrompt = ""
-    """What the one who decides is told."""
+    """Text for the approver."""
     approval_defaults: Mapping[str, Any] = field(default_factory=dict)
-    """What is proposed for the decision's form."""
+    """Proposed values for the approver's form."""
     max_executions_per_run: int | None = None
-    """Times a run may have it done; None: no limit of its own."""
+    """Most executions in one run; None: only the run's limits apply."""
     cache: Cache | None = None
-    """How its results are kept; None: not at all."""
+    """Caching of its results; None: none."""
     retry: Retry | None = None
-    """When it is tried again; None: never."""
+    """Retries and circuit breaker; None: neither."""
     timeout_ms: int | None = None
-    """Time one try may take; None: the run's."""
+    """Time-out of one attempt; None: the run's."""
     env: type[BaseModel] | None = None
-    """Values it needs; None: none."""
+    """Model of the values it needs; None: it needs none."""
     env_values: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Values that its toolset gives; the session's come after them."""
+    """Values from its toolset; the session's override them."""
     unrecorded: frozenset[str] = frozenset()
-    """Parameters of which a record has size and digest only."""
+    """Parameters recorded by size and digest only."""
     revert: RevertFunction | None = None
-    """Undoes a call; None: nothing does."""
+    """Undoes a call; None: its calls cannot be undone."""
     tags: frozenset[str] = frozenset()
     """Words to select it by."""
     render: Render | None = None
-    """Value -> text for a model; None: JSON."""
+    """Formats a value as text for a model; None: JSON."""
     revive: Callable[[Any], Any] = field(default=plain_data, repr=False)
-    """Recorded JSON data of a value -> the value, for a tool that called this one."""
+    """Converts recorded JSON data back to the value, for a tool that called this one."""
     context_parameter: str | None = None
-    """Parameter that gets the `ToolContext`; None if the function takes none."""
+    """Parameter for the `ToolContext`; None if the function takes none."""
     spread: bool = True
-    """True: arguments are keywords of the function; False: one dict or model."""
+    """True: the function takes the arguments as keywords; False: as one dict or model."""
     is_async: bool = field(init=False)
     """True if the function is a coroutine function and runs in the event loop."""
     returns_records: bool = field(init=False)
-    """True if the value has objects with named fields: a script may read ``row.field``."""
+    """True if the value contains objects with named fields: a script may read ``row.field``."""
 
     def __post_init__(self) -> None:
         function = self.function
@@ -214,7 +165,8 @@ class Tool(Generic[P, R_co]):
         )
         object.__setattr__(self, "is_async", is_async)
         object.__setattr__(self, "returns_records", has_named_fields(self.result_schema))
-        self._check_options()
+        validate_fields(self, self.name)
+        self._check_combinations()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function with these arguments.
@@ -249,72 +201,38 @@ class Tool(Generic[P, R_co]):
             return args, {**named, name: context}
         return (*args[:place], context, *args[place:]), named
 
-    def _check_options(self) -> None:
-        for name in ("side_effect", "idempotent", "uses_key"):
-            if not isinstance(getattr(self, name), bool):
-                self._refuse(name, "True or False")
-        if not (isinstance(self.needs_approval, bool) or callable(self.needs_approval)):
-            self._refuse("needs_approval", "True, False or a function of the arguments")
-        if not (isinstance(self.approval_prompt, str) or callable(self.approval_prompt)):
-            self._refuse("approval_prompt", "text or a function of the arguments")
-        if not callable(self.function):
-            self._refuse("function", "callable")
-        if not (self.render is None or callable(self.render)):
-            self._refuse("render", "a function of the value")
-        if not (self.revert is None or callable(self.revert)):
-            self._refuse("revert", "a function of an Effect")
-        if not isinstance(self.approval_defaults, Mapping):
-            self._refuse("approval_defaults", "a mapping")
-        if not isinstance(self.result_schema, Mapping | None):
-            self._refuse("result_schema", "a JSON Schema")
-        if not isinstance(self.retry, Retry | None):
-            self._refuse("retry", "a Retry")
-        self._check_number("max_executions_per_run", 0, 1_000_000)
-        self._check_number("timeout_ms", 1, _DAY_MS)
+    def _check_combinations(self) -> None:
         if self.cache is not None and self.side_effect:
-            msg = f"tool {self.name!r}: a tool with a side effect cannot be cached; leave out cache"
-            raise UsageError(msg)
+            self._refuse("a tool with a side effect cannot be cached; leave out cache")
         if self.revert is not None and not self.side_effect:
-            msg = f"tool {self.name!r}: revert is for a tool with a side effect: side_effect=True"
-            raise UsageError(msg)
-        if self.env is not None and not (
-            isinstance(self.env, type) and issubclass(self.env, BaseModel)
-        ):
-            self._refuse("env", "a pydantic model class")
+            self._refuse("revert is for a tool with a side effect; pass side_effect=True")
         for parameter in self.unrecorded:
             if parameter not in self.parameter_names:
                 near = nearest(parameter, self.parameter_names)
-                msg = f"tool {self.name!r}: unrecorded: there is no parameter {parameter!r}{near}"
-                raise UsageError(msg)
+                self._refuse(f"unrecorded: unknown parameter {parameter!r}{near}")
         if self.retry is not None and self.retry.max_retries and not self.repeatable:
-            msg = (
-                f"tool {self.name!r}: a tool that must not be repeated cannot be retried; say "
-                "idempotent=True, or uses_key=True if it hands its idempotency key on"
+            self._refuse(
+                "a tool that is not idempotent cannot be retried; pass idempotent=True, or "
+                "uses_key=True if it passes its idempotency key on"
             )
-            raise UsageError(msg)
 
-    def _check_number(self, name: str, least: int, most: int) -> None:
-        value = getattr(self, name)
-        if value is not None and (type(value) is not int or not least <= value <= most):
-            self._refuse(name, f"an integer from {least:,} to {most:,}")
-
-    def _refuse(self, option: str, wanted: str) -> None:
-        msg = f"tool {self.name!r}: {option} must be {wanted}, not {getattr(self, option)!r:.80}"
+    def _refuse(self, problem: str) -> NoReturn:
+        msg = f"tool {self.name!r}: {problem}"
         raise UsageError(msg)
 
     @property
     def repeatable(self) -> bool:
-        """True if a call whose end is not known, or that failed, may be made again by itself."""
+        """True if the host may repeat a call that failed or whose outcome is unknown."""
         return self.idempotent or self.uses_key
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """Names of the parameters in order, required ones and the others."""
+        """Names of all parameters, in order."""
         return tuple(self.parameters.get("properties", {}))
 
     @property
     def definition(self) -> dict[str, Any]:
-        """What a model is given: ``{"name", "description", "parameters"}``."""
+        """Definition for a model: ``{"name", "description", "parameters"}``."""
         return {
             "name": self.name,
             "description": self.description,
@@ -324,7 +242,7 @@ class Tool(Generic[P, R_co]):
 
 @dataclass(frozen=True, slots=True)
 class ToolMetadata:
-    """What is to be known of a tool before it is called."""
+    """Properties of a tool that matter before it is called."""
 
     name: str
     side_effect: bool
@@ -333,14 +251,14 @@ class ToolMetadata:
     takes_context: bool
     """True if its function can read the idempotency key."""
     gated: bool
-    """True if a call may wait for an approval."""
+    """True if a call may require approval."""
     has_revert: bool
     """True if its calls can be undone when their run is rolled back."""
     tags: frozenset[str]
 
 
 def get_tool_metadata(thing: object) -> ToolMetadata | None:
-    """What is to be known of `thing`; None if it is no `Tool`."""
+    """Return the metadata of a `Tool`; None for any other object."""
     if not isinstance(thing, Tool):
         return None
     return ToolMetadata(
@@ -355,67 +273,28 @@ def get_tool_metadata(thing: object) -> ToolMetadata | None:
     )
 
 
-_NAME = re.compile(r"(?=.{1,64}\Z)[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
-"""``name`` or ``namespace.name``: what a script can write as ``ctx.name``. 64 characters is what
-OpenAI and Anthropic accept."""
-_SNAKE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")
-_MOST_NAME_CHARS = 256
-
-RESERVED = frozenset({"budget", "call", "describe", "emit", "log", "search_tools", "tools"})
-"""Names that `ctx` has for itself."""
-
-
-def checked_name(name: str) -> str:
-    """`name`, if callers can call a tool by it; an odd one warns.
-
-    Raises:
-        UsageError: If it is no text, or `ctx` has it for itself.
-    """
-    usable = isinstance(name, str) and name.isprintable()
-    if not usable or not 1 <= len(name) <= _MOST_NAME_CHARS:
-        msg = f"tool name {name!r:.80}: use 1-64 letters, digits and _, not starting with a digit"
-        raise UsageError(msg)
-    if name.partition(".")[0] in RESERVED:
-        msg = f"tool name {name!r} is taken by ctx itself; reserved: {', '.join(sorted(RESERVED))}"
-        raise UsageError(msg)
-    if not _NAME.fullmatch(name) or re.search(r"(^|\.)_", name):
-        _warn(f"tool name {name!r} is odd: a script can reach it with ctx.call({name!r}) only")
-    elif not _SNAKE.fullmatch(name):
-        _warn(f"tool name {name!r} is not snake_case")
-    return name
-
-
-def _checked(name: str, description: str) -> tuple[str, str]:
+def _validate_texts(name: str, description: str) -> tuple[str, str]:
     if not isinstance(description, str) or not description.strip():
-        msg = f"tool {name!r} needs a description: a docstring, or description=..."
+        msg = f"tool {name!r} needs a description; write a docstring or pass description="
         raise UsageError(msg)
-    return checked_name(name), description.strip()
+    return validate_name(name), description.strip()
 
 
-def _warn(message: str) -> None:
-    """Warn at the line outside this package that defines the tool."""
-    warnings.warn(message, UserWarning, stacklevel=_frames_to_the_caller())
-
-
-def _frames_to_the_caller() -> int:
-    return caller_frame()[1] - 1
-
-
-def _own_name(function: Callable[..., Any]) -> str:
+def _name_of(function: Callable[..., Any]) -> str:
     name = getattr(function, "__name__", None)
     if name is None:
-        msg = f"{function!r} has no name of its own; give tool(name=...)"
+        msg = f"{function!r} has no __name__; pass tool(name=...)"
         raise UsageError(msg)
     return str(name)
 
 
-def _context_parameter(function: Callable[..., Any]) -> str | None:
+def _find_context_parameter(function: Callable[..., Any]) -> str | None:
     found = [name for name, hint in resolve_hints(function).items() if _is_context(hint)]
     return found[0] if found else None
 
 
 def _is_context(hint: Any) -> bool:
-    """True for `ToolContext`, also with a note (`Annotated`) or with None beside it."""
+    """True for `ToolContext`, also in `Annotated` or a union with None."""
     if get_origin(hint) is Annotated:
         return _is_context(get_args(hint)[0])
     others = [part for part in get_args(hint) if part is not type(None)]
@@ -426,60 +305,33 @@ def _is_union(hint: Any) -> bool:
     return get_origin(hint) in (Union, UnionType)
 
 
-def _options(name: str, options: ToolOptions) -> dict[str, Any]:
-    """The options as fields of `Tool`. Raises `UsageError` for one that there is not."""
-    for option in options:
-        if option not in ToolOptions.__annotations__:
-            known = ToolOptions.__annotations__
-            msg = f"tool {name!r}: there is no option {option!r}{nearest(option, known)}"
-            raise UsageError(msg)
-    fields: dict[str, Any] = dict(options)
-    fields.setdefault("idempotent", not options.get("side_effect", False))
-    cache = options.get("cache", False)
-    if callable(cache):
-        fields["cache"] = Cache(key=cache)
-    elif not isinstance(cache, Cache):
-        if not isinstance(cache, bool):
-            msg = f"tool {name!r}: cache is True, a function or a Cache, not {cache!r:.80}"
-            raise UsageError(msg)
-        fields["cache"] = Cache() if cache else None
-    words = {"tags": options.get("tags", ()), "unrecorded": options.get("unrecorded", ())}
-    for option, given in words.items():
-        listed = isinstance(given, Iterable) and not isinstance(given, str)
-        if not listed or not all(isinstance(word, str) for word in given):
-            msg = f"tool {name!r}: {option} is a list of words, not {given!r:.80}"
-            raise UsageError(msg)
-        fields[option] = frozenset(given)
-    return fields
-
-
 def _check_takes_one(name: str, function: ToolFunction, context: str | None) -> None:
-    """Refuse a function that cannot be called with one dict, and a context if it wants one."""
+    """Reject a function that cannot be called with one dict, and a context if it takes one."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # no function, which is told of elsewhere, or one written in C
+    except (TypeError, ValueError):  # not a function, which `Tool` rejects, or one written in C
         return
     try:
         signature.bind({}, **({} if context is None else {context: None}))
     except TypeError as error:
         msg = (
-            f"tool {name!r}: its function is called with the arguments in one dict or model, and "
-            f"a parameter of type ToolContext if it has one: {error}"
+            f"tool {name!r}: its function must take the arguments as one dict or model, and "
+            f"optionally a parameter of type ToolContext: {error}"
         )
         raise UsageError(msg) from None
 
 
-_warned_of_no_context: set[str] = set()
+_names_warned: set[str] = set()
 
 
-def _with_context_warning(made: Tool) -> Tool:
-    """Say once per name that a tool that must not be repeated cannot know its idempotency key."""
+def _warn_without_context(made: Tool) -> Tool:
+    """Warn once per name that a tool that is not idempotent ignores its idempotency key."""
     blind = made.side_effect and not made.idempotent and made.context_parameter is None
-    if blind and made.name not in _warned_of_no_context:
-        _warned_of_no_context.add(made.name)
-        _warn(
+    if blind and made.name not in _names_warned:
+        _names_warned.add(made.name)
+        warn_definition(
             f"tool {made.name!r} has a side effect and is not idempotent: its function should take "
-            "a parameter of type ToolContext and hand ctx.idempotency_key on"
+            "a parameter of type ToolContext and pass ctx.idempotency_key on"
         )
     return made
 
@@ -512,32 +364,33 @@ def tool(
     description: str | None = None,
     **options: Unpack[ToolOptions],
 ) -> Any:
-    """Make a `Tool` of a function; used as ``@tool`` or ``@tool(...)``.
+    """Make a `Tool` from a function; used as ``@tool`` or ``@tool(...)``.
 
-    Type hints give the schema, the docstring the description and (``Args:``) the parameters'.
-    A parameter of type `ToolContext` gets the context and is not part of the schema.
+    The type hints define the schema. The docstring provides the description, and its ``Args:``
+    section those of the parameters. A parameter of type `ToolContext` receives the context and is
+    not part of the schema.
 
     Args:
         function: Async, or plain: then it runs in a thread and cannot be interrupted.
         name: Default: the function's name.
         description: Default: the docstring up to its first section.
-        **options: How calls are treated, see `ToolOptions`.
+        **options: See `ToolOptions`.
 
     Raises:
-        UsageError: If the name is unusable, the description blank, a parameter has no schema, or
-            an option is unknown or means nothing.
+        UsageError: If the name or an option is invalid, the description is blank, or a parameter
+            has no schema.
     """
 
     def make(target: ToolFunction) -> Tool:
-        own_name, own_description = _checked(
-            _own_name(target) if name is None else name,
+        own_name, own_description = _validate_texts(
+            _name_of(target) if name is None else name,
             describe_function(target)[0] if description is None else description,
         )
-        context = _context_parameter(target)
-        fields = _options(own_name, options)
+        context = _find_context_parameter(target)
+        fields = fields_from(own_name, options)
         parameters, validate = signature_validator(own_name, target, context, fields["unrecorded"])
         fields.setdefault("result_schema", result_schema(target))
-        return _with_context_warning(
+        return _warn_without_context(
             Tool(
                 name=own_name,
                 description=own_description,
@@ -562,21 +415,21 @@ def define_tool(
 ) -> Tool:
     """Make a `Tool` from a JSON Schema or a pydantic model of its arguments.
 
-    The function gets the arguments as one dict, or as one instance of the model. It may take a
+    The function receives the arguments as one dict, or as one instance of the model. It may take a
     second parameter of type `ToolContext`.
 
     Raises:
-        UsageError: If `parameters` is no JSON Schema of an object, or as for `tool`.
+        UsageError: If `parameters` is not a JSON Schema of an object, or as for `tool`.
     """
-    own_name, own_description = _checked(name, description)
-    context = _context_parameter(function)
+    own_name, own_description = _validate_texts(name, description)
+    context = _find_context_parameter(function)
     _check_takes_one(own_name, function, context)
     if isinstance(parameters, Mapping):
         validate = raw_validator(own_name, parameters)
         schema = publish_schema(own_name, parameters, from_hints=False)
     else:
         schema, validate = model_validator(own_name, parameters)
-    return _with_context_warning(
+    return _warn_without_context(
         Tool(
             name=own_name,
             description=own_description,
@@ -585,6 +438,6 @@ def define_tool(
             validate=validate,
             context_parameter=context,
             spread=False,
-            **_options(own_name, options),
+            **fields_from(own_name, options),
         )
     )

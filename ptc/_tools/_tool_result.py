@@ -1,4 +1,4 @@
-"""What a call comes to: data for a script, text for a model, files that are kept."""
+"""Result of a call: data for a script, text for a model, stored files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .._records._content import Attachment, AttachmentRef, Content, TextContent,
 from .._redact import Redactor
 from ..errors import ToolError
 
-__all__ = ["Render", "ToolResult", "result_of", "without_secrets"]
+__all__ = ["Render", "ToolResult", "redact_result", "result_of"]
 
 Render: TypeAlias = Callable[[Any], str]
 
@@ -20,8 +20,8 @@ Render: TypeAlias = Callable[[Any], str]
 class ToolResult:
     """Outcome of a call: a value or an error, never both.
 
-    A tool's function may return a plain value. It returns one of these to say more: what a model
-    reads, files, an exit code::
+    A tool's function may return a plain value. It returns a `ToolResult` to add a text for the
+    model, files, or an exit code::
 
         return ToolResult.success({"rows": 3}, text="3 rows", attachments=[chart])
         return ToolResult.failure("no such table", code="not_found")
@@ -30,17 +30,17 @@ class ToolResult:
     tool: str = ""
     """Tool's name, filled in by the host."""
     value: Any = None
-    """The data. None if it failed."""
+    """The returned data. None if the call failed."""
     error: ToolError | None = None
-    """Why it failed; None if it did not."""
+    """The failure; None if the call succeeded."""
     content: tuple[Content, ...] = ()
-    """What a model is shown; empty: the value, rendered."""
+    """Content for a model; empty: the value, rendered."""
     attachments: tuple[Attachment | AttachmentRef, ...] = ()
-    """Files that go with it; as the caller gets it, all are kept and these are their references."""
+    """Files of the result. When the caller receives it, all are stored and these are references."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """JSON-able data about the call, for applications; neither script nor model sees it."""
+    """JSON-able data about the call for applications. Neither script nor model sees it."""
     exit_code: int | None = None
-    """Of a command, if that is what ran."""
+    """Exit code of a command, if the tool ran one."""
     _render: Render | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -54,15 +54,15 @@ class ToolResult:
         metadata: Mapping[str, Any] | None = None,
         exit_code: int | None = None,
     ) -> Self:
-        """A good end.
+        """Create a successful result.
 
         Args:
             value: Data for a script.
-            text: What a model reads. Default: `value`, rendered.
-            content: Text and images for a model, before `text`; MCP's shape is understood.
-            attachments: Files to keep, and references to files that are kept.
+            text: Text for a model. Default: `value`, rendered.
+            content: Text and images for a model, before `text`; parts may be in MCP's format.
+            attachments: Files to store, and references to stored files.
             metadata: JSON-able data for applications.
-            exit_code: Of a command.
+            exit_code: Exit code of a command.
 
         Raises:
             ToolError: ``bad_content`` if a part of `content` is neither text nor an image.
@@ -90,7 +90,7 @@ class ToolResult:
         metadata: Mapping[str, Any] | None = None,
         exit_code: int | None = None,
     ) -> Self:
-        """A bad end; the same as raising `ToolError`, with files and an exit code."""
+        """Create a failed result: like raising `ToolError`, with files and an exit code."""
         return cls(
             error=ToolError(message, code=code, retryable=retryable, details=details),
             attachments=tuple(attachments),
@@ -105,14 +105,14 @@ class ToolResult:
 
     @property
     def status(self) -> Literal["success", "error"]:
-        """`ok` as a word."""
+        """``"success"`` or ``"error"``."""
         return "success" if self.error is None else "error"
 
     @property
     def text(self) -> str:
-        """What a model reads: the tool's own words or rendering, a string as it is, or JSON.
+        """Text for a model: the tool's content or rendering, a string as it is, or JSON.
 
-        A value without a JSON form, which only a direct call can have, is told to have none.
+        A value without a JSON form, which only a direct call can have, yields a note instead.
         """
         lines = [
             f"Attachment {ref.name!r}: {ref.path}"
@@ -135,18 +135,18 @@ class ToolResult:
         try:
             return _json.dumps(self.value, what="result").decode()
         except _json.JsonError as error:
-            # The call was made: a model that read an error would make it again.
-            return f"(done; what {self.tool or 'it'} gave cannot be shown: {error})"
+            # The call was made: a model that read an error would repeat it.
+            return f"(done; the result of {self.tool or 'the tool'} cannot be shown: {error})"
 
     def unwrap(self) -> Any:
-        """The value. Raises the `ToolError` if the call failed."""
+        """Return the value, or raise the `ToolError` if the call failed."""
         if self.error is not None:
             raise self.error
         return self.value
 
 
-def without_secrets(result: ToolResult, redactor: Redactor) -> ToolResult:
-    """`result`, with no secret in what a script or a model gets; its error is treated elsewhere."""
+def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
+    """Redact the data for the script and the model; the caller redacts the error."""
     if not redactor:
         return result
     return replace(
@@ -161,9 +161,9 @@ def without_secrets(result: ToolResult, redactor: Redactor) -> ToolResult:
 
 
 def result_of(value: Any) -> ToolResult | None:
-    """What a tool's function returned, if it is more than a value; None for a plain value.
+    """Convert a tool's return value to a `ToolResult`; None for a plain value.
 
-    Understood beside `ToolResult` is the shape of MCP's results, a mapping or an object with
+    Besides a `ToolResult`, results in MCP's format are converted: a mapping or an object with
     ``content``, ``isError`` and ``structuredContent``.
 
     Raises:
@@ -192,7 +192,7 @@ def result_of(value: Any) -> ToolResult | None:
     parts = content_of(row["content"])
     text = "\n".join(part.text for part in parts if isinstance(part, TextContent))
     if row.get("isError"):
-        return ToolResult.failure(text or "the tool failed and did not say why")
+        return ToolResult.failure(text or "the tool failed without an error message")
     data = row.get("structuredContent")
     return ToolResult(value=text if data is None else data, content=parts)
 

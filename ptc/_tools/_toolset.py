@@ -1,4 +1,4 @@
-"""A named, ordered collection of tools; what makes another of one; how sets are found by name."""
+"""Named, ordered collections of tools: derived sets, and look-up of installed ones."""
 
 from __future__ import annotations
 
@@ -12,33 +12,36 @@ from .. import _json
 from .._arguments import nearest
 from .._schema._check import value_check
 from ..errors import SetupError, ToolError, UsageError
-from ._approval import ApprovalGate, is_gated
+from ._approval import ApprovalGate, requires_approval
 from ._foreign import tool_from
-from ._tool import Tool, checked_name
+from ._names import validate_name
+from ._tool import Tool
 
 __all__ = ["ToolSource", "Toolset", "collect", "installed_toolset"]
 
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """Tools under one name. Iterating gives the tools in order.
+    """Tools under one name. Iteration yields the tools in order.
 
-    Every method that changes something gives another set and leaves this one as it is::
+    A set is immutable: each method below returns a new one::
 
         read_only = toolset.read_only().prefixed("fs")      # ctx.fs.read(...)
-        asked = toolset.with_approval("write", "edit")
+        guarded = toolset.with_approval("write", "edit")
         mine = toolset.with_defaults("grep", ignore_case=True)
     """
 
     name: str
-    """What the set is called in messages, in `allowed_tools` and on the command line."""
+    """Name of the set in messages, in `allowed_tools` and on the command line."""
     tools: tuple[Tool, ...]
-    """Its tools; no two have the same name."""
+    """Its tools, each with a unique name."""
 
     def __post_init__(self) -> None:
         for item in self.tools:
             if not isinstance(item, Tool):
-                msg = f"toolset {self.name!r}: {item!r:.80} is no Tool; make one with tool_from"
+                msg = (
+                    f"toolset {self.name!r}: {item!r:.80} is not a Tool; convert it with tool_from"
+                )
                 raise UsageError(msg)
         _refuse_duplicates(self.tools)
 
@@ -46,38 +49,38 @@ class Toolset:
         return iter(self.tools)
 
     def only(self, *patterns: str) -> Self:
-        """The tools whose name fits one of the patterns (``*`` and ``?``, as in ``git_*``).
+        """Keep the tools whose name matches a pattern (``*`` and ``?``, as in ``git_*``).
 
         Raises:
-            UsageError: If a pattern fits no tool.
+            UsageError: If a pattern matches no tool.
         """
-        wanted = self._fitting(patterns)
+        wanted = self._match(patterns)
         return replace(self, tools=tuple(t for t in self.tools if t.name in wanted))
 
     def without(self, *patterns: str) -> Self:
-        """The tools whose name fits none of the patterns.
+        """Remove the tools whose name matches a pattern.
 
         Raises:
-            UsageError: If a pattern fits no tool.
+            UsageError: If a pattern matches no tool.
         """
-        unwanted = self._fitting(patterns)
+        unwanted = self._match(patterns)
         return replace(self, tools=tuple(t for t in self.tools if t.name not in unwanted))
 
     def filtered(self, keep: Callable[[Tool], bool]) -> Self:
-        """The tools that `keep` says yes to."""
+        """Keep the tools for which `keep` returns True."""
         return replace(self, tools=tuple(t for t in self.tools if keep(t)))
 
     def tagged(self, *tags: str) -> Self:
-        """The tools that have one of the tags."""
+        """Keep the tools that have one of the tags."""
         wanted = frozenset(tags)
         return self.filtered(lambda t: not wanted.isdisjoint(t.tags))
 
     def read_only(self) -> Self:
-        """The tools without a side effect."""
+        """Keep the tools without a side effect."""
         return self.filtered(lambda t: not t.side_effect)
 
     def prefixed(self, namespace: str) -> Self:
-        """The tools in a namespace: ``read`` becomes ``<namespace>.read``.
+        """Put the tools in a namespace: ``read`` becomes ``<namespace>.read``.
 
         Raises:
             UsageError: If a tool is in a namespace already.
@@ -89,60 +92,62 @@ class Toolset:
         return self.renamed({t.name: f"{namespace}.{t.name}" for t in self.tools})
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """The tools with other names.
+        """Rename tools.
 
         Args:
             names: Old name -> new name.
 
         Raises:
-            UsageError: If there is no such tool, or a new name is unusable or taken.
+            UsageError: If a tool does not exist, or a new name is invalid or in use.
         """
         for old in names:
-            self._named(old)
-        return self._with(names, lambda t: _renamed(t, checked_name(names[t.name])))
+            self._find(old)
+        return self._replace(names, lambda t: _rename(t, validate_name(names[t.name])))
 
     def with_defaults(self, name: str, /, **values: Any) -> Self:
-        """The tools, with arguments of one of them bound: no caller sees or changes them.
+        """Bind arguments of one tool: no caller sees or changes them.
 
         Raises:
-            UsageError: If there is no such tool or parameter, or a value does not fit.
+            UsageError: If the tool or a parameter does not exist, or a value is invalid.
         """
-        self._named(name)
-        return self._with([name], lambda t: _bound(t, values))
+        self._find(name)
+        return self._replace([name], lambda t: _bind(t, values))
 
     def with_approval(self, *patterns: str, gate: ApprovalGate = True) -> Self:
-        """The tools, those that fit a pattern (default: all with a side effect) behind a gate.
+        """Require approval for the tools that match a pattern (default: those with a side effect).
 
-        A gate a tool has already stays: a call waits if either says so.
+        A tool keeps its own `needs_approval`: approval is required if either requires it.
 
         Raises:
-            UsageError: If a pattern fits no tool.
+            UsageError: If a pattern matches no tool.
         """
         if patterns:
-            wanted = self._fitting(patterns)
+            wanted = self._match(patterns)
         else:
             wanted = {t.name for t in self.tools if t.side_effect}
-        return self._with(wanted, lambda t: replace(t, needs_approval=_either(t, gate)))
+        return self._replace(
+            wanted, lambda t: replace(t, needs_approval=_combine(t.needs_approval, gate))
+        )
 
     def with_env(self, **values: Any) -> Self:
-        """The tools, with values for those that ask for them; a session's own come after these.
+        """Set ``env`` values of the tools that declare them; the session's values override these.
 
         Raises:
-            UsageError: If no tool of the set asks for a name.
+            UsageError: If no tool of the set declares a name.
         """
-        asked = {key for t in self.tools if t.env is not None for key in t.env.model_fields}
+        known = {key for t in self.tools if t.env is not None for key in t.env.model_fields}
         for key in values:
-            if key not in asked:
-                msg = f"toolset {self.name!r}: no tool asks for {key!r}{nearest(key, asked)}"
+            if key not in known:
+                msg = f"toolset {self.name!r}: no tool declares {key!r}{nearest(key, known)}"
                 raise UsageError(msg)
-        wanting = [t.name for t in self.tools if t.env is not None]
-        return self._with(wanting, lambda t: replace(t, env_values={**t.env_values, **values}))
+        names = [t.name for t in self.tools if t.env is not None]
+        return self._replace(names, lambda t: replace(t, env_values={**t.env_values, **values}))
 
-    def _with(self, names: Iterable[str], change: Callable[[Tool], Tool]) -> Self:
+    def _replace(self, names: Iterable[str], change: Callable[[Tool], Tool]) -> Self:
         chosen = frozenset(names)
         return replace(self, tools=tuple(change(t) if t.name in chosen else t for t in self.tools))
 
-    def _named(self, name: str) -> Tool:
+    def _find(self, name: str) -> Tool:
         for item in self.tools:
             if item.name == name:
                 return item
@@ -151,26 +156,26 @@ class Toolset:
         msg = f"toolset {self.name!r} has no tool {name!r}{nearest(name, names)}; it has: {known}"
         raise UsageError(msg)
 
-    def _fitting(self, patterns: Iterable[str]) -> set[str]:
-        return fitting(patterns, [t.name for t in self.tools], f"toolset {self.name!r}")
+    def _match(self, patterns: Iterable[str]) -> set[str]:
+        return match_names(patterns, [t.name for t in self.tools], f"toolset {self.name!r}")
 
 
-def fitting(patterns: Iterable[str], names: Iterable[str], where: str) -> set[str]:
-    """The `names` that fit one of `patterns`; raises `UsageError` for one that fits none."""
+def match_names(patterns: Iterable[str], names: Iterable[str], where: str) -> set[str]:
+    """Return the `names` that match a pattern. Raises `UsageError` if a pattern matches none."""
     known = list(names)
     found: set[str] = set()
     for pattern in patterns:
-        fit = {name for name in known if fnmatchcase(name, pattern)}
-        if not fit:
+        matches = {name for name in known if fnmatchcase(name, pattern)}
+        if not matches:
             near = nearest(pattern, known)
-            msg = f"{where}: no tool fits {pattern!r}{near}; tools: {', '.join(known) or 'none'}"
+            msg = f"{where}: no tool matches {pattern!r}{near}; tools: {', '.join(known) or 'none'}"
             raise UsageError(msg)
-        found |= fit
+        found |= matches
     return found
 
 
-def _either(item: Tool, gate: ApprovalGate) -> ApprovalGate:
-    own = item.needs_approval
+def _combine(own: ApprovalGate, gate: ApprovalGate) -> ApprovalGate:
+    """Return a gate that requires approval if either of two does."""
     if own is True or gate is True:
         return True
     if own is False:
@@ -179,18 +184,18 @@ def _either(item: Tool, gate: ApprovalGate) -> ApprovalGate:
         return own
 
     async def either(arguments: Mapping[str, Any]) -> bool:
-        return await is_gated(own, arguments) or await is_gated(gate, arguments)
+        return await requires_approval(own, arguments) or await requires_approval(gate, arguments)
 
     return either
 
 
-def _bound(item: Tool, values: Mapping[str, Any]) -> Tool:
-    """`item` with some arguments fixed: left out of its schema, put in before validation."""
+def _bind(item: Tool, values: Mapping[str, Any]) -> Tool:
+    """Bind arguments of `item`: remove them from its schema, and add them before validation."""
     properties = item.parameters.get("properties", {})
     for key, value in values.items():
         if key not in properties:
             near = nearest(key, properties)
-            msg = f"tool {item.name!r} has no parameter {key!r}{near}"
+            msg = f"tool {item.name!r}: unknown parameter {key!r}{near}"
             raise UsageError(msg)
         wrong = value_check(properties[key], f"argument {key!r}")(_json.loads(_json.dumps(value)))
         if wrong:
@@ -203,7 +208,7 @@ def _bound(item: Tool, values: Mapping[str, Any]) -> Tool:
     validate = item.validate
 
     @wraps(validate)
-    def bound(arguments: Mapping[str, Any]) -> Any:
+    def validate_bound(arguments: Mapping[str, Any]) -> Any:
         for key in arguments:
             if key in values:
                 near = nearest(key, parameters["properties"])
@@ -212,30 +217,30 @@ def _bound(item: Tool, values: Mapping[str, Any]) -> Tool:
         return validate({**arguments, **values})
 
     unrecorded = item.unrecorded - values.keys()
-    return replace(item, parameters=parameters, validate=bound, unrecorded=unrecorded)
+    return replace(item, parameters=parameters, validate=validate_bound, unrecorded=unrecorded)
 
 
-def _renamed(item: Tool, name: str) -> Tool:
-    """`item` under another name, in its messages too."""
+def _rename(item: Tool, name: str) -> Tool:
+    """Rename `item`, also in the messages of its validator."""
     validate = item.validate
 
     @wraps(validate)
-    def renamed(arguments: Mapping[str, Any]) -> Any:
+    def validate_renamed(arguments: Mapping[str, Any]) -> Any:
         try:
             return validate(arguments)
         except ToolError as error:
             text = error.message.replace(f"{item.name}:", f"{name}:", 1)
             raise ToolError(text, code=error.code, tool=name, details=error.details) from None
 
-    return replace(item, name=name, validate=renamed)
+    return replace(item, name=name, validate=validate_renamed)
 
 
 ToolSource: TypeAlias = Tool | Toolset | Callable[..., Any] | Any
-"""What a session takes: a tool, a toolset, or what `tool_from` makes a tool of."""
+"""A tool, a toolset, or an object that `tool_from` converts to a tool."""
 
 
 def collect(sources: Iterable[ToolSource]) -> dict[str, Tool]:
-    """All tools of `sources` by name. Raises `UsageError` on a duplicate or a non-tool."""
+    """Return all tools of `sources` by name. Raises `UsageError` on a duplicate or a non-tool."""
     tools: list[Tool] = []
     for source in sources:
         if isinstance(source, Tool):
@@ -252,21 +257,21 @@ def _refuse_duplicates(tools: Iterable[Tool]) -> None:
     seen: set[str] = set()
     for item in tools:
         if item.name in seen:
-            msg = f"two tools are called {item.name!r}; rename one with tool(name=...)"
+            msg = f"two tools are named {item.name!r}; rename one with tool(name=...)"
             raise UsageError(msg)
         seen.add(item.name)
     for name in seen:
         namespace, dot, _ = name.partition(".")
         if dot and namespace in seen:
-            msg = f"{namespace!r} cannot be a tool and the namespace of {name!r}; rename one"
+            msg = f"{namespace!r} cannot be both a tool and the namespace of {name!r}; rename one"
             raise UsageError(msg)
 
 
 def installed_toolset(name: str) -> Toolset:
-    """The toolset that an installed package offers as entry point ``ptc.toolsets: name``.
+    """Load the toolset that an installed package provides as entry point ``ptc.toolsets: name``.
 
     Raises:
-        UsageError: If there is none; the message lists those there are.
+        UsageError: If it is not installed; the message lists those that are.
         SetupError: If it cannot be loaded.
     """
     from importlib.metadata import entry_points
@@ -279,13 +284,13 @@ def installed_toolset(name: str) -> Toolset:
     try:
         loaded = found[name].load()
         toolset = loaded() if callable(loaded) else loaded
-    except Exception as error:  # whatever it is, it is another package's own
+    except Exception as error:  # another package's code may raise anything
         msg = (
-            f"toolset {name!r} is installed and cannot be loaded: {type(error).__name__}: {error}; "
-            "`ptc doctor` lists the toolsets that can"
+            f"toolset {name!r} is installed but cannot be loaded: {type(error).__name__}: {error}; "
+            "run `ptc doctor` for the toolsets that can"
         )
         raise SetupError(msg) from error
     if not isinstance(toolset, Toolset):
-        msg = f"entry point ptc.toolsets:{name} gives {type(toolset).__name__}, not a Toolset"
+        msg = f"entry point ptc.toolsets:{name} is {type(toolset).__name__}, not a Toolset"
         raise UsageError(msg)
     return toolset

@@ -133,7 +133,7 @@ def silent(a: int) -> int:
         ([unhinted], (), "parameter `a` has no type hint"),
         ([silent], (), "needs a description"),
         ([lambda: 1], (), "tool '<lambda>' needs a description"),
-        ([add, add], (), "two tools are called 'add'"),
+        ([add, add], (), "two tools are named 'add'"),
         ([Shop], (), "is not a function, method or callable object"),
         ([3], (), "3 is not a function"),
         ([add], ["ad"], r"there is no tool 'ad' \(did you mean `add`\?\); tools: add"),

@@ -90,8 +90,8 @@ def test_a_toolset_that_cannot_be_loaded_is_no_traceback(command: Any) -> None:
     done = command("tools", "--toolset", "broken")
     assert (done.status, done.out) == (5, "")
     assert done.err == (
-        "Error: toolset 'broken' is installed and cannot be loaded: ValueError: half written; "
-        "`ptc doctor` lists the toolsets that can\n"
+        "Error: toolset 'broken' is installed but cannot be loaded: ValueError: half written; "
+        "run `ptc doctor` for the toolsets that can\n"
     )
 
 

@@ -241,7 +241,7 @@ async def test_a_value_without_a_json_form_is_a_defined_error_with_its_path(
         found = run.unwrap()
     for code, text in found[: len(values)]:
         assert code == "result_not_json"
-        assert "the result of give cannot be handed over: give" in text
+        assert "the result of give cannot be sent to the script: give" in text
     assert "give.a[0]: object has no JSON form" in found[0][1]
     assert found[len(values) :] == good
     assert [call.status for call in run.calls] == ["succeeded"] * len(found)

@@ -227,7 +227,7 @@ async def test_a_tool_of_an_odd_name_is_called_under_it(tmp_path: Path) -> None:
     fine = ["a_", "a__b", "x" * 64, "wholefoods.place_order"]
     tools = [define_tool(name, "D.", ANY, say) for name in fine]
     for name in odd:
-        with pytest.warns(UserWarning, match=r"is odd|not snake_case"):
+        with pytest.warns(UserWarning, match=r"cannot be a method|not snake_case"):
             tools.append(define_tool(name, "D.", ANY, say))
     names = fine + odd
     source = "def run(ctx, inputs):\n    return [ctx.call(name, {}) for name in inputs['names']]\n"

@@ -150,8 +150,8 @@ async def run(ctx, inputs):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (["bdy"], "there is no parameter 'bdy' (did you mean `body`?)"),
-        ("body", "is a list of words, not 'body'"),
+        (["bdy"], "unknown parameter 'bdy' (did you mean `body`?)"),
+        ("body", "must be a list of words, not 'body'"),
     ],
 )
 def test_a_parameter_that_is_not_there_cannot_be_left_out(given: list[str], words: str) -> None:

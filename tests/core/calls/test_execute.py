@@ -95,8 +95,8 @@ async def attaches_a_name(arguments: Mapping[str, Any]) -> ToolResult:
 @pytest.mark.parametrize(
     ("function", "code", "words"),
     [
-        (exits, "internal", "tried to end the process: sys.exit(3)"),
-        (exits_in_a_thread, "internal", "tried to end the process: sys.exit('done')"),
+        (exits, "internal", "the tool called sys.exit(3)"),
+        (exits_in_a_thread, "internal", "the tool called sys.exit('done')"),
         (wordless, "internal", "WordlessError (its text cannot be made)"),
         (number, "failed", "404"),
         (group_of_one, "not_found", "no such row"),
@@ -169,7 +169,7 @@ async def test_exit_in_a_task_of_a_tool_is_its_failure(tmp_path: Path) -> None:
     in_script, direct, status = await both_ways(tmp_path, leaves)
     assert in_script == direct
     assert (in_script[0], status) == ("internal", "failed")
-    assert "tried to end the process: sys.exit(3)" in in_script[1]
+    assert "the tool called sys.exit(3)" in in_script[1]
 
 
 async def test_a_cancellation_of_a_tools_own_making_is_its_failure(
@@ -214,7 +214,7 @@ async def test_a_value_that_cannot_be_copied_is_given_and_not_kept(tmp_path: Pat
     async with Session(tmp_path, tools=[work], toolsets=(), journal=None) as session:
         assert [await session.call(work), await session.call(work)] == made
         told = (await session.tool("work")).text
-        assert told == "(done; what work gave cannot be shown: result: lock has no JSON form)"
+        assert told == "(done; the result of work cannot be shown: result: lock has no JSON form)"
         assert (await session.program(source=CAUGHT)).unwrap()[0] == "result_not_json"
 
 
@@ -320,7 +320,7 @@ async def test_what_outlives_its_call_calls_and_attaches_nothing(tmp_path: Path)
         ctx.progress(1)
         ctx.log("late")
         assert told == before
-        with pytest.raises(UsageError, match="work: call_tool after the call has ended"):
+        with pytest.raises(UsageError, match="work: call_tool was called after the tool had returned"):
             await ctx.call_tool("work")
         assert len(result.calls) == len(kept) == 1
 

@@ -113,7 +113,7 @@ except ToolError as error:
     code, details, retryable, message, after = result.value
     assert (code, details) == ("timeout", {"limit": "tool_timeout_ms", "most": 50})
     assert f"{name} took longer than 50 ms (tool_timeout_ms)" in message
-    assert "ask for more tool_timeout_ms" in message
+    assert "raise tool_timeout_ms" in message
     # What has a side effect may have done it: its outcome is not known, and not to be repeated.
     status = result.calls[0].status
     assert retryable == (status != "unknown")

@@ -402,7 +402,7 @@ def leaves(effect: Effect) -> None:
     [
         (plain_failure, "ValueError: refused with [secret token]"),
         (slow, "longer than 20 ms"),
-        (leaves, "tried to end the process"),
+        (leaves, "the tool called sys.exit"),
     ],
 )
 async def test_whatever_a_revert_does_it_is_told_and_no_secret_with_it(

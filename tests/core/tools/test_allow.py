@@ -72,12 +72,12 @@ def test_names_patterns_and_toolsets_select_tools(tmp_path: Path) -> None:
     ("entry", "why"),
     [
         ("lok", r"no tool 'lok' \(did you mean `look`"),
-        ("git_*", "no tool fits 'git_*'"),
+        ("git_*", "no tool matches 'git_*'"),
         (3, "no tool 3"),
         (lambda: Allow("lok", path="a"), "no tool 'lok'"),
-        (lambda: Allow("look*", path="a"), "a rule is about one tool"),
-        (lambda: Allow("look", pth="a"), r"no parameter 'pth' \(did you mean `path`"),
-        (lambda: Allow("look"), "says nothing of arguments"),
+        (lambda: Allow("look*", path="a"), "a rule must name one tool"),
+        (lambda: Allow("look", pth="a"), r"unknown parameter 'pth' \(did you mean `path`"),
+        (lambda: Allow("look"), "has no rule for an argument"),
     ],
 )
 def test_an_entry_that_allows_nothing_is_an_error(tmp_path: Path, entry: Any, why: str) -> None:
@@ -181,7 +181,7 @@ def test_parts_of_a_toolset_that_are_given_apart_are_one_in_an_allow_list(tmp_pa
 
 
 def test_a_toolset_holds_tools_only() -> None:
-    with pytest.raises(UsageError, match="is no Tool; make one with tool_from"):
+    with pytest.raises(UsageError, match="is not a Tool; convert it with tool_from"):
         Toolset("t", (print,))  # type: ignore[arg-type]  # the point
 
 
@@ -231,7 +231,7 @@ async def test_a_rule_holds_on_every_way_to_the_tool(tmp_path: Path, call: str) 
             allowed_tools=[Allow("look", path="src/**"), "wrap"],
         )
         assert result.error is not None
-        assert "not allowed in this run with these arguments" in result.error.message
+        assert "these arguments are not allowed in this run" in result.error.message
         allowed = await s.program(
             source=f"def run(ctx, inputs):\n    return {call.replace('etc', 'src')}\n",
             allowed_tools=[Allow("look", path="src/**"), "wrap"],
@@ -254,7 +254,7 @@ def test_a_toolset_is_narrowed_and_stays_what_it_was() -> None:
     assert names(FILES.read_only()) == ["look", "look_all"]
     assert names(FILES.filtered(lambda t: "all" in t.name)) == ["look_all"]
     assert names(FILES) == ["look", "look_all", "change"]
-    with pytest.raises(UsageError, match=r"toolset 'files': no tool fits 'lok'.*did you mean"):
+    with pytest.raises(UsageError, match=r"toolset 'files': no tool matches 'lok'.*did you mean"):
         FILES.only("lok")
 
 
@@ -272,7 +272,7 @@ async def test_tools_are_renamed_and_put_in_a_namespace(tmp_path: Path) -> None:
             await s.see(pth="x")  # type: ignore[attr-defined]  # a tool as a method
     with pytest.raises(UsageError, match="in a namespace already"):
         spaced.prefixed("more")
-    with pytest.raises(UsageError, match="two tools are called 'change'"):
+    with pytest.raises(UsageError, match="two tools are named 'change'"):
         FILES.renamed({"look": "change"})
     with pytest.raises(UsageError, match=r"no tool 'lok' \(did you mean"):
         FILES.renamed({"lok": "see"})
@@ -285,7 +285,7 @@ async def test_bound_arguments_are_seen_and_changed_by_nobody(tmp_path: Path) ->
     assert made.validate({"times": 2}) == {"path": "fixed", "times": 2}
     with pytest.raises(ToolError, match="unknown argument `path`"):
         made.validate({"path": "other"})
-    for values, why in (({"pth": 1}, "no parameter 'pth'"), ({"times": "x"}, "argument 'times'")):
+    for values, why in (({"pth": 1}, "unknown parameter 'pth'"), ({"times": "x"}, "argument 'times'")):
         with pytest.raises(UsageError, match=why):
             FILES.with_defaults("look", **values)
 

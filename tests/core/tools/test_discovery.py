@@ -113,7 +113,7 @@ def test_names_that_ctx_has_for_itself_are_refused() -> None:
 
 def test_a_tool_and_a_namespace_cannot_share_a_name(tmp_path: Path) -> None:
     github = tool(name="github", description="G.")(lambda: None)
-    with pytest.raises(UsageError, match="cannot be a tool and the namespace"):
+    with pytest.raises(UsageError, match="cannot be both a tool and the namespace"):
         Session(tmp_path, tools=[github, create_issue], toolsets=())
 
 

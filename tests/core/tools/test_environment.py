@@ -100,14 +100,14 @@ def test_a_wrong_type_is_told_without_the_value(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="count: Input should be a valid integer") as refused:
         Session(tmp_path, tools=[made], toolsets=(), env={"count": SECRET, "word": SECRET})
     shown = "".join(traceback.format_exception(refused.value))
-    assert "word: is refused by its model" in shown
+    assert "word: is rejected by its model" in shown
     assert SECRET not in shown
 
 
 def test_a_name_that_no_tool_asks_for_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no tool asks for 'api_kye' \(did you mean `api_key`"):
+    with pytest.raises(UsageError, match=r"no tool declares 'api_kye' \(did you mean `api_key`"):
         Session(tmp_path, tools=[where], toolsets=(), env={"api_kye": "x"})
-    with pytest.raises(UsageError, match="toolset 't': no tool asks for 'nothing'"):
+    with pytest.raises(UsageError, match="toolset 't': no tool declares 'nothing'"):
         Toolset("t", (where,)).with_env(nothing=1)
     with pytest.raises(UsageError, match="env must be a pydantic model class"):
         tool(name="t", description="T.", env={"KEY": str})(lambda: 1)  # type: ignore[call-overload]  # the point
@@ -278,7 +278,7 @@ async def test_fields_are_given_by_their_names_and_no_tool_changes_them(tmp_path
         assert await s.change() == 3  # type: ignore[attr-defined]  # a tool as a method
     with pytest.raises(UsageError, match="env: key is missing"):
         Session(tmp_path, tools=[made], toolsets=())
-    with pytest.raises(UsageError, match="env is a mapping of names to values, not list"):
+    with pytest.raises(UsageError, match="env must be a mapping of names to values, not list"):
         Session(tmp_path, tools=[made], toolsets=(), env=["key"])  # type: ignore[arg-type]  # the point
 
 

@@ -98,7 +98,7 @@ async def test_func_gets_keywords_if_its_signature_has_them(tmp_path: Path) -> N
     [
         (3, "3 is not a tool: it has no invoke, call, run, func"),
         (SimpleNamespace(name="x"), "is not a tool"),
-        (SimpleNamespace(invoke=way("invoke"), parameters=SCHEMA), "has no name of its own"),
+        (SimpleNamespace(invoke=way("invoke"), parameters=SCHEMA), "has no name; pass tool_from"),
         (SimpleNamespace(name="x", invoke=way("i"), parameters=SCHEMA, description=""), "needs a"),
         (Shop, "is not a tool"),
     ],

@@ -16,7 +16,8 @@ from pydantic import Field
 
 from ptc import Limits, Tool, ToolContext, define_tool, tool
 from ptc._policy_modules import MODULES
-from ptc._tools._stubs import describe_program, render_stubs
+from ptc._tools._instructions import describe_program
+from ptc._tools._stubs import render_stubs
 
 
 @dataclass

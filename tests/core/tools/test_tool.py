@@ -149,7 +149,7 @@ def test_a_blank_description_and_a_name_of_ctx_are_refused() -> None:
         with pytest.raises(UsageError, match="needs a description"):
             tool(name="blank", description=description)(blank)
     for name in ("call", "emit", "log.this"):
-        with pytest.raises(UsageError, match="taken by ctx"):
+        with pytest.raises(UsageError, match="reserved for ctx"):
             tool(name=name, description="D.")(blank)
     for name in ("", "a\nb", "x" * 257):
         with pytest.raises(UsageError, match="tool name"):
@@ -158,7 +158,9 @@ def test_a_blank_description_and_a_name_of_ctx_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ["9a", "a-b", "a b", "x" * 65, "é", "_private", "a.b.c"])
 def test_an_odd_name_warns_and_works(name: str) -> None:
-    with pytest.warns(UserWarning, match=r"is odd: a script can reach it with ctx\.call") as caught:
+    with pytest.warns(
+        UserWarning, match=r"cannot be a method of ctx; a script calls it with ctx\.call"
+    ) as caught:
         made = tool(name=name, description="D.")(lambda: 7)
     assert caught[0].filename == __file__
     assert collect([made])[name].validate({}) == {}
@@ -175,7 +177,7 @@ def test_duplicates_are_refused_and_functions_are_taken() -> None:
         return 2 * a
 
     assert list(collect([plain, search])) == ["plain", "search"]
-    with pytest.raises(UsageError, match="two tools are called 'search'"):
+    with pytest.raises(UsageError, match="two tools are named 'search'"):
         collect([search, Toolset("more", (search,))])
     with pytest.raises(UsageError, match="is not a tool"):
         collect([3])

@@ -310,7 +310,7 @@ def test_what_a_partial_gives_no_caller_sees_or_changes() -> None:
     ("parameters", "function", "why"),
     [
         (RootModel[list[int]], lambda a: a, "has no fields"),
-        ({"type": "object"}, lambda: 1, "is called with the arguments in one dict"),
+        ({"type": "object"}, lambda: 1, "must take the arguments as one dict"),
         ({"type": "object"}, 3, "function must be callable"),
         ({"type": "object", "properties": []}, lambda a: a, r"object\"$"),
     ],
@@ -373,18 +373,18 @@ async def test_a_model_of_the_arguments_gives_the_function_an_instance(tmp_path:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"side_efect": True}, r"no option 'side_efect' \(did you mean `side_effect`\?\)"),
+        ({"side_efect": True}, r"unknown option 'side_efect' \(did you mean `side_effect`\?\)"),
         ({"side_effect": "yes"}, "side_effect must be True or False, not 'yes'"),
         ({"needs_approval": "yes"}, "needs_approval must be True, False or a function"),
         ({"max_executions_per_run": -1}, "max_executions_per_run must be an integer from 0"),
         ({"max_executions_per_run": 2.7}, "max_executions_per_run must be an integer"),
         ({"max_executions_per_run": True}, "max_executions_per_run must be an integer"),
         ({"timeout_ms": 0}, "timeout_ms must be an integer from 1"),
-        ({"cache": "yes"}, "cache is True, a function or a Cache"),
+        ({"cache": "yes"}, "cache must be True, a function or a Cache"),
         ({"cache": True, "side_effect": True}, "a side effect cannot be cached"),
-        ({"tags": "one"}, "tags is a list of words"),
-        ({"tags": 3}, "tags is a list of words"),
-        ({"tags": [3]}, "tags is a list of words"),
+        ({"tags": "one"}, "tags must be a list of words"),
+        ({"tags": 3}, "tags must be a list of words"),
+        ({"tags": [3]}, "tags must be a list of words"),
         ({"render": "json"}, "render must be a function"),
         ({"retry": 3}, "retry must be a Retry"),
         ({"approval_defaults": "x"}, "approval_defaults must be a mapping"),
@@ -441,7 +441,7 @@ def test_a_tool_that_must_not_be_repeated_and_takes_no_context_warns_once_by_nam
         warnings.simplefilter("error")
         make(seeing)
         make(blind, idempotent=True)
-    with pytest.warns(UserWarning, match=r"hand ctx\.idempotency_key on") as caught:
+    with pytest.warns(UserWarning, match=r"pass ctx\.idempotency_key on") as caught:
         make(blind)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():

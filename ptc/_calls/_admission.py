@@ -1,0 +1,132 @@
+"""Admission of a call: look-up, validation, identity and approval.
+
+Arguments are validated once: those are approved, cached, recorded and executed.
+"""
+
+from __future__ import annotations
+
+from .. import _json
+from .._arguments import words_of
+from .._schema._check import arguments_mapping
+from .._tools._approval import ApprovalRequest, Decision, prompt_text, requires_approval
+from .._tools._tool import Tool
+from ..errors import ToolError
+from ._call import Occurrences, OpenCall
+from ._outcome import internal_error
+from ._recorder import ParkedError, redact_decision, redact_request
+from ._scope import Scope
+
+__all__ = ["Admission"]
+
+
+class Admission:
+    """Admission of the calls of one caller."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._occurrences = Occurrences()
+
+    def admit(self, call: OpenCall) -> None:
+        """Look up, validate and identify a call. Has no effect the second time.
+
+        Calls of a script are admitted in the order in which the script made them, also on resume:
+        the order distinguishes equal ones. An error becomes the call's `refusal`.
+        """
+        if call.admitted:
+            return
+        call.admitted = True
+        self._scope.protect_record(call)
+        try:
+            if call.refusal is None:
+                tool = self._scope.find_tool(call)
+                call.assign(tool)
+                call.arguments = tool.validate(call.call.arguments)
+        except ToolError as error:
+            call.refusal = error
+        except Exception as error:  # noqa: BLE001  # a validator is its author's code
+            call.refusal = internal_error(call.call.name, error)
+        self._identify(call)
+
+    def _identify(self, call: OpenCall) -> None:
+        if call.siblings is None and call.call.run_id is not None:
+            # The host computes no keys for direct calls, and their number is unlimited.
+            call.siblings = self._occurrences
+        if call.siblings is not None:
+            call.siblings.add(call)
+        if call.parent is not None:
+            call.parent.children += 1
+            if self._scope.track is not None:
+                call.path = self._scope.track.nested.place(call.key(), call.parent.path)
+            else:
+                call.path = f"{call.parent.path}.{call.parent.children}"
+
+    async def approve(self, tool: Tool, call: OpenCall) -> None:
+        """Obtain approval if the call requires it. An approver may replace the arguments.
+
+        Raises:
+            ToolError: If the call is rejected, or nobody can approve it.
+            ParkedError: If it is suspended until somebody decides.
+        """
+        arguments = arguments_mapping(call.arguments)
+        if not await requires_approval(tool.needs_approval, arguments):
+            return
+        decision = await self._decide(tool, call)
+        if not decision.approved:
+            by = f" by {decision.by}" if decision.by else ""
+            why = f": {decision.comment}" if decision.comment else ""
+            raise ToolError(f"the call of {tool.name} was rejected{by}{why}", code="rejected")
+        if decision.arguments is not None:
+            # An approver's arguments are validated like any caller's. The call stays the same.
+            call.replace_arguments(tool.validate(decision.arguments))
+
+    async def _decide(self, tool: Tool, call: OpenCall) -> Decision:
+        approver, track = self._scope.shared.approver, self._scope.track
+        if approver is None and (track is None or not call.may_suspend):
+            msg = (
+                f"{tool.name} requires approval and the session has no approver; "
+                "open the session with approver="
+            )
+            raise ToolError(msg, code="approval_required")
+        request = _request_for(tool, call)
+        suspendable = track if call.may_suspend else None
+        if suspendable is not None and (
+            approver is None or suspendable.find_decision(call, "approval") is not None
+        ):
+            try:
+                decision = suspendable.read_approval(call, request)
+            except ParkedError:
+                self._scope.tell("approval_pending", call, redact_request(call, request))
+                raise
+        else:
+            self._scope.tell("approval_pending", call, redact_request(call, request))
+            decision = await self._ask(tool, request)
+            if track is not None:
+                track.record_decision(call, request, decision)
+        self._scope.tell("approval_decided", call, redact_decision(call, decision))
+        return decision
+
+    async def _ask(self, tool: Tool, request: ApprovalRequest) -> Decision:
+        approver = self._scope.shared.approver
+        assert approver is not None  # noqa: S101  # `_decide` has checked
+        try:
+            decision = await approver(request)
+        except Exception as error:  # fail closed: a failed approver has not approved
+            msg = f"the call of {tool.name} was not approved: {words_of(error)}"
+            raise ToolError(msg, code="rejected") from error
+        if not isinstance(decision, Decision):
+            msg = f"the approver of {tool.name} returned {decision!r:.80}, not a Decision"
+            raise ToolError(msg, code="rejected")
+        return decision
+
+
+def _request_for(tool: Tool, call: OpenCall) -> ApprovalRequest:
+    arguments = arguments_mapping(call.arguments)
+    return ApprovalRequest(
+        call_id=call.id,
+        run_id=call.call.run_id,
+        tool=tool.name,
+        arguments=_json.loads(_json.dumps(arguments, what="arguments")),
+        fingerprint=call.fingerprint(),
+        prompt=prompt_text(tool.approval_prompt, arguments),
+        defaults=tool.approval_defaults,
+    )

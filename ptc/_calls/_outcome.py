@@ -1,0 +1,144 @@
+"""Outcome of a call: conversion of values, redaction of errors, and JSON for a script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from .. import _json
+from .._arguments import words_of
+from .._redact import SENT, Redactor, leads_to_secrets
+from .._tools._tool import Tool
+from .._tools._tool_result import Render, ToolResult, redact_result, result_of
+from ..errors import ToolError
+from ._call import OpenCall
+from ._recorder import error_row
+from ._scope import Scope
+
+__all__ = [
+    "convert_value",
+    "encode_error",
+    "encode_result",
+    "failed_result",
+    "internal_error",
+]
+
+
+def convert_value(scope: Scope, tool: Tool, call: OpenCall, value: Any) -> ToolResult:
+    """Convert a function's return value to a result; raise a failure that it returned.
+
+    Raises:
+        ToolError: The returned failure, or ``result_not_json``.
+    """
+    redactor = scope.environment.redactor
+    reply = result_of(value)
+    if reply is None and not call.attached and not redactor:
+        return ToolResult(tool.name, value=value, _render=tool.render)
+    render = tool.render
+    reply = reply or ToolResult(value=value)
+    original = reply.value
+    try:
+        reply = redact_result(reply, redactor)
+    except _json.JsonError as refused:
+        msg = f"the result of {tool.name} has no JSON form: {refused}"
+        raise ToolError(msg, code="result_not_json") from None
+    if render is not None and reply.value is not original:
+        # A redacted value is plain data. The tool renders its own value; that text is redacted.
+        render = partial(_render_redacted, render, original, redactor)
+    stored = tuple(scope.store(item) for item in reply.attachments)
+    reply = replace(reply, tool=tool.name, attachments=(*call.attached, *stored), _render=render)
+    call.take_reply(reply)
+    if reply.error is not None:
+        raise reply.error
+    return reply
+
+
+def _render_redacted(render: Render, value: Any, redactor: Redactor, _: Any) -> str:
+    return redactor.text(render(value))
+
+
+def failed_result(scope: Scope, call: OpenCall, error: Exception) -> ToolResult:
+    """Return the result of a call that failed with `error`, redacted."""
+    name = call.call.name
+    if not isinstance(error, ToolError):
+        return ToolResult(name, error=_redact_error(scope, internal_error(name, error)))
+    error.tool = name
+    safe = _redact_error(scope, error)
+    reply = call.outcome.reply
+    if reply is not None and reply.error is error:
+        return replace(reply, error=safe)
+    return ToolResult(name, error=safe)
+
+
+def internal_error(tool: str, why: Exception | str) -> ToolError:
+    """Wrap a failure in the code of a tool's author that is not a `ToolError`."""
+    words = why if isinstance(why, str) else words_of(why)
+    error = ToolError(f"{tool} failed: {words}", code="internal", tool=tool)
+    error.__cause__ = why if isinstance(why, Exception) else None
+    return error
+
+
+def _redact_error(scope: Scope, error: ToolError) -> ToolError:
+    """Return `error`, or a copy without secrets and without references to errors that have some."""
+    beside = (error.__cause__, error.__context__, getattr(error, "__notes__", None))
+    alone = not any(beside)
+    if not alone:
+        SENT.failed(error)
+    redactor = scope.environment.redactor
+    message = redactor.error_text(error.message)
+    details = redactor.error_data(error.details) if error.details else {}
+    same = not redactor and (message, details) == (error.message, error.details)
+    if same and (alone or not leads_to_secrets(error, redactor)):
+        return error
+    return ToolError(
+        message,
+        code=error.code,
+        tool=error.tool,
+        retryable=error.retryable,
+        details=details,
+    )
+
+
+def encode_result(scope: Scope, call: OpenCall, result: ToolResult) -> tuple[bool, bytes]:
+    """Encode the result of a call for a script: True if it is a value, and the message body."""
+    if result.error is not None:
+        return False, encode_error(result.error)
+    data = _encode_value(scope, result)
+    if isinstance(data, ToolError):
+        call.fail_delivery(data)
+        return False, encode_error(data)
+    call.note_size(len(data))
+    tool = scope.tools.get(result.tool)
+    records = b"true" if tool is None or tool.returns_records else b"false"
+    return True, b"[true,%b,%b]" % (records, data)
+
+
+def encode_error(error: ToolError) -> bytes:
+    """Encode an error for a script."""
+    row: Mapping[str, Any] = error_row(error)
+    return b"[false,false,%b]" % _json.dumps(row)
+
+
+def _encode_value(scope: Scope, result: ToolResult) -> bytes | ToolError:
+    # The error is not raised: its traceback would hold the value.
+    try:
+        data = _json.dumps(result.value, what=result.tool)
+    except _json.JsonError as refused:
+        why = scope.environment.redactor.text(str(refused))
+        msg = f"the result of {result.tool} cannot be sent to the script: {why}"
+        return ToolError(msg, code="result_not_json", tool=result.tool)
+    most = scope.max_result_bytes
+    if len(data) > most:
+        msg = (
+            f"the result of {result.tool} has {len(data):,} bytes, over the limit of "
+            f"{most:,} (max_tool_result_bytes); request less at a time"
+        )
+        details: dict[str, object] = {
+            "limit": "max_tool_result_bytes",
+            "most": most,
+            "used": len(data),
+        }
+        return ToolError(msg, code="result_too_large", tool=result.tool, details=details)
+    return data

@@ -1,0 +1,148 @@
+"""State that calls share: of a session (`Shared`), and of one caller in it (`Scope`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from .._arguments import nearest
+from .._records._content import Attachment, AttachmentRef
+from .._records._result import CallRecord, EventKind
+from .._tools._approval import Approver
+from .._tools._environment import Environment
+from .._tools._tool import Tool
+from ..errors import ToolError
+from ._attachments import AttachmentStore
+from ._breaker import Circuit
+from ._budget import Budget
+from ._call import OpenCall
+from ._deadlock import Waits
+from ._record_filter import RecordFilter
+from ._recorder import Track
+from ._result_cache import ResultCache
+
+__all__ = ["AfterSideEffect", "OnEvent", "Scope", "Shared"]
+
+AfterSideEffect: TypeAlias = Callable[[CallRecord], Awaitable[None]]
+"""Called with the record of a call."""
+OnEvent: TypeAlias = Callable[[EventKind, OpenCall, Any], None]
+"""Subscriber: receives the kind of a `RunEvent`, the call, and data."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """State shared by all calls of a session."""
+
+    root: Path
+    """Folder that confines the tools."""
+    known: Mapping[str, Tool]
+    """All tools of the session. A tool outside of the allow-list is refused by another message than
+    an unknown one."""
+    attachments: AttachmentStore
+    """Store of the files that tools make."""
+    unprotected: frozenset[str] = frozenset()
+    """Protected paths that the session has unprotected."""
+    environment: Environment = field(default_factory=Environment)
+    """Values of the tools' ``env=``, and their redactor."""
+    after_side_effect: AfterSideEffect | None = None
+    """Called and awaited after a call with a side effect has succeeded."""
+    approver: Approver | None = None
+    """Decides on calls that require approval; None: they are rejected."""
+    results: ResultCache = field(default_factory=ResultCache)
+    """Results cached for the session."""
+    circuits: dict[str, Circuit] = field(default_factory=dict)
+    """Breakers by name of tool."""
+    waits: Waits = field(default_factory=Waits)
+    """Deadlock detection among calls that wait for one another."""
+
+    def circuit(self, tool: Tool) -> Circuit | None:
+        """Return the breaker of a tool; None if it has none."""
+        if tool.retry is None or tool.retry.breaker_threshold is None:
+            return None
+        return self.circuits.setdefault(tool.name, Circuit(tool.retry))
+
+
+@dataclass(slots=True)
+class Scope:
+    """Tools, limits, record and subscriber of one caller: a run, or an application."""
+
+    tools: Mapping[str, Tool]
+    """Allow-list of the caller."""
+    shared: Shared
+    environment: Environment
+    """Values of the tools' ``env=`` for this caller."""
+    max_result_bytes: int
+    """JSON bytes of one result."""
+    budget: Budget | None = None
+    """Remaining calls; None: they are not counted."""
+    call_timeout_ms: int | None = None
+    """Time of one call with all its attempts; None: only the tool's own time-out applies."""
+    discovery: Callable[[], Mapping[str, Tool]] | None = None
+    """Creates the tools of `ctx` itself, on first use."""
+    on_event: OnEvent | None = None
+    """Subscriber; None: no events are sent."""
+    track: Track | None = None
+    """Recorder of the run; None: nothing is recorded."""
+    _discovered: Mapping[str, Tool] | None = None
+    _filters: dict[str, RecordFilter] = field(default_factory=dict)
+    """By name of tool; ``""`` for tools without `unrecorded` parameters."""
+
+    def tools_for(self, call: OpenCall) -> Mapping[str, Tool]:
+        """Return the allow-list of a call."""
+        return self.tools if call.allowed is None else call.allowed
+
+    def find_tool(self, call: OpenCall) -> Tool:
+        """Look up the tool of a call.
+
+        Raises:
+            ToolError: ``not_allowed`` or ``unknown_tool``.
+        """
+        name, tools = call.call.name, self.tools_for(call)
+        tool = tools.get(name)
+        if tool is None and self.discovery is not None:
+            if self._discovered is None:
+                self._discovered = self.discovery()
+            tool = self._discovered.get(name)
+        if tool is not None:
+            return tool
+        allowed = ", ".join(tools) or "none"
+        if name in self.shared.known:
+            msg = f"tool {name!r} is not allowed in this run; allowed: {allowed}"
+            raise ToolError(msg, code="not_allowed", tool=name)
+        msg = f"there is no tool {name!r}{nearest(name, tools)}; allowed: {allowed}"
+        raise ToolError(msg, code="unknown_tool", tool=name)
+
+    def protect_record(self, call: OpenCall) -> None:
+        """Set up redaction of a call, before its first record is made."""
+        # Any tool of the session: a refused call is recorded too.
+        tool = self.shared.known.get(call.call.name)
+        name = tool.name if tool is not None and tool.unrecorded else ""
+        found = self._filters.get(name)
+        if found is None:
+            names = frozenset(tool.parameter_names) - tool.unrecorded if tool and name else None
+            found = self._filters[name] = RecordFilter(self.environment.redactor, names)
+        call.record_filter = found
+
+    def tell(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
+        """Send an event to the subscriber."""
+        if self.on_event is not None:
+            self.protect_record(call)
+            self.on_event(kind, call, data)
+
+    def store(self, item: Attachment | AttachmentRef) -> AttachmentRef:
+        """Store an attachment, or validate a reference to one.
+
+        Raises:
+            ToolError: ``attachment_failed`` or ``bad_attachment``.
+        """
+        store = self.shared.attachments
+        if isinstance(item, AttachmentRef):
+            item = store.validate(item)
+        elif not isinstance(item, Attachment):
+            msg = f"an attachment must be an Attachment or AttachmentRef, not {item!r:.80}"
+            raise ToolError(msg, code="bad_attachment")
+        text = self.environment.redactor.text
+        safe = replace(item, name=text(item.name)[:255], description=text(item.description))
+        return safe if isinstance(safe, AttachmentRef) else store.save(safe)

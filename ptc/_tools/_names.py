@@ -1,0 +1,57 @@
+"""Names of tools: syntax, reserved names, and the warnings of a definition."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+
+from ..errors import UsageError
+
+__all__ = ["RESERVED", "validate_name", "warn_definition"]
+
+_NAME = re.compile(r"(?=.{1,64}\Z)[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
+"""``name`` or ``namespace.name``, which a script can write as ``ctx.name``. OpenAI and Anthropic
+accept 64 characters."""
+_SNAKE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")
+_MAX_NAME_CHARS = 256
+
+RESERVED = frozenset({"budget", "call", "describe", "emit", "log", "search_tools", "tools"})
+"""Names of the methods and attributes of `ctx` itself."""
+
+
+def validate_name(name: str) -> str:
+    """Return `name` if callers can call a tool by it. Warn if it is unusual.
+
+    Raises:
+        UsageError: If it is not text, or is reserved for `ctx`.
+    """
+    usable = isinstance(name, str) and name.isprintable()
+    if not usable or not 1 <= len(name) <= _MAX_NAME_CHARS:
+        msg = f"tool name {name!r:.80}: use 1-64 letters, digits and _, not starting with a digit"
+        raise UsageError(msg)
+    if name.partition(".")[0] in RESERVED:
+        reserved = ", ".join(sorted(RESERVED))
+        msg = f"tool name {name!r} is reserved for ctx; choose another than {reserved}"
+        raise UsageError(msg)
+    if not _NAME.fullmatch(name) or re.search(r"(^|\.)_", name):
+        warn_definition(
+            f"tool name {name!r} cannot be a method of ctx; a script calls it with "
+            f"ctx.call({name!r}, ...)"
+        )
+    elif not _SNAKE.fullmatch(name):
+        warn_definition(f"tool name {name!r} is not snake_case")
+    return name
+
+
+def warn_definition(message: str) -> None:
+    """Warn at the line outside of `ptc` that defines the tool."""
+    warnings.warn(message, UserWarning, stacklevel=_count_own_frames())
+
+
+def _count_own_frames() -> int:
+    frame, level = inspect.currentframe(), 0
+    top = __name__.partition(".")[0]
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == top:
+        frame, level = frame.f_back, level + 1
+    return level

@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from .._json_errors import MAX_DEPTH
+
 __all__ = [
     "INLINE_BYTES",
     "MAX_DEPTH",
@@ -32,11 +34,6 @@ INLINE_BYTES = 128 << 10
 that much takes 3 ms and 4 MB at worst (``[[],[],...]``), measured on CPython 3.11 to 3.13."""
 
 _LONG_BYTES = 16_384
-
-
-MAX_DEPTH = 200
-"""Nesting of a value, as a worker holds itself to it. What is deeper could not be written again:
-orjson reads 1,024 levels and writes 254, of which a result needs a few for itself."""
 
 
 _MOST_CONTAINERS = 16_384

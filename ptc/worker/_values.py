@@ -7,41 +7,37 @@ exactly that; a subclass that lies about itself can only lie about its own data.
 from __future__ import annotations
 
 import dataclasses
-import math
 import mmap
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, datetime, time, timedelta
+from datetime import date, time, timedelta
 from decimal import Decimal
-from enum import Enum
 from fractions import Fraction
 from functools import partial
 from pathlib import PurePath
 from typing import Any
-from uuid import UUID
 
 import orjson
 
+from .._json_errors import Explainer
 from .._language._compiler import demangle
-from .._wire._bodies import MAX_DEPTH, load_json
+from .._wire._bodies import load_json
 from ._classes import open_type
 
 __all__ = [
     "Record",
     "ValueRefused",
+    "check_depth",
+    "check_key",
     "dumps",
     "encode",
     "explain",
     "loads",
     "records",
-    "refuse_depth",
     "require_room",
-    "require_text_key",
     "shown",
     "special",
 ]
-
-_INT64_MIN, _UINT64_MAX = -(2**63), 2**64 - 1
 
 
 class ValueRefused(TypeError):
@@ -194,70 +190,6 @@ def require_room(size: int) -> None:
         raise MemoryError(msg) from None
 
 
-_FINE = frozenset({bool, type(None)})
-_PLAIN = (bool, date, datetime, time, UUID, type(None))
-
-
-def refuse_depth(path: str, depth: int) -> None:
-    """Raise `ValueRefused` if a list or an object at `path` has too many around it."""
-    if depth >= MAX_DEPTH:
-        msg = f"{path[:80]}: nested deeper than {MAX_DEPTH} levels, or contains itself"
-        raise ValueRefused(msg)
-
-
-def explain(value: Any, path: str, depth: int) -> None:
-    """Raise `ValueRefused` for the first part of `value` that has no exact JSON form.
-
-    Args:
-        value: What is to be written.
-        path: Where it is, e.g. ``result.rows[2]``.
-        depth: Lists and objects around it.
-    """
-    if type(value) in _FINE or isinstance(value, _PLAIN):
-        return
-    if isinstance(value, Enum):
-        explain(value.value, path, depth)
-    elif isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            msg = f"{path}: text with a lone surrogate is not valid Unicode"
-            raise ValueRefused(msg) from None
-    elif isinstance(value, int):
-        if not _INT64_MIN <= value <= _UINT64_MAX:
-            msg = f"{path}: integer over 64 bits has no exact JSON form; return str(value)"
-            raise ValueRefused(msg)
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            msg = f"{path}: {value} has no JSON form; return None or a string"
-            raise ValueRefused(msg)
-    elif isinstance(value, dict):
-        refuse_depth(path, depth)
-        for key, item in dict.items(value):
-            require_text_key(key, path)
-            explain(item, f"{path}.{str.__str__(key)[:80]}", depth + 1)
-    elif isinstance(value, list) or (isinstance(value, tuple) and not hasattr(value, "_fields")):
-        refuse_depth(path, depth)
-        for index, item in enumerate(value):
-            explain(item, f"{path}[{index}]", depth + 1)
-    else:
-        try:
-            plain = special(value)
-        except TypeError:
-            hint = _HINTS.get(type(value).__name__, "return plain data")
-            msg = f"{path}: {type(value).__name__} has no JSON form; {hint}"
-            raise ValueRefused(msg) from None
-        explain(plain, path, depth)
-
-
-def require_text_key(key: object, path: str) -> None:
-    """Raise `ValueRefused` if the key of a member is no text that JSON can have."""
-    if not isinstance(key, str):
-        msg = f"{path}: key {key!r:.60} is not a string; use str(key)"
-        raise ValueRefused(msg)
-    explain(key, f"{path}: key", 0)
-
-
 _HINTS = {
     "bytes": "return text, e.g. value.decode() or base64.b64encode(value).decode()",
     "bytearray": "return text, e.g. value.decode()",
@@ -268,4 +200,15 @@ _HINTS = {
     "DataFrame": "return frame.to_dict('records')",
     "Series": "return series.tolist() or series.to_dict()",
     "complex": "return [value.real, value.imag]",
+    "": "return plain data",
 }
+
+
+def _refusal(message: str, path: str) -> ValueRefused:
+    return ValueRefused(f"{path}: {message}")
+
+
+_EXPLAINER = Explainer(_refusal, special, verb="return", hints=_HINTS)
+explain = _EXPLAINER.explain
+check_depth = _EXPLAINER.check_depth
+check_key = _EXPLAINER.check_key

@@ -20,7 +20,7 @@ from typing import Any
 
 from .._wire._bodies import INLINE_BYTES, MAX_DEPTH, ProtocolError, decode
 from . import _values
-from ._values import Record, explain, refuse_depth, require_room, require_text_key
+from ._values import Record, check_depth, check_key, explain, require_room
 
 __all__ = ["PartWriter", "write"]
 
@@ -202,15 +202,15 @@ class PartWriter:
     def _heavy(self, value: Any, path: str, depth: int) -> Iterator[bytes]:
         """Write a value that is too heavy to be written at once."""
         if isinstance(value, Enum):
-            refuse_depth(path, depth)
+            check_depth(path, depth)
             yield from self._heavy(value.value, path, depth + 1)
         elif isinstance(value, str):
             yield from self._text(str.__str__(value), path)
         elif isinstance(value, dict):
-            refuse_depth(path, depth)
+            check_depth(path, depth)
             yield from self._object(value, path, depth)
         elif isinstance(value, list) or type(value) is tuple:
-            refuse_depth(path, depth)
+            check_depth(path, depth)
             yield from self._list(value, path, depth)
         else:
             try:
@@ -262,7 +262,7 @@ class PartWriter:
         yield self._bracket(b"}")
 
     def _member(self, key: Any, value: Any, path: str, depth: int) -> Iterator[bytes]:
-        require_text_key(key, path)
+        check_key(key, path)
         name = str.__str__(key)
         yield from self._text(name, path)
         self.size += 1

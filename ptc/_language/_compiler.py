@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from .._wire._protocol import Finding
+from .._wire._messages import Finding
 from ._policy import POLICY_VERSION, demangle
 from ._transformer import Issue, ScriptTransformer
 

@@ -15,7 +15,8 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
-from .._wire._protocol import IN_PARTS, MAX_BODY, MAX_NAME, Kind
+from .._wire._messages import IN_PARTS, MAX_NAME
+from .._wire._protocol import MAX_BODY, Kind
 from ..errors import ToolError
 from . import _values, _writer
 from ._budget import Budget

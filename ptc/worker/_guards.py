@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 from .._language import _policy as policy
-from .._wire._protocol import Output
+from .._wire._messages import Output
 from . import _views
 from ._attributes import (
     MISSING,

@@ -13,7 +13,7 @@ from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
-from .._wire._protocol import MAX_NAME
+from .._wire._messages import MAX_NAME
 from . import _values
 from ._internals import (
     coroutine_await,

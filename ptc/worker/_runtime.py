@@ -22,19 +22,17 @@ from typing import Any
 
 from .._language._compiler import BARE_VALUE, ScriptRejected, compile_script
 from .._records._limits import Limits
-from .._wire._protocol import (
+from .._wire._messages import (
     IN_PARTS,
-    MAX_BODY,
     MAX_FINDINGS,
     MAX_FRAMES,
     MAX_MESSAGE,
     MAX_NAME,
     MAX_PRINT,
     Finding,
-    Kind,
     Output,
-    encode,
 )
+from .._wire._protocol import MAX_BODY, Kind, encode
 from ..errors import ToolError
 from . import _values
 from ._budget import Budget, LimitError

@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NoReturn, Protocol
 
-from .._wire._protocol import MAX_ELAPSED, Decoder, Kind, encode
+from .._wire._messages import MAX_ELAPSED
+from .._wire._protocol import Decoder, Kind, encode
 
 __all__ = ["Wire", "timer_body"]
 

@@ -25,6 +25,7 @@ from ptc._language._compiler import (
     compile_script,
     demangle,
 )
+from ptc._language._power_names import HARMLESS
 from ptc._language._transformer import ScriptTransformer
 
 
@@ -61,9 +62,7 @@ def test_every_attribute_of_a_power_bearing_type_is_guarded_or_has_a_reason() ->
         f"{kind.__name__}.{name}"
         for kind in bearing
         for name in dir(kind)
-        if not name.startswith("_")
-        and name not in policy.power_names()
-        and not policy.HARMLESS.get(name)
+        if not name.startswith("_") and name not in policy.power_names() and not HARMLESS.get(name)
     }
     assert not undecided
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..._wire._protocol import Output
+from ..._wire._messages import Output
 
 __all__ = ["CONSOLE", "LOG", "STDERR", "STDOUT", "Stream", "redirect_stderr", "redirect_stdout"]
 

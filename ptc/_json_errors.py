@@ -48,7 +48,7 @@ class Explainer:
             error: Makes the exception from a message and the path to the part.
             convert: Returns the JSON form of a value that is not of a builtin type, or raises
                 `TypeError`.
-            verb: What the reader of the message does with a value, e.g. ``return``.
+            verb: Verb for passing on a value, e.g. ``return``.
             hints: Suggested fix by the name of a type; ``""``: that of any other.
         """
         self._error = error

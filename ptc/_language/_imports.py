@@ -1,8 +1,8 @@
 """Imports of a script: each becomes an assignment from a guard, or a finding.
 
-Refused while compiling, with what to use instead: an unknown module, an unknown name of a known
-module, and an attribute of an imported module that its facade does not have. An import that the
-script itself expects to fail (``try: import numpy`` / ``except ImportError``) fails at run time.
+The compiler refuses, with an alternative, an unknown module, an unknown name of a known module,
+and an attribute of an imported module that its facade does not have. An import that the script
+itself expects to fail (``try: import numpy`` / ``except ImportError``) fails at run time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ImportRules"]
 
 
 class ImportRules(ScriptVisitor):
-    """What a script may import, and of it use."""
+    """Visits the imports of a script, and its uses of imported modules."""
 
     def check_module_attribute(self, node: ast.Attribute) -> None:
         """Refuse a name that the facade of an imported module does not have."""
@@ -95,7 +95,7 @@ class ImportRules(ScriptVisitor):
         return made[1:] or made
 
     def _refuse_lazy(self, node: ast.Import | ast.ImportFrom) -> None:
-        if getattr(node, "is_lazy", 0):  # PEP 810, 3.15: resolves outside of our import
+        if getattr(node, "is_lazy", 0):  # PEP 810, 3.15: would bypass the guarded import
             self.refuse(node, "syntax_refused", "lazy imports are not available", "use `import`")
 
     def _import(self, node: ast.alias, target: str, value: ast.expr) -> ast.stmt:
@@ -121,7 +121,7 @@ class ImportRules(ScriptVisitor):
         return node
 
     def visit_If(self, node: ast.If) -> ast.AST:
-        """`if TYPE_CHECKING:` never runs, so what it imports need not exist."""
+        """Allow any import under `if TYPE_CHECKING:`, which never runs."""
         name = getattr(node.test, "attr", getattr(node.test, "id", ""))
         never = name == "TYPE_CHECKING"
         main = isinstance(node.test, ast.Compare) and "__name__" in ast.unparse(node.test)
@@ -160,7 +160,7 @@ def _catches_import_error(handler: ast.ExceptHandler) -> bool:
 
 
 def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
-    """The module that an expression like `os.path` names, if it surely is one."""
+    """Return the module that an expression like `os.path` names, if it certainly is one."""
     if isinstance(node, ast.Name):
         return aliases.get(node.id)
     if isinstance(node, ast.Attribute):
@@ -171,7 +171,7 @@ def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
 
 
 def _nearest_module(module: str) -> str:
-    """The way out for a module nobody knows: that of the module that was perhaps meant."""
+    """Suggest an alternative for an unknown module: that of the module it resembles."""
     hints = [name for name in policy.MODULE_HINTS if name not in policy.MODULES]
     for close in difflib.get_close_matches(module, [*policy.MODULES, *hints], n=1, cutoff=0.7):
         if close in policy.MODULE_HINTS:

@@ -226,7 +226,7 @@ READ_HINTS: Final = {
     "__args__": "use typing.get_args()",
     "__origin__": "use typing.get_origin()",
     "__getattribute__": "use getattr()",
-    "__file__": "a script has no file; files are reached through ctx",
+    "__file__": "a script has no file; access files through ctx",
     "__import__": "use an import statement",
     "__dataclass_fields__": "use dataclasses.fields()",
 }
@@ -238,7 +238,7 @@ READABLE_NAMES: Final = MODULE_NAMES | {"__name__", "__debug__"}
 # ---------------------------------------------------------------------------------------------
 # Builtins
 
-_FILES = "files are reached through ctx, for example `await ctx.read(path)`"
+_FILES = "access files through ctx, for example `await ctx.read(path)`"
 _TEXT_AS_CODE = "text cannot be run as code; write the code out, or use a dict of functions"
 BUILTIN_HINTS: Final = {
     "open": _FILES,

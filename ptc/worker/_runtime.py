@@ -20,7 +20,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from .._language._compiler import BARE_VALUE, ScriptRejected, compile_script
+from .._language._compiler import TOP_LEVEL_VALUE, ScriptRejected, compile_script
 from .._records._limits import Limits
 from .._wire._messages import (
     IN_PARTS,
@@ -452,8 +452,8 @@ def _call(
     if isinstance(value, types.CoroutineType):
         # A bare script with `await` at the top level.
         drive(value)
-    if BARE_VALUE in namespace:
-        value = namespace[BARE_VALUE]
+    if TOP_LEVEL_VALUE in namespace:
+        value = namespace[TOP_LEVEL_VALUE]
     else:
         function = namespace["run"]
         given = (context, inputs)

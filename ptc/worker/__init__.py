@@ -1,1 +1,1 @@
-"""The side of the wire that runs scripts: zygote, jail, runtime. It imports nothing of the host."""
+"""The process that runs scripts: zygote, jail, runtime. It imports nothing of the host."""

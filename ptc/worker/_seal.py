@@ -1,4 +1,4 @@
-"""The last step before scripts exist: take out of the process what must not be in their reach."""
+"""The last step before scripts exist: remove everything that they must not reach."""
 
 from __future__ import annotations
 

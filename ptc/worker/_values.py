@@ -1,7 +1,6 @@
-"""Values of a script as JSON and back: what may cross the wire, and the path to what may not.
+"""Values of a script as JSON and back; errors have the path to a part without an exact form.
 
-The script's objects are read with the methods of their builtin types only where the type is
-exactly that; a subclass that lies about itself can only lie about its own data.
+A subclass of a builtin type that lies about itself can only lie about its own data.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ __all__ = [
     "loads",
     "records",
     "require_room",
-    "shown",
+    "shorten",
     "special",
 ]
 
 
 class ValueRefused(TypeError):
-    """A value has no exact JSON form. The message begins with the path to the part."""
+    """A value has no exact JSON form. The message starts with the path to the part."""
 
 
 @open_type
@@ -60,7 +59,7 @@ class Record(dict[str, Any]):
 
 
 def records(value: Any) -> Any:
-    """Fresh JSON with every object in it made a `Record`; its lists are changed in place."""
+    """Convert every object of freshly decoded JSON to a `Record`; lists are changed in place."""
     kind = type(value)
     if kind is dict:
         made = Record(value)
@@ -82,7 +81,7 @@ def loads(data: bytes) -> Any:
     """Read JSON that the host wrote.
 
     Raises:
-        MemoryError: If there is no room for it. orjson calls that a mistake in the JSON.
+        MemoryError: If memory runs out, which orjson reports as invalid JSON.
     """
     try:
         return load_json(data)
@@ -91,7 +90,7 @@ def loads(data: bytes) -> Any:
 
 
 def special(value: object) -> object:
-    """JSON form of the types that orjson does not write by itself."""
+    """Convert a value of a type that orjson does not write by itself."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
         return {demangle(name): getattr(value, name) for name in names}
@@ -127,11 +126,11 @@ _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 def dumps(value: object, what: str) -> bytes:
-    """Write a small `value` as JSON. Values of a script's making are written by `_writer`.
+    """Write a small `value` as JSON. `_writer` writes values of arbitrary size.
 
     Args:
-        value: Anything a script can make.
-        what: The word errors call the value by, e.g. ``result``.
+        value: Any object of a script.
+        what: Name of the value in errors, e.g. ``result``.
 
     Raises:
         ValueRefused: If a part has no exact JSON form, with the path to it (``result.rows[2]``).
@@ -149,18 +148,18 @@ def encode(
     """Write `value` as JSON; NaN and the infinities are written as null.
 
     Args:
-        value: Anything a script can make.
-        default: Converts what orjson does not write by itself.
+        value: Any object of a script.
+        default: Converts values that orjson does not write by itself.
         explain: Raises `ValueRefused` if `value` has no exact JSON form.
 
     Raises:
-        ValueRefused: If it has none.
-        Exception: What `default` raised, but for `TypeError`.
+        ValueRefused: If `value` has no exact JSON form.
+        Exception: Any error of `default` except `TypeError`.
     """
     try:
         return orjson.dumps(value, default=default, option=_OPTIONS)
     except (TypeError, ValueError, RecursionError) as error:
-        # What `default` raises is the cause of orjson's own error.
+        # An error of `default` is the cause of orjson's own error.
         cause = error.__cause__
         if isinstance(cause, Exception) and not isinstance(cause, TypeError):
             raise cause from None
@@ -169,12 +168,12 @@ def encode(
         raise ValueRefused(msg) from None
 
 
-def shown(text: object, most: int) -> str:
-    """At most `most` characters of a text, for a person, as JSON can have them.
+def shorten(text: object, most: int) -> str:
+    """Shorten a text for display, and make it valid in JSON.
 
     Args:
-        text: A text, or whatever a script put in its place.
-        most: Characters.
+        text: A text, or an object of another type that a script put in its place.
+        most: Largest number of characters.
     """
     plain = str.__str__(text) if isinstance(text, str) else f"({type(text).__name__})"
     plain = demangle(plain[: most + 1]).encode(errors="backslashreplace").decode()
@@ -182,11 +181,11 @@ def shown(text: object, most: int) -> str:
 
 
 def require_room(size: int) -> None:
-    """Raise `MemoryError` if `size` bytes cannot be had. Takes none of them; 12 us."""
+    """Raise `MemoryError` if `size` bytes cannot be allocated. Allocates none; takes 12 us."""
     try:
         mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
     except OSError:
-        msg = "no memory is left to write this as JSON"
+        msg = "not enough memory to write the value as JSON"
         raise MemoryError(msg) from None
 
 

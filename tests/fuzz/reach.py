@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, TypeAlias
 
 from ptc._wire._protocol import Kind, encode
-from ptc.worker import _context, _freeze, _internals, _runtime, _seal, _wire
+from ptc.worker import _context, _freeze, _internals, _rehearsal, _runtime, _seal, _wire
 from ptc.worker._modules import _text
 from ptc.worker._runtime import Runtime
 
@@ -253,7 +253,7 @@ class Host:
     """Says START and the program, then answers each call with rows."""
 
     def __init__(self, source: str) -> None:
-        limits = json.loads(_runtime._WARM_START)["limits"]
+        limits = json.loads(_rehearsal.WARM_START)["limits"]
         tools = {"t": ["x"], "ns.tool": ["x"]}
         start = {"inputs": {"a": [1, {"b": 2}]}, "tools": tools, "limits": limits, "epoch": 1e9}
         frames = [encode(Kind.START, json.dumps({**start, "seed": 1}).encode())]

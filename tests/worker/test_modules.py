@@ -327,7 +327,7 @@ def test_identity_refuses_to_start_when_a_slot_is_not_where_it_should_be(
     _identity._prove()
     other = {"_TP_REPR": _identity._TP_HASH, "_TP_HASH": _identity._TP_REPR}[slot]
     monkeypatch.setattr(_identity, slot, other)
-    with pytest.raises(_freeze.FreezeError, match="the slots of a type are not where"):
+    with pytest.raises(_freeze.FreezeError, match="the slots of a type are not at the expected offsets"):
         _identity._prove()
 
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from ..._language._policy import demangle
 from .._classes import is_open, is_script_class
-from .._identity import known_id
+from .._identity import find_id
 from .._internals import bound_function, bound_object
 
 __all__ = ["deepcopy", "shallow"]
@@ -62,7 +62,7 @@ def _copy(x: Any, memo: _Memo) -> Any:
         return x
     if id(x) in memo:
         return memo[id(x)]
-    if memo and (shown := known_id(x)) in memo:  # noted by a __deepcopy__ of the script
+    if memo and (shown := find_id(x)) in memo:  # noted by a __deepcopy__ of the script
         return memo[shown]
     # What is copied must outlive the copy: an id may be used again.
     memo.setdefault(id(memo), []).append(x)

@@ -94,33 +94,39 @@ def special(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
         return {demangle(name): getattr(value, name) for name in names}
-    if isinstance(value, set | frozenset):
-        items = list(value)
-        try:
-            return sorted(items)
-        except TypeError:
-            return items
-    if isinstance(value, Decimal | Fraction | PurePath):
-        return str(value)
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, tuple):
-        fields = getattr(value, "_fields", None)
-        return dict(zip(map(demangle, fields), value, strict=False)) if fields else list(value)
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, Mapping):
-        return dict(value)
+    for kinds, convert in _CONVERSIONS:
+        if isinstance(value, kinds):
+            return convert(value)
     if isinstance(value, Iterable) and type(value).__name__ in _VIEWS:
         return list(value)
-    if isinstance(value, date | time):  # of a class of its own; orjson writes the plain ones
-        return value.isoformat()
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
         return value.tolist()
     raise TypeError
 
 
+def _items_of_set(value: Any) -> list[Any]:
+    items = list(value)
+    try:
+        return sorted(items)
+    except TypeError:
+        return items
+
+
+def _items_of_tuple(value: Any) -> object:
+    fields = getattr(type(value), "_fields", None)
+    return dict(zip(map(demangle, fields), value, strict=False)) if fields else list(value)
+
+
+_CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], object]], ...] = (
+    ((set, frozenset), _items_of_set),
+    ((Decimal, Fraction, PurePath), str),
+    (timedelta, timedelta.total_seconds),
+    (tuple, _items_of_tuple),
+    (str, str.__str__),
+    (Mapping, dict),
+    ((date, time), lambda value: value.isoformat()),  # of a subclass; orjson writes the plain ones
+)
 _VIEWS = {"deque", "dict_keys", "dict_values", "dict_items", "range", "map", "filter", "zip"}
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS
 

@@ -49,7 +49,7 @@ ALLOWED = {
     "sys.float_info", "sys.hash_info", "sys.int_info", "sys.version_info",
     "posix._path_normpath", "posix._path_splitroot_ex",
     # Functions of the worker that answer with copies, or with classes that scripts know.
-    "ptc.worker._internals._serve_the_library.<locals>.subclasses",
+    "ptc.worker._internals._patch_library.<locals>.subclasses",
     "ptc.worker._internals._snapshot", "_thread.RLock",
     "sys.getdefaultencoding", "sys.getrecursionlimit", "sys.getsizeof", "sys.intern",
     # Plain predicates that the facade of `inspect` offers, and those behind them.

@@ -1,4 +1,4 @@
-"""The object a script gets for `import x`: fixed names, nothing behind them.
+"""The object that `import x` binds in a script: fixed names, and no references to other modules.
 
 A real module leads to `os` in two steps (`json.codecs.builtins.open`); a facade has one slot for
 each name of the table in `ptc._policy_modules` and nothing else, not even a `__dict__`.
@@ -28,15 +28,15 @@ def _refuse(self: Any, name: str) -> NoReturn:
 
 
 def facade(name: str, members: Mapping[str, object]) -> object:
-    """A frozen object with the members that the table lists for module `name`.
+    """Create a frozen object with the members that the table lists for module `name`.
 
-    One class a module, with slots: CPython loads from a slot about as fast as from a module,
+    One class per module, with slots: CPython loads from a slot about as fast as from a module,
     two to three times faster than through a class or a `__getattr__` (measured on 3.11 to 3.13).
 
     Args:
         name: A module of the table.
-        members: Values by name. What the running Python does not have may be absent. A property
-            is a member that can change, such as `sys.stdout`.
+        members: Values by name, except those that the running Python lacks. A property is a
+            member that can change, such as `sys.stdout`.
 
     Raises:
         ValueError: If a member is not in the table.
@@ -48,7 +48,7 @@ def facade(name: str, members: Mapping[str, object]) -> object:
 
 
 def frozen_module(name: str, members: Mapping[str, object]) -> object:
-    """A façade with `members`, whatever the table says."""
+    """Create a facade with `members`, without checking the table."""
     live = {each: value for each, value in members.items() if isinstance(value, property)}
     fixed = {each: value for each, value in members.items() if each not in live}
     kind = open_type(

@@ -100,15 +100,17 @@ def compile_script(
     except SyntaxError as error:
         raise ScriptRejected([_syntax_finding(error, source)]) from None
     except RecursionError:
-        raise ScriptRejected([_whole("too_complex", "the script nests too deeply")]) from None
+        raise ScriptRejected(
+            [_script_finding("too_complex", "the script nests too deeply")]
+        ) from None
     except MemoryError:
         # CPython's parser raises it for deep nesting, too.
         message = "the script nests too deeply, or there is not enough memory to compile it"
         hint = "split the expression, or ask for a higher limits.max_memory_bytes"
-        raise ScriptRejected([_whole("too_complex", message, hint)]) from None
+        raise ScriptRejected([_script_finding("too_complex", message, hint)]) from None
     except (ValueError, OverflowError) as error:
         # int literals over the digit limit, and other errors of the parser.
-        raise ScriptRejected([_whole("syntax_error", str(error))]) from None
+        raise ScriptRejected([_script_finding("syntax_error", str(error))]) from None
 
 
 def _compile(source: str, filename: str, *, require_run: bool) -> CompiledScript:
@@ -117,7 +119,7 @@ def _compile(source: str, filename: str, *, require_run: bool) -> CompiledScript
     transformer = ScriptTransformer(tree)
     if transformer.survey.depth > MAX_DEPTH:
         hint = "split the expression, or build it in a loop"
-        raise ScriptRejected([_whole("too_complex", "the script nests too deeply", hint)])
+        raise ScriptRejected([_script_finding("too_complex", "the script nests too deeply", hint)])
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
     try:
@@ -135,11 +137,11 @@ def _transform(
     require_run: bool,
 ) -> CompiledScript:
     survey = transformer.survey
-    entry, findings = _entry(tree, require_run=require_run, yields=survey.yields)
+    entry, findings = _find_entry(tree, require_run=require_run, yields=survey.yields)
     tree = transformer.visit(tree)
     if transformer.issues:
         lines = source.encode().splitlines() or [b""]
-        findings += [_finding(issue, lines) for issue in transformer.issues]
+        findings += [_issue_finding(issue, lines) for issue in transformer.issues]
     if findings:
         order = {finding: (finding.line, finding.column) for finding in findings}
         raise ScriptRejected(sorted(order, key=order.__getitem__))
@@ -185,7 +187,7 @@ def _assign_value(tree: ast.Module) -> None:
 
 def _check_text(source: str, max_bytes: int) -> None:
     if type(source) is not str:
-        raise ScriptRejected([_whole("not_text", "the source of a script must be a str")])
+        raise ScriptRejected([_script_finding("not_text", "the source of a script must be a str")])
     try:
         size = len(source.encode())
     except UnicodeEncodeError as error:
@@ -194,7 +196,7 @@ def _check_text(source: str, max_bytes: int) -> None:
         raise ScriptRejected([finding]) from None
     if size > max_bytes:
         message = f"the source has {size} bytes; at most {max_bytes} are accepted"
-        raise ScriptRejected([_whole("too_long", message, "pass data through `inputs`")])
+        raise ScriptRejected([_script_finding("too_long", message, "pass data through `inputs`")])
     if "\0" in source:
         line = source.count("\n", 0, source.index("\0")) + 1
         finding = Finding("not_text", "the source holds a NUL character", line, 1, line, 1)
@@ -215,14 +217,14 @@ def _check_brackets(source: str) -> None:
         for character in text:
             if character in "([{":
                 depth += 1
-                if depth > MAX_BRACKETS and _really_nested(source):
+                if depth > MAX_BRACKETS and _has_deep_brackets(source):
                     message = f"more than {MAX_BRACKETS} nested brackets"
                     raise ScriptRejected([Finding("too_complex", message, line, 1, line, 1)])
             elif character in ")]}":
                 depth -= 1
 
 
-def _really_nested(source: str) -> bool:
+def _has_deep_brackets(source: str) -> bool:
     import io
     import tokenize
 
@@ -238,7 +240,7 @@ def _really_nested(source: str) -> bool:
     return False
 
 
-def _entry(
+def _find_entry(
     tree: ast.Module, *, require_run: bool, yields: bool
 ) -> tuple[Entry | None, list[Finding]]:
     """Find the top-level `run`, the last one if there are several, and check its signature."""
@@ -253,7 +255,7 @@ def _entry(
     if found is None and require_run and _has_actions(tree):
         return "top_level", []
     if found is None:
-        missing = [_whole("no_run", "the script defines no function `run`", hint)]
+        missing = [_script_finding("no_run", "the script defines no function `run`", hint)]
         return None, missing if require_run else []
     kind: Literal["async", "sync"] = "async" if isinstance(found, ast.AsyncFunctionDef) else "sync"
     if not require_run:
@@ -273,7 +275,7 @@ def _entry(
         fix = f"write `{name} run(ctx, inputs)`"
         findings.append(Finding("bad_run", message, line, column, end, column, fix))
     elif yields:
-        findings += _generator_finding(found)
+        findings += _find_yield(found)
     return kind, findings
 
 
@@ -300,7 +302,7 @@ def _has_actions(tree: ast.Module) -> bool:
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
-def _generator_finding(run: ast.FunctionDef | ast.AsyncFunctionDef) -> list[Finding]:
+def _find_yield(run: ast.FunctionDef | ast.AsyncFunctionDef) -> list[Finding]:
     """Refuse a `run` with a `yield`, which would return a generator and do nothing."""
     todo: list[ast.AST] = list(run.body)
     while todo:
@@ -316,7 +318,7 @@ def _generator_finding(run: ast.FunctionDef | ast.AsyncFunctionDef) -> list[Find
     return []
 
 
-def _whole(code: str, message: str, hint: str = "") -> Finding:
+def _script_finding(code: str, message: str, hint: str = "") -> Finding:
     return Finding(code, message, 0, 0, 0, 0, hint)
 
 
@@ -336,18 +338,18 @@ def _syntax_finding(error: SyntaxError, source: str) -> Finding:
 _OUTSIDE = ("'return' outside function", "'yield' outside function")
 
 
-def _finding(issue: Issue, lines: list[bytes]) -> Finding:
+def _issue_finding(issue: Issue, lines: list[bytes]) -> Finding:
     node = issue.node
     line = getattr(node, "lineno", 1)
     end_line = getattr(node, "end_lineno", None) or line
-    start = _characters(lines, line, getattr(node, "col_offset", 0))
+    start = _column(lines, line, getattr(node, "col_offset", 0))
     end_offset = getattr(node, "end_col_offset", None)
-    end = _characters(lines, end_line, end_offset) if end_offset is not None else start
+    end = _column(lines, end_line, end_offset) if end_offset is not None else start
     message = demangle(issue.message)
     return Finding(issue.code, message, line, start, end_line, end, issue.hint)
 
 
-def _characters(lines: list[bytes], line: int, offset: int) -> int:
+def _column(lines: list[bytes], line: int, offset: int) -> int:
     """Return the 1-based column in characters; CPython counts offsets in bytes of UTF-8."""
     if not 0 < line <= len(lines):
         return offset + 1

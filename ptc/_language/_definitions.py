@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from RestrictedPython.transformer import copy_locations
 
 from . import _policy as policy
-from ._scopes import ClassScope, class_bound, outer_loads
+from ._scopes import ClassScope, class_names, outer_loads
 from ._visitor import ScriptVisitor, guard_call
 
 __all__ = ["DefinitionRules"]
@@ -137,7 +137,7 @@ class DefinitionRules(ScriptVisitor):
         node.bases = self._visit_all(node.bases)
         node.keywords = self._visit_all(node.keywords)
         self._classes.append(source_name)
-        bound = class_bound(node.body, self._mangle)
+        bound = class_names(node.body, self._mangle)
         private = frozenset(name for name in bound if policy.is_private(name))
         self._outer |= outer_loads(node.body)
         with self._scope(ClassScope(bound, private)):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["ClassScope", "Survey", "class_bound", "outer_loads", "survey"]
+__all__ = ["ClassScope", "Survey", "class_names", "outer_loads", "survey"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _same_scope(body: list[ast.stmt]) -> Iterator[ast.AST]:
             todo.extend(ast.iter_child_nodes(node))
 
 
-def class_bound(body: list[ast.stmt], mangle: Callable[[str], str]) -> frozenset[str]:
+def class_names(body: list[ast.stmt], mangle: Callable[[str], str]) -> frozenset[str]:
     """Return the names that a class body binds as attributes of the class."""
     bound: set[str] = set()
     elsewhere: set[str] = set()
@@ -179,7 +179,7 @@ def outer_loads(body: list[ast.stmt]) -> set[ast.AST]:
             read = [statement]
         else:
             read = []
-        walrus = {name for node in ast.walk(statement) for name in _walrus(node)}
+        walrus = {name for node in ast.walk(statement) for name in _walrus_targets(node)}
         for root in read:
             for node in ast.walk(root):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -188,6 +188,6 @@ def outer_loads(body: list[ast.stmt]) -> set[ast.AST]:
     return found
 
 
-def _walrus(node: ast.AST) -> Iterator[str]:
+def _walrus_targets(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.NamedExpr):
         yield node.target.id

@@ -64,7 +64,7 @@ def attribute(obj: Any, name: str) -> Any:
         return _read_dunder(obj, name)
     kind = type(obj)
     if kind is super:
-        return _of_super(obj, name)
+        return _read_super(obj, name)
     if _is_own(obj, kind, name):
         return getattr(obj, name)
     if name in {"format", "format_map"}:
@@ -75,7 +75,7 @@ def attribute(obj: Any, name: str) -> Any:
     refuse(obj, name)
 
 
-def _of_super(obj: Any, name: str) -> Any:
+def _read_super(obj: Any, name: str) -> Any:
     """Load `super().name`; the class that defines the name decides."""
     order = obj.__self_class__.__mro__
     for base in order[order.index(obj.__thisclass__) + 1 :]:
@@ -318,7 +318,7 @@ def _attributes_in(template: str, depth: int = 2) -> Iterator[str]:
             yield from _attributes_in(spec, depth - 1)
 
 
-def _plain(template: str) -> bool:
+def _is_ordinary(template: str) -> bool:
     """True if CPython's own formatting reads no guarded or renamed attribute."""
     if "." not in template:
         return True
@@ -326,7 +326,7 @@ def _plain(template: str) -> bool:
 
 
 def _format(template: str, args: tuple[Any, ...], values: Mapping[str, Any]) -> str:
-    if _plain(template):
+    if _is_ordinary(template):
         return template.format(*args, **values)
     return _Walker().vformat(template, args, values)
 
@@ -334,7 +334,9 @@ def _format(template: str, args: tuple[Any, ...], values: Mapping[str, Any]) -> 
 def format_map(template: str, values: Mapping[str, Any]) -> str:
     """Call `str.format_map` under the rules of source."""
     return (
-        template.format_map(values) if _plain(template) else _Walker().vformat(template, (), values)
+        template.format_map(values)
+        if _is_ordinary(template)
+        else _Walker().vformat(template, (), values)
     )
 
 

@@ -11,7 +11,7 @@ __all__ = ["Clock"]
 class Clock:
     """Source of every clock of a script. The runtime sets the fields; nothing ticks by itself."""
 
-    __slots__ = ("drive", "elapsed", "epoch", "sleep")
+    __slots__ = ("elapsed", "epoch", "run_coroutine", "sleep")
 
     def __init__(self) -> None:
         #: Start of the run, in seconds since 1970 UTC, as the host sent it.
@@ -21,7 +21,7 @@ class Clock:
         #: Blocking sleep of a plain `def run`; None while an event loop runs.
         self.sleep: Callable[[float], None] | None = None
         #: Runs a coroutine to completion if no event loop runs, for `asyncio.run`.
-        self.drive: Callable[[Coroutine[Any, Any, Any]], Any] | None = None
+        self.run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any] | None = None
 
     def read(self) -> float:
         """Return the logical seconds since the start of the run."""

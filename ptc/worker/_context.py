@@ -40,16 +40,16 @@ class PendingCall(asyncio.Future[Any]):
         super().__init__(loop=loop)
         self.tool = name
         self.line = line
-        self.observed = False
+        self.awaited = False
         self.withdraw: Callable[[], None] | None = None
 
     def __await__(self) -> Any:
-        self.observed = True
+        self.awaited = True
         return super().__await__()
 
     def add_done_callback(self, *args: Any, **options: Any) -> None:
         """As asyncio's; a callback receives the value, so the call counts as awaited."""
-        self.observed = True
+        self.awaited = True
         super().add_done_callback(*args, **options)
 
     def cancel(self, msg: Any | None = None) -> bool:
@@ -92,9 +92,9 @@ class Calls:
         """True while the host owes a result."""
         return bool(self._pending)
 
-    def unobserved(self) -> list[PendingCall]:
+    def find_unawaited(self) -> list[PendingCall]:
         """Return the calls that were never awaited."""
-        return [call for call in self._made if not call.observed]
+        return [call for call in self._made if not call.awaited]
 
     def make(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a tool: return a `PendingCall` if a loop runs, otherwise the value."""

@@ -63,7 +63,7 @@ def _flags(kind: type) -> ctypes.c_ulong:
     return ctypes.c_ulong.from_address(id(kind) + _OFFSET)
 
 
-def _prove_offset(offset_flags: Callable[[type], ctypes.c_ulong]) -> None:
+def _check_offset(offset_flags: Callable[[type], ctypes.c_ulong]) -> None:
     """Check the offset of `tp_flags` on types with known and different flags."""
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         raise FreezeError("library classes can only be frozen on 64-bit CPython")
@@ -119,7 +119,7 @@ def freeze_types() -> int:
         FreezeError: If this interpreter has the flags elsewhere.
     """
     global _frozen
-    _prove_offset(_flags)
+    _check_offset(_flags)
     changed = 0
     for kind in all_types():
         flags = kind.__flags__

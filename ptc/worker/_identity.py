@@ -32,7 +32,7 @@ __all__ = ["ScriptObject", "find_id", "hide_addresses", "restart_numbers", "stab
 # Looks like an address, so that printed text looks familiar.
 _FIRST: Final = 0x7F00_0000_0000
 _STEP: Final = 16
-# Offsets in PyTypeObject on 64-bit builds, see `_freeze._OFFSET`; `_prove` proves them.
+# Offsets in PyTypeObject on 64-bit builds, see `_freeze._OFFSET`; `_check_offsets` proves them.
 _TP_REPR: Final = 24 + 8 * 8
 _TP_HASH: Final = 24 + 12 * 8
 
@@ -236,7 +236,7 @@ def hide_addresses() -> None:
     Raises:
         FreezeError: If this interpreter has the slots elsewhere.
     """
-    _prove()
+    _check_offsets()
     calls_python = _slot(_Python, _TP_REPR).value
     replaced = {_slot(kind, _TP_REPR).value: kind for kind in _REPRS}
     # A type has a copy of the pointer that it inherits.
@@ -261,7 +261,7 @@ def hide_addresses() -> None:
 _HASHED: Final = (asyncio.Future, types.CoroutineType)
 
 
-def _prove() -> None:
+def _check_offsets() -> None:
     """Check the offsets of the slots: by their contents, and by the effect of writing to them.
 
     Only a class of this function is written to, so that a wrong offset does no harm elsewhere.

@@ -64,7 +64,7 @@ def _stack(filename: str) -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe()
     found = []
     while frame is not None:
-        if _is_the_scripts(frame_code(frame), filename):
+        if _is_script_code(frame_code(frame), filename):
             found.append(frame)
         frame = frame_back(frame)
     return reversed(found)
@@ -74,12 +74,12 @@ def _awaiting(coroutine: Any, filename: str) -> Iterator[FrameType]:
     """Yield the frames of the script in which a task is suspended."""
     while coroutine is not None:
         frame = coroutine_frame(coroutine)
-        if frame is not None and _is_the_scripts(frame_code(frame), filename):
+        if frame is not None and _is_script_code(frame_code(frame), filename):
             yield frame
         coroutine = coroutine_await(coroutine)
 
 
-def _is_the_scripts(code: CodeType, filename: str) -> bool:
+def _is_script_code(code: CodeType, filename: str) -> bool:
     return code.co_filename == filename and bool(code.co_flags & _FUNCTION)
 
 

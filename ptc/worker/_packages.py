@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 from .._language import _policy as policy
-from ._modules._facade import frozen_module
+from ._modules._facade import make_module
 
 __all__ = ["PackageError", "Packages", "close_files"]
 
@@ -92,7 +92,7 @@ class Packages:
                         "out of packages."
                     ) from error
             for name in self._names:
-                for part in _late(name):
+                for part in _late_modules(name):
                     try:
                         importlib.import_module(part)
                     except Exception:  # noqa: BLE001, S112  # a submodule with a missing dependency
@@ -125,8 +125,8 @@ def close_files() -> None:
     vars(os)["get_terminal_size"] = _no_file
     for name in ("cpu_count", "process_cpu_count"):
         if hasattr(os, name):
-            vars(os)[name] = _one
-    vars(os)["sched_getaffinity"] = _first
+            vars(os)[name] = _one_cpu
+    vars(os)["sched_getaffinity"] = _first_cpu
 
 
 _FILE_CALLS: Final = [
@@ -140,15 +140,15 @@ def _no_file(*_: object, **__: object) -> NoReturn:
     raise FileNotFoundError("a script has no files and no terminal; access files through ctx")
 
 
-def _one() -> int:
+def _one_cpu() -> int:
     return 1
 
 
-def _first(_: int) -> set[int]:
+def _first_cpu(_: int) -> set[int]:
     return {0}
 
 
-def _late(name: str) -> Iterator[str]:
+def _late_modules(name: str) -> Iterator[str]:
     import pkgutil
 
     for part in _LATE.get(name, "").split():
@@ -184,5 +184,5 @@ def _facades(loaded: Mapping[str, types.ModuleType]) -> dict[str, object]:
             parent, _, last = below.rpartition(".")
             if parent == name:
                 members[last] = facade
-        made[name] = frozen_module(name, members)
+        made[name] = make_module(name, members)
     return made

@@ -101,15 +101,15 @@ class Runtime:
         code = compile_script(WARM_CALLS.decode(), _FILENAME).code
         self._warm_calls = marshal.dumps(code)
         for _ in range(times):
-            self._dummy(Kind.SOURCE, WARM_SYNTAX)
+            self._run_dummy(Kind.SOURCE, WARM_SYNTAX)
             self.warm()
         self._kits = [self._make_kit() for _ in range(_RUNS)]
 
     def warm(self) -> None:
         """Run a dummy script on the real path; called in a worker."""
-        self._dummy(Kind.CODE, self._warm_calls)
+        self._run_dummy(Kind.CODE, self._warm_calls)
 
-    def _dummy(self, kind: Kind, program: bytes) -> None:
+    def _run_dummy(self, kind: Kind, program: bytes) -> None:
         wire = Wire(
             Prompter(
                 (Kind.START, WARM_START),
@@ -154,7 +154,7 @@ class Runtime:
         epoch: float,
         seed: int,
         sleep: Callable[[float], None],
-        drive: Callable[[Coroutine[Any, Any, Any]], Any],
+        run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any],
         budget: Budget,
     ) -> None:
         """Set the logical clock, the random seed and the budget for a run."""
@@ -162,7 +162,7 @@ class Runtime:
         self._clock.epoch = epoch
         self._clock.elapsed = 0.0
         self._clock.sleep = sleep
-        self._clock.drive = drive
+        self._clock.run_coroutine = run_coroutine
         self._random.seed(seed)
         self._packages.seed(seed)
 
@@ -225,20 +225,20 @@ class _Run:
             self._wire.inspect = partial(frames, _FILENAME)
             kit = self._runtime.take_kit()
 
-            def drive(coroutine: Coroutine[Any, Any, Any]) -> Any:
-                return self._drive(coroutine, kit.loop, calls)
+            def run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
+                return self._run_coroutine(coroutine, kit.loop, calls)
 
-            self._runtime.reset(start["epoch"], start["seed"], calls.sleep, drive, budget)
+            self._runtime.reset(start["epoch"], start["seed"], calls.sleep, run_coroutine, budget)
             context = Context(calls, self._tools)
             begin()
-            value = _call(code, kit.namespace, context, start["inputs"], drive)
-            self._answer(value)
+            value = _call(code, kit.namespace, context, start["inputs"], run_coroutine)
+            self._send_result(value)
         except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
             if isinstance(error, MemoryError):
                 self._runtime.drop_ballast()
-            self._fail(error)
+            self._send_failure(error)
 
-    def _answer(self, value: Any) -> None:
+    def _send_result(self, value: Any) -> None:
         """Send the script's return value."""
         try:
             body = write(value, "result")
@@ -288,7 +288,9 @@ class _Run:
         self._wire.send(Kind.COMPILED, data)
         return code
 
-    def _drive(self, coroutine: Coroutine[Any, Any, Any], loop: ScriptLoop, calls: Calls) -> Any:
+    def _run_coroutine(
+        self, coroutine: Coroutine[Any, Any, Any], loop: ScriptLoop, calls: Calls
+    ) -> Any:
         most = calls.budget.limit("max_tasks")
         loop.attach(self._wire, calls.deliver, lambda: calls.pending, most)
         loop.set_exception_handler(self._unhandled)
@@ -302,7 +304,7 @@ class _Run:
 
     async def _finish_calls(self, calls: Calls) -> None:
         """Wait for calls that were never awaited, then cancel other tasks, as asyncio.run does."""
-        forgotten = calls.unobserved()
+        forgotten = calls.find_unawaited()
         if forgotten:
             names = ", ".join(f"ctx.{c.tool} (line {c.line})" for c in forgotten[:10])
             text = f"{len(forgotten)} tool call(s) never awaited, but executed: {names}"
@@ -323,7 +325,7 @@ class _Run:
     def _warn(self, text: str) -> None:
         self._wire.queue(Kind.WARN, _values.dumps([shorten(text, _WARNING_CHARS)], "warning"))
 
-    def _fail(self, error: BaseException) -> None:
+    def _send_failure(self, error: BaseException) -> None:
         try:
             body = failure_body(error, _FILENAME, self._tools)
         except BaseException:  # noqa: BLE001  # no memory for it, or code of the script that fails
@@ -337,14 +339,14 @@ def _call(
     namespace: dict[str, Any],
     context: Context,
     inputs: dict[str, Any],
-    drive: Callable[[Coroutine[Any, Any, Any]], Any],
+    run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any],
 ) -> Any:
     """Execute the script, its `run` or its top-level code, and return its value."""
     namespace["ctx"], namespace["inputs"] = context, inputs
     value = eval(code, namespace)  # noqa: S307  # the policy's own code object: this is the job
     if isinstance(value, types.CoroutineType):
         # A top-level script with `await`.
-        drive(value)
+        run_coroutine(value)
     if TOP_LEVEL_VALUE in namespace:
         value = namespace[TOP_LEVEL_VALUE]
     else:
@@ -354,7 +356,7 @@ def _call(
             given = given[: _positional(function)]  # type: ignore[assignment]  # 0 to 2 of them
         value = function(*given)
     # The exact type: the ABC inspects each type once, 40 us and eight pages in a worker.
-    return drive(value) if isinstance(value, types.CoroutineType) else value
+    return run_coroutine(value) if isinstance(value, types.CoroutineType) else value
 
 
 def _rows(findings: Iterable[Finding]) -> bytes:

@@ -156,7 +156,7 @@ def namespace_of(obj: Any) -> MutableMapping[str, Any] | None:
 
 def show_vars(*args: Any) -> dict[str, Any]:
     if not args:
-        return _visible(sys._getframe(1))
+        return _frame_names(sys._getframe(1))
     (obj,) = args
     if isinstance(obj, type) and is_script_class(obj):
         return demangle_keys(_own_names(class_namespace(obj)))
@@ -166,7 +166,7 @@ def show_vars(*args: Any) -> dict[str, Any]:
     return NamespaceView(namespace)
 
 
-def _visible(frame: types.FrameType) -> dict[str, Any]:
+def _frame_names(frame: types.FrameType) -> dict[str, Any]:
     variables, module = frame_locals(frame), frame_globals(frame)
     if "@getattr" not in module:  # called by library code: the names are not the script's
         raise RuntimeError("call locals() and globals() directly")
@@ -176,7 +176,7 @@ def _visible(frame: types.FrameType) -> dict[str, Any]:
 
 
 def show_locals() -> dict[str, Any]:
-    return _visible(sys._getframe(1))
+    return _frame_names(sys._getframe(1))
 
 
 def show_globals() -> dict[str, Any]:
@@ -188,7 +188,7 @@ def show_globals() -> dict[str, Any]:
 
 def show_dir(*args: Any) -> list[str]:
     if not args:
-        return sorted(_visible(sys._getframe(1)))
+        return sorted(_frame_names(sys._getframe(1)))
     (obj,) = args
     if isinstance(obj, type) and is_script_class(obj):
         names: Iterable[str] = {name for base in obj.__mro__ for name in class_namespace(base)}

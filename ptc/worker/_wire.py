@@ -123,7 +123,7 @@ class Wire:
             try:
                 self._socket.sendall(data)
             except OSError:
-                self._gone()
+                self._terminate()
 
     def receive(self, *, spin: bool = True) -> tuple[Kind, bytes]:
         """Wait for the next frame and return it.
@@ -140,9 +140,9 @@ class Wire:
                 try:
                     data = self._socket.recv(_CHUNK)
                 except OSError:
-                    self._gone()
+                    self._terminate()
             if not data:
-                self._gone()
+                self._terminate()
             inbox.extend(self._decoder.feed(data))
         frame = inbox.popleft()
         if frame[0] is Kind.PING:
@@ -162,9 +162,9 @@ class Wire:
             except BlockingIOError:
                 continue
             except OSError:
-                self._gone()
+                self._terminate()
         return None
 
-    def _gone(self) -> NoReturn:
+    def _terminate(self) -> NoReturn:
         # The host has closed the run.
         os._exit(0)

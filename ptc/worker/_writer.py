@@ -197,31 +197,31 @@ class PartWriter:
             ValueRefused: If a part has no exact JSON form, with the path to it.
             MemoryError: If there is not enough memory to write it.
         """
-        return self._heavy(self._value, self._what, 0)
+        return self._write_heavy(self._value, self._what, 0)
 
-    def _heavy(self, value: Any, path: str, depth: int) -> Iterator[bytes]:
+    def _write_heavy(self, value: Any, path: str, depth: int) -> Iterator[bytes]:
         """Write a value that is too heavy to be written at once."""
         if isinstance(value, Enum):
             check_depth(path, depth)
-            yield from self._heavy(value.value, path, depth + 1)
+            yield from self._write_heavy(value.value, path, depth + 1)
         elif isinstance(value, str):
-            yield from self._text(str.__str__(value), path)
+            yield from self._write_text(str.__str__(value), path)
         elif isinstance(value, dict):
             check_depth(path, depth)
-            yield from self._object(value, path, depth)
+            yield from self._write_object(value, path, depth)
         elif isinstance(value, list) or type(value) is tuple:
             check_depth(path, depth)
-            yield from self._list(value, path, depth)
+            yield from self._write_list(value, path, depth)
         else:
             try:
                 plain = _values.special(value)
             except TypeError:
                 explain(value, path, depth)
                 raise
-            yield from self._heavy(plain, path, depth)
+            yield from self._write_heavy(plain, path, depth)
 
-    def _list(self, items: Sequence[Any], path: str, depth: int) -> Iterator[bytes]:
-        yield self._bracket(b"[")
+    def _write_list(self, items: Sequence[Any], path: str, depth: int) -> Iterator[bytes]:
+        yield self._write_bracket(b"[")
         # Methods of the builtin types: those of a script's class may do anything.
         take: Any = list.__getitem__ if isinstance(items, list) else tuple.__getitem__
         at, most = 0, _first_batch(list.__len__(items) if isinstance(items, list) else len(items))
@@ -233,15 +233,15 @@ class PartWriter:
                 continue
             self.size += at > 0
             if body is None:
-                yield from self._heavy(batch[0], f"{path}[{at}]", depth + 1)
+                yield from self._write_heavy(batch[0], f"{path}[{at}]", depth + 1)
             else:
                 self.size += len(body) - 2
                 yield b"i" + body
             at += len(batch)
-        yield self._bracket(b"]")
+        yield self._write_bracket(b"]")
 
-    def _object(self, members: dict[Any, Any], path: str, depth: int) -> Iterator[bytes]:
-        yield self._bracket(b"{")
+    def _write_object(self, members: dict[Any, Any], path: str, depth: int) -> Iterator[bytes]:
+        yield self._write_bracket(b"{")
         rest = iter(dict.items(members))
         held: list[tuple[Any, Any]] = []
         written, most = False, _first_batch(dict.__len__(members))
@@ -253,18 +253,18 @@ class PartWriter:
                 continue
             self.size += written
             if body is None:
-                yield from self._member(*held[0], path, depth)
+                yield from self._write_member(*held[0], path, depth)
             else:
                 self.size += len(body) - 2
                 yield b"m" + body
             written = True
             del held[: len(batch)]
-        yield self._bracket(b"}")
+        yield self._write_bracket(b"}")
 
-    def _member(self, key: Any, value: Any, path: str, depth: int) -> Iterator[bytes]:
+    def _write_member(self, key: Any, value: Any, path: str, depth: int) -> Iterator[bytes]:
         check_key(key, path)
         name = str.__str__(key)
-        yield from self._text(name, path)
+        yield from self._write_text(name, path)
         self.size += 1
         path = f"{path}.{name[:80]}"
         body = None
@@ -272,12 +272,12 @@ class PartWriter:
         if len(name) > _PIECE_CHARS or not isinstance(value, _COMPOUND):
             body, _ = _write(value, depth + 1, partial(explain, value, path, depth + 1))
         if body is None:
-            yield from self._heavy(value, path, depth + 1)
+            yield from self._write_heavy(value, path, depth + 1)
         else:
             self.size += len(body)
             yield b"v" + body
 
-    def _text(self, text: str, path: str) -> Iterator[bytes]:
+    def _write_text(self, text: str, path: str) -> Iterator[bytes]:
         self.size += 2
         at, most = 0, _PIECE_CHARS
         while True:
@@ -293,7 +293,7 @@ class PartWriter:
             yield b"+" + body
         yield b'"' + body
 
-    def _bracket(self, bracket: bytes) -> bytes:
+    def _write_bracket(self, bracket: bytes) -> bytes:
         self.size += 1
         return bracket
 

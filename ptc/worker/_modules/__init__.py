@@ -20,7 +20,7 @@ from .._clock import Clock
 from .._types import Future, Task, Token
 from . import _copy, _dataclasses, _own, _patches, _text
 from ._console import redirect_stderr, redirect_stdout
-from ._facade import facade
+from ._facade import make_facade
 from ._logging import BASES as LOGGING_BASES
 from ._logging import logging_members
 from ._time import time_modules
@@ -245,7 +245,7 @@ def _assemble(members: dict[str, dict[str, Any]]) -> Mapping[str, object]:
     members["urllib"] = {}
     for name in sorted(members, key=lambda name: -name.count(".")):  # submodules first
         parent, _, last = name.rpartition(".")
-        built[name] = facade(name, members[name])
+        built[name] = make_facade(name, members[name])
         if parent:
             members[parent][last] = built[name]
     for module, names in _BASES.items():

@@ -13,7 +13,7 @@ from ..._wire._messages import Output
 __all__ = ["CONSOLE", "LOG", "STDERR", "STDOUT", "Stream", "redirect_stderr", "redirect_stdout"]
 
 
-def _to_the_process(text: str, output: Output) -> None:
+def _write_to_process(text: str, output: Output) -> None:
     (sys.stdout if output is Output.STDOUT else sys.stderr).write(text)
 
 
@@ -77,7 +77,7 @@ class Console:
 
     def __init__(self) -> None:
         #: Receives text and its destination; the runtime sends it to the host.
-        self.write: Callable[[str, Output], None] = _to_the_process
+        self.write: Callable[[str, Output], None] = _write_to_process
         #: Current `sys.stdout` and `sys.stderr`: the script may set objects of its own.
         self.stdout: Any = STDOUT
         self.stderr: Any = STDERR

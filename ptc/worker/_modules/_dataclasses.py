@@ -118,8 +118,8 @@ def _process(cls: Any, options: Options) -> Any:
     setattr(cls, PARAMS, options)
     setattr(cls, FIELDS, all_fields)
     hashing = _hash_action(cls, options)
-    initial: list[Any] = [each for each in all_fields.values() if _kind(each) is not CLASSVAR]
-    real = [each for each in initial if _kind(each) is FIELD]
+    initial: list[Any] = [each for each in all_fields.values() if _field_kind(each) is not CLASSVAR]
+    real = [each for each in initial if _field_kind(each) is FIELD]
     made, bind = _methods(cls, options, all_fields, initial, real, hashing)
     for name, function in made.items():
         function.__qualname__ = f"{cls.__qualname__}.{name}"
@@ -144,7 +144,7 @@ def _process(cls: Any, options: Options) -> Any:
     return register(cls)
 
 
-def _kind(each: Any) -> Any:
+def _field_kind(each: Any) -> Any:
     return each._field_type
 
 
@@ -266,11 +266,11 @@ def dataclass_fields(kind: type) -> tuple[Field[Any], ...] | None:
     for base in kind.__mro__:
         found = class_namespace(base).get(FIELDS)
         if found is not None:
-            return tuple(each for each in found.values() if _kind(each) is FIELD)
+            return tuple(each for each in found.values() if _field_kind(each) is FIELD)
     return None
 
 
-def _spelled(each: Field[Any]) -> Field[Any]:
+def _demangle_field(each: Field[Any]) -> Field[Any]:
     if not each.name.startswith(policy.PRIVATE_PREFIX):
         return each
     shown = copy.copy(each)
@@ -284,7 +284,7 @@ def fields(class_or_instance: Any) -> tuple[Any, ...]:
     found = dataclass_fields(obj if isinstance(obj, type) else type(obj))
     if found is None:
         raise TypeError("must be called with a dataclass type or instance")
-    return tuple(_spelled(each) for each in found)
+    return tuple(_demangle_field(each) for each in found)
 
 
 def _values_of(obj: Any) -> list[tuple[str, Any]] | None:
@@ -333,14 +333,14 @@ def replace(obj: Any, /, **changes: Any) -> Any:
         raise TypeError("replace() should be called on dataclass instances")
     for each in getattr(kind, FIELDS).values():
         name = parameter_name(each)
-        if _kind(each) is CLASSVAR:
+        if _field_kind(each) is CLASSVAR:
             continue
         if not each.init:
             if name in changes:
                 text = f"field {name} is declared with init=False, it cannot be specified with "
                 raise (TypeError if sys.version_info >= (3, 13) else ValueError)(f"{text}replace()")
         elif name not in changes:
-            if _kind(each) is INITVAR and each.default is MISSING:
+            if _field_kind(each) is INITVAR and each.default is MISSING:
                 text = f"InitVar {name!r} must be specified with replace()"
                 raise (TypeError if sys.version_info >= (3, 13) else ValueError)(text)
             changes[name] = getattr(obj, check_name(each.name))

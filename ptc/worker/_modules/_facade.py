@@ -13,7 +13,7 @@ from ..._language._policy import MODULES
 from .._classes import offer, open_type
 from .._freeze import make_slots_readonly
 
-__all__ = ["facade", "frozen_module"]
+__all__ = ["make_facade", "make_module"]
 
 
 def _set(self: Any, name: str, value: object) -> None:
@@ -27,7 +27,7 @@ def _refuse(self: Any, name: str) -> NoReturn:
     raise AttributeError(f"{self!r} cannot be changed; keep {name!r} in a variable of your own")
 
 
-def facade(name: str, members: Mapping[str, object]) -> object:
+def make_facade(name: str, members: Mapping[str, object]) -> object:
     """Create a frozen object with the members that the table lists for module `name`.
 
     One class per module, with slots: CPython loads from a slot about as fast as from a module,
@@ -44,10 +44,10 @@ def facade(name: str, members: Mapping[str, object]) -> object:
     surplus = members.keys() - MODULES[name]
     if surplus:
         raise ValueError(f"{name}: {', '.join(sorted(surplus))} not in the table of modules")
-    return frozen_module(name, members)
+    return make_module(name, members)
 
 
-def frozen_module(name: str, members: Mapping[str, object]) -> object:
+def make_module(name: str, members: Mapping[str, object]) -> object:
     """Create a facade with `members`, without checking the table."""
     live = {each: value for each, value in members.items() if isinstance(value, property)}
     fixed = {each: value for each, value in members.items() if each not in live}

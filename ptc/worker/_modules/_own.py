@@ -353,14 +353,14 @@ def asyncio_runner(clock: Clock) -> Callable[..., Any]:
     """Create `asyncio.run` on the only loop of the run."""
 
     def asyncio_run(main: Any, *, debug: bool | None = None) -> Any:
-        if asyncio._get_running_loop() is not None or clock.drive is None:
+        if asyncio._get_running_loop() is not None or clock.run_coroutine is None:
             raise RuntimeError(
                 "asyncio.run() cannot be called while a loop is running; "
                 "write `await` before the coroutine instead"
             )
         if not isinstance(main, types.CoroutineType):
             raise ValueError(f"a coroutine was expected, got {type(main).__name__}")
-        return clock.drive(main)
+        return clock.run_coroutine(main)
 
     return asyncio_run
 

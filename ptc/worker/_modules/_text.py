@@ -20,7 +20,7 @@ from ..._language import _policy as policy
 from .._freeze import class_namespace, remove_attributes, replace_attribute
 from .._internals import frame_code, frame_globals, traceback_frame
 from ._console import CONSOLE
-from ._facade import frozen_module
+from ._facade import make_module
 
 __all__ = [
     "PATHS",
@@ -161,7 +161,7 @@ def pprint_members() -> dict[str, Any]:
 _RECURSION: Final = 3_000
 
 
-def _live(name: str) -> property:
+def _stream_property(name: str) -> property:
     """`sys.stdout` or `sys.stderr`, which a script may set to an object of its own."""
     return property(
         lambda _: getattr(CONSOLE, name), lambda _, value: setattr(CONSOLE, name, value)
@@ -199,8 +199,8 @@ def sys_members() -> dict[str, Any]:
         },
         "exit": exit_,
         "setrecursionlimit": setrecursionlimit,
-        "stdout": _live("stdout"),
-        "stderr": _live("stderr"),
+        "stdout": _stream_property("stdout"),
+        "stderr": _stream_property("stderr"),
     }
 
 
@@ -271,7 +271,7 @@ def confine_paths() -> None:
             remove_attributes(kind, ["lstat", "scandir"])
     for module, pure in ((posixpath, library.PurePosixPath), (ntpath, library.PureWindowsPath)):
         functions = {name: getattr(module, name) for name in _PURE if hasattr(module, name)}
-        lexical = frozen_module(module.__name__, functions)
+        lexical = make_module(module.__name__, functions)
         if hasattr(library, "_posix_flavour"):  # 3.11
             replace_attribute(type(pure._flavour), "pathmod", lexical)
             continue

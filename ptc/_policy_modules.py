@@ -1,4 +1,4 @@
-"""The modules a script may import, name by name, and what to use instead of the others.
+"""The modules that a script may import, name by name, and alternatives to the others.
 
 `ptc.worker._modules` builds an object for each name here; `ptc._language._transformer` refuses any
 other name before the script runs. A module that is not in this table does not exist for a script.
@@ -159,15 +159,15 @@ MODULES: Final = _table(
     }
 )
 
-_FILES = "files are reached through ctx, for example `await ctx.read(path)` or `ctx.glob(...)`"
-_NETWORK = "the network is reached through the tools on ctx"
-_PARALLEL = "use `await asyncio.gather(...)`: calls on ctx overlap"
-_PROCESS = "programs are run through the tools on ctx"
+_FILES = "access files through ctx, for example `await ctx.read(path)` or `ctx.glob(...)`"
+_NETWORK = "access the network through the tools on ctx"
+_PARALLEL = "use `await asyncio.gather(...)`: calls on ctx run concurrently"
+_PROCESS = "run programs through the tools on ctx"
 _CODE = "text cannot be run as code; write the code out"
-_INSIDE = "the interpreter's internals are not reachable"
+_INSIDE = "the interpreter's internals are not accessible"
 _TABLES = "use lists and dicts with statistics, collections and itertools"
 
-#: What to use instead of a module that is not offered.
+#: Alternatives to modules that are not offered.
 MODULE_HINTS: Final = {
     **dict.fromkeys(
         [
@@ -267,7 +267,7 @@ MODULE_HINTS: Final = {
     "html.parser": "use re and html.unescape()",
 }
 
-#: What to use instead of a name that a module does not offer here.
+#: Alternatives to names that a module does not offer here.
 MISSING_HINTS: Final = {
     **dict.fromkeys(
         [

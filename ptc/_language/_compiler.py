@@ -1,11 +1,11 @@
-"""Source of a script + policy -> code object, or every finding with its line and the way out.
+"""Compile the source of a script to a code object, or report every finding with its line and fix.
 
 The worker compiles; the host never imports this module. A code object depends on the source, on
 the interpreter and on `POLICY_VERSION` alone, so it may be cached under the three.
 
-Rule 1: only `str` is compiled: bytes can carry an encoding cookie that makes text mean
-    something else (test_bytes_are_refused).
-Rule 2: what the parser or the compiler cannot take is a finding, never a crash
+Rule 1: only `str` is compiled: bytes can carry an encoding cookie that changes the meaning of the
+    text (test_bytes_are_refused).
+Rule 2: a source that breaks the parser or the compiler becomes a finding, never a crash
     (test_sources_that_break_parsers_become_findings).
 Rule 3: all findings of a script are reported at once, in order of position
     (test_all_findings_are_reported_at_once_in_order).
@@ -21,13 +21,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from .._wire._protocol import Finding
+from .._wire._messages import Finding
 from ._policy import POLICY_VERSION, demangle
 from ._transformer import Issue, ScriptTransformer
 
 __all__ = [
-    "BARE_VALUE",
     "POLICY_VERSION",
+    "TOP_LEVEL_VALUE",
     "CompiledScript",
     "Finding",
     "ScriptRejected",
@@ -35,18 +35,21 @@ __all__ = [
     "demangle",
 ]
 
-#: Longest source that is parsed, in UTF-8 bytes: far above what a model writes in one turn.
+#: Longest source that is parsed, in UTF-8 bytes: far above the output of a model in one turn.
 MAX_SOURCE_BYTES: Final = 256 * 1024
 #: Deepest nesting of brackets in a source; CPython's own parser gives up at 200.
 MAX_BRACKETS: Final = 150
-#: Deepest tree. `a + b + c` nests to the left, `elif` to the right, one level a step.
+#: Deepest tree. `a + b + c` nests to the left, `elif` to the right, one level per operator.
 MAX_DEPTH: Final = 1000
-# Four Python frames a level of the tree, and as much again to spare.
+# Four Python frames per level of the tree, and a margin of more than twice that.
 _RECURSION_LIMIT: Final = 10 * MAX_DEPTH
 
 
-BARE_VALUE: Final = "@value"
-"""Where a bare script leaves its value: a name that no source can spell."""
+TOP_LEVEL_VALUE: Final = "@value"
+"""Variable with the value of a top-level script: a name that no source can spell."""
+
+
+Entry = Literal["async", "sync", "top_level"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +57,8 @@ class CompiledScript:
     """A script that the policy accepts."""
 
     code: types.CodeType
-    #: How the top-level `run` is defined; None if there is no `run`.
-    entry: Literal["async", "sync", "bare"] | None
+    #: Definition of `run`, or a top-level script without one; None if neither was required.
+    entry: Entry | None
 
 
 class ScriptRejected(Exception):
@@ -91,30 +94,32 @@ def compile_script(
     _check_text(source, max_bytes)
     try:
         with warnings.catch_warnings():
-            # "invalid escape sequence" and the like: not for whoever runs the host.
+            # "invalid escape sequence" and the like would go to the host's standard error.
             warnings.simplefilter("ignore")
             return _compile(source, filename, require_run=require_run)
     except SyntaxError as error:
         raise ScriptRejected([_syntax_finding(error, source)]) from None
     except RecursionError:
-        raise ScriptRejected([_whole("too_complex", "the script nests too deeply")]) from None
+        raise ScriptRejected(
+            [_script_finding("too_complex", "the script nests too deeply")]
+        ) from None
     except MemoryError:
-        # What CPython's parser says of deep nesting, too.
-        message = "the script nests too deeply, or there is no memory to compile it"
+        # CPython's parser raises it for deep nesting, too.
+        message = "the script nests too deeply, or there is not enough memory to compile it"
         hint = "split the expression, or ask for a higher limits.max_memory_bytes"
-        raise ScriptRejected([_whole("too_complex", message, hint)]) from None
+        raise ScriptRejected([_script_finding("too_complex", message, hint)]) from None
     except (ValueError, OverflowError) as error:
-        # int literals over the digit limit, and whatever else a parser objects to.
-        raise ScriptRejected([_whole("syntax_error", str(error))]) from None
+        # int literals over the digit limit, and other errors of the parser.
+        raise ScriptRejected([_script_finding("syntax_error", str(error))]) from None
 
 
 def _compile(source: str, filename: str, *, require_run: bool) -> CompiledScript:
-    # Under the interpreter's own recursion limit: it bounds recursion in C, on a small stack.
+    # Parsed under the interpreter's own recursion limit, which bounds recursion in C.
     tree = ast.parse(source, filename, "exec", type_comments=False)
     transformer = ScriptTransformer(tree)
     if transformer.survey.depth > MAX_DEPTH:
         hint = "split the expression, or build it in a loop"
-        raise ScriptRejected([_whole("too_complex", "the script nests too deeply", hint)])
+        raise ScriptRejected([_script_finding("too_complex", "the script nests too deeply", hint)])
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
     try:
@@ -132,27 +137,27 @@ def _transform(
     require_run: bool,
 ) -> CompiledScript:
     survey = transformer.survey
-    entry, findings = _entry(tree, require_run=require_run, yields=survey.yields)
+    entry, findings = _find_entry(tree, require_run=require_run, yields=survey.yields)
     tree = transformer.visit(tree)
     if transformer.issues:
         lines = source.encode().splitlines() or [b""]
-        findings += [_finding(issue, lines) for issue in transformer.issues]
+        findings += [_issue_finding(issue, lines) for issue in transformer.issues]
     if findings:
         order = {finding: (finding.line, finding.column) for finding in findings}
         raise ScriptRejected(sorted(order, key=order.__getitem__))
     flags = 0
-    if entry == "bare":
-        _keep_value(tree)
+    if entry == "top_level":
+        _assign_value(tree)
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     elif "__name__" in survey.read:
-        _be_imported(tree)
-    # dont_inherit: else this module's own __future__ imports would apply to the script.
+        _replace_module_name(tree)
+    # dont_inherit: otherwise this module's own __future__ imports would apply to the script.
     code = compile(tree, filename, "exec", flags, dont_inherit=True, optimize=0)
     return CompiledScript(code, entry)
 
 
-def _be_imported(tree: ast.Module) -> None:
-    """Make `__name__` what it is in a module that is imported.
+def _replace_module_name(tree: ast.Module) -> None:
+    """Replace `__name__` by the name of an imported module.
 
     The host calls `run`: under ``if __name__ == "__main__"`` a script would call it once more.
     """
@@ -166,23 +171,23 @@ def _be_imported(tree: ast.Module) -> None:
                         value[index] = ast.copy_location(ast.Constant("script"), item)
 
 
-def _keep_value(tree: ast.Module) -> None:
-    """Make the value of a bare script: its last expression, None if it ends in something else."""
+def _assign_value(tree: ast.Module) -> None:
+    """Assign the value of a top-level script: its last expression, or None if it has none."""
     last = tree.body[-1]
     if isinstance(last, ast.Expr):
         value = last.value
         tree.body[-1] = ast.copy_location(
-            ast.Assign([ast.Name(BARE_VALUE, ast.Store())], value), last
+            ast.Assign([ast.Name(TOP_LEVEL_VALUE, ast.Store())], value), last
         )
     else:
-        nothing = ast.Assign([ast.Name(BARE_VALUE, ast.Store())], ast.Constant(None))
+        nothing = ast.Assign([ast.Name(TOP_LEVEL_VALUE, ast.Store())], ast.Constant(None))
         tree.body.append(ast.copy_location(nothing, last))
     ast.fix_missing_locations(tree)
 
 
 def _check_text(source: str, max_bytes: int) -> None:
     if type(source) is not str:
-        raise ScriptRejected([_whole("not_text", "the source of a script is a str")])
+        raise ScriptRejected([_script_finding("not_text", "the source of a script must be a str")])
     try:
         size = len(source.encode())
     except UnicodeEncodeError as error:
@@ -191,7 +196,7 @@ def _check_text(source: str, max_bytes: int) -> None:
         raise ScriptRejected([finding]) from None
     if size > max_bytes:
         message = f"the source has {size} bytes; at most {max_bytes} are accepted"
-        raise ScriptRejected([_whole("too_long", message, "pass data through `inputs`")])
+        raise ScriptRejected([_script_finding("too_long", message, "pass data through `inputs`")])
     if "\0" in source:
         line = source.count("\n", 0, source.index("\0")) + 1
         finding = Finding("not_text", "the source holds a NUL character", line, 1, line, 1)
@@ -200,10 +205,10 @@ def _check_text(source: str, max_bytes: int) -> None:
 
 
 def _check_brackets(source: str) -> None:
-    """Refuse runs of brackets that exhaust a parser's stack.
+    """Refuse nested brackets that would exhaust a parser's stack.
 
-    Counts brackets in strings and comments too, but only a nesting that never closes can pass
-    the limit there, and a false alarm needs 150 of them: measured on no real script.
+    Counts brackets in strings and comments too, where only unclosed ones can pass the limit. A
+    false alarm needs 150 of them, seen in no real script, and is checked with the tokenizer.
     """
     if sum(map(source.count, "([{")) <= MAX_BRACKETS:
         return
@@ -212,14 +217,14 @@ def _check_brackets(source: str) -> None:
         for character in text:
             if character in "([{":
                 depth += 1
-                if depth > MAX_BRACKETS and _really_nested(source):
+                if depth > MAX_BRACKETS and _has_deep_brackets(source):
                     message = f"more than {MAX_BRACKETS} nested brackets"
                     raise ScriptRejected([Finding("too_complex", message, line, 1, line, 1)])
             elif character in ")]}":
                 depth -= 1
 
 
-def _really_nested(source: str) -> bool:
+def _has_deep_brackets(source: str) -> bool:
     import io
     import tokenize
 
@@ -235,10 +240,10 @@ def _really_nested(source: str) -> bool:
     return False
 
 
-def _entry(
+def _find_entry(
     tree: ast.Module, *, require_run: bool, yields: bool
-) -> tuple[Literal["async", "sync", "bare"] | None, list[Finding]]:
-    """Find the top-level `run`, the last one if there are several."""
+) -> tuple[Entry | None, list[Finding]]:
+    """Find the top-level `run`, the last one if there are several, and check its signature."""
     defined = [n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     hint = "write `async def run(ctx, inputs): ...` at the top level"
     if "main" in defined:
@@ -247,10 +252,10 @@ def _entry(
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "run":
             found = node
-    if found is None and require_run and _is_bare(tree):
-        return "bare", []
+    if found is None and require_run and _has_actions(tree):
+        return "top_level", []
     if found is None:
-        missing = [_whole("no_run", "the script defines no function `run`", hint)]
+        missing = [_script_finding("no_run", "the script defines no function `run`", hint)]
         return None, missing if require_run else []
     kind: Literal["async", "sync"] = "async" if isinstance(found, ast.AsyncFunctionDef) else "sync"
     if not require_run:
@@ -260,31 +265,31 @@ def _entry(
     required = positional - len(args.defaults)
     findings = []
     needs_keyword = any(default is None for default in args.kw_defaults)
-    # It would be given `ctx` under that name.
+    # A first parameter of that name would receive `ctx`.
     inputs_first = positional > 0 and [*args.posonlyargs, *args.args][0].arg == "inputs"
     if required > 2 or needs_keyword or inputs_first or (positional == 0 and args.vararg is None):
         name = "async def" if kind == "async" else "def"
         message = "`run` is called with (ctx, inputs)"
         line, end = found.lineno, found.lineno
         column = found.col_offset + 1
-        way_out = f"write `{name} run(ctx, inputs)`"
-        findings.append(Finding("bad_run", message, line, column, end, column, way_out))
+        fix = f"write `{name} run(ctx, inputs)`"
+        findings.append(Finding("bad_run", message, line, column, end, column, fix))
     elif yields:
-        findings += _generator_finding(found)
+        findings += _find_yield(found)
     return kind, findings
 
 
-def _is_bare(tree: ast.Module) -> bool:
-    """True if the script does something at its top level, rather than only define.
+def _has_actions(tree: ast.Module) -> bool:
+    """True if the top level of the script has more than definitions.
 
-    A script that only defines and has no `run` is one whose `run` was forgotten.
+    A script of definitions without a `run` lacks its entry point.
     """
     for node in tree.body:
         if isinstance(node, _DEFINITIONS):
             continue
         if isinstance(node, ast.Expr):
             text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-            if not text or node is not tree.body[0]:  # it begins with its docstring
+            if not text or node is not tree.body[0]:  # the first text is the docstring
                 return True
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             if any(isinstance(part, ast.Call | ast.Await) for part in ast.walk(node)):
@@ -297,8 +302,8 @@ def _is_bare(tree: ast.Module) -> bool:
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
-def _generator_finding(run: ast.FunctionDef | ast.AsyncFunctionDef) -> list[Finding]:
-    """`run` with a `yield` would return a generator and do nothing."""
+def _find_yield(run: ast.FunctionDef | ast.AsyncFunctionDef) -> list[Finding]:
+    """Refuse a `run` with a `yield`, which would return a generator and do nothing."""
     todo: list[ast.AST] = list(run.body)
     while todo:
         node = todo.pop()
@@ -313,7 +318,7 @@ def _generator_finding(run: ast.FunctionDef | ast.AsyncFunctionDef) -> list[Find
     return []
 
 
-def _whole(code: str, message: str, hint: str = "") -> Finding:
+def _script_finding(code: str, message: str, hint: str = "") -> Finding:
     return Finding(code, message, 0, 0, 0, 0, hint)
 
 
@@ -324,28 +329,28 @@ def _syntax_finding(error: SyntaxError, source: str) -> Finding:
     end_column = error.end_offset if error.end_offset and error.end_offset > 0 else column
     hint = ""
     if source.lstrip().startswith("```"):
-        hint = "send the script alone, without the ``` around it"
+        hint = "send only the script, without the ``` around it"
     elif error.msg in _OUTSIDE:
-        hint = "write it in `async def run(ctx, inputs)`, or end with the value on a line alone"
+        hint = "move it into `async def run(ctx, inputs)`, or end with the value on its own line"
     return Finding("syntax_error", error.msg, line, column, end_line, end_column, hint)
 
 
 _OUTSIDE = ("'return' outside function", "'yield' outside function")
 
 
-def _finding(issue: Issue, lines: list[bytes]) -> Finding:
+def _issue_finding(issue: Issue, lines: list[bytes]) -> Finding:
     node = issue.node
     line = getattr(node, "lineno", 1)
     end_line = getattr(node, "end_lineno", None) or line
-    start = _characters(lines, line, getattr(node, "col_offset", 0))
+    start = _column(lines, line, getattr(node, "col_offset", 0))
     end_offset = getattr(node, "end_col_offset", None)
-    end = _characters(lines, end_line, end_offset) if end_offset is not None else start
+    end = _column(lines, end_line, end_offset) if end_offset is not None else start
     message = demangle(issue.message)
     return Finding(issue.code, message, line, start, end_line, end, issue.hint)
 
 
-def _characters(lines: list[bytes], line: int, offset: int) -> int:
-    """1-based column in characters; CPython counts offsets in bytes of UTF-8."""
+def _column(lines: list[bytes], line: int, offset: int) -> int:
+    """Return the 1-based column in characters; CPython counts offsets in bytes of UTF-8."""
     if not 0 < line <= len(lines):
         return offset + 1
     return len(lines[line - 1][:offset].decode(errors="replace")) + 1

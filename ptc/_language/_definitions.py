@@ -1,4 +1,4 @@
-"""What a script defines: functions, classes, comprehensions, type parameters; and their scopes."""
+"""Rules for definitions and their scopes: functions, classes, comprehensions, type parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from RestrictedPython.transformer import copy_locations
 
 from . import _policy as policy
-from ._scopes import ClassScope, class_bound, outer_loads
+from ._scopes import ClassScope, class_names, outer_loads
 from ._visitor import ScriptVisitor, guard_call
 
 __all__ = ["DefinitionRules"]
@@ -17,12 +17,12 @@ _FUNCTION = object()  # marks a function, lambda or comprehension on the stack o
 
 
 class DefinitionRules(ScriptVisitor):
-    """What a script may define."""
+    """Visits the definitions of a script."""
 
     def _annotation(self, node: ast.expr, *, in_class: bool = False) -> ast.expr:
         if not self._lazy_annotations:
             return cast(ast.expr, self.visit(node))
-        # `from __future__ import annotations`: text, as in CPython. dataclasses looks for these
+        # `from __future__ import annotations`: text, as in CPython. dataclasses resolves these
         # marks in the text through sys.modules, which is not the script's: keep them as objects.
         marked = node.value if isinstance(node, ast.Subscript) else node
         mark = getattr(marked, "attr", getattr(marked, "id", ""))
@@ -60,7 +60,7 @@ class DefinitionRules(ScriptVisitor):
     visit_FunctionDef = visit_AsyncFunctionDef = _function
 
     def _signature(self, args: ast.arguments) -> None:
-        """Visit what is evaluated where the function is defined."""
+        """Visit the defaults and annotations, which are evaluated outside of the function."""
         args.defaults = self._visit_all(args.defaults)
         args.kw_defaults = [self._visit(default) for default in args.kw_defaults]
         for arg in _all_args(args):
@@ -72,7 +72,7 @@ class DefinitionRules(ScriptVisitor):
             self.visit_arg(arg)
 
     def _restore_name(self, node: ast.FunctionDef | ast.AsyncFunctionDef, position: int) -> None:
-        """Let an attribute hook see `_x` where the renamed name arrives."""
+        """Pass an attribute hook the name `_x` instead of the renamed one that CPython passes."""
         parameters = [*node.args.posonlyargs, *node.args.args]
         if position < len(parameters):
             name = parameters[position].arg
@@ -137,7 +137,7 @@ class DefinitionRules(ScriptVisitor):
         node.bases = self._visit_all(node.bases)
         node.keywords = self._visit_all(node.keywords)
         self._classes.append(source_name)
-        bound = class_bound(node.body, self._mangle)
+        bound = class_names(node.body, self._mangle)
         private = frozenset(name for name in bound if policy.is_private(name))
         self._outer |= outer_loads(node.body)
         with self._scope(ClassScope(bound, private)):

@@ -1,8 +1,8 @@
 """Imports of a script: each becomes an assignment from a guard, or a finding.
 
-Refused while compiling, with what to use instead: an unknown module, an unknown name of a known
-module, and an attribute of an imported module that its facade does not have. An import that the
-script itself expects to fail (``try: import numpy`` / ``except ImportError``) fails at run time.
+The compiler refuses, with an alternative, an unknown module, an unknown name of a known module,
+and an attribute of an imported module that its facade does not have. An import that the script
+itself expects to fail (``try: import numpy`` / ``except ImportError``) fails at run time.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["ImportRules"]
 
 
 class ImportRules(ScriptVisitor):
-    """What a script may import, and of it use."""
+    """Visits the imports of a script, and its uses of imported modules."""
 
     def check_module_attribute(self, node: ast.Attribute) -> None:
         """Refuse a name that the facade of an imported module does not have."""
-        module = _dotted(node.value, self.survey.aliases)
+        module = _find_module(node.value, self.survey.aliases)
         if module is None or module not in policy.MODULES:
             return
         if node.attr in policy.MODULES[module] or f"{module}.{node.attr}" in policy.MODULES:
@@ -37,17 +37,17 @@ class ImportRules(ScriptVisitor):
         if not hint and name in policy.BUILTIN_HINTS:
             hint = policy.BUILTIN_HINTS[name]
         if not hint:
-            hint = _nearest(name, policy.MODULES[module])
+            hint = _suggest(name, policy.MODULES[module])
         self.refuse(node, "module_name_refused", f"{module} has no {name!r} here", hint)
 
-    def _module_ok(self, node: ast.AST, module: str) -> bool:
+    def _check_module(self, node: ast.AST, module: str) -> bool:
         if module in policy.MODULES or module in policy.OFFERED or self._import_may_fail:
             return True
         hint = policy.MODULE_HINTS.get(module) or policy.MODULE_HINTS.get(module.split(".")[0], "")
         if module.partition(".")[0] in policy.TRUSTED_PACKAGES:
-            hint = _nearest(module, policy.OFFERED)
+            hint = _suggest(module, policy.OFFERED)
         if not hint:
-            hint = _nearest_module(module)
+            hint = _suggest_module(module)
         self.refuse(node, "import_refused", f"import of {module!r} is not available", hint)
         return False
 
@@ -55,7 +55,7 @@ class ImportRules(ScriptVisitor):
         self._refuse_lazy(node)
         made: list[ast.stmt] = []
         for alias in node.names:
-            if not self._module_ok(alias, alias.name):
+            if not self._check_module(alias, alias.name):
                 continue
             target = alias.asname or alias.name.partition(".")[0]
             # `import a.b` binds `a`; `import a.b as c` binds the module itself.
@@ -77,7 +77,7 @@ class ImportRules(ScriptVisitor):
             hint = "a script is one file; import by full name"
             self.refuse(node, "import_refused", "relative imports are not available", hint)
             return made
-        if not self._module_ok(node, module):
+        if not self._check_module(node, module):
             return made
         for alias in node.names:
             name = alias.name
@@ -95,7 +95,7 @@ class ImportRules(ScriptVisitor):
         return made[1:] or made
 
     def _refuse_lazy(self, node: ast.Import | ast.ImportFrom) -> None:
-        if getattr(node, "is_lazy", 0):  # PEP 810, 3.15: resolves outside of our import
+        if getattr(node, "is_lazy", 0):  # PEP 810, 3.15: would bypass the guarded import
             self.refuse(node, "syntax_refused", "lazy imports are not available", "use `import`")
 
     def _import(self, node: ast.alias, target: str, value: ast.expr) -> ast.stmt:
@@ -121,7 +121,7 @@ class ImportRules(ScriptVisitor):
         return node
 
     def visit_If(self, node: ast.If) -> ast.AST:
-        """`if TYPE_CHECKING:` never runs, so what it imports need not exist."""
+        """Allow any import under `if TYPE_CHECKING:`, which never runs."""
         name = getattr(node.test, "attr", getattr(node.test, "id", ""))
         never = name == "TYPE_CHECKING"
         main = isinstance(node.test, ast.Compare) and "__name__" in ast.unparse(node.test)
@@ -159,27 +159,27 @@ def _catches_import_error(handler: ast.ExceptHandler) -> bool:
     return any(isinstance(each, ast.Name) and each.id in _IMPORT_ERRORS for each in kinds)
 
 
-def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
-    """The module that an expression like `os.path` names, if it surely is one."""
+def _find_module(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
+    """Return the module that an expression like `os.path` names, if it certainly is one."""
     if isinstance(node, ast.Name):
         return aliases.get(node.id)
     if isinstance(node, ast.Attribute):
-        parent = _dotted(node.value, aliases)
+        parent = _find_module(node.value, aliases)
         if parent is not None and f"{parent}.{node.attr}" in policy.MODULES:
             return f"{parent}.{node.attr}"
     return None
 
 
-def _nearest_module(module: str) -> str:
-    """The way out for a module nobody knows: that of the module that was perhaps meant."""
+def _suggest_module(module: str) -> str:
+    """Suggest an alternative for an unknown module: that of the module it resembles."""
     hints = [name for name in policy.MODULE_HINTS if name not in policy.MODULES]
     for close in difflib.get_close_matches(module, [*policy.MODULES, *hints], n=1, cutoff=0.7):
         if close in policy.MODULE_HINTS:
             return f"as for {close!r}: {policy.MODULE_HINTS[close]}"
-    return _nearest(module, policy.MODULES)
+    return _suggest(module, policy.MODULES)
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def _suggest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.7)
     if close:

@@ -1,4 +1,4 @@
-"""What a script binds and reads, and where: what the transformer asks about a whole tree."""
+"""Names that a script binds and reads, found in the whole tree before it is transformed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["ClassScope", "Survey", "class_bound", "outer_loads", "survey"]
+__all__ = ["ClassScope", "Survey", "class_names", "outer_loads", "survey"]
 
 
 @dataclass(frozen=True, slots=True)
 class ClassScope:
     """Names bound in the body of one class."""
 
-    #: All of them, mangled as Python does.
+    #: All of them, mangled as in CPython.
     bound: frozenset[str]
     #: Those with a leading underscore: they become attributes, so they are renamed.
     private: frozenset[str]
@@ -35,11 +35,11 @@ _CHILDLESS: Final = frozenset({
     ast.Del, type(None), *ast.operator.__subclasses__(), *ast.cmpop.__subclasses__(),
     *ast.unaryop.__subclasses__(), *ast.boolop.__subclasses__(),
 } - _BINDERS)  # fmt: skip
-"""Nodes, and what stands in a list for none, that neither bind nor have others below them."""
+"""Nodes, and the None in a list of nodes, that neither bind a name nor have children."""
 
 
 def _bindings(node: ast.AST) -> Iterator[str]:
-    """Names that this node itself binds, not its children."""
+    """Yield the names that this node itself binds, not its children."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
             yield name
@@ -58,29 +58,29 @@ def _bindings(node: ast.AST) -> Iterator[str]:
         case ast.Global() | ast.Nonlocal():
             yield from node.names
         case _:
-            # PEP 695 type parameters (3.12) and whatever a later Python calls by a `name`.
+            # PEP 695 type parameters (3.12).
             if type(node).__name__ in {"TypeVar", "TypeVarTuple", "ParamSpec"}:
                 yield node.name  # type: ignore[attr-defined]  # the nodes are newer than 3.11
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one look at all nodes of a module tells."""
+    """Facts about all nodes of a module, gathered in one pass."""
 
     #: Every name that is bound anywhere.
     bound: frozenset[str]
     #: Every name that is read as a variable anywhere.
     read: frozenset[str]
-    #: Names that mean one imported module wherever they occur, with the module.
+    #: Names that refer to one imported module wherever they occur, with the module.
     aliases: Mapping[str, str]
-    #: How deep the tree is.
+    #: Depth of the tree.
     depth: int
     #: True if there is a `yield` anywhere.
     yields: bool
 
 
 def survey(tree: ast.Module) -> Survey:
-    """Look at every node once, level by level."""
+    """Visit every node once, level by level."""
     read: set[str] = set()
     bound: set[str] = set()
     modules: dict[str, set[str]] = {}
@@ -98,23 +98,13 @@ def survey(tree: ast.Module) -> Survey:
             if kind in _CHILDLESS:
                 continue
             if kind is ast.Import:
-                for alias in node.names:
-                    name = alias.asname or alias.name.partition(".")[0]
-                    modules.setdefault(name, set()).add(alias.name if alias.asname else name)
+                _add_modules(node, modules)
                 continue
             if kind in _BINDERS:
                 bound.update(_bindings(node))
-            elif kind is ast.Yield or kind is ast.YieldFrom:
+            elif kind in _YIELDS:
                 yields = True
-            for field in node._fields:
-                value = getattr(node, field, None)
-                part = type(value)
-                if part is list:
-                    # Of nodes (and None) or of names, never mixed.
-                    if value and type(value[0]) is not str:
-                        below += value
-                elif part not in _LEAVES and isinstance(value, ast.AST):
-                    below.append(value)
+            _add_children(node, below)
         level = below
     aliases = {
         name: next(iter(meant))
@@ -124,13 +114,34 @@ def survey(tree: ast.Module) -> Survey:
     return Survey(frozenset(bound | modules.keys()), frozenset(read), aliases, depth, yields)
 
 
+_YIELDS: Final = frozenset({ast.Yield, ast.YieldFrom})
+
+
+def _add_modules(node: ast.Import, modules: dict[str, set[str]]) -> None:
+    for alias in node.names:
+        name = alias.asname or alias.name.partition(".")[0]
+        modules.setdefault(name, set()).add(alias.name if alias.asname else name)
+
+
+def _add_children(node: ast.AST, below: list[Any]) -> None:
+    for field in node._fields:
+        value = getattr(node, field, None)
+        part = type(value)
+        if part is list:
+            # Either nodes (and None) or names, never mixed.
+            if value and type(value[0]) is not str:
+                below += value
+        elif part not in _LEAVES and isinstance(value, ast.AST):
+            below.append(value)
+
+
 _OWN_SCOPE = (
     ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
 )  # fmt: skip
 
 
 def _same_scope(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """Nodes of a class body that bind in the class itself."""
+    """Yield the nodes of a class body that bind in the class itself."""
     todo: list[ast.AST] = list(body)
     while todo:
         node = todo.pop()
@@ -141,8 +152,8 @@ def _same_scope(body: list[ast.stmt]) -> Iterator[ast.AST]:
             todo.extend(ast.iter_child_nodes(node))
 
 
-def class_bound(body: list[ast.stmt], mangle: Callable[[str], str]) -> frozenset[str]:
-    """Names that a class body binds as attributes of the class."""
+def class_names(body: list[ast.stmt], mangle: Callable[[str], str]) -> frozenset[str]:
+    """Return the names that a class body binds as attributes of the class."""
     bound: set[str] = set()
     elsewhere: set[str] = set()
     for node in _same_scope(body):
@@ -152,9 +163,9 @@ def class_bound(body: list[ast.stmt], mangle: Callable[[str], str]) -> frozenset
 
 
 def outer_loads(body: list[ast.stmt]) -> set[ast.AST]:
-    """Names that a class body reads before it binds them: ``_x = _x`` reads the outer one.
+    """Return the names that a class body reads before it binds them, as in ``_x = _x``.
 
-    Only plain statements are told apart: a loop may run in another order than it is written.
+    Only simple statements are considered: a loop may execute in another order than it is written.
     """
     found: set[ast.AST] = set()
     bound: set[str] = set()
@@ -168,7 +179,7 @@ def outer_loads(body: list[ast.stmt]) -> set[ast.AST]:
             read = [statement]
         else:
             read = []
-        walrus = {name for node in ast.walk(statement) for name in _walrus(node)}
+        walrus = {name for node in ast.walk(statement) for name in _walrus_targets(node)}
         for root in read:
             for node in ast.walk(root):
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -177,6 +188,6 @@ def outer_loads(body: list[ast.stmt]) -> set[ast.AST]:
     return found
 
 
-def _walrus(node: ast.AST) -> Iterator[str]:
+def _walrus_targets(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.NamedExpr):
         yield node.target.id

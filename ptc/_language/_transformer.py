@@ -1,10 +1,10 @@
-"""From the syntax tree of a script to a tree that the policy allows, or to findings.
+"""Transform the syntax tree of a script into one that the policy allows, or into findings.
 
-Decisions are made by name, here, once. What is emitted for ordinary attributes, subscripts,
-unpacking, iteration and calls is what CPython would emit, so it costs nothing at run time.
-Guards are called through names that no source text can spell (``@getattr``): an identifier in a
-tree may be any string, an identifier in a source never holds ``@``, so no binding form, known
-or future, can shadow a guard (the class of CVE-2026-55830).
+Decisions are made by name, here, once. Ordinary attributes, subscripts, unpacking, iteration and
+calls compile to the code that CPython would emit, so they cost nothing at run time. Guards are
+called through names that no source text can spell (``@getattr``): an identifier in a tree may be
+any string, an identifier in a source never holds ``@``, so no binding form, known or future, can
+shadow a guard (the class of CVE-2026-55830).
 
 Rule 1: a node without a visitor is refused (test_an_unknown_node_is_refused).
 Rule 2: every field that binds a name is checked
@@ -78,7 +78,7 @@ class ScriptTransformer(ImportRules, DefinitionRules):
         return node
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
-        self._kept.add(node.value)
+        self._assigned.add(node.value)
         if node in self._tested:
             self._tested.add(node.value)
         return cast(ast.AST, self.node_contents_visit(node))
@@ -104,18 +104,22 @@ class ScriptTransformer(ImportRules, DefinitionRules):
         if kind == "private":
             node.attr = policy.rename(attr)
             return node
-        if not loads:
-            if kind == "dunder" and attr not in policy.WRITABLE | policy.DEFINABLE:
-                message = f"a script may not set {attr!r}"
-                self.refuse(node, "attribute_refused", message, policy.READ_HINTS.get(attr, ""))
-            return self._slot(node, attr)
+        if loads:
+            return self._guarded_load(node, attr, kind)
+        if kind == "dunder" and attr not in policy.WRITABLE | policy.DEFINABLE:
+            message = f"a script may not set {attr!r}"
+            self.refuse(node, "attribute_refused", message, policy.READ_HINTS.get(attr, ""))
+        return self._guarded_target(node, attr)
+
+    def _guarded_load(self, node: ast.Attribute, attr: str, kind: policy.Kind) -> ast.expr:
+        """Build the guard's call for reading a power name or a dunder, or refuse it."""
         if attr == "__cause__" and node in self._tested:
             return guard_call("@cause", node, [node.value])
         if kind == "power" or attr in policy.READABLE:
             return guard_call("@getattr", node, [node.value, ast.Constant(attr)])
         if attr in policy.KEEPABLE:
             return guard_call("@method", node, [node.value, ast.Constant(attr)])
-        if attr in policy.IN_PLACE and node not in self._kept:
+        if attr in policy.IN_PLACE and node not in self._assigned:
             return guard_call(f"@{attr.strip('_')}", node, [node.value])
         hint = policy.READ_HINTS.get(attr) or policy.IN_PLACE.get(attr, "")
         if not hint and attr in policy.DEFINABLE:
@@ -123,8 +127,8 @@ class ScriptTransformer(ImportRules, DefinitionRules):
         self.refuse(node, "attribute_refused", f"a script may not read {attr!r}", hint)
         return node
 
-    def _slot(self, node: ast.Attribute, attr: str) -> ast.expr:
-        """A guarded attribute as a target: works in every position that stores or deletes."""
+    def _guarded_target(self, node: ast.Attribute, attr: str) -> ast.expr:
+        """Build a target for a guarded attribute, valid wherever one is stored or deleted."""
         target = ast.Subscript(
             value=guard_call("@attributes", node, [node.value]),
             slice=ast.Constant(attr),
@@ -140,7 +144,7 @@ class ScriptTransformer(ImportRules, DefinitionRules):
         if isinstance(function, ast.Name) and function.id in {"isinstance", "bool"}:
             self._tested.update(node.args)
         if isinstance(function, ast.Attribute) and function.attr in policy.DEFINABLE:
-            # `super().__init__(...)`: the method is called at once and never kept.
+            # `super().__init__(...)`: the method is called at once and never bound to a name.
             method = ast.Constant(function.attr)
             guard = guard_call("@method", function, [self.visit(function.value), method])
             node.func = guard
@@ -154,7 +158,7 @@ class ScriptTransformer(ImportRules, DefinitionRules):
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         scope = self._class_scope
-        self._kept.add(node.value)
+        self._assigned.add(node.value)
         if _is_step(node):
             self._tested.add(node.value)
         node.type_comment = None
@@ -167,8 +171,8 @@ class ScriptTransformer(ImportRules, DefinitionRules):
     def _class_strings(self, target: ast.Name, value: ast.expr) -> ast.expr:
         """Rename private names in `__slots__` and `__match_args__`, which hold names as text.
 
-        Slots become a tuple: a list could be changed once the class is made, and `copy` would read
-        what it holds then.
+        Slots become a tuple: a script could change a list after the class is made, and `copy`
+        would read the changed one.
         """
         name = target.id
         self._checked.add(target)
@@ -198,7 +202,7 @@ class ScriptTransformer(ImportRules, DefinitionRules):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         in_class = self._class_scope is not None
         if node.value is not None:
-            self._kept.add(node.value)
+            self._assigned.add(node.value)
             target = node.target
             if in_class and isinstance(target, ast.Name) and target.id in policy.NAMES_AS_TEXT:
                 node.value = self._class_strings(target, node.value)
@@ -209,7 +213,7 @@ class ScriptTransformer(ImportRules, DefinitionRules):
             node.simple = 0
         return node
 
-    # -- statements and expressions that need no decision of their own ----------------------------
+    # -- statements and expressions without a rule of their own ----------------------------------
 
     def _loop(self, node: ast.For | ast.AsyncFor) -> ast.AST:
         node.type_comment = None
@@ -226,16 +230,16 @@ class ScriptTransformer(ImportRules, DefinitionRules):
     def _children(self, node: ast.AST) -> ast.AST:
         return self.node_contents_visit(node)
 
-    def _as_it_is(self, node: ast.AST) -> ast.AST:
+    def _unchanged(self, node: ast.AST) -> ast.AST:
         return node
 
-    visit_Constant = visit_Pass = visit_Break = visit_Continue = _as_it_is
+    visit_Constant = visit_Pass = visit_Break = visit_Continue = _unchanged
     visit_Await = visit_Match = _children
     visit_MatchSingleton = visit_MatchSequence = visit_MatchOr = _children
-    # The base class wraps these in guards; here they are what CPython makes of them.
+    # The base class wraps these in guards; here they compile as in CPython.
     visit_Subscript = visit_AugAssign = visit_Return = visit_Dict = _children
 
-    # -- what is only tested, and what need not run ----------------------------------------------
+    # -- expressions that are only tested, and code that may not run -----------------------------
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         if all(isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq) for op in node.ops):
@@ -248,7 +252,7 @@ class ScriptTransformer(ImportRules, DefinitionRules):
         return self._children(node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        # The last one is what `or` gives; the others are given only if they are not None.
+        # `or` returns the last value even if it is None; the others only if they are not None.
         self._tested.update(node.values if node in self._tested else node.values[:-1])
         node.values[0] = self.visit(node.values[0])
         with self._uncertain():
@@ -332,13 +336,13 @@ class ScriptTransformer(ImportRules, DefinitionRules):
 # ---------------------------------------------------------------------------------------------
 
 _CHECKED: Final = policy.FAIL_WHEN_REACHED | policy.BUILTIN_HINTS.keys() | policy.CALL_ONLY.keys()
-# How a name begins that is not what it says.
+# First characters of the names that a rule may refuse or rename.
 _DECIDED: Final = ("_", policy.PRIVATE_PREFIX)
 _SLOT_DUNDERS: Final = frozenset({"__dict__", "__weakref__"})
 
 
 def _is_step(node: ast.Assign) -> bool:
-    """True for ``e = e.__cause__``, the step of a loop along the chain."""
+    """True for ``e = e.__cause__``, the step of a loop over the chain of causes."""
     value, target = node.value, node.targets[0]
     return (
         isinstance(value, ast.Attribute)

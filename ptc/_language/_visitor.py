@@ -1,4 +1,4 @@
-"""The walk through the tree of a script: findings, scopes, what a variable is called.
+"""Base of the transformer: findings, scopes and the names of variables.
 
 Rule 1: a node without a visitor is refused (test_an_unknown_node_is_refused).
 """
@@ -24,7 +24,7 @@ Visit: TypeAlias = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One refusal, with the node it is about."""
+    """One refusal, with its node."""
 
     code: str
     message: str
@@ -40,7 +40,7 @@ class ScriptVisitor(RestrictingNodeTransformer):
         self.issues: list[Issue] = []
         self._scopes: list[object] = []  # ClassScope or _FUNCTION, innermost last
         self._classes: list[str] = []  # names of the enclosing classes, for mangling
-        self._kept: set[ast.AST] = set()  # attributes that an assignment keeps under a name
+        self._assigned: set[ast.AST] = set()  # values that an assignment binds to a name
         self._called: set[ast.AST] = set()  # names that are called
         self.survey = survey(tree)
         self._lazy_annotations = any(
@@ -51,26 +51,26 @@ class ScriptVisitor(RestrictingNodeTransformer):
         )
         self._import_may_fail = 0
         self._may_not_run = 0
-        self._tested: set[ast.AST] = set()  # expressions that are only asked whether they are None
-        self._checked: set[ast.AST] = set()  # targets whose value, names as text, was looked at
-        self._outer: set[ast.AST] = set()  # names in a class body that mean what is outside of it
+        self._tested: set[ast.AST] = set()  # expressions that are only compared with None
+        self._checked: set[ast.AST] = set()  # targets whose value, names as text, was checked
+        self._outer: set[ast.AST] = set()  # names in a class body that refer to an outer scope
 
-    # -- the walk ------------------------------------------------------------------------------
+    # -- visiting ------------------------------------------------------------------------------
 
     visitors: ClassVar[dict[type, Visit]] = {}
-    """What is called for each class of node; a class that is not here is refused."""
+    """The visitor of each class of node; a class without one is refused."""
 
     def visit(self, node: ast.AST) -> Any:
-        """Visit one node: what takes its place, a list of that, or None."""
+        """Visit one node; return its replacement, a list of nodes, or None."""
         return self.visitors.get(type(node), _REFUSE)(self, node)
 
     def node_contents_visit(self, node: _Tree) -> _Tree:
-        """Visit the contents of a node; as the base class does, in half the time."""
+        """Visit the children of a node, as the base class does, in half the time."""
         for field in node._fields:
             value = getattr(node, field, None)
             kind = type(value)
             if kind is list:
-                # Of nodes (and None) or of names, never mixed.
+                # Either nodes (and None) or names, never mixed.
                 if value and type(value[0]) is not str:
                     setattr(node, field, self._visit_all(value))
             elif kind not in _LEAVES and isinstance(value, ast.AST):
@@ -84,7 +84,7 @@ class ScriptVisitor(RestrictingNodeTransformer):
         self.issues.append(Issue(code, message, node, hint))
 
     def error(self, node: ast.AST, info: str) -> None:
-        """Record what the base class refuses."""
+        """Record a refusal by the base class."""
         self.refuse(node, "syntax_refused", info)
 
     def not_allowed(self, node: ast.AST) -> None:
@@ -111,7 +111,7 @@ class ScriptVisitor(RestrictingNodeTransformer):
         return policy.mangle(name, self._classes[-1] if self._classes else None)
 
     def _name(self, node: ast.AST, name: str, *, store: bool) -> str:
-        """Check the variable `name` and return what it is called in the compiled script."""
+        """Check the variable `name` and return its name in the compiled script."""
         scope = self._class_scope
         if not policy.is_dunder(name):
             if name.startswith(policy.PRIVATE_PREFIX):
@@ -123,7 +123,7 @@ class ScriptVisitor(RestrictingNodeTransformer):
         if scope is not None and (name in policy.DEFINABLE or name in policy.CLASS_DATA):
             if name in policy.NAMES_AS_TEXT and store and node not in self._checked:
                 hint = f"write `{name} = (...)` with the names as text constants"
-                self.refuse(node, "name_refused", f"{name} is assigned alone", hint)
+                self.refuse(node, "name_refused", f"{name} must be assigned alone", hint)
             if store or name in scope.bound:
                 return name
         elif (not store and name in policy.READABLE_NAMES) or (
@@ -165,7 +165,7 @@ _SYNTAX: Final = {
     "GeneratorExp": ("unpacking in a comprehension", "write nested `for`"),
 }
 _REFUSE: Final[Visit] = ScriptVisitor.generic_visit
-# Nodes that hold nothing. The base class has a visitor for each and changes none.
+# Nodes without children. The base class has a visitor for each and changes none.
 _LEAVES: Final = frozenset({
     ast.Load, ast.Store, ast.Del, ast.And, ast.Or, ast.Not, ast.Invert, ast.UAdd, ast.USub,
     ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult,
@@ -176,7 +176,7 @@ _LEAVES: Final = frozenset({
 
 
 def guard_call(guard: str, node: ast.AST, args: list[ast.expr]) -> ast.Call:
-    """A call of a guard, placed where `node` is."""
+    """Build a call of a guard at the position of `node`."""
     call = ast.Call(func=ast.Name(guard, ast.Load()), args=args, keywords=[])
     for child in (call, call.func, *args):
         if not hasattr(child, "lineno"):

@@ -1,7 +1,10 @@
 """JSON bodies of frames: counted before they are decoded, decoded to a bounded depth.
 
-A worker's JSON is hostile: three bytes of it make a list of 72 in memory. Decoding what this module
-lets pass takes a bounded time, whatever it is.
+A worker's JSON is hostile: three bytes of it make a list of 72 in memory. Decoding a body that
+this module accepts takes a bounded time.
+
+Rule 1: lists and objects are counted before a body is decoded.
+    tests/core/wire/test_protocol.py::test_a_body_of_too_many_lists_is_refused_before_it_is_decoded
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ import gc
 from typing import Any, Final, NamedTuple
 
 import orjson
+
+from .._json_errors import MAX_DEPTH
 
 __all__ = [
     "INLINE_BYTES",
@@ -28,19 +33,14 @@ class ProtocolError(Exception):
 
 
 INLINE_BYTES = 128 << 10
-"""JSON of a value that a worker sends in one frame, and of one part of a larger value. Decoding
-that much takes 3 ms and 4 MB at worst (``[[],[],...]``), measured on CPython 3.11 to 3.13."""
+"""Largest JSON of a value that a worker sends in one frame, and of one part of a larger value.
+Decoding it takes 3 ms and 4 MB at worst (``[[],[],...]``), measured on CPython 3.11 to 3.13."""
 
 _LONG_BYTES = 16_384
 
 
-MAX_DEPTH = 200
-"""Nesting of a value, as a worker holds itself to it. What is deeper could not be written again:
-orjson reads 1,024 levels and writes 254, of which a result needs a few for itself."""
-
-
 _MOST_CONTAINERS = 16_384
-"""Lists and objects of one body. What a worker has to report has far fewer, and it sends at most
+"""Lists and objects of one body. A worker's own reports have far fewer, and it sends at most
 `INLINE_BYTES` of a value at once."""
 
 
@@ -56,16 +56,19 @@ def decode(body: bytes, levels: int = MAX_DEPTH) -> Any:
     try:
         value = load_json(body)
     except ValueError as error:
-        # Also too deep: orjson stops at 1,024 levels.
+        # Includes bodies that are too deep: orjson stops at 1,024 levels.
         msg = f"body is not JSON: {error}"
         raise ProtocolError(msg) from None
     if body.count(b"[") + body.count(b"{") > levels:
-        _refuse_deep(value, levels)
+        _check_depth(value, levels)
     return value
 
 
-def _refuse_deep(value: Any, levels: int) -> None:
-    """Raise if writing `value` in as many lists as it may not have levels more is too deep."""
+def _check_depth(value: Any, levels: int) -> None:
+    """Raise `ProtocolError` if `value` has more than `levels` levels.
+
+    orjson checks the depth in C, against its own limit: wrapping the value makes up the difference.
+    """
     for _ in range(_WRITE_DEPTH - levels):
         value = [value]
     try:
@@ -79,12 +82,12 @@ _WRITE_DEPTH = 254
 
 
 class Tally(NamedTuple):
-    """What is in a JSON text; never less than there is."""
+    """Upper bounds for the contents of a JSON text."""
 
     values: int
-    """Values, containers included."""
+    """Number of values, containers included."""
     containers: int
-    """Lists and objects."""
+    """Number of lists and objects."""
 
     def __add__(self, other: Tally) -> Tally:  # type: ignore[override]  # sums, not a longer tuple
         return Tally(self.values + other.values, self.containers + other.containers)
@@ -94,9 +97,9 @@ NOTHING: Final = Tally(0, 0)
 
 
 def tally(body: bytes) -> Tally:
-    """Count what is in a JSON text, without decoding it.
+    """Count the values in a JSON text without decoding it.
 
-    Counts separators and opening brackets, outside of strings where that can make a difference.
+    Counts separators and opening brackets; strings are skipped if that can make a difference.
     """
     found = _tally(body)
     if found.values < len(body) >> 4:
@@ -112,13 +115,13 @@ def _tally(body: bytes) -> Tally:
 
 
 def load_json(body: bytes) -> Any:
-    """Decode JSON; long JSON without the collector, which would run once for each 700 objects.
+    """Decode JSON; long JSON with the garbage collector off, which runs once per 700 objects.
 
-    There is no cycle in JSON, and orjson keeps the interpreter's lock, so that nobody else is
-    without a collector. 1 MB of rows: 7.9 ms are 4.9.
+    JSON has no cycles, and orjson holds the interpreter's lock, so that no other thread runs
+    without a collector. 1 MB of rows takes 4.9 ms instead of 7.9.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is not JSON.
     """
     if len(body) < _LONG_BYTES or not gc.isenabled():
         return orjson.loads(body)

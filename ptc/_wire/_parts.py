@@ -1,9 +1,9 @@
-"""A large value from a worker, which comes in parts that are each decoded in bounded time.
+"""Large values from a worker, sent in parts that are each decoded in bounded time.
 
 A worker sends a value over `INLINE_BYTES` as a series of PART frames, and then the frame that the
 value belongs to. A part is one byte and its JSON:
 
-    ``<`` and a kind of frame: the value of such a frame begins; one that is unfinished is dropped
+    ``<`` and a kind of frame: start the value of such a frame; an unfinished one is dropped
     ``[`` ``{``: open a list, an object; ``]`` ``}``: close it
     ``i`` and a list: the next items of the open list
     ``m`` and an object: the next members of the open object
@@ -12,7 +12,7 @@ value belongs to. A part is one byte and its JSON:
 
 A text directly in an object is a key, and the value of that key follows it.
 
-Rule 1: a value over a limit is counted and no longer decoded.
+Rule 1: a value over a limit is still counted but no longer decoded.
     tests/core/wire/test_parts.py::test_a_value_over_its_limit_is_counted_and_not_decoded
 Rule 2: a series that is not one value raises `ProtocolError`.
     tests/core/wire/test_parts.py::test_parts_that_are_not_one_value_are_refused
@@ -41,24 +41,24 @@ _TARGETS: Final = frozenset({Kind.CALL, Kind.DONE, Kind.EMIT})
 
 
 class Node:
-    """A list, an object or a text that came in parts, or the value of a key that came in one.
+    """A list, an object or a text received in parts, or a key's value received in one part.
 
     Attributes:
         kind: `LIST`, `OBJECT`, `TEXT` or `VALUE`.
         children: Bodies of parts, and nodes; in an object a key is a node before its value.
-        size: Bytes of its JSON, once it is closed.
+        size: Length of its JSON in bytes, once it is closed.
     """
 
     __slots__ = ("_levels", "children", "empty", "key", "kind", "size", "start", "value")
 
     def __init__(self, kind: int, depth: int, start: int, value: Any) -> None:
-        """Make one that is empty.
+        """Create an empty node.
 
         Args:
-            kind: See above.
-            depth: Lists and objects around it.
+            kind: `LIST`, `OBJECT`, `TEXT` or `VALUE`.
+            depth: Number of lists and objects around it.
             start: Bytes of JSON before it.
-            value: What is decoded of it; None: nothing is.
+            value: Collects the decoded value; None: the node is not decoded.
         """
         self._levels = MAX_DEPTH - depth
         self.kind = kind
@@ -73,9 +73,9 @@ class Node:
         """Decode the body of a part of it.
 
         Raises:
-            ProtocolError: If it is not JSON, or nested too deeply here.
+            ProtocolError: If it is not JSON, or nested too deeply at this node.
         """
-        assert isinstance(body, bytes)  # noqa: S101  # nodes are read by their own parts
+        assert isinstance(body, bytes)  # noqa: S101  # child nodes decode their own parts
         return decode(body, self._levels)
 
 
@@ -85,9 +85,9 @@ class PartReader:
     Attributes:
         kind: Kind of the frame that the value belongs to.
         size: Bytes of its JSON so far.
-        tally: What is in it so far; counted as long as it is decoded.
+        tally: Count of its values so far; stops once it is no longer decoded.
         decoded: False once it is over a limit.
-        root: All that came; None once that has more bytes than are kept.
+        root: All parts received; None once they exceed the bytes to keep.
         value: The value, once it is complete, if `decoded`.
     """
 
@@ -112,9 +112,9 @@ class PartReader:
 
         Args:
             kind: Kind of the frame that the value belongs to.
-            most_bytes: JSON bytes up to which the value is decoded.
-            most_containers: Lists and objects in it up to which it is decoded.
-            keep_bytes: JSON bytes up to which its parts are kept.
+            most_bytes: Largest JSON that is decoded.
+            most_containers: Lists and objects in the largest value that is decoded.
+            keep_bytes: Largest JSON whose parts are kept.
         """
         self.kind = kind
         self.size = 0
@@ -129,10 +129,10 @@ class PartReader:
         self._complete = False
 
     def feed(self, part: bytes) -> None:
-        """Take the next part.
+        """Read the next part.
 
         Raises:
-            ProtocolError: If it cannot come next.
+            ProtocolError: If it is not legal here.
         """
         step = part[0] if part else -1
         if self._complete:
@@ -141,13 +141,13 @@ class PartReader:
         if step in _BATCHES:
             self._extend(step, part[1:])
         elif step == VALUE:
-            self._take(part[1:])
+            self._add_value(part[1:])
         elif step in (LIST, OBJECT) and len(part) == 1:
             self._open(step)
         elif step in _CLOSES and len(part) == 1:
             self._close(_CLOSES[step])
         else:
-            msg = f"there is no such part: {part[:20]!r}"
+            msg = f"unknown part: {part[:20]!r}"
             raise ProtocolError(msg)
 
     def finish(self, kind: Kind) -> None:
@@ -194,7 +194,7 @@ class PartReader:
             or body[:1] + body[-1:] != ends
             or len(body) < 2 + (kind != TEXT)
         ):
-            msg = "a part does not fit into what is open"
+            msg = "a part does not fit the open list, object or text"
             raise ProtocolError(msg)
         separator = int(kind != TEXT and not node.empty)
         if self._count(len(body) - 2 + separator, self._tally(body)):
@@ -213,9 +213,9 @@ class PartReader:
         if step == TEXT:
             self._close(TEXT)
 
-    def _take(self, body: bytes) -> None:
+    def _add_value(self, body: bytes) -> None:
         if not self._stack or self._stack[-1].key is None:
-            msg = "a part has the value of a key, and there is none"
+            msg = "a part is the value of a key, but no key precedes it"
             raise ProtocolError(msg)
         node = self._open(VALUE)
         if self._count(len(body), self._tally(body)):
@@ -226,7 +226,7 @@ class PartReader:
     def _close(self, kind: int) -> None:
         node = self._stack[-1] if self._stack else None
         if node is None or node.kind != kind or node.key is not None:
-            msg = "a part closes what is not open"
+            msg = "a part closes a list, object or text that is not open"
             raise ProtocolError(msg)
         self._count(int(kind != VALUE), NOTHING)
         self._stack.pop()
@@ -253,7 +253,7 @@ class PartReader:
         return tally(body) if self.decoded else NOTHING
 
     def _count(self, size: int, found: Tally) -> bool:
-        """Count what came; True if it is to be decoded."""
+        """Add to the counts; return True if the value is still to be decoded."""
         self.size += size
         self.tally += found
         over = self.size > self._most_bytes or self.tally.containers > self._most_containers
@@ -275,7 +275,7 @@ class PartReader:
 
 
 def target_of(part: bytes) -> Kind | None:
-    """Kind of the frame whose value begins with `part`; None if none begins.
+    """Return the kind of frame whose value starts with `part`; None if none starts.
 
     Raises:
         ProtocolError: If frames of that kind have no value.
@@ -283,13 +283,13 @@ def target_of(part: bytes) -> Kind | None:
     if not part or part[0] != _BEGIN:
         return None
     if len(part) != 2 or part[1] not in _TARGETS:
-        msg = "a value in parts begins for a frame that has none"
+        msg = "a value in parts starts for a frame that takes none"
         raise ProtocolError(msg)
     return Kind(part[1])
 
 
 def json_of(node: Node) -> Iterator[bytes]:
-    """The JSON of a node, in pieces."""
+    """Yield the JSON of a node in pieces."""
     begin, end = _ENDS[node.kind]
     yield begin
     before = b""

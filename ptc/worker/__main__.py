@@ -2,8 +2,8 @@
 
 PACKAGES is a comma-separated list of names, or empty.
 
-The interpreter starts without `site` and without an environment. The folders of ptc and its two
-dependencies are therefore passed on the command line, used for the imports, and removed again.
+The interpreter is started without `site` and without an environment, so the command line has the
+folders of ptc and of its two dependencies. They are on the path only while modules are imported.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import sys
 
 
 def _fix_none_hash() -> None:
-    """Make the hash of None a constant before Python 3.12, where it became one.
+    """Make the hash of None a constant before 3.12, as it is in later versions.
 
-    In older versions it is the address of None, so the iteration order of a set that contains None
-    differs between processes. Call this before the first import that puts None in a set: `typing`.
+    Otherwise it is the address of None, so that the order of a set with None differs in every
+    process. This runs before the first import that stores None in a set: `typing`.
     """
     if sys.version_info >= (3, 12):
         return
@@ -24,8 +24,8 @@ def _fix_none_hash() -> None:
     slot = ctypes.c_void_p.from_address(id(type(None)) + 24 + 12 * 8)
     default = ctypes.c_void_p.from_address(id(object) + 24 + 12 * 8)
     if sys.maxsize < 2**32 or slot.value is None or slot.value != default.value:
-        raise RuntimeError("the hash of None is not at its expected address in this CPython")
-    # Any C function that takes an object and always returns the same for None: this returns 0.
+        raise RuntimeError("the hash slot of None is not at the expected offset in this CPython")
+    # Any C function of one object with a constant result for None: this one returns 0.
     slot.value = ctypes.cast(ctypes.pythonapi.PyObject_IsTrue, ctypes.c_void_p).value
     if hash(None) != 0:
         raise RuntimeError("the hash of None could not be set")
@@ -37,8 +37,8 @@ def _start() -> None:
     sys.argv[:] = ["ptc-zygote"]
     # The folder of this file is not on the path (-P). All imports happen before the jail.
     sys.path.extend(paths)
-    # asyncio imports ssl if it exists: 1.3 MB and 32 mappings that every fork would copy, for
-    # connections that no script can make.
+    # asyncio imports ssl if it can: 1.3 MB and 32 mappings that every fork would copy, for
+    # connections that no script can open.
     sys.modules["ssl"] = None  # type: ignore[assignment]  # makes the import fail
     from ptc.worker._zygote import main
 

@@ -1,8 +1,8 @@
-"""Attributes that the compiler does not decide: power names, dunders, names that arrive as text.
+"""Attributes that the compiler cannot decide: power names, dunders, names passed as text.
 
-Rule 1: a guarded name is answered by the receiver's exact type, never by what the receiver says
-    about itself (test_a_power_name_is_answered_on_script_objects_only).
-Rule 2: a name that arrives as text is decided as the same name in source
+Rule 1: the receiver's exact type decides about a guarded name, never the receiver's own claims
+    (test_a_power_name_is_answered_on_script_objects_only).
+Rule 2: a name passed as text follows the same rules as the name in source
     (test_getattr_with_a_name_as_text_follows_the_rules_of_source).
 Rule 3: a format string reads attributes by the same rules
     (test_a_format_string_follows_the_rules_of_source).
@@ -10,7 +10,7 @@ Rule 3: a format string reads attributes by the same rules
 
 from __future__ import annotations
 
-import _string  # type: ignore[import-not-found]  # private, but it is what str.format parses with
+import _string  # type: ignore[import-not-found]  # private, but the parser of str.format
 import enum
 import string
 import types
@@ -22,7 +22,7 @@ from ._classes import is_allowed_base, is_open, is_script_class
 from ._freeze import class_namespace
 from ._internals import bound_object, globals_of
 from ._types import stands_for, type_of
-from ._views import exact_text, namespace_of, unmangled
+from ._views import demangle_keys, exact_text, namespace_of
 
 __all__ = [
     "MISSING",
@@ -42,7 +42,7 @@ MISSING: Final = object()
 
 
 class RefusedError(AttributeError):
-    """Raised when a guard refuses an attribute. The message says what to write instead."""
+    """Raised when a guard refuses an attribute. The message has an alternative."""
 
 
 def refuse(obj: object, name: str, hint: str = "") -> NoReturn:
@@ -64,7 +64,7 @@ def attribute(obj: Any, name: str) -> Any:
         return _read_dunder(obj, name)
     kind = type(obj)
     if kind is super:
-        return _of_super(obj, name)
+        return _read_super(obj, name)
     if _is_own(obj, kind, name):
         return getattr(obj, name)
     if name in {"format", "format_map"}:
@@ -75,8 +75,8 @@ def attribute(obj: Any, name: str) -> Any:
     refuse(obj, name)
 
 
-def _of_super(obj: Any, name: str) -> Any:
-    """`super().name`: decided by the class that has it."""
+def _read_super(obj: Any, name: str) -> Any:
+    """Load `super().name`; the class that defines the name decides."""
     order = obj.__self_class__.__mro__
     for base in order[order.index(obj.__thisclass__) + 1 :]:
         if name in class_namespace(base):
@@ -89,23 +89,23 @@ def _of_super(obj: Any, name: str) -> Any:
 
 
 def _is_own(obj: Any, kind: type, name: str) -> bool:
-    """True if `obj` has `name` from the script, or is meant to show all it has."""
+    """True if the script defined `name` of `obj`, or the class of `obj` is open."""
     if is_open(kind):
         return True
     if issubclass(kind, type):
         for base in obj.__mro__:
             if name in class_namespace(base):
                 return _is_plain(base)
-        return False  # what a metaclass has: `mro`
+        return False  # attributes of the metaclass: `mro`
     for base in kind.__mro__:
         if name in class_namespace(base):
             return _is_plain(base)
-    # An attribute of the instance itself, or an answer of the script's own __getattr__.
+    # An attribute of the instance itself, or one from the script's own __getattr__.
     return _is_plain(kind) or kind is types.FunctionType
 
 
 def _is_plain(base: type) -> bool:
-    """True if what `base` has of a guarded name is the script's, or meant for it."""
+    """True if guarded names that `base` defines are the script's, or meant for it."""
     if is_script_class(base) or is_open(base):
         return True
     return bool(policy.TRUSTED_PACKAGES) and (
@@ -114,35 +114,53 @@ def _is_plain(base: type) -> bool:
 
 
 def _read_dunder(obj: Any, name: str) -> Any:
-    kind = type(obj)
-    if name == "__cause__":
-        # Set by `raise ... from` in the script, or absent: never walked from a host's exception.
-        cause = obj.__cause__ if isinstance(obj, BaseException) else None
-        if cause is None:
-            refuse(obj, name, "this exception was not raised `from` another")
-        return cause
-    if name == "__notes__":
-        if isinstance(obj, BaseException):
-            return list(getattr(obj, "__notes__", []))
-        refuse(obj, name)
-    if name == "__members__":
-        if isinstance(obj, enum.EnumMeta):
-            return types.MappingProxyType(dict(obj.__members__))
-        refuse(obj, name)
-    if name == "__annotations__":
-        if issubclass(kind, type) and is_script_class(obj):
-            return unmangled(getattr(obj, name))
-        refuse(obj, name)
+    read = _READERS.get(name)
+    if read is not None:
+        return read(obj)
     value = getattr(obj, name)
     if value is None or type(value) is str:
         return policy.demangle(value) if value else value
-    if is_script_class(kind):  # its own __getattr__ answered
+    if is_script_class(type(obj)):  # from its own __getattr__
         return value
     refuse(obj, name)
 
 
+def _read_cause(obj: Any) -> Any:
+    # Set by `raise ... from` in the script, or absent: never walked from a host's exception.
+    cause = obj.__cause__ if isinstance(obj, BaseException) else None
+    if cause is None:
+        refuse(obj, "__cause__", "this exception was not raised `from` another")
+    return cause
+
+
+def _read_notes(obj: Any) -> Any:
+    if isinstance(obj, BaseException):
+        return list(getattr(obj, "__notes__", []))
+    refuse(obj, "__notes__")
+
+
+def _read_members(obj: Any) -> Any:
+    if isinstance(obj, enum.EnumMeta):
+        return types.MappingProxyType(dict(obj.__members__))
+    refuse(obj, "__members__")
+
+
+def _read_annotations(obj: Any) -> Any:
+    if issubclass(type(obj), type) and is_script_class(obj):
+        return demangle_keys(obj.__annotations__)
+    refuse(obj, "__annotations__")
+
+
+_READERS: Final = {
+    "__cause__": _read_cause,
+    "__notes__": _read_notes,
+    "__members__": _read_members,
+    "__annotations__": _read_annotations,
+}
+
+
 def cause(obj: Any) -> Any:
-    """`e.__cause__` where it is only tested: there, that there is none is an answer, too."""
+    """Load `e.__cause__` in a test, where None is a valid answer."""
     return obj.__cause__ if isinstance(obj, BaseException) else attribute(obj, "__cause__")
 
 
@@ -167,12 +185,12 @@ def store(obj: Any, name: str, value: Any) -> None:
         setattr(obj, name, value)
 
 
-# Their name argument is given back its spelling by the compiler, in a class body only.
+# The compiler restores the spelling of their name argument in a class body only.
 _NAME_HOOKS: Final = frozenset({"__getattr__", "__setattr__", "__delattr__", "__set_name__"})
 
 
 class Attributes:
-    """Guarded attributes as items, so that every form of assignment can have them as a target."""
+    """Guarded attributes as items, so that they can be the target of every form of assignment."""
 
     __slots__ = ("_obj",)
 
@@ -193,16 +211,17 @@ def method(obj: Any, name: str) -> Any:
     """Load a dunder method that is called at once: `super().__init__(...)`."""
     kind = type(obj)
     if kind is super:
-        return _called(getattr(obj, name), obj, name)
+        return _guard_method(getattr(obj, name), obj, name)
     if issubclass(kind, type):
         if is_allowed_base(obj):
-            return _called(getattr(obj, name), obj, name)
+            return _guard_method(getattr(obj, name), obj, name)
     elif is_script_class(kind) or name in policy.OPERATOR_METHODS:
-        return _called(getattr(obj, name), obj, name)
+        return _guard_method(getattr(obj, name), obj, name)
     refuse(obj, name)
 
 
-def _called(real: Any, obj: Any, name: str) -> Any:
+def _guard_method(real: Any, obj: Any, name: str) -> Any:
+    """Return the method `real`, or a stand-in that checks its arguments."""
     if name == "__new__":
 
         def new(cls: Any, *args: Any, **options: Any) -> Any:
@@ -212,7 +231,7 @@ def _called(real: Any, obj: Any, name: str) -> Any:
 
         return new
     if name in {"__setattr__", "__delattr__"}:
-        return lambda *args: _set_through(real, args)
+        return lambda *args: _call_setter(real, args)
     if name in {"__get__", "__set__", "__delete__", "__set_name__"} and (
         type(real) not in {types.MethodType, types.FunctionType}
     ):
@@ -220,8 +239,8 @@ def _called(real: Any, obj: Any, name: str) -> Any:
     return real
 
 
-def _set_through(real: Any, args: tuple[Any, ...]) -> Any:
-    """`super().__setattr__(name, value)` or `object.__setattr__(self, name, value)`."""
+def _call_setter(real: Any, args: tuple[Any, ...]) -> Any:
+    """Call `super().__setattr__(name, value)` or `object.__setattr__(self, name, value)`."""
     bound = (
         bound_object(real) if type(real) is types.MethodType else getattr(real, "__self__", None)
     )
@@ -229,7 +248,7 @@ def _set_through(real: Any, args: tuple[Any, ...]) -> Any:
         raise TypeError("set attributes of a class with `Class.name = value`")
     target = args[0] if bound is None and args else bound
     if not is_script_class(type(target)):
-        raise TypeError("attributes are set this way on the script's own objects only")
+        raise TypeError("__setattr__ and __delattr__ work on the script's own objects only")
     at = 1 if bound is None else 0
     if len(args) <= at:
         raise TypeError("expected the name of an attribute")
@@ -240,7 +259,7 @@ def _set_through(real: Any, args: tuple[Any, ...]) -> Any:
 
 
 def read_named(obj: Any, name: object) -> Any:
-    """Load the attribute whose name arrives as text."""
+    """Load an attribute by a name that is passed as text."""
     text = exact_text(name)
     kind = policy.kind_of(text)
     if kind == "ordinary":
@@ -253,7 +272,7 @@ def read_named(obj: Any, name: object) -> Any:
 
 
 def has_named(obj: Any, name: object) -> bool:
-    """True if the attribute whose name arrives as text is there for the script."""
+    """True if the script can read the attribute with a name that is passed as text."""
     text = exact_text(name)
     if policy.is_dunder(text) and text not in policy.READABLE:
         if text not in policy.TESTABLE:
@@ -299,23 +318,25 @@ def _attributes_in(template: str, depth: int = 2) -> Iterator[str]:
             yield from _attributes_in(spec, depth - 1)
 
 
-def _plain(template: str) -> bool:
-    """True if C's own formatting reads nothing that is guarded or renamed."""
+def _is_ordinary(template: str) -> bool:
+    """True if CPython's own formatting reads no guarded or renamed attribute."""
     if "." not in template:
         return True
     return all(policy.kind_of(name) == "ordinary" for name in _attributes_in(template))
 
 
 def _format(template: str, args: tuple[Any, ...], values: Mapping[str, Any]) -> str:
-    if _plain(template):
+    if _is_ordinary(template):
         return template.format(*args, **values)
     return _Walker().vformat(template, args, values)
 
 
 def format_map(template: str, values: Mapping[str, Any]) -> str:
-    """`str.format_map`, under the rules of source."""
+    """Call `str.format_map` under the rules of source."""
     return (
-        template.format_map(values) if _plain(template) else _Walker().vformat(template, (), values)
+        template.format_map(values)
+        if _is_ordinary(template)
+        else _Walker().vformat(template, (), values)
     )
 
 

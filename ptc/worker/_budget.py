@@ -1,8 +1,8 @@
-"""What a script has left of its limits, as far as it can know: ``ctx.budget``.
+"""Remaining limits of a run, as far as the script can know them: ``ctx.budget``.
 
-Rule 1: it is a function of what the script did and of the messages it got, as everything here.
+Rule 1: the budget depends only on the script's actions and on the messages it received.
     tests/worker/test_budget.py::test_what_is_left_is_the_same_in_every_run
-Rule 2: it decides nothing: the host counts for itself.
+Rule 2: the budget enforces nothing: the host counts for itself.
     tests/core/runs/test_hostile_worker.py
 """
 
@@ -19,12 +19,12 @@ from ._values import Record
 __all__ = ["Budget", "LimitError"]
 
 _NOT_COUNTED = {"unknown_tool", "not_allowed", "invalid_arguments", "arguments_too_large"}
-"""Codes of calls that the host refused before it counted them."""
+"""Codes of calls that the host rejects before it counts them."""
 COUNTED_LIMITS = {"max_tool_calls", "max_calls_by_tool"}
 
 
 class LimitError(RuntimeError):
-    """The script went over a limit that its own side of the wire can see."""
+    """The script exceeded a limit that its own side of the wire counts."""
 
     def __init__(self, message: str, limit: str) -> None:
         super().__init__(message)
@@ -32,16 +32,16 @@ class LimitError(RuntimeError):
 
 
 class Budget:
-    """Counts what one run does."""
+    """Counts the actions of one run."""
 
     __slots__ = ("_calls", "_clock", "_emit_bytes", "_emits", "_limits", "_messages", "_stdout")
 
     def __init__(self, limits: Mapping[str, Any], clock: Clock) -> None:
-        """Begin at nothing.
+        """Start at zero.
 
         Args:
             limits: The run's `Limits` by name.
-            clock: Its logical clock.
+            clock: The run's logical clock.
         """
         self._limits = limits
         self._clock = clock
@@ -49,32 +49,32 @@ class Budget:
         self._emit_bytes = self._emits = self._messages = self._stdout = 0
 
     def limit(self, name: str) -> int:
-        """One of the limits."""
+        """Return one of the limits."""
         number: int = self._limits[name]
         return number
 
-    def called(self, tool: str) -> None:
-        """A call was made."""
+    def count_call(self, tool: str) -> None:
+        """Count a call."""
         self._calls[tool] += 1
 
-    def failed(self, tool: str, error: ToolError) -> None:
-        """A call came to nothing: give it back if the host did not count it."""
+    def refund_call(self, tool: str, error: ToolError) -> None:
+        """Subtract a failed call if the host did not count it."""
         limit = error.details.get("limit") if error.code == "limit_exceeded" else None
         if error.code in _NOT_COUNTED or limit in COUNTED_LIMITS:
             self._calls[tool] -= 1
 
-    def printed(self, text: str) -> None:
-        """A piece of text was printed or logged."""
+    def count_text(self, text: str) -> None:
+        """Count a piece of text that was printed or logged."""
         self._messages += 1
         self._stdout += len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
-    def emitted(self, size: int) -> None:
-        """A partial value was emitted."""
+    def count_emit(self, size: int) -> None:
+        """Count an emitted partial value of `size` bytes."""
         self._emits += 1
         self._emit_bytes += size
 
-    def left(self) -> Record:
-        """What is left, by name; a fresh dict each time."""
+    def remaining(self) -> Record:
+        """Return the remaining amounts by name, in a new dict each time."""
         limits = self._limits
         by_tool = limits["max_calls_by_tool"].items()
         spent = {

@@ -1,6 +1,6 @@
-"""Which classes are the script's, and how it makes them.
+"""Classes of a script: how they are made, and how they are recognised.
 
-Rule 1: a class statement takes bases from a list only
+Rule 1: a class statement accepts bases from a list only
     (test_a_class_can_only_have_bases_from_the_list).
 Rule 2: no script names a metaclass (test_a_metaclass_is_refused).
 Rule 3: no class makes `match` read a guarded attribute by position
@@ -46,14 +46,14 @@ _offered: set[type] = set()
 
 
 def allow_bases(*kinds: type) -> None:
-    """Let scripts subclass `kinds`. Each was read: no method runs text or walks attributes."""
+    """Let scripts subclass `kinds`. Each is reviewed: no method runs text or walks attributes."""
     _bases.update(kinds)
 
 
 def open_type(kind: type) -> type:
     """Declare that every public attribute of instances of `kind` is meant for scripts.
 
-    For `ctx` and the like, whose attributes are tool names: a tool may be called `evaluate`.
+    For `ctx` and similar objects with tool names as attributes: a tool may be named `evaluate`.
     """
     _open.add(kind)
     return kind
@@ -84,7 +84,7 @@ def register(kind: type) -> type:
 def is_script_class(kind: type) -> bool:
     """True if `kind` was made by or for the script."""
     if _freeze.is_frozen():
-        # What is not frozen came after the freeze. Also right while a class is being made.
+        # A class that is not frozen was made after the freeze, or is being made.
         return not kind.__flags__ & _freeze.IMMUTABLE
     return kind in _made
 
@@ -102,10 +102,10 @@ def is_allowed_base(kind: object) -> bool:
 
 
 def check_match_args(kind: type) -> None:
-    """Take `__match_args__` away if it names something that a pattern may not read.
+    """Empty `__match_args__` if it names an attribute that a pattern may not read.
 
-    The tuple is checked on every new class, also when it is inherited or when dataclasses
-    made it, since `abc` lets a class claim foreign instances.
+    The tuple is checked on every new class, even if it is inherited or dataclasses made it,
+    because `abc` lets a class claim foreign instances.
 
     Raises:
         TypeError: If it is not a tuple of text.
@@ -128,14 +128,14 @@ def _may_match(names: Any) -> bool:
     return all(policy.kind_of(name) not in {"power", "dunder"} for name in names)
 
 
-def _resolved(bases: tuple[object, ...]) -> tuple[object, ...]:
+def _resolve(bases: tuple[object, ...]) -> tuple[object, ...]:
     for base in bases:
         if isinstance(base, type) or type(base) in _ALIASES:
             continue
-        # By identity: a script's `==` may say that anything is anything.
+        # By identity: a script's `==` may return True for anything.
         if any(base is function for function in _entry_functions):
             continue
-        raise TypeError(_base_refused(base))
+        raise TypeError(_base_error(base))
     found = [
         next((real for own, real in _entry_functions.items() if base is own), base)
         for base in bases
@@ -144,7 +144,7 @@ def _resolved(bases: tuple[object, ...]) -> tuple[object, ...]:
 
 
 def stand_in_for_base(own: Callable[..., Any], real: Any) -> None:
-    """Let `own`, a function that scripts call, mean `real` in a list of bases."""
+    """Replace `own`, a function that scripts call, by `real` in a list of bases."""
     _entry_functions[own] = real
 
 
@@ -161,13 +161,13 @@ class _Sample(typing.Generic[_T]):
 
 _ALIASES.add(type(_Sample[int]))
 _entry_functions: dict[Callable[..., Any], Any] = {}
-# What the two stand for in a list of bases.
+# The classes that these two become in a list of bases.
 _bases.update(types.resolve_bases(typing.cast(Any, (typing.NamedTuple, typing.TypedDict))))
 _METACLASSES: Final = (abc.ABCMeta, enum.EnumMeta, type)
 _ABSENT: Final = object()
 
 
-def _base_refused(base: object) -> str:
+def _base_error(base: object) -> str:
     named = base if isinstance(base, type | types.FunctionType) else type(base)
     name = policy.demangle(named.__name__)
     return (
@@ -184,11 +184,11 @@ def build_class(
     metaclass: Any = _ABSENT,
     **options: Any,
 ) -> Any:
-    """Stand in for `__build_class__`: what the class statement calls."""
-    resolved = _resolved(bases)
+    """Stand in for `__build_class__`, which the class statement calls."""
+    resolved = _resolve(bases)
     for base in resolved:
         if not is_allowed_base(base):
-            raise TypeError(_base_refused(base))
+            raise TypeError(_base_error(base))
     if _hashes_by_address(resolved):
         resolved = (*(base for base in resolved if base is not object), ScriptObject)
         bases = (*(base for base in bases if base is not object), ScriptObject)
@@ -211,9 +211,9 @@ def build_class(
 
 
 class _Maker:
-    """A metaclass that calls the real one with the bases that were checked.
+    """A metaclass that calls the real one with the checked bases.
 
-    CPython would ask each base for its entries once more, and the answer could be another.
+    CPython would ask each base for its entries once more, and a script could answer differently.
     """
 
     __slots__ = ("_bases", "_metaclass", "_written")
@@ -238,14 +238,14 @@ class _Maker:
     def __call__(self, name: str, bases: tuple[Any, ...], namespace: Any, /, **options: Any) -> Any:
         if list(map(id, self._written)) != list(map(id, self._bases)):
             namespace["__orig_bases__"] = self._written
-        # Before a hook of the script sees the class: a pattern in `__init_subclass__` reads them.
+        # Before a hook of the script sees the class: a pattern in `__init_subclass__` uses them.
         if not _may_match(_effective_match_args(namespace, self._bases)):
             namespace["__match_args__"] = ()
         return self._metaclass(name, bases, namespace, **options)
 
 
 def _hashes_by_address(bases: tuple[Any, ...]) -> bool:
-    """True if sets of instances would be walked in an order that is different in every process."""
+    """True if the iteration order of a set of instances would differ in every process."""
     if typing.Protocol in bases:
         return False
     return all(
@@ -263,5 +263,5 @@ def _check_enum(made: enum.EnumMeta) -> None:
         if name.startswith(policy.PRIVATE_PREFIX):
             raise TypeError(
                 f"enum {made.__name__}: the name {policy.demangle(name)!r} may not start with "
-                "an underscore; keep the value outside of the class"
+                "an underscore; move the value out of the class"
             )

@@ -1,8 +1,8 @@
-"""`ctx`: what a script has of the world.
+"""`ctx`: a script's only access to the outside.
 
-Each tool is a method. In `async def run` a call is a promise: it starts when made and is awaited
-for its value. In plain `def run` it blocks and gives the value. Nothing here holds a secret: the
-host decides, this only asks.
+Each tool is a method. In `async def run` a call is a promise: it starts at once and is awaited
+for its value. In plain `def run` it blocks and returns the value. Nothing here is secret or
+enforces a rule: the host decides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
-from .._wire._protocol import IN_PARTS, MAX_BODY, MAX_NAME, Kind
+from .._wire._messages import IN_PARTS, MAX_NAME
+from .._wire._protocol import MAX_BODY, Kind
 from ..errors import ToolError
 from . import _values, _writer
 from ._budget import Budget
@@ -29,30 +30,30 @@ from ._writer import PartWriter
 __all__ = ["Calls", "Context", "PendingCall"]
 
 _LARGE_BYTES = MAX_BODY[Kind.CALL]
-"""Text in arguments that no limit lets pass: it is not even written as JSON."""
+"""Size of text in arguments that every limit rejects: it is not even written as JSON."""
 
 
 class PendingCall(asyncio.Future[Any]):
-    """A tool call on its way. Awaiting it gives the value; any other use says so."""
+    """A tool call in progress. Awaiting it returns the value; any other use raises `TypeError`."""
 
     def __init__(self, name: str, line: int | None, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop=loop)
         self.tool = name
         self.line = line
-        self.observed = False
+        self.awaited = False
         self.withdraw: Callable[[], None] | None = None
 
     def __await__(self) -> Any:
-        self.observed = True
+        self.awaited = True
         return super().__await__()
 
     def add_done_callback(self, *args: Any, **options: Any) -> None:
-        """As asyncio's. Whoever waits by callback has the value too."""
-        self.observed = True
+        """As asyncio's; a callback receives the value, so the call counts as awaited."""
+        self.awaited = True
         super().add_done_callback(*args, **options)
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """As asyncio's, and the host is told to stop the tool."""
+        """As asyncio's; the host is requested to cancel the tool."""
         cancelled = super().cancel(msg)
         if cancelled and self.withdraw is not None:
             self.withdraw()
@@ -75,7 +76,7 @@ class PendingCall(asyncio.Future[Any]):
 
 
 class Calls:
-    """The calls of one run: numbers them, sends them, gives results to whom they belong."""
+    """The calls of one run: numbers them, sends them and delivers their results."""
 
     def __init__(self, wire: Wire, clock: Clock, filename: str, budget: Budget) -> None:
         self._wire = wire
@@ -91,33 +92,33 @@ class Calls:
         """True while the host owes a result."""
         return bool(self._pending)
 
-    def unobserved(self) -> list[PendingCall]:
-        """Calls that nobody has awaited."""
-        return [call for call in self._made if not call.observed]
+    def find_unawaited(self) -> list[PendingCall]:
+        """Return the calls that were never awaited."""
+        return [call for call in self._made if not call.awaited]
 
     def make(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Call a tool: a `PendingCall` where a loop runs, the value where none does."""
+        """Call a tool: return a `PendingCall` if a loop runs, otherwise the value."""
         if len(name) > MAX_NAME:
-            # No tool has such a name: the host says so as of any other.
+            # No tool has such a name: the host rejects it as any unknown one.
             name = f"{name[:200]}… ({len(name):,} characters)"
         line = self._line()
         where = b"null" if line is None else b"%d" % line
-        given = dict(arguments)
+        values = dict(arguments)
         label = _values.dumps(name, "name")
         number = next(self._numbers)
 
         def frame(body: bytes) -> bytes:
             return b"[%d,%s,%s,%s]" % (number, label, body, where)
 
-        body = self._written(given, name)
+        body = self._write(values, name)
         if body is not None:
             self._wire.queue(Kind.CALL, frame(body))
         else:
-            most, writer = self.budget.limit("max_argument_bytes"), PartWriter(given, name)
+            most, writer = self.budget.limit("max_argument_bytes"), PartWriter(values, name)
             self._wire.queue_in_parts(
-                Kind.CALL, _up_to(most, writer), lambda: frame(_sized(most, writer.size))
+                Kind.CALL, _parts_up_to(most, writer), lambda: frame(_size_body(most, writer.size))
             )
-        self.budget.called(name)
+        self.budget.count_call(name)
         loop = asyncio._get_running_loop()
         if loop is None:
             return self._wait(number, name)
@@ -127,10 +128,10 @@ class Calls:
         self._made.append(call)
         return call
 
-    def _written(self, arguments: dict[str, Any], name: str) -> bytes | None:
-        """Arguments as they stand in the frame of a call; None: they are sent in parts.
+    def _write(self, arguments: dict[str, Any], name: str) -> bytes | None:
+        """Write the arguments for the frame of a call; return None if they are sent in parts.
 
-        Of those over their limit it is the size: the host refuses the call by that.
+        Arguments over their limit become their size, by which the host rejects the call.
         """
         size = sum(len(value) for value in arguments.values() if type(value) is str)
         if size > _LARGE_BYTES:
@@ -156,7 +157,7 @@ class Calls:
                 call.set_result(_values.records(value) if as_records else value)
             return
         error = _tool_error(value)
-        self.budget.failed(call.tool, error)
+        self.budget.refund_call(call.tool, error)
         if not call.done():
             call.set_exception(error)
 
@@ -164,17 +165,17 @@ class Calls:
         """Send a partial value."""
         body = _writer.write(value, "emit")
         if body is not None:
-            self.budget.emitted(len(body))
+            self.budget.count_emit(len(body))
             self._wire.send(Kind.EMIT, body)
             return
         parts = PartWriter(value, "emit")
         self._wire.queue_in_parts(Kind.EMIT, parts, lambda: IN_PARTS)
         self._wire.flush()
-        self.budget.emitted(parts.size)
+        self.budget.count_emit(parts.size)
 
     def sleep(self, seconds: float) -> None:
-        """Blocking sleep of a plain `def run`: the host tells when the time has come."""
-        # What a script passes may be of a class of its own, whose sums are what it likes.
+        """Sleep in a plain `def run`, blocking until the host reports the time."""
+        # The argument may be of a script's class with arithmetic of its own.
         wait = float(seconds)
         if wait != wait:
             msg = "Invalid value NaN (not a number)"
@@ -197,7 +198,7 @@ class Calls:
                 continue
             if not ok:
                 error = _tool_error(value)
-                self.budget.failed(name, error)
+                self.budget.refund_call(name, error)
                 raise error
             return _values.records(value) if as_records else value
 
@@ -216,8 +217,8 @@ class Calls:
         return frame_lineno(frame) if frame is not None else None
 
 
-def _up_to(most: int, writer: PartWriter) -> Iterator[bytes]:
-    """The parts of arguments as long as they are no more than `most` bytes; others are counted."""
+def _parts_up_to(most: int, writer: PartWriter) -> Iterator[bytes]:
+    """Yield the parts of arguments up to `most` bytes in total; further parts are only counted."""
     for part in writer:
         if writer.size <= most:
             yield part
@@ -225,7 +226,7 @@ def _up_to(most: int, writer: PartWriter) -> Iterator[bytes]:
             return
 
 
-def _sized(most: int, size: int) -> bytes:
+def _size_body(most: int, size: int) -> bytes:
     return b"null" if size <= most else b"%d" % size
 
 
@@ -254,13 +255,13 @@ class _ToolMethod:
 
     def __call__(self, *args: Any, **arguments: Any) -> Any:
         if args:
-            arguments = self._named(args, arguments)
+            arguments = self._bind(args, arguments)
         return self._make(self._name, arguments)
 
-    def _named(self, args: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
+    def _bind(self, args: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
         names = self._parameters
         only = args[0] if len(args) == 1 and not given else None
-        # Models often pass one dict of arguments: taken as such if it can be nothing else.
+        # Models often pass one dict of arguments: accepted if its keys are parameters.
         if type(only) is dict and only and set(only) <= set(names):
             return dict(only)
         if len(args) > len(names):
@@ -279,19 +280,19 @@ class _ToolMethod:
 
 @open_type
 class Context:
-    """The script's `ctx`. Tools are its methods; nothing can be set on it.
+    """The script's `ctx`. Tools are its methods; no attribute can be set.
 
     Its slots hold functions and data alone, so that reading them by other means than their names
-    gives a script nothing that it does not have (tests/worker/test_reachability.py).
+    gives a script nothing new (tests/worker/test_reachability.py).
     """
 
-    __slots__ = ("_emit", "_left", "_make", "_methods")
+    __slots__ = ("_emit", "_make", "_methods", "_remaining")
 
     def __init__(self, calls: Calls, tools: Mapping[str, Sequence[str]]) -> None:
         set_slot = object.__setattr__
         set_slot(self, "_make", calls.make)
         set_slot(self, "_emit", calls.emit)
-        set_slot(self, "_left", calls.budget.left)
+        set_slot(self, "_remaining", calls.budget.remaining)
         set_slot(self, "_methods", {n: _ToolMethod(calls.make, n, p) for n, p in tools.items()})
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -327,24 +328,24 @@ class Context:
         return self._make(str.__str__(name), arguments or {})
 
     def search_tools(self, query: str, limit: int = 10) -> Any:
-        """Tools that fit some words: a list of ``{name, summary}``."""
+        """Return the tools that match some words: a list of ``{name, summary}``."""
         return self._make("search_tools", {"query": query, "limit": limit})
 
     def describe(self, name: str) -> Any:
-        """The typed stub of one tool."""
+        """Return the typed stub of one tool."""
         return self._make("describe", {"name": name})
 
     def emit(self, value: Any) -> None:
-        """Put a partial value into the result of the run; it is kept however the run ends."""
+        """Add a partial value to the result of the run, which has it even if the run fails."""
         self._emit(value)
 
     @property
     def budget(self) -> Any:
-        """What is left of the run's limits: ``tool_calls``, ``calls_by_tool``, ``time_ms`` ..."""
-        return self._left()
+        """Remaining limits of the run: ``tool_calls``, ``calls_by_tool``, ``time_ms`` ..."""
+        return self._remaining()
 
     def log(self, *parts: Any) -> None:
-        """Write a line to the run's log: to `RunResult.stderr`, and at once to who follows it."""
+        """Write a line to the run's log: to `RunResult.stderr`, and at once to its subscribers."""
         LOG.write(" ".join(str(part) for part in parts) + "\n")
 
     def __repr__(self) -> str:
@@ -358,7 +359,7 @@ class Context:
 
 @open_type
 class _Namespace:
-    """``ctx.github``: the tools whose names begin with ``github.``."""
+    """``ctx.github``: the tools with names that start with ``github.``."""
 
     __slots__ = ("_methods", "_name")
     _methods: Mapping[str, _ToolMethod]
@@ -376,7 +377,7 @@ class _Namespace:
         method = self._methods.get(f"{self._name}.{name}")
         if method is None:
             listed = ", ".join(self.__dir__())
-            msg = f"no tool '{self._name}.{name}' is allowed in this run: {listed}"
+            msg = f"no tool '{self._name}.{name}' is allowed in this run (allowed: {listed})"
             raise AttributeError(msg)
         return method
 

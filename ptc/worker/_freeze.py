@@ -3,14 +3,14 @@
 CPython refuses attribute stores on a type whose flag ``Py_TPFLAGS_IMMUTABLETYPE`` is set
 (Include/object.h, since 3.10); static types have it. `freeze_types` sets it on every heap type of
 the process, once, in the zygote, before a script exists. So ``Counter.most_common = evil`` raises
-TypeError in C, whichever way a script finds to say it. What is *not* frozen afterwards was made by
-the script, which is how `_classes.is_script_class` tells them apart.
+TypeError in C, in every spelling of the store. A class that is *not* frozen afterwards was made by
+the script, and `_classes.is_script_class` recognises it by that.
 
-Rule 1: the offset of the flags is proved on the running interpreter before anything is written
+Rule 1: the offset of the flags is checked on the running interpreter before anything is written
     (test_freezing_refuses_to_start_when_the_flags_are_not_where_they_should_be).
 Rule 2: every heap type that exists is frozen, without exception: a type left out would count as
-    the script's own. The price is `weakref.finalize`, which keeps its state on the class: it
-    cannot be used in a worker for the first time after the freeze
+    the script's own. The cost is `weakref.finalize`, which stores its state on the class: its
+    first use in a worker must come before the freeze
     (test_every_library_class_refuses_a_store).
 """
 
@@ -63,8 +63,8 @@ def _flags(kind: type) -> ctypes.c_ulong:
     return ctypes.c_ulong.from_address(id(kind) + _OFFSET)
 
 
-def _prove_offset(offset_flags: Callable[[type], ctypes.c_ulong]) -> None:
-    """Check, on types with known and different flags, that we look at `tp_flags`."""
+def _check_offset(offset_flags: Callable[[type], ctypes.c_ulong]) -> None:
+    """Check the offset of `tp_flags` on types with known and different flags."""
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         raise FreezeError("library classes can only be frozen on 64-bit CPython")
 
@@ -73,7 +73,7 @@ def _prove_offset(offset_flags: Callable[[type], ctypes.c_ulong]) -> None:
 
     for kind in (Probe, int, type, dict, BaseException, functools.partial, Exception):
         if offset_flags(kind).value != kind.__flags__:
-            raise FreezeError("the flags of a type are not where this CPython should have them")
+            raise FreezeError("the flags of a type are not at the expected offset in this CPython")
     flags = offset_flags(Probe)
     flags.value |= IMMUTABLE
     try:
@@ -83,18 +83,18 @@ def _prove_offset(offset_flags: Callable[[type], ctypes.c_ulong]) -> None:
             Probe.value = 2
         except TypeError:
             return
-        raise FreezeError("this CPython lets an immutable type be changed")
+        raise FreezeError("this CPython allows changes to an immutable type")
     finally:
         flags.value &= ~IMMUTABLE
 
 
 def class_namespace(kind: type) -> Mapping[str, Any]:
-    """Return the namespace of `kind` itself; ``kind.__dict__`` gives a snapshot in a worker."""
+    """Return the namespace of `kind` itself; ``kind.__dict__`` is a snapshot in a worker."""
     return _namespace_of(kind)
 
 
 def all_types() -> Iterator[type]:
-    """Every class of the process, found from `object` down; gc does not track static types."""
+    """Yield every class of the process, from `object` down; gc does not track static types."""
     seen: set[type] = set()
     todo: list[type] = [object]
     while todo:
@@ -111,15 +111,15 @@ def all_types() -> Iterator[type]:
 
 
 def freeze_types() -> int:
-    """Make every class that exists immutable; return how many were changed.
+    """Make every existing class immutable; return the number of changed classes.
 
     Call it after everything that a run needs has been imported, and before the first script.
 
     Raises:
-        FreezeError: If this interpreter keeps the flags elsewhere.
+        FreezeError: If this interpreter has the flags elsewhere.
     """
     global _frozen
-    _prove_offset(_flags)
+    _check_offset(_flags)
     changed = 0
     for kind in all_types():
         flags = kind.__flags__
@@ -141,28 +141,28 @@ _READONLY: Final = 1
 
 
 def make_slots_readonly(kind: type) -> None:
-    """Make the slots of `kind` unwritable, for good: also by ``object.__setattr__``.
+    """Make the slots of `kind` read-only for good, also for ``object.__setattr__``.
 
     Raises:
-        FreezeError: If this interpreter keeps the flags of a slot elsewhere.
+        FreezeError: If this interpreter has the flags of a slot elsewhere.
     """
     for name, slot in _namespace_of(kind).items():
         if type(slot) is types.MemberDescriptorType:
             definition = ctypes.c_void_p.from_address(id(slot) + _D_MEMBER).value or 0
             if ctypes.c_char_p.from_address(definition).value != name.encode():
-                raise FreezeError("the slots of a type are not where this CPython should have them")
+                raise FreezeError("the slots of a type are not at the expected offsets")
             ctypes.c_int.from_address(definition + _MEMBER_FLAGS).value |= _READONLY
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
 
 
 def replace_attribute(kind: type, name: str, value: object) -> None:
-    """Let the worker itself replace an attribute of a library class, static ones included.
+    """Replace an attribute of a library class, even of a static one; for the worker itself.
 
-    Written to the namespace behind the class: on 3.13 a store through the type misses the
-    namespace of types such as `datetime.datetime`, which is kept per interpreter.
+    It writes to the namespace behind the class: on 3.13 a store through the type misses the
+    namespace of types such as `datetime.datetime`, which exists per interpreter.
 
     Raises:
-        FreezeError: If the class does not show the new attribute afterwards.
+        FreezeError: If the class does not have the new attribute afterwards.
     """
     (namespace,) = gc.get_referents(_namespace_of(kind))
     namespace[name] = value
@@ -172,7 +172,7 @@ def replace_attribute(kind: type, name: str, value: object) -> None:
 
 
 def remove_attributes(kind: type, names: Iterable[str]) -> None:
-    """Remove attributes of a library class, static ones included, as far as it has them."""
+    """Remove attributes of a library class, even of a static one; missing ones are ignored."""
     (namespace,) = gc.get_referents(_namespace_of(kind))
     for name in names:
         namespace.pop(name, None)

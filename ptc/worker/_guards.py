@@ -1,6 +1,6 @@
-"""What a script starts with: its builtins and its globals.
+"""Builtins and globals of a script.
 
-Rule 1: nothing in the tables runs text as code, opens a file or gives a real namespace
+Rule 1: nothing in the tables runs text as code, opens a file or returns a real namespace
     (test_nothing_dangerous_can_be_reached_from_a_facade).
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 from .._language import _policy as policy
-from .._wire._protocol import Output
+from .._wire._messages import Output
 from . import _views
 from ._attributes import (
     MISSING,
@@ -67,8 +67,8 @@ def _delattr(obj: Any, name: str, /) -> None:
         delattr(obj, policy.rename(text))
 
 
-# Refused while compiling where they are sure to be reached; these are for the rest. The errors are
-# those of a program that nobody types to and whose folder is empty.
+# The compiler refuses calls that certainly run; these are for the others. They fail as in a program
+# without standard input, in an empty folder.
 
 
 def _input(prompt: object = "", /) -> NoReturn:
@@ -163,7 +163,7 @@ for _name, _function in _GUARDED_BUILTINS.items():
     if isinstance(_function, types.FunctionType):
         _function.__name__ = _function.__qualname__ = _name
 
-# Modules that C code imports through the builtins of the running frame, for itself.
+# Modules that C code imports for itself, through the builtins of the running frame.
 _C_IMPORTS: Final = frozenset(
     {"_io", "_strptime", "annotationlib", "asyncio.base_futures", "asyncio.events", "collections",
      "collections.abc", "copyreg", "datetime", "decimal", "enum", "functools", "json.decoder",
@@ -185,11 +185,11 @@ def _c_import(name: str, *_: object) -> None:
 def script_builtins(
     *, extra: Mapping[str, object], write: Callable[[str, Output], None] | None = None
 ) -> dict[str, object]:
-    """The builtins of a script.
+    """Return the builtins of a script.
 
     Args:
         extra: Further names, such as `ToolError`.
-        write: Takes what is printed, and what it is for; None: the streams of the process.
+        write: Receives printed text and its destination; None: the streams of the process.
     """
     from ._modules._console import CONSOLE
 
@@ -213,7 +213,7 @@ def script_builtins(
 
 
 def _demangle_all(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Give names among positional arguments back the spelling of the script."""
+    """Restore the script's spelling of names among positional arguments."""
     return tuple(_demangle(arg) for arg in args)
 
 
@@ -232,7 +232,7 @@ def _instance_dict(obj: Any) -> Any:
 def script_globals(
     builtins: dict[str, object], modules: Mapping[str, object], name: str = "__main__"
 ) -> dict[str, object]:
-    """Fresh globals for one script, with the guards that the compiler calls."""
+    """Return new globals for one script, with the guards that compiled code calls."""
 
     def import_module(module: str, bound: str) -> object:
         if module not in modules:
@@ -245,7 +245,7 @@ def script_globals(
             return modules[f"{module}.{wanted}"]
         known = policy.MODULES.get(module)
         try:
-            # In a `try` the compiler has not looked at the name.
+            # In a `try` the compiler has not checked the name.
             if (known is not None and wanted not in known) or wanted.startswith("_"):
                 raise AttributeError(wanted)
             return getattr(found, wanted)

@@ -1,13 +1,13 @@
-"""Identity without addresses: `id()`, default reprs and default hashes that a replay sees again.
+"""Identity without addresses: `id()`, default reprs and default hashes that a replay reproduces.
 
-CPython tells objects apart by their address, which differs from process to process: in `id(x)`, in
-``<Node object at 0x7f...>``, and, through the default hash, in the order in which a set is walked.
-Here objects have numbers instead, given in the order in which a script asks. What is left is the
-hash of classes and functions: too many tables of the interpreter are keyed by it. A set of classes
-is walked in an order of its own in each process, as in CPython.
+CPython identifies objects by their address, which differs between processes: in `id(x)`, in
+``<Node object at 0x7f...>``, and, through the default hash, in the iteration order of a set. Here
+objects have numbers instead, assigned in the order in which a script asks for them. The hash of
+classes and functions remains an address: too many tables of the interpreter are keyed by it. The
+iteration order of a set of classes differs between processes, as in CPython.
 
 Rule 1: no address reaches a script through `id`, `repr`, or the order of a set of its own objects,
-    of tasks and tool calls, or of None (which `ptc.worker.__main__` sees to)
+    of tasks and tool calls, or of None (`ptc.worker.__main__` fixes its hash)
     (tests/worker/test_determinism.py::test_programs_about_identity_give_the_same_bytes).
 """
 
@@ -27,20 +27,20 @@ from typing import Any, Final
 from ._freeze import FreezeError, all_types, replace_attribute
 from ._internals import builtin_owner
 
-__all__ = ["ScriptObject", "hide_addresses", "known_id", "restart_numbers", "stable_id"]
+__all__ = ["ScriptObject", "find_id", "hide_addresses", "restart_numbers", "stable_id"]
 
-# Looks like an address, so that what people print looks as ever.
+# Looks like an address, so that printed text looks familiar.
 _FIRST: Final = 0x7F00_0000_0000
 _STEP: Final = 16
-# Offsets in PyTypeObject on 64-bit builds, see `_freeze._OFFSET`; `_prove` proves them.
+# Offsets in PyTypeObject on 64-bit builds, see `_freeze._OFFSET`; `_check_offsets` proves them.
 _TP_REPR: Final = 24 + 8 * 8
 _TP_HASH: Final = 24 + 12 * 8
 
-# Numbers below are for what the zygote and a rehearsal ask; some tens.
+# Numbers below are for the zygote and for rehearsals, which use a few dozen.
 _BEFORE_RUNS: Final = 1 << 16
 
 _last = 0
-_asked: dict[int, tuple[int, object]] = {}
+_numbers: dict[int, tuple[int, object]] = {}
 
 
 def _next() -> int:
@@ -50,30 +50,30 @@ def _next() -> int:
 
 
 def restart_numbers() -> None:
-    """Begin the numbers of a run, above all that were given before it."""
+    """Restart the numbers for a run, above all that were assigned before it."""
     global _last
     _last = _BEFORE_RUNS
 
 
 def _number(obj: Any) -> int:
-    """Number of `obj`, the same each time it is asked for and never another object's."""
+    """Return the number of `obj`, always the same and never that of another object."""
     real = builtins.id(obj)
-    known = _asked.get(real)
+    known = _numbers.get(real)
     if known is not None:
         return known[0]
     number = _next()
     holder: object
     try:
-        # Gone with the object, whose address may then be another's.
-        holder = weakref.ref(obj, lambda _: _asked.pop(real, None))
+        # Dropped with the object, because another object may then have its address.
+        holder = weakref.ref(obj, lambda _: _numbers.pop(real, None))
     except TypeError:
-        holder = obj  # kept, so that no other gets its address
-    _asked[real] = (number, holder)
+        holder = obj  # keeps it alive, so that no other object gets its address
+    _numbers[real] = (number, holder)
     return number
 
 
 def _own_number(obj: Any) -> int:
-    """As `_number`, kept with the object: faster, and half the memory."""
+    """Return the number of `obj`, stored in the object: faster, and half the memory."""
     try:
         own = object.__getattribute__(obj, "__dict__")
     except AttributeError:
@@ -97,9 +97,9 @@ def stable_id(obj: object, /) -> int:
     return _FIRST + _STEP * number
 
 
-def known_id(obj: object) -> int | None:
-    """`stable_id` of an object if a script may have asked for it."""
-    if isinstance(obj, ScriptObject) or builtins.id(obj) in _asked:
+def find_id(obj: object) -> int | None:
+    """Return the `stable_id` of an object; None if no script can have asked for it."""
+    if isinstance(obj, ScriptObject) or builtins.id(obj) in _numbers:
         return stable_id(obj)
     return None
 
@@ -108,12 +108,12 @@ stable_id.__name__ = stable_id.__qualname__ = "id"
 
 
 class ScriptObject:
-    """What stands between `object` and the classes of a script: a hash that is not an address."""
+    """Base of a script's classes, below `object`: its hash is not an address."""
 
     __slots__ = ()
 
     def __hash__(self) -> int:
-        # Not `_own_number`: a copy takes this along, which does no harm, and must then not lose it.
+        # Not `_own_number`: a copy inherits this entry, which is harmless, and must then keep it.
         try:
             number: int = self.__dict__["@hash"]
         except KeyError:
@@ -160,7 +160,7 @@ def _running_repr(self: Any) -> str:
 
 
 def _task_repr(self: asyncio.Task[Any]) -> str:
-    # The library's names the files in which coroutines and callbacks are defined.
+    # The library's repr has the files in which coroutines and callbacks are defined.
     coroutine = getattr(self.get_coro(), "__qualname__", "coroutine")
     return f"<Task {_state(self)} name={self.get_name()!r} coro=<{coroutine}()>{_outcome(self)}>"
 
@@ -198,7 +198,7 @@ _REPRS: Final[dict[type, Callable[[Any], str]]] = {
     types.AsyncGeneratorType: _running_repr,
     asyncio.Future: _future_repr,
     asyncio.Task: _task_repr,
-    # Of OpenSSL; where Python has its own, they have the default.
+    # OpenSSL's classes; Python's own have the default repr.
     **{
         type(made): _hash_repr
         for made in (hashlib.md5(usedforsecurity=False), hashlib.shake_128())
@@ -208,7 +208,7 @@ _REPRS: Final[dict[type, Callable[[Any], str]]] = {
 
 
 def _recursion(obj: object) -> str:
-    """What `pprint` shows of a container inside itself."""
+    """Return the text that `pprint` shows for a container inside itself."""
     return f"<Recursion on {type(obj).__name__} with id={stable_id(obj)}>"
 
 
@@ -216,44 +216,44 @@ def _slot(kind: type, offset: int) -> ctypes.c_void_p:
     return ctypes.c_void_p.from_address(builtins.id(kind) + offset)
 
 
-class _Shown:
-    """Its slots hold the C functions that call what is found on the type by name."""
+class _Python:
+    """Its type slots hold the C functions that call the Python methods of a type."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return "shown"
+        return "python"
 
     def __hash__(self) -> int:
         return 0
 
 
 def hide_addresses() -> None:
-    """Give default reprs, and the hash of tasks and coroutines, numbers of ours for addresses.
+    """Replace the address in default reprs, and in the hash of tasks and coroutines, by a number.
 
     Call it in the zygote, once all modules are loaded, before the types are frozen.
 
     Raises:
-        FreezeError: If this interpreter keeps the slots elsewhere.
+        FreezeError: If this interpreter has the slots elsewhere.
     """
-    _prove()
-    calls_python = _slot(_Shown, _TP_REPR).value
+    _check_offsets()
+    calls_python = _slot(_Python, _TP_REPR).value
     replaced = {_slot(kind, _TP_REPR).value: kind for kind in _REPRS}
-    # A type has a copy of the pointer of the base it took it from.
+    # A type has a copy of the pointer that it inherits.
     heirs = [kind for kind in all_types() if _slot(kind, _TP_REPR).value in replaced]
     for kind, show in _REPRS.items():
         replace_attribute(kind, "__repr__", show)
     for kind in heirs:
         _slot(kind, _TP_REPR).value = calls_python
-    # Tasks, calls and coroutines are kept in sets: by scripts, TaskGroup, `wait`, `as_completed`.
+    # Tasks, calls and coroutines are stored in sets: by scripts, TaskGroup, `wait`, `as_completed`.
     default = _slot(object, _TP_HASH).value
     heirs = [kind for kind in all_types() if issubclass(kind, _HASHED)]
     heirs = [kind for kind in heirs if _slot(kind, _TP_HASH).value == default]
     for kind in _HASHED:
         replace_attribute(kind, "__hash__", _number)
     for kind in heirs:
-        _slot(kind, _TP_HASH).value = _slot(_Shown, _TP_HASH).value
-    for module in (asyncio.queues, reprlib):  # for the repr of a Queue, and of what has none
+        _slot(kind, _TP_HASH).value = _slot(_Python, _TP_HASH).value
+    for module in (asyncio.queues, reprlib):  # for the repr of a Queue, and of failing reprs
         vars(module)["id"] = stable_id
     vars(pprint)["_recursion"] = _recursion
 
@@ -261,10 +261,10 @@ def hide_addresses() -> None:
 _HASHED: Final = (asyncio.Future, types.CoroutineType)
 
 
-def _prove() -> None:
-    """Check that we look at the slots: by what they hold, and by what writing to them does.
+def _check_offsets() -> None:
+    """Check the offsets of the slots: by their contents, and by the effect of writing to them.
 
-    Written to is a class of this function's only, so that a wrong place does no harm elsewhere.
+    Only a class of this function is written to, so that a wrong offset does no harm elsewhere.
     """
 
     class Plain:
@@ -272,14 +272,14 @@ def _prove() -> None:
 
     for offset in (_TP_REPR, _TP_HASH):
         default = _slot(object, offset).value
-        others = {_slot(kind, offset).value for kind in (int, str, _Shown)}
+        others = {_slot(kind, offset).value for kind in (int, str, _Python)}
         if default is None or _slot(Plain, offset).value != default or default in others:
             raise FreezeError(_NOT_THERE)
-        _slot(Plain, offset).value = _slot(_Shown, offset).value
+        _slot(Plain, offset).value = _slot(_Python, offset).value
     for name in ("__repr__", "__hash__"):
-        replace_attribute(Plain, name, vars(_Shown)[name])  # leaves the slots alone
-    if repr(Plain()) != "shown" or hash(Plain()) != 0:
+        replace_attribute(Plain, name, vars(_Python)[name])  # leaves the slots alone
+    if repr(Plain()) != "python" or hash(Plain()) != 0:
         raise FreezeError(_NOT_THERE)
 
 
-_NOT_THERE: Final = "the slots of a type are not where this CPython should have them"
+_NOT_THERE: Final = "the slots of a type are not at the expected offsets in this CPython"

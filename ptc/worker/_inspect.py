@@ -1,6 +1,6 @@
-"""The local variables of a script that waits, for whoever looks back at a run.
+"""Local variables of a waiting script, for the inspection of a run in the past.
 
-Rule 1: what is shown is text of bounded length; a `__repr__` that fails is told as such.
+Rule 1: every value is shown as text of bounded length; a `__repr__` that fails is reported so.
     tests/core/runs/test_history.py::test_time_travel_shows_the_variables_at_a_call
 """
 
@@ -13,7 +13,7 @@ from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
-from .._wire._protocol import MAX_NAME
+from .._wire._messages import MAX_NAME
 from . import _values
 from ._internals import (
     coroutine_await,
@@ -23,7 +23,7 @@ from ._internals import (
     frame_lineno,
     frame_locals,
 )
-from ._values import shown
+from ._values import shorten
 
 __all__ = ["frames"]
 
@@ -31,16 +31,16 @@ _MOST_FRAMES = 50
 _MOST_NAMES = 200
 _MOST_CHARS = 300
 _ALL_CHARS = 140_000
-"""Characters of all names and texts: as JSON they fit a frame, whatever they are."""
-_FUNCTION = 0x02  # inspect.CO_NEWLOCALS: a module's variables are those of its functions
+"""Characters of all names and texts: even with every character escaped they fit a frame."""
+_FUNCTION = 0x02  # inspect.CO_NEWLOCALS: set for functions, whose variables are shown
 
 
 def frames(filename: str) -> bytes:
-    """JSON of the script's frames, outermost first: ``[[function, line, [[name, text]]], ...]``."""
+    """Return the script's frames, outermost first: ``[[function, line, [[name, text]]], ...]``."""
     found: list[list[Any]] = []
     left = _ALL_CHARS
     for frame in islice(_frames(filename), _MOST_FRAMES):
-        row = _shown(frame)
+        row = _row(frame)
         size = len(row[0]) + sum(len(name) + len(text) for name, text in row[2])
         if size > left:
             break
@@ -60,39 +60,39 @@ def _frames(filename: str) -> Iterator[FrameType]:
 
 
 def _stack(filename: str) -> Iterator[FrameType]:
-    """Frames of the script that are being executed: those of a script that blocks."""
+    """Yield the frames of the script that are being executed: those of a script that blocks."""
     frame: FrameType | None = sys._getframe()
     found = []
     while frame is not None:
-        if _is_the_scripts(frame_code(frame), filename):
+        if _is_script_code(frame_code(frame), filename):
             found.append(frame)
         frame = frame_back(frame)
     return reversed(found)
 
 
 def _awaiting(coroutine: Any, filename: str) -> Iterator[FrameType]:
-    """Frames of the script that a task is suspended in."""
+    """Yield the frames of the script in which a task is suspended."""
     while coroutine is not None:
         frame = coroutine_frame(coroutine)
-        if frame is not None and _is_the_scripts(frame_code(frame), filename):
+        if frame is not None and _is_script_code(frame_code(frame), filename):
             yield frame
         coroutine = coroutine_await(coroutine)
 
 
-def _is_the_scripts(code: CodeType, filename: str) -> bool:
+def _is_script_code(code: CodeType, filename: str) -> bool:
     return code.co_filename == filename and bool(code.co_flags & _FUNCTION)
 
 
-def _shown(frame: FrameType) -> list[Any]:
+def _row(frame: FrameType) -> list[Any]:
     variables = frame_locals(frame)
     names = [name for name in variables if name.isidentifier()][:_MOST_NAMES]
-    rows = [[shown(name, MAX_NAME), _text(variables[name])] for name in names]
-    return [shown(frame_code(frame).co_name, MAX_NAME), frame_lineno(frame) or 0, rows]
+    rows = [[shorten(name, MAX_NAME), _text(variables[name])] for name in names]
+    return [shorten(frame_code(frame).co_name, MAX_NAME), frame_lineno(frame) or 0, rows]
 
 
 def _text(value: object) -> str:
     try:
-        return shown(repr(value), _MOST_CHARS)
+        return shorten(repr(value), _MOST_CHARS)
     except BaseException as error:  # noqa: BLE001  # a `__repr__` of the script's own
-        why = shown(type(error).__name__, MAX_NAME)
-        return f"<{shown(type(value).__name__, MAX_NAME)}: its repr failed: {why}>"
+        why = shorten(type(error).__name__, MAX_NAME)
+        return f"<{shorten(type(value).__name__, MAX_NAME)}: its repr failed: {why}>"

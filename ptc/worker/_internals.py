@@ -1,9 +1,9 @@
 """Interpreter internals: read by the worker, removed from the reach of scripts.
 
-CPython offers many ways to read an attribute without writing its name in a source: class patterns,
+CPython offers many ways to read an attribute without writing its name in source: class patterns,
 generated methods, format strings, C functions that take a name. A filter on names has to know all
 of them. So the attributes that lead out of a script are deleted from the interpreter's own types:
-whatever name such a read was tricked into, nothing answers to it.
+a read that bypasses the filter finds no attribute of that name.
 
 The functions here captured the descriptors beforehand, and only the worker holds them.
 
@@ -86,7 +86,7 @@ def coroutine_frame(running: object) -> types.FrameType | None:
 
 
 def coroutine_await(running: object) -> object:
-    """Return what a coroutine or generator waits for; None if nothing is known."""
+    """Return the object that a coroutine or generator awaits; None if it is unknown."""
     readers = _RUNNING.get(type(running))
     return readers[1](running) if readers is not None else None
 
@@ -94,9 +94,9 @@ def coroutine_await(running: object) -> object:
 # ---------------------------------------------------------------------------------------------
 # Removal
 
-# Attributes by type, as far as this version has them. Each leads to a frame, a code object, the
-# globals or closure of a function, the module behind a builtin function, or an object that a host
-# function is bound to.
+# Attributes by type; a version may lack some. Each leads to a frame, a code object, the globals or
+# closure of a function, the module of a builtin function, or the object that a host function is
+# bound to.
 _REMOVED: Final[dict[type, tuple[str, ...]]] = {
     types.GeneratorType: ("gi_frame", "gi_code", "gi_yieldfrom"),
     types.CoroutineType: ("cr_frame", "cr_code", "cr_await", "cr_origin"),
@@ -107,7 +107,7 @@ _REMOVED: Final[dict[type, tuple[str, ...]]] = {
         "__annotate__", "__builtins__", "__closure__", "__code__", "__defaults__", "__globals__",
         "__kwdefaults__",
     ),
-    # `__reduce__` gives `__self__` in a tuple.
+    # `__reduce__` returns `__self__` in a tuple.
     types.MethodType: ("__func__", "__self__", "__reduce__"),
     types.BuiltinFunctionType: ("__self__", "__reduce__"),
     types.CellType: ("cell_contents",),
@@ -121,14 +121,14 @@ def remove_internals(offered: Callable[[type], bool]) -> None:
     Call it in the zygote, once everything is imported.
 
     Args:
-        offered: True for the classes that a script may know, to which subclass checks are limited.
+        offered: True for classes that a script may know; subclass checks are limited to them.
     """
-    _serve_the_library(offered)
+    _patch_library(offered)
     for kind, names in _REMOVED.items():
         remove_attributes(kind, names)
     replace_attribute(type, "__dict__", property(_snapshot))
-    # The object of which an attribute was missing may be the worker's own. The interpreter sets it
-    # on every such error, so it is dropped by a C function, which returns what nobody looks at.
+    # The object that lacks an attribute may be the worker's own. The interpreter sets it on every
+    # such error, so a C function drops it; the result is ignored.
     replace_attribute(AttributeError, "obj", property(fset=_drop))
 
 
@@ -136,19 +136,19 @@ _drop: Any = operator.is_
 
 
 def _snapshot(kind: type) -> Mapping[str, Any]:
-    """A copy of a class's namespace.
+    """Return a copy of a class's namespace.
 
-    A real one is handed to whatever it is compared with: ``proxy == spy`` calls the spy with the
-    dict behind the proxy, and a script could then replace methods of `dict` itself.
+    A real proxy exposes the dict behind it: ``proxy == spy`` calls the spy with that dict, and a
+    script could then replace methods of `dict` itself.
     """
     return types.MappingProxyType(dict(class_namespace(kind)))
 
 
-def _serve_the_library(offered: Callable[[type], bool]) -> None:
-    """Give the standard library other means where it needs what is removed."""
+def _patch_library(offered: Callable[[type], bool]) -> None:
+    """Replace the standard library's own uses of the removed attributes."""
 
     def subclasses(cls: type) -> list[type]:
-        """Answer `_abc`, which looks for registered classes among the subclasses of an ABC."""
+        """Return the subclasses of an ABC to `_abc`, which looks for registered classes in them."""
         return [kind for kind in _subclasses(cls) if offered(kind)]
 
     replace_attribute(abc.ABCMeta, "__subclasses__", subclasses)
@@ -175,7 +175,7 @@ def _namedtuple(*args: Any, defaults: Any = None, **options: Any) -> Any:
 
 
 def _caller(depth: int = 1, default: str = "__main__") -> str | None:
-    """Stand in for `typing._caller`, which tells a check of a Protocol where it comes from."""
+    """Stand in for `typing._caller`, which returns the calling module to a check of a Protocol."""
     try:
         frame = sys._getframe(depth + 1)
     except ValueError:
@@ -185,7 +185,7 @@ def _caller(depth: int = 1, default: str = "__main__") -> str | None:
 
 
 def _underlying(function: Any) -> Any:
-    """The function behind bound methods and partials."""
+    """Return the function behind bound methods and partials."""
     import functools
 
     while True:

@@ -1,11 +1,11 @@
 """The event loop of a script: asyncio's tasks and futures on the wire, with a logical clock.
 
-It is not a `BaseEventLoop`: a script can hold its loop, and that one makes sockets and processes.
+It is not a `BaseEventLoop`, which creates sockets and processes: a script can hold its loop.
 
 Rule 1: one frame from the host is handled to quiescence before the next is read, so the order in
     which a script's tasks run depends on the messages alone.
     tests/worker/test_runtime.py::test_results_are_handled_one_at_a_time_in_the_order_they_arrive
-Rule 2: time moves only when a frame says so.
+Rule 2: only a frame advances the time.
     tests/worker/test_runtime.py::test_time_stands_still_while_a_script_computes
 Rule 3: no attribute of a loop leads to the wire
     (tests/worker/test_reachability.py).
@@ -31,16 +31,16 @@ from ._wire import Wire, timer_body
 __all__ = ["ScriptLoop", "forbid_other_loops"]
 
 _RESOLUTION_S = 1e-9
-"""A timer is due if less than this is left: what `BaseEventLoop` takes from the system's clock."""
+"""A timer is due if less than this remains; `BaseEventLoop` uses the system clock's resolution."""
 _MOST_CANCELLED = 100
-"""Cancelled timers that may wait for their time; as in `BaseEventLoop`."""
+"""Cancelled timers that may stay scheduled; as in `BaseEventLoop`."""
 _Handler = Callable[[Any, dict[str, Any]], object]
 
 
 class _NoOtherLoops:
-    """Makes no loop: asyncio's own opens descriptors, which is a forbidden system call here.
+    """Event loop policy without loops: asyncio's open descriptors, a forbidden system call here.
 
-    `asyncio.gather(...)` outside of a coroutine asks for one.
+    `asyncio.gather(...)` outside of a coroutine requests one.
     """
 
     def get_event_loop(self) -> NoReturn:
@@ -52,14 +52,14 @@ class _NoOtherLoops:
 
 def forbid_other_loops() -> None:
     """Make asyncio refuse to create an event loop in this process."""
-    if sys.version_info < (3, 14):  # from there on it does so by itself
+    if sys.version_info < (3, 14):  # later versions refuse by themselves
         vars(asyncio.events)["_event_loop_policy"] = _NoOtherLoops()
 
 
 class ScriptLoop:
     """A loop without descriptors, threads or signals: it waits for frames and nothing else.
 
-    asyncio calls it by method name; what `AbstractEventLoop` has besides is not here.
+    It has the methods of `AbstractEventLoop` that asyncio calls for tasks and timers, and no other.
     """
 
     _wait_for_frame: Callable[[], None]
@@ -68,7 +68,7 @@ class ScriptLoop:
     _report_stall: Callable[[], None]
 
     def __init__(self, clock: Clock) -> None:
-        """Make a loop on the run's logical clock; `attach` it before it runs."""
+        """Create a loop on the run's logical clock; `attach` it before it runs."""
         self._clock_time = clock.read
         self._ready: deque[Any] = deque()  # handles, whose methods the library leaves untyped
         self._scheduled: list[Any] = []
@@ -89,10 +89,10 @@ class ScriptLoop:
         """Connect the loop.
 
         Args:
-            wire: Takes requests for timers.
+            wire: Sends requests for timers.
             deliver: Reads one frame and delivers it; called when idle.
-            owed: True while the host owes the script a frame.
-            max_tasks: Tasks there may be at once, one for the script itself not counted.
+            owed: True while a result from the host is pending.
+            max_tasks: Tasks that may exist at once, not counting that of the script itself.
         """
         self._wait_for_frame, self._owed = deliver, owed
         self._request_timer = lambda deadline: wire.queue(Kind.TIMER, timer_body(deadline))
@@ -113,7 +113,7 @@ class ScriptLoop:
             self.run_forever()
         except BaseException:
             if task.done() and not task.cancelled():
-                task.exception()  # it has been raised: nobody else needs to report it
+                task.exception()  # marks it as retrieved: it is being raised already
             raise
         finally:
             task.remove_done_callback(self._stop_after)
@@ -126,7 +126,7 @@ class ScriptLoop:
         if not future.cancelled():
             error = future.exception()
             if isinstance(error, SystemExit | KeyboardInterrupt):
-                return  # the task has raised it out of the loop
+                return  # the task raises it out of the loop
         self.stop()
 
     def run_forever(self) -> None:
@@ -147,7 +147,7 @@ class ScriptLoop:
             sys.set_asyncgen_hooks(*hooks)
 
     def _run_once(self) -> None:
-        """Run what is ready; wait for a frame first if nothing is."""
+        """Run the ready callbacks; if there are none, wait for a frame first."""
         self._drop_cancelled()
         scheduled, ready = self._scheduled, self._ready
         if not ready:
@@ -163,7 +163,7 @@ class ScriptLoop:
                 handle._run()
 
     def _drop_cancelled(self) -> None:
-        """Drop timers that were cancelled: at the front, and everywhere once they are the most."""
+        """Drop cancelled timers: at the front, and everywhere once they are the majority."""
         scheduled = self._scheduled
         if self._cancelled > _MOST_CANCELLED and 2 * self._cancelled > len(scheduled):
             scheduled[:] = [timer for timer in scheduled if not timer.cancelled()]
@@ -185,7 +185,7 @@ class ScriptLoop:
         self._wait_for_frame()
 
     def _close_generator(self, generator: Any) -> None:
-        """Close an asynchronous generator that nobody holds any more."""
+        """Close an asynchronous generator without references."""
         self.create_task(generator.aclose())
 
     def stop(self) -> None:
@@ -203,7 +203,7 @@ class ScriptLoop:
     # -- scheduling ----------------------------------------------------------------------------
 
     def time(self) -> float:
-        """Logical seconds since the run began."""
+        """Return the logical seconds since the run started."""
         return self._clock_time()
 
     def call_soon(
@@ -224,7 +224,7 @@ class ScriptLoop:
         self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """Call `callback` when the loop's clock shows `when`."""
-        time = float(when)  # a number of a script's own class may compare as it likes
+        time = float(when)  # a number of a script's class may define comparisons of its own
         if time != time:
             msg = "Invalid value NaN (not a number)"
             raise ValueError(msg)
@@ -239,11 +239,11 @@ class ScriptLoop:
             self._cancelled += 1
 
     def create_future(self) -> asyncio.Future[Any]:
-        """Make a future of this loop."""
+        """Create a future of this loop."""
         return asyncio.Future(loop=self._as_loop)
 
     def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
-        """As asyncio's; the names of tasks are counted by loop, so that each run begins at 1."""
+        """Create a task; task names are numbered per loop, so that each run starts at 1."""
         self._made += 1
         if self._made > self._count_at:
             self._count_tasks(coro)
@@ -252,14 +252,14 @@ class ScriptLoop:
         return asyncio.Task(coro, loop=self._as_loop, **options)
 
     def _count_tasks(self, coro: Any) -> None:
-        """Refuse a task over the limit; say how many may be made before the next look."""
+        """Refuse a task over the limit; otherwise set the number of tasks before the next count."""
         live = len(asyncio.all_tasks(self._as_loop))
         if live >= self._max_tasks:
             coro.close()
             most = self._max_tasks - 1
             msg = (
-                f"the script has {most:,} tasks, as many as it may have at once (max_tasks); "
-                "wait for some before making more, e.g. in batches with asyncio.gather"
+                f"the script has {most:,} tasks, the most it may have at once (max_tasks); "
+                "wait for some before creating more, e.g. in batches with asyncio.gather"
             )
             raise LimitError(msg, "max_tasks")
         self._count_at = self._made + self._max_tasks - live - 1
@@ -267,11 +267,11 @@ class ScriptLoop:
     # -- errors --------------------------------------------------------------------------------
 
     def set_exception_handler(self, handler: _Handler | None) -> None:
-        """Set the function that receives errors which nothing else received."""
+        """Set the function that receives otherwise unhandled errors."""
         self._handler = handler
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Report an error that nothing else received."""
+        """Report an otherwise unhandled error."""
         if self._handler is not None:
             self._handler(self, context)
 

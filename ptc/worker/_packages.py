@@ -1,10 +1,10 @@
 """Packages beyond the library that a session offers its scripts, such as numpy: off by default.
 
-They are imported in the zygote, before the jail, since nothing can be imported in it. A package
-was not read, line by line, for what it leads to: numpy alone opens files, runs ctypes and reads
-memory out of bounds, so with one of them the first fence does not hold alone. What is done here
-keeps the obvious doors shut and the results the same: a script gets façades of the modules, which
-show public names and no foreign module, and random numbers come from the seed of the run.
+They are imported in the zygote, before the jail, because nothing can be imported inside it. Their
+code is not reviewed: numpy alone opens files, runs ctypes and reads memory out of bounds, so with
+a package the language layer does not hold alone. This module closes the obvious gaps and keeps
+results reproducible: a script gets facades of the modules, which show public names and no foreign
+module, and random numbers come from the seed of the run.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 from .._language import _policy as policy
-from ._modules._facade import frozen_module
+from ._modules._facade import make_module
 
 __all__ = ["PackageError", "Packages", "close_files"]
 
-# Read while a library is loaded: threads would be gone after a fork and cannot be made in the
-# jail, and advice about huge pages is a system call that the filter does not know.
+# Read while a library is loaded. Threads would not survive a fork and cannot be started in the
+# jail, and the filter does not allow the system call for advice about huge pages.
 _SETTINGS: Final = {
     **dict.fromkeys(
         [
@@ -38,7 +38,7 @@ _SETTINGS: Final = {
     "NUMPY_MADVISE_HUGEPAGE": "0",
 }  # fmt: skip
 
-# Parts that a package imports when they are first used. A folder of parts ends in a dot.
+# Submodules that a package imports on first use. A name with a final dot is a folder of them.
 _LATE: Final = {
     "numpy": "numpy.dtypes numpy.exceptions numpy.fft numpy.linalg numpy.ma numpy.polynomial "
     "numpy.random numpy.rec numpy.strings numpy.char numpy.lib.stride_tricks",
@@ -47,18 +47,18 @@ _LATE: Final = {
 
 
 class PackageError(Exception):
-    """A package that was asked for cannot be imported. Says which, why and the way out."""
+    """A requested package cannot be imported. The message has its name, the reason and a fix."""
 
 
 class Packages:
-    """What `names` bring: modules for scripts, and what is to be seeded for a run."""
+    """Imported packages: their modules for scripts, and their random numbers."""
 
     def __init__(self, names: Iterable[str], rng: random.Random) -> None:
         """Import them.
 
         Args:
             names: Packages or modules, with dots.
-            rng: Behind the entropy that libraries take; the runtime seeds it for each run.
+            rng: Source of entropy for the libraries; the runtime seeds it for each run.
 
         Raises:
             PackageError: If one of them cannot be imported.
@@ -77,7 +77,7 @@ class Packages:
         self.modules: Mapping[str, object] = _facades(loaded)
 
     def _import(self, rng: random.Random) -> None:
-        # numpy takes the entropy of a generator without a seed from here, and keeps the function.
+        # numpy reads the entropy of a generator without a seed from this function, and stores it.
         vars(secrets)["randbits"] = rng.getrandbits
         before = {name: os.environ.get(name) for name in _SETTINGS}
         os.environ.update(_SETTINGS)
@@ -92,10 +92,10 @@ class Packages:
                         "out of packages."
                     ) from error
             for name in self._names:
-                for part in _late(name):
+                for part in _late_modules(name):
                     try:
                         importlib.import_module(part)
-                    except Exception:  # noqa: BLE001, S112  # a part that needs what is not here
+                    except Exception:  # noqa: BLE001, S112  # a submodule with a missing dependency
                         continue
         finally:
             for name, value in before.items():
@@ -105,18 +105,18 @@ class Packages:
                     os.environ[name] = value
 
     def seed(self, seed: int) -> None:
-        """Begin the random numbers of a run."""
+        """Seed the random numbers of a run."""
         numpy: Any = sys.modules.get("numpy.random") if self._names else None
         if numpy is not None:
             numpy.seed(seed % 2**32)
 
 
 def close_files() -> None:
-    """Make what a package does with files, and asks of the machine, an ordinary error.
+    """Turn a package's access to files and to the machine into an ordinary error.
 
-    ``pandas.read_csv`` counts processors and reads paths, and a frame that is printed looks how
-    wide the terminal is: mistakes and habits, which the filter would take for an attack. This is no
-    fence. Call it in the zygote, which opens nothing once it is in the jail.
+    ``pandas.read_csv`` counts processors and reads paths, and printing a frame reads the width of
+    the terminal: mistakes and habits that the filter would report as an attack. This is not a
+    sandbox layer. Call it in the zygote, which opens nothing once it is in the jail.
     """
     vars(builtins)["open"] = vars(io)["open"] = _no_file
     for name in _FILE_CALLS:
@@ -125,8 +125,8 @@ def close_files() -> None:
     vars(os)["get_terminal_size"] = _no_file
     for name in ("cpu_count", "process_cpu_count"):
         if hasattr(os, name):
-            vars(os)[name] = _one
-    vars(os)["sched_getaffinity"] = _first
+            vars(os)[name] = _one_cpu
+    vars(os)["sched_getaffinity"] = _first_cpu
 
 
 _FILE_CALLS: Final = [
@@ -137,18 +137,18 @@ _FILE_CALLS: Final = [
 
 
 def _no_file(*_: object, **__: object) -> NoReturn:
-    raise FileNotFoundError("a script has no files and no terminal; files are reached through ctx")
+    raise FileNotFoundError("a script has no files and no terminal; access files through ctx")
 
 
-def _one() -> int:
+def _one_cpu() -> int:
     return 1
 
 
-def _first(_: int) -> set[int]:
+def _first_cpu(_: int) -> set[int]:
     return {0}
 
 
-def _late(name: str) -> Iterator[str]:
+def _late_modules(name: str) -> Iterator[str]:
     import pkgutil
 
     for part in _LATE.get(name, "").split():
@@ -159,7 +159,7 @@ def _late(name: str) -> Iterator[str]:
             folder = importlib.import_module(part[:-1])
         except ImportError:
             continue
-        quiet: Callable[[str], None] = lambda _: None  # noqa: E731  # a part that does not import
+        quiet: Callable[[str], None] = lambda _: None  # noqa: E731  # ignores failed imports
         for found in pkgutil.walk_packages(folder.__path__, part, onerror=quiet):
             if ".tests" not in found.name:
                 yield found.name
@@ -170,7 +170,7 @@ def _is_public(name: str) -> bool:
 
 
 def _facades(loaded: Mapping[str, types.ModuleType]) -> dict[str, object]:
-    """One façade for each module, made below its parent's so that ``np.linalg`` is one, too."""
+    """Make a facade for each module, submodules first, so that ``np.linalg`` is one, too."""
     made: dict[str, object] = {}
     for name in sorted(loaded, key=lambda name: -name.count(".")):
         members = {
@@ -184,5 +184,5 @@ def _facades(loaded: Mapping[str, types.ModuleType]) -> dict[str, object]:
             parent, _, last = below.rpartition(".")
             if parent == name:
                 members[last] = facade
-        made[name] = frozen_module(name, members)
+        made[name] = make_module(name, members)
     return made

@@ -1,8 +1,7 @@
-"""One run of one script: compile, execute, drive to the end, report.
+"""One run of one script: compile, execute, run the event loop to completion, report.
 
 `Runtime` is built once in the zygote and inherited by every worker. It keeps nothing between runs:
-a worker serves one and dies. A worker with time rehearses first: dummies on the real path (`warm`)
-take its copy-on-write faults before a user waits for them.
+a worker serves one and exits. An idle worker rehearses first (`warm`, `_rehearsal`).
 """
 
 from __future__ import annotations
@@ -10,74 +9,64 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
-import marshal  # noqa: TID251  # reads code that a worker made of the same source; see `_program`
+import marshal  # noqa: TID251  # reads code that a worker compiled from the same source (`_load`)
 import mmap
 import random
 import types
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
 
-from .._language._compiler import BARE_VALUE, ScriptRejected, compile_script
-from .._records._limits import Limits
-from .._wire._protocol import (
+from .._language._compiler import TOP_LEVEL_VALUE, ScriptRejected, compile_script
+from .._wire._messages import (
     IN_PARTS,
-    MAX_BODY,
     MAX_FINDINGS,
-    MAX_FRAMES,
-    MAX_MESSAGE,
-    MAX_NAME,
     MAX_PRINT,
     Finding,
-    Kind,
     Output,
-    encode,
 )
+from .._wire._protocol import MAX_BODY, Kind
 from ..errors import ToolError
 from . import _values
-from ._budget import Budget, LimitError
+from ._budget import Budget
 from ._clock import Clock
 from ._context import Calls, Context
+from ._failures import failure_body, minimal_failure
 from ._guards import script_builtins, script_globals
 from ._identity import restart_numbers
 from ._inspect import frames
-from ._internals import code_of, frame_code, traceback_frame
+from ._internals import code_of
 from ._loop import ScriptLoop
 from ._modules import build_modules
 from ._packages import Packages
 from ._preflight import Signature, preflight
-from ._values import shown
+from ._rehearsal import WARM_CALLS, WARM_START, WARM_SYNTAX, Prompter
+from ._values import shorten
 from ._wire import Wire
 from ._writer import PartWriter, write
 
 __all__ = ["Runtime"]
 
 _FILENAME = "\ud800script"
-"""What compiled code calls its file. A lone surrogate has no form as a path: CPython opens the
-file of a SyntaxError to quote from it, which the filter would take for an attack."""
+"""File name of compiled code. A lone surrogate cannot be a path: CPython opens the file of a
+SyntaxError to quote from it, which the system call filter would report as an attack."""
 _WARNING_CHARS = 600
 _FINDING_CHARS = 800
-"""A hundred findings with hints of that length, of characters that JSON escapes, fit a frame."""
-_GROUPS = 4
-"""Groups in groups whose members are told."""
-_BARE_FAILURE = (
-    b'{"type":"","message":"the script failed, and how cannot be told","frames":[],"code":"%b",'
-    b'"tool":"","hint":""}'
-)
+"""A hundred findings with hints of this length, of characters that JSON escapes, fit a frame."""
 _BALLAST_BYTES = 8 << 20
-"""Address space let go when memory has run out, so that the report can still be made. CPython takes
-1 MiB at a time for small objects, and orjson does not survive a refused allocation."""
+"""Address space released when memory runs out, so that the report can still be written. CPython
+allocates 1 MiB at a time for small objects, and orjson does not survive a refused allocation."""
 _RUNS = 2
-"""Runs of a worker: one dummy and one that counts."""
+"""Runs of a worker: one rehearsal and one real run."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kit:
-    """What one run uses up, made in the zygote.
+    """Objects that one run consumes, created in the zygote.
 
-    Making it in a worker would copy 500 KB of pages, for the sake of reference counts alone.
+    Creating them in a worker would copy 500 KB of pages, only to change reference counts.
     """
 
     namespace: dict[str, Any]
@@ -85,10 +74,10 @@ class _Kit:
 
 
 class Runtime:
-    """All that a script's run needs and that no run changes."""
+    """Everything that runs need and do not change."""
 
     def __init__(self, packages: Iterable[str] = ()) -> None:
-        """Import all that scripts may.
+        """Import every module that scripts may import.
 
         Raises:
             PackageError: If one of `packages` cannot be imported.
@@ -101,37 +90,37 @@ class Runtime:
         self._wire: Wire | None = None
         self._budget: Budget | None = None
         self._builtins = script_builtins(extra={"ToolError": ToolError}, write=self._print)
-        # Untouched, so it takes no memory. It is part of the zygote's own address space, which a
-        # script's limit comes on top of.
+        # Untouched, so it takes no memory. It counts as the zygote's own address space, to which
+        # a script's limit is added.
         self._ballast = mmap.mmap(-1, _BALLAST_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._kits: list[_Kit] = []
         self._warm_calls = b""
 
     def prepare(self, times: int = 1) -> None:
-        """Called in the zygote: compile the dummies, run them, make what workers will use up."""
-        code = compile_script(_WARM_CALLS.decode(), _FILENAME).code
+        """Compile and run the dummy scripts, and create the workers' kits; called in the zygote."""
+        code = compile_script(WARM_CALLS.decode(), _FILENAME).code
         self._warm_calls = marshal.dumps(code)
         for _ in range(times):
-            self._dummy(Kind.SOURCE, _WARM_SYNTAX)
+            self._run_dummy(Kind.SOURCE, WARM_SYNTAX)
             self.warm()
         self._kits = [self._make_kit() for _ in range(_RUNS)]
 
     def warm(self) -> None:
-        """Called in a worker: run the dummies on the real path."""
-        self._dummy(Kind.CODE, self._warm_calls)
+        """Run a dummy script on the real path; called in a worker."""
+        self._run_dummy(Kind.CODE, self._warm_calls)
 
-    def _dummy(self, kind: Kind, program: bytes) -> None:
+    def _run_dummy(self, kind: Kind, program: bytes) -> None:
         wire = Wire(
-            _Prompter(
-                (Kind.START, _WARM_START),
+            Prompter(
+                (Kind.START, WARM_START),
                 (kind, program),
                 (Kind.RESULT, b'[1,0.5,true,true,[{"a":1}]]'),
             )
         )
-        self._run(wire, wire.receive(spin=False)[1], _begin_counting_anew)
+        self._run(wire, wire.receive(spin=False)[1], _restart_collector)
 
     def take_kit(self) -> _Kit:
-        """What one run uses up."""
+        """Take the objects for one run."""
         return self._kits.pop() if self._kits else self._make_kit()
 
     def _make_kit(self) -> _Kit:
@@ -139,21 +128,21 @@ class Runtime:
         return _Kit(namespace, ScriptLoop(self._clock))
 
     def drop_ballast(self) -> None:
-        """Memory has run out: make room for the report."""
+        """Release address space for the report when memory has run out."""
         self._ballast.close()
 
     def serve(self, wire: Wire) -> None:
-        """Serve one run on `wire`: read START and the program, answer DONE, FAILED or REJECTED."""
+        """Serve one run on `wire`: read START and the script, answer DONE, FAILED or REJECTED."""
         try:
             kind, body = wire.receive(spin=False)
             while kind is Kind.REHEARSE:
                 self.warm()
                 kind, body = wire.receive(spin=False)
-        except MemoryError:  # the inputs, as they came
+        except MemoryError:  # while receiving the inputs
             self.drop_ballast()
-            wire.send(Kind.FAILED, _BARE_FAILURE % b"memory")
+            wire.send(Kind.FAILED, minimal_failure(MemoryError()))
             return
-        self._run(wire, body, _begin_anew)
+        self._run(wire, body, _reset_visible_state)
 
     def _run(self, wire: Wire, start: bytes, begin: Callable[[], None]) -> None:
         self._wire = wire
@@ -165,20 +154,20 @@ class Runtime:
         epoch: float,
         seed: int,
         sleep: Callable[[float], None],
-        drive: Callable[[Coroutine[Any, Any, Any]], Any],
+        run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any],
         budget: Budget,
     ) -> None:
-        """Set the logical clock, the random numbers and the counts for a run."""
+        """Set the logical clock, the random seed and the budget for a run."""
         self._budget = budget
         self._clock.epoch = epoch
         self._clock.elapsed = 0.0
         self._clock.sleep = sleep
-        self._clock.drive = drive
+        self._clock.run_coroutine = run_coroutine
         self._random.seed(seed)
         self._packages.seed(seed)
 
     def _print(self, text: str, output: Output) -> None:
-        """What scripts print, in messages to the host."""
+        """Send printed text to the host."""
         wire, budget = self._wire, self._budget
         assert wire is not None and budget is not None  # noqa: S101, PT018  # inside `serve` only
         for start in range(0, len(text), MAX_PRINT):
@@ -186,89 +175,28 @@ class Runtime:
             if len(part) > _SHORT_CHARS:
                 _values.require_room(8 * MAX_PRINT)
             wire.send(Kind.PRINT, _values.dumps([part, int(output)], "print"))
-            budget.printed(part)
+            budget.count_text(part)
 
 
 _SHORT_CHARS = 1_024
-"""Text that is written without asking whether there is memory."""
-_WARM_START = b'{"inputs":{},"tools":{"t":["x"]},"limits":%b,"epoch":0,"seed":0}' % (
-    _values.dumps(asdict(Limits()), "limits")
-)
-_WARM_CALLS = b"""
-import asyncio, json
-async def run(ctx, inputs):
-    a = ctx.t(x=1)
-    (b,) = await asyncio.gather(a)
-    print(len(b))
-    return {"n": [r.a for r in b], "i": inputs}
-"""
-_WARM_SYNTAX = b"""
-import json
-from collections import Counter
-
-class Row:
-    def __init__(self, name, size=0):
-        self.name, self._size = name, size
-
-    @property
-    def size(self):
-        return self._size
-
-def heavy(rows, *, least=1):
-    for row in rows:
-        if row.size >= least and not row.name.startswith("."):
-            yield row
-
-def run(ctx, inputs):
-    total, names = 0, {}
-    try:
-        for n, r in enumerate(ctx.t(1)):
-            row = Row(f"row {n:>3}", -r["a"] + 2)
-            total += row.size
-            names[row.name] = names.get(row.name, 0) + 1
-    except (KeyError, ValueError) as error:
-        print("no", error)
-    while total > 10:
-        total -= 1
-    ranked = sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))
-    kinds = Counter(name[:3] for name, _ in ranked)
-    with_all = [*ranked, (None, 1)] if total is not None else []
-    return {"n": with_all[:3], "kinds": {k: v for k, v in kinds.items()}, "text": json.dumps(names)}
-"""
+"""Characters of text that is written without checking for free memory."""
 
 
-def _begin_anew() -> None:
-    """Leave no trace of a rehearsal or a compilation in what a script can see."""
+def _reset_visible_state() -> None:
+    """Remove the traces of a rehearsal or a compilation that a script could see."""
     restart_numbers()
-    _begin_counting_anew()
+    _restart_collector()
 
 
-def _begin_counting_anew() -> None:
-    """Make when the collector comes a matter of what the script does from here on.
+def _restart_collector() -> None:
+    """Make the times of garbage collections depend on the script alone.
 
-    Frozen objects do not count for that; a collection, with nothing left to look at, empties the
-    lists of objects that CPython keeps for the next of their kind, which are made without being
-    counted. 80 us where no rehearsal did it before.
+    Frozen objects do not count towards the next collection. A collection, with nothing to visit,
+    also empties CPython's free lists, from which objects are created without being counted. 80 us
+    without a rehearsal before it.
     """
     gc.freeze()
     gc.collect()
-
-
-class _Prompter:
-    """The socket of a rehearsal: a host that says its part and hears nothing.
-
-    A real one could not be made any more: the filter is on.
-    """
-
-    def __init__(self, *frames: tuple[Kind, bytes]) -> None:
-        self._frames = [encode(*frame) for frame in reversed(frames)]
-
-    def recv(self, _size: int, _flags: int = 0, /) -> bytes:
-        """The next frame; ``b""`` when all has been said."""
-        return self._frames.pop() if self._frames else b""
-
-    def sendall(self, data: bytes, /) -> None:
-        """Hear nothing."""
 
 
 class _Run:
@@ -282,14 +210,14 @@ class _Run:
         self._check: Mapping[str, Any] | None = None
 
     def execute(self, body: bytes, begin: Callable[[], None]) -> None:
-        """Serve the run that the START frame `body` begins. It always ends with a closing frame.
+        """Serve the run that the START frame `body` starts. It always sends a closing frame.
 
-        `begin` is called when all is ready for the first line of the script.
+        `begin` is called right before the first line of the script.
         """
         try:
             start = _values.loads(body)
             self._tools, self._check = start["tools"], start.get("check")
-            code = self._program()
+            code = self._load()
             if code is None:
                 return
             budget = Budget(start["limits"], self._clock)
@@ -297,25 +225,25 @@ class _Run:
             self._wire.inspect = partial(frames, _FILENAME)
             kit = self._runtime.take_kit()
 
-            def drive(coroutine: Coroutine[Any, Any, Any]) -> Any:
-                return self._drive(coroutine, kit.loop, calls)
+            def run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
+                return self._run_coroutine(coroutine, kit.loop, calls)
 
-            self._runtime.reset(start["epoch"], start["seed"], calls.sleep, drive, budget)
+            self._runtime.reset(start["epoch"], start["seed"], calls.sleep, run_coroutine, budget)
             context = Context(calls, self._tools)
             begin()
-            value = _call(code, kit.namespace, context, start["inputs"], drive)
-            self._answer(value)
+            value = _call(code, kit.namespace, context, start["inputs"], run_coroutine)
+            self._send_result(value)
         except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
             if isinstance(error, MemoryError):
                 self._runtime.drop_ballast()
-            self._fail(error)
+            self._send_failure(error)
 
-    def _answer(self, value: Any) -> None:
-        """Send what the script returned."""
+    def _send_result(self, value: Any) -> None:
+        """Send the script's return value."""
         try:
             body = write(value, "result")
         except MemoryError:
-            # Nothing but the result needs memory now.
+            # Only the result needs memory now.
             self._runtime.drop_ballast()
             body = write(value, "result")
         if body is not None:
@@ -324,12 +252,11 @@ class _Run:
         self._runtime.drop_ballast()
         self._wire.queue_in_parts(Kind.DONE, PartWriter(value, "result"), lambda: IN_PARTS)
 
-    def _program(self) -> types.CodeType | None:
-        """Code of the script; None if it was refused and that has been said.
+    def _load(self) -> types.CodeType | None:
+        """Return the code of the script; None if it was rejected or only checked, and reported.
 
-        Compiled code comes back from the host only for the very source it was made of, and was
-        sent there before the first line of that source ran, so a run cannot change what another
-        script executes.
+        The host returns compiled code only for the same source, and received it before the first
+        line of that source ran, so a run cannot change the code of another script.
         """
         code: types.CodeType
         kind, body = self._wire.receive()
@@ -338,7 +265,7 @@ class _Run:
             return code
         source = body.decode()
         try:
-            # The host has measured the source already, against a limit of the caller's.
+            # The host has already checked the source against the caller's limit.
             compiled = compile_script(source, _FILENAME, max_bytes=MAX_BODY[Kind.SOURCE])
         except ScriptRejected as rejected:
             self._wire.close(Kind.REJECTED, _rows(rejected.findings))
@@ -353,14 +280,17 @@ class _Run:
         code = compiled.code
         data = marshal.dumps(code)
         if len(data) > MAX_BODY[Kind.COMPILED]:
-            message = f"compiled, the script has {len(data):,} bytes: more than can be sent"
+            most = MAX_BODY[Kind.COMPILED]
+            message = f"the compiled script has {len(data):,} bytes; at most {most:,} can be sent"
             finding = Finding("too_complex", message, 0, 0, 0, 0, "pass data as inputs")
             self._wire.close(Kind.REJECTED, _rows([finding]))
             return None
         self._wire.send(Kind.COMPILED, data)
         return code
 
-    def _drive(self, coroutine: Coroutine[Any, Any, Any], loop: ScriptLoop, calls: Calls) -> Any:
+    def _run_coroutine(
+        self, coroutine: Coroutine[Any, Any, Any], loop: ScriptLoop, calls: Calls
+    ) -> Any:
         most = calls.budget.limit("max_tasks")
         loop.attach(self._wire, calls.deliver, lambda: calls.pending, most)
         loop.set_exception_handler(self._unhandled)
@@ -370,14 +300,14 @@ class _Run:
         try:
             return await coroutine
         finally:
-            await self._settle(calls)
+            await self._finish_calls(calls)
 
-    async def _settle(self, calls: Calls) -> None:
-        """Wait for calls nobody awaited, then cancel the tasks that are left, as asyncio.run."""
-        forgotten = calls.unobserved()
+    async def _finish_calls(self, calls: Calls) -> None:
+        """Wait for calls that were never awaited, then cancel other tasks, as asyncio.run does."""
+        forgotten = calls.find_unawaited()
         if forgotten:
             names = ", ".join(f"ctx.{c.tool} (line {c.line})" for c in forgotten[:10])
-            text = f"{len(forgotten)} tool call(s) never awaited, executed all the same: {names}"
+            text = f"{len(forgotten)} tool call(s) never awaited, but executed: {names}"
             self._warn(text)
             await asyncio.wait(forgotten)
         me = asyncio.current_task()
@@ -393,52 +323,15 @@ class _Run:
         self._warn(f"{context.get('message', 'unhandled error')}{detail}")
 
     def _warn(self, text: str) -> None:
-        self._wire.queue(Kind.WARN, _values.dumps([shown(text, _WARNING_CHARS)], "warning"))
+        self._wire.queue(Kind.WARN, _values.dumps([shorten(text, _WARNING_CHARS)], "warning"))
 
-    def _fail(self, error: BaseException) -> None:
+    def _send_failure(self, error: BaseException) -> None:
         try:
-            body = self._failure(error)
+            body = failure_body(error, _FILENAME, self._tools)
         except BaseException:  # noqa: BLE001  # no memory for it, or code of the script that fails
             gc.collect()
-            body = _BARE_FAILURE % _kind_of(error).encode()
+            body = minimal_failure(error)
         self._wire.close(Kind.FAILED, body)
-
-    def _failure(self, error: BaseException) -> bytes:
-        leaf = _leaf(error)
-        row = {
-            "type": shown(type(leaf).__name__, MAX_NAME),
-            "message": shown(_text_of(leaf), MAX_MESSAGE),
-            "frames": self._frames(error) or self._frames(leaf),
-            "code": _code_of(leaf),
-            "tool": shown(leaf.tool, MAX_NAME) if isinstance(leaf, ToolError) else "",
-            "hint": shown(self._hint(leaf), MAX_MESSAGE),
-        }
-        return _values.dumps(row, "error")
-
-    def _frames(self, error: BaseException) -> list[list[Any]]:
-        rows: list[list[Any]] = []
-        trace = error.__traceback__
-        while trace is not None:
-            code = frame_code(traceback_frame(trace))
-            if code.co_filename == _FILENAME:
-                rows.append(_position(trace, code))
-                if len(rows) > 2 * MAX_FRAMES:
-                    del rows[MAX_FRAMES]
-            trace = trace.tb_next
-        return (
-            rows if len(rows) <= MAX_FRAMES else rows[: MAX_FRAMES // 2] + rows[-MAX_FRAMES // 2 :]
-        )
-
-    def _hint(self, error: BaseException) -> str:
-        if isinstance(error, NameError) and error.name in self._tools:
-            return f"tools are methods of ctx: ctx.{error.name}(...)"
-        if isinstance(error, ToolError) and error.code == "limit_exceeded":
-            return "catch ToolError and return what the script has, or ask for a higher limit"
-        if isinstance(error, LimitError):
-            return f"do less at a time, or ask for a higher {error.limit}"
-        if isinstance(error, MemoryError):
-            return "hold less data at a time, or ask for a higher limits.max_memory_bytes"
-        return ""
 
 
 def _call(
@@ -446,36 +339,36 @@ def _call(
     namespace: dict[str, Any],
     context: Context,
     inputs: dict[str, Any],
-    drive: Callable[[Coroutine[Any, Any, Any]], Any],
+    run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any],
 ) -> Any:
-    """Execute the script: its `run`, or, of a bare script, its lines; give the value."""
+    """Execute the script, its `run` or its top-level code, and return its value."""
     namespace["ctx"], namespace["inputs"] = context, inputs
     value = eval(code, namespace)  # noqa: S307  # the policy's own code object: this is the job
     if isinstance(value, types.CoroutineType):
-        # A bare script with `await` at the top level.
-        drive(value)
-    if BARE_VALUE in namespace:
-        value = namespace[BARE_VALUE]
+        # A top-level script with `await`.
+        run_coroutine(value)
+    if TOP_LEVEL_VALUE in namespace:
+        value = namespace[TOP_LEVEL_VALUE]
     else:
         function = namespace["run"]
         given = (context, inputs)
         if isinstance(function, types.FunctionType):
             given = given[: _positional(function)]  # type: ignore[assignment]  # 0 to 2 of them
         value = function(*given)
-    # The type itself: the abstract class asks every type once, 40 us and eight pages in a worker.
-    return drive(value) if isinstance(value, types.CoroutineType) else value
+    # The exact type: the ABC inspects each type once, 40 us and eight pages in a worker.
+    return run_coroutine(value) if isinstance(value, types.CoroutineType) else value
 
 
 def _rows(findings: Iterable[Finding]) -> bytes:
     rows = [
         {
             "code": f.code,
-            "message": shown(f.message, _FINDING_CHARS),
+            "message": shorten(f.message, _FINDING_CHARS),
             "line": max(0, f.line),
             "column": max(0, f.column),
             "end_line": max(0, f.end_line),
             "end_column": max(0, f.end_column),
-            "hint": shown(f.hint, _FINDING_CHARS),
+            "hint": shorten(f.hint, _FINDING_CHARS),
             "advisory": f.advisory,
         }
         for f in islice(findings, MAX_FINDINGS)
@@ -486,72 +379,3 @@ def _rows(findings: Iterable[Finding]) -> bytes:
 def _positional(function: types.FunctionType) -> int:
     code = code_of(function)
     return 2 if code.co_flags & inspect.CO_VARARGS else min(2, code.co_argcount)
-
-
-def _position(trace: types.TracebackType, code: types.CodeType) -> list[Any]:
-    positions = list(code.co_positions())
-    index = trace.tb_lasti // 2
-    line, end_line, column, end_column = (
-        positions[index] if 0 <= index < len(positions) else (None, None, None, None)
-    )
-    line = trace.tb_lineno or line or 0
-    name = shown(code.co_qualname, 200)
-    return [
-        line,
-        end_line or line,
-        0 if column is None else column + 1,
-        0 if end_column is None else end_column + 1,
-        name,
-    ]
-
-
-def _leaf(error: BaseException) -> BaseException:
-    """The error inside a group of one, which is what a TaskGroup makes of a single failure."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
-
-
-def _text_of(error: BaseException, level: int = 0) -> str:
-    if isinstance(error, BaseExceptionGroup) and level < _GROUPS:
-        inner = "; ".join(
-            f"{type(e).__name__}: {_text_of(e, level + 1)}"[:500] for e in error.exceptions[:5]
-        )
-        return f"{error.message}: {inner}"
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  # a __str__ of the script that raises
-        return "(its message cannot be shown)"
-
-
-_LIMITS = {
-    "max_tool_calls",
-    "max_calls_by_tool",
-    "max_executions_per_run",
-    "max_tasks",
-    "max_output_bytes",
-    "max_emit_bytes",
-}
-_CODES: tuple[tuple[type[BaseException], str], ...] = (
-    (ToolError, "tool_error"),
-    (MemoryError, "memory"),
-    (RecursionError, "recursion"),
-    (_values.ValueRefused, "not_json"),
-)
-
-
-def _code_of(error: BaseException) -> str:
-    limit: object = error.limit if isinstance(error, LimitError) else None
-    # A script raises these, too, with whatever it likes in them.
-    if isinstance(error, ToolError) and isinstance(error.details, dict):
-        limit = error.details.get("limit") if error.code == "limit_exceeded" else None
-    if isinstance(limit, str) and limit in _LIMITS:
-        return f"limit_{limit}"
-    return _kind_of(error)
-
-
-def _kind_of(error: BaseException) -> str:
-    for kind, code in _CODES:
-        if issubclass(type(error), kind):
-            return code
-    return "exception"

@@ -1,4 +1,4 @@
-"""The last step before scripts exist: take out of the process what must not be in their reach."""
+"""The last step before scripts exist: remove everything that they must not reach."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def seal() -> None:
     Call it once, in the zygote, when everything that a run needs has been imported.
 
     Raises:
-        FreezeError: If this interpreter keeps its types differently.
+        FreezeError: If this interpreter has another layout of its types.
     """
     hide_addresses()
     remove_internals(is_known)

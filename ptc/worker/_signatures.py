@@ -1,4 +1,4 @@
-"""Signatures of a script's functions, read from their code and from nothing else.
+"""Signatures of a script's functions, read from their code alone.
 
 `inspect.signature` evaluates a docstring that looks like the signature of a C function, follows
 ``__wrapped__`` and ``__signature__``, and reads attributes that a worker has removed.

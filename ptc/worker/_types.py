@@ -1,7 +1,7 @@
-"""What a script sees of classes: `type(x)`, and stand-ins for classes that it may not call.
+"""Classes as a script sees them: `type(x)`, and stand-ins for classes that it may not call.
 
-Rule 1: no metaclass is ever given (test_type_never_gives_a_metaclass).
-Rule 2: no task or future is made on a loop of the script's own
+Rule 1: a script never receives a metaclass (test_type_never_gives_a_metaclass).
+Rule 2: no task or future is created on a loop of the script's own
     (test_a_task_cannot_be_made_on_a_loop_of_the_scripts_making).
 """
 
@@ -18,7 +18,7 @@ __all__ = ["Future", "ScriptType", "Task", "Token", "stands_for", "target_of", "
 class _TypeMeta(type):
     def __call__(cls, *args: Any, **options: Any) -> Any:
         if len(args) != 1 or options:
-            raise TypeError("type() takes one argument here; write a class statement")
+            raise TypeError("type() takes one argument here; to make a class, use `class`")
         return type_of(args[0])
 
     def __instancecheck__(cls, obj: object) -> bool:
@@ -35,7 +35,7 @@ class _TypeMeta(type):
 
 
 class ScriptType(metaclass=_TypeMeta):
-    """What a script knows as `type`: tells the class of an object, and makes none."""
+    """The script's `type`: returns the class of an object, and cannot make classes."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ ScriptType.__module__ = "builtins"
 
 
 class _OpaqueMeta(type):
-    """A class for isinstance() alone."""
+    """Metaclass of a class that is only for isinstance()."""
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
         raise TypeError(f"{cls.__name__} objects are made by asyncio.create_task() and by ctx")
@@ -62,8 +62,8 @@ class _OpaqueMeta(type):
         return f"<class '_asyncio.{cls.__name__}'>"
 
 
-# The real classes take `loop=`, and a loop of the script's making would be handed the worker's
-# context variables with every callback.
+# The real classes take `loop=`, and a loop made by the script would receive the worker's context
+# variables with every callback.
 Future = _OpaqueMeta("Future", (), {"__slots__": (), "__module__": "asyncio"})
 Task = _OpaqueMeta("Task", (Future,), {"__slots__": (), "__module__": "asyncio"})
 _OPAQUE: Final[dict[type, type]] = {Future: asyncio.Future, Task: asyncio.Task}
@@ -82,7 +82,7 @@ class Token:
         return f"<class '{self._name}'>"
 
 
-# Not an attribute, which other means than its name would read.
+# Not an attribute, which could be read by other means than its name.
 _TARGETS: Final[dict[Token, type]] = {}
 
 
@@ -95,21 +95,21 @@ _SHOWN: Final[dict[type, type]] = {Token: ScriptType}
 
 
 def stands_for(shown: type) -> Callable[[type], type]:
-    """Make `type(x)` give `shown` for instances of a class of ours.
+    """Make `type(x)` return `shown` for instances of a worker class.
 
-    Whoever holds a class can call it: ``type("".format)(template, ...)`` was a way to a format
-    string that nobody had looked at.
+    A script that holds a class can call it: ``type("".format)(template, ...)`` reached a format
+    string that no guard had checked.
     """
 
-    def note(kind: type) -> type:
+    def record(kind: type) -> type:
         _SHOWN[kind] = shown
         return kind
 
-    return note
+    return record
 
 
 def type_of(obj: object) -> Any:
-    """The class of `obj`; never a metaclass, which could make classes past the checks."""
+    """Return the class of `obj`; never a metaclass, which could make classes without checks."""
     kind = type(obj)
     if kind in _SHOWN:
         return _SHOWN[kind]

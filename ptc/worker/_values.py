@@ -1,51 +1,46 @@
-"""Values of a script as JSON and back: what may cross the wire, and the path to what may not.
+"""Values of a script as JSON and back; errors have the path to a part without an exact form.
 
-The script's objects are read with the methods of their builtin types only where the type is
-exactly that; a subclass that lies about itself can only lie about its own data.
+A subclass of a builtin type that lies about itself can only lie about its own data.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import mmap
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, datetime, time, timedelta
+from datetime import date, time, timedelta
 from decimal import Decimal
-from enum import Enum
 from fractions import Fraction
 from functools import partial
 from pathlib import PurePath
 from typing import Any
-from uuid import UUID
 
 import orjson
 
+from .._json_errors import Explainer
 from .._language._compiler import demangle
-from .._wire._bodies import MAX_DEPTH, load_json
+from .._wire._bodies import load_json
 from ._classes import open_type
 
 __all__ = [
     "Record",
     "ValueRefused",
+    "check_depth",
+    "check_key",
     "dumps",
     "encode",
     "explain",
     "loads",
     "records",
-    "refuse_depth",
     "require_room",
-    "require_text_key",
-    "shown",
+    "shorten",
     "special",
 ]
 
-_INT64_MIN, _UINT64_MAX = -(2**63), 2**64 - 1
-
 
 class ValueRefused(TypeError):
-    """A value has no exact JSON form. The message begins with the path to the part."""
+    """A value has no exact JSON form. The message starts with the path to the part."""
 
 
 @open_type
@@ -64,7 +59,7 @@ class Record(dict[str, Any]):
 
 
 def records(value: Any) -> Any:
-    """Fresh JSON with every object in it made a `Record`; its lists are changed in place."""
+    """Convert every object of freshly decoded JSON to a `Record`; lists are changed in place."""
     kind = type(value)
     if kind is dict:
         made = Record(value)
@@ -86,7 +81,7 @@ def loads(data: bytes) -> Any:
     """Read JSON that the host wrote.
 
     Raises:
-        MemoryError: If there is no room for it. orjson calls that a mistake in the JSON.
+        MemoryError: If memory runs out, which orjson reports as invalid JSON.
     """
     try:
         return load_json(data)
@@ -95,47 +90,53 @@ def loads(data: bytes) -> Any:
 
 
 def special(value: object) -> object:
-    """JSON form of the types that orjson does not write by itself."""
+    """Convert a value of a type that orjson does not write by itself."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
         return {demangle(name): getattr(value, name) for name in names}
-    if isinstance(value, set | frozenset):
-        items = list(value)
-        try:
-            return sorted(items)
-        except TypeError:
-            return items
-    if isinstance(value, Decimal | Fraction | PurePath):
-        return str(value)
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, tuple):
-        fields = getattr(value, "_fields", None)
-        return dict(zip(map(demangle, fields), value, strict=False)) if fields else list(value)
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, Mapping):
-        return dict(value)
+    for kinds, convert in _CONVERSIONS:
+        if isinstance(value, kinds):
+            return convert(value)
     if isinstance(value, Iterable) and type(value).__name__ in _VIEWS:
         return list(value)
-    if isinstance(value, date | time):  # of a class of its own; orjson writes the plain ones
-        return value.isoformat()
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
         return value.tolist()
     raise TypeError
 
 
+def _items_of_set(value: Any) -> list[Any]:
+    items = list(value)
+    try:
+        return sorted(items)
+    except TypeError:
+        return items
+
+
+def _items_of_tuple(value: Any) -> object:
+    fields = getattr(type(value), "_fields", None)
+    return dict(zip(map(demangle, fields), value, strict=False)) if fields else list(value)
+
+
+_CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], object]], ...] = (
+    ((set, frozenset), _items_of_set),
+    ((Decimal, Fraction, PurePath), str),
+    (timedelta, timedelta.total_seconds),
+    (tuple, _items_of_tuple),
+    (str, str.__str__),
+    (Mapping, dict),
+    ((date, time), lambda value: value.isoformat()),  # of a subclass; orjson writes the plain ones
+)
 _VIEWS = {"deque", "dict_keys", "dict_values", "dict_items", "range", "map", "filter", "zip"}
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 def dumps(value: object, what: str) -> bytes:
-    """Write a small `value` as JSON. Values of a script's making are written by `_writer`.
+    """Write a small `value` as JSON. `_writer` writes values of arbitrary size.
 
     Args:
-        value: Anything a script can make.
-        what: The word errors call the value by, e.g. ``result``.
+        value: Any object of a script.
+        what: Name of the value in errors, e.g. ``result``.
 
     Raises:
         ValueRefused: If a part has no exact JSON form, with the path to it (``result.rows[2]``).
@@ -153,18 +154,18 @@ def encode(
     """Write `value` as JSON; NaN and the infinities are written as null.
 
     Args:
-        value: Anything a script can make.
-        default: Converts what orjson does not write by itself.
+        value: Any object of a script.
+        default: Converts values that orjson does not write by itself.
         explain: Raises `ValueRefused` if `value` has no exact JSON form.
 
     Raises:
-        ValueRefused: If it has none.
-        Exception: What `default` raised, but for `TypeError`.
+        ValueRefused: If `value` has no exact JSON form.
+        Exception: Any error of `default` except `TypeError`.
     """
     try:
         return orjson.dumps(value, default=default, option=_OPTIONS)
     except (TypeError, ValueError, RecursionError) as error:
-        # What `default` raises is the cause of orjson's own error.
+        # An error of `default` is the cause of orjson's own error.
         cause = error.__cause__
         if isinstance(cause, Exception) and not isinstance(cause, TypeError):
             raise cause from None
@@ -173,12 +174,12 @@ def encode(
         raise ValueRefused(msg) from None
 
 
-def shown(text: object, most: int) -> str:
-    """At most `most` characters of a text, for a person, as JSON can have them.
+def shorten(text: object, most: int) -> str:
+    """Shorten a text for display, and make it valid in JSON.
 
     Args:
-        text: A text, or whatever a script put in its place.
-        most: Characters.
+        text: A text, or an object of another type that a script put in its place.
+        most: Largest number of characters.
     """
     plain = str.__str__(text) if isinstance(text, str) else f"({type(text).__name__})"
     plain = demangle(plain[: most + 1]).encode(errors="backslashreplace").decode()
@@ -186,76 +187,12 @@ def shown(text: object, most: int) -> str:
 
 
 def require_room(size: int) -> None:
-    """Raise `MemoryError` if `size` bytes cannot be had. Takes none of them; 12 us."""
+    """Raise `MemoryError` if `size` bytes cannot be allocated. Allocates none; takes 12 us."""
     try:
         mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
     except OSError:
-        msg = "no memory is left to write this as JSON"
+        msg = "not enough memory to write the value as JSON"
         raise MemoryError(msg) from None
-
-
-_FINE = frozenset({bool, type(None)})
-_PLAIN = (bool, date, datetime, time, UUID, type(None))
-
-
-def refuse_depth(path: str, depth: int) -> None:
-    """Raise `ValueRefused` if a list or an object at `path` has too many around it."""
-    if depth >= MAX_DEPTH:
-        msg = f"{path[:80]}: nested deeper than {MAX_DEPTH} levels, or contains itself"
-        raise ValueRefused(msg)
-
-
-def explain(value: Any, path: str, depth: int) -> None:
-    """Raise `ValueRefused` for the first part of `value` that has no exact JSON form.
-
-    Args:
-        value: What is to be written.
-        path: Where it is, e.g. ``result.rows[2]``.
-        depth: Lists and objects around it.
-    """
-    if type(value) in _FINE or isinstance(value, _PLAIN):
-        return
-    if isinstance(value, Enum):
-        explain(value.value, path, depth)
-    elif isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            msg = f"{path}: text with a lone surrogate is not valid Unicode"
-            raise ValueRefused(msg) from None
-    elif isinstance(value, int):
-        if not _INT64_MIN <= value <= _UINT64_MAX:
-            msg = f"{path}: integer over 64 bits has no exact JSON form; return str(value)"
-            raise ValueRefused(msg)
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            msg = f"{path}: {value} has no JSON form; return None or a string"
-            raise ValueRefused(msg)
-    elif isinstance(value, dict):
-        refuse_depth(path, depth)
-        for key, item in dict.items(value):
-            require_text_key(key, path)
-            explain(item, f"{path}.{str.__str__(key)[:80]}", depth + 1)
-    elif isinstance(value, list) or (isinstance(value, tuple) and not hasattr(value, "_fields")):
-        refuse_depth(path, depth)
-        for index, item in enumerate(value):
-            explain(item, f"{path}[{index}]", depth + 1)
-    else:
-        try:
-            plain = special(value)
-        except TypeError:
-            hint = _HINTS.get(type(value).__name__, "return plain data")
-            msg = f"{path}: {type(value).__name__} has no JSON form; {hint}"
-            raise ValueRefused(msg) from None
-        explain(plain, path, depth)
-
-
-def require_text_key(key: object, path: str) -> None:
-    """Raise `ValueRefused` if the key of a member is no text that JSON can have."""
-    if not isinstance(key, str):
-        msg = f"{path}: key {key!r:.60} is not a string; use str(key)"
-        raise ValueRefused(msg)
-    explain(key, f"{path}: key", 0)
 
 
 _HINTS = {
@@ -268,4 +205,15 @@ _HINTS = {
     "DataFrame": "return frame.to_dict('records')",
     "Series": "return series.tolist() or series.to_dict()",
     "complex": "return [value.real, value.imag]",
+    "": "return plain data",
 }
+
+
+def _refusal(message: str, path: str) -> ValueRefused:
+    return ValueRefused(f"{path}: {message}")
+
+
+_EXPLAINER = Explainer(_refusal, special, verb="return", hints=_HINTS)
+explain = _EXPLAINER.explain
+check_depth = _EXPLAINER.check_depth
+check_key = _EXPLAINER.check_key

@@ -2,7 +2,7 @@
 
 Rule 1: a view holds the names of the script only, in its own spelling
     (test_globals_shows_the_names_of_the_script_only).
-Rule 2: nothing is written to a namespace that the same name in source could not write
+Rule 2: a view writes only names that source code could write
     (test_a_view_refuses_the_names_that_source_refuses).
 """
 
@@ -20,18 +20,18 @@ from ._internals import frame_globals, frame_locals
 
 __all__ = [
     "NamespaceView",
+    "demangle_keys",
     "exact_text",
     "namespace_of",
     "show_dir",
     "show_globals",
     "show_locals",
     "show_vars",
-    "unmangled",
 ]
 
 
 def exact_text(name: object) -> str:
-    """The text of `name` as an exact `str`: a subclass may lie about what it holds.
+    """Return `name` as an exact `str`: a subclass may lie about its text.
 
     Raises:
         TypeError: If `name` is not text.
@@ -43,22 +43,22 @@ def exact_text(name: object) -> str:
     raise TypeError(f"attribute name must be string, not {type(name).__name__!r}")
 
 
-def unmangled(found: Mapping[Any, Any]) -> dict[Any, Any]:
-    """A copy of `found` with private names in the script's spelling."""
+def demangle_keys(found: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return a copy of `found` with private names in the script's spelling."""
     return {policy.demangle(k) if type(k) is str else k: v for k, v in found.items()}
 
 
 class NamespaceView(dict[str, Any]):
-    """A snapshot of a namespace in the script's spelling; what is written goes to the original."""
+    """A snapshot of a namespace in the script's spelling; writes go to the original, too."""
 
     __slots__ = ("_target",)
 
     def __init__(self, target: MutableMapping[str, Any]) -> None:
         self._target = target
-        super().__init__(unmangled(self._shown(target)))
+        super().__init__(demangle_keys(self._filter(target)))
 
     @staticmethod
-    def _shown(target: Mapping[str, Any]) -> dict[str, Any]:
+    def _filter(target: Mapping[str, Any]) -> dict[str, Any]:
         return _own_names(target)
 
     @staticmethod
@@ -110,10 +110,10 @@ class NamespaceView(dict[str, Any]):
 
 
 def _own_names(namespace: Mapping[str, Any]) -> dict[str, Any]:
-    """What the script put into the namespace of an object or a class.
+    """Return the members of a namespace that the script created.
 
-    Its privates are renamed, so one that is not is the library's: `_new_member_` of an enum makes
-    instances of any class.
+    Its private names are renamed, so one that is not belongs to the library: `_new_member_` of an
+    enum makes instances of any class.
     """
     return {
         name: value
@@ -132,7 +132,7 @@ class _Globals(NamespaceView):
     __slots__ = ()
 
     @staticmethod
-    def _shown(target: Mapping[str, Any]) -> dict[str, Any]:
+    def _filter(target: Mapping[str, Any]) -> dict[str, Any]:
         return {k: v for k, v in target.items() if type(k) is not str or _is_shown(k)}
 
     @staticmethod
@@ -156,27 +156,27 @@ def namespace_of(obj: Any) -> MutableMapping[str, Any] | None:
 
 def show_vars(*args: Any) -> dict[str, Any]:
     if not args:
-        return _visible(sys._getframe(1))
+        return _frame_names(sys._getframe(1))
     (obj,) = args
     if isinstance(obj, type) and is_script_class(obj):
-        return unmangled(_own_names(class_namespace(obj)))
+        return demangle_keys(_own_names(class_namespace(obj)))
     namespace = namespace_of(obj)
     if namespace is None:
         raise TypeError("vars() argument must be an object of a class of the script")
     return NamespaceView(namespace)
 
 
-def _visible(frame: types.FrameType) -> dict[str, Any]:
+def _frame_names(frame: types.FrameType) -> dict[str, Any]:
     variables, module = frame_locals(frame), frame_globals(frame)
-    if "@getattr" not in module:  # called by library code: not the script's names
+    if "@getattr" not in module:  # called by library code: the names are not the script's
         raise RuntimeError("call locals() and globals() directly")
     if variables is module:
         return _Globals(module)
-    return unmangled({k: v for k, v in variables.items() if _is_shown(k)})
+    return demangle_keys({k: v for k, v in variables.items() if _is_shown(k)})
 
 
 def show_locals() -> dict[str, Any]:
-    return _visible(sys._getframe(1))
+    return _frame_names(sys._getframe(1))
 
 
 def show_globals() -> dict[str, Any]:
@@ -188,7 +188,7 @@ def show_globals() -> dict[str, Any]:
 
 def show_dir(*args: Any) -> list[str]:
     if not args:
-        return sorted(_visible(sys._getframe(1)))
+        return sorted(_frame_names(sys._getframe(1)))
     (obj,) = args
     if isinstance(obj, type) and is_script_class(obj):
         names: Iterable[str] = {name for base in obj.__mro__ for name in class_namespace(base)}

@@ -1,6 +1,6 @@
 """The worker's end of the wire: one blocking socket, frames in and frames out.
 
-It trusts the host and nothing else; what the script makes it send is checked by the host.
+It trusts the host and nothing else; the host validates every frame that the script makes it send.
 """
 
 from __future__ import annotations
@@ -11,26 +11,27 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NoReturn, Protocol
 
-from .._wire._protocol import MAX_ELAPSED, Decoder, Kind, encode
+from .._wire._messages import MAX_ELAPSED
+from .._wire._protocol import Decoder, Kind, encode
 
 __all__ = ["Wire", "timer_body"]
 
 _CHUNK = 65_536
-_LOOKS = 40
-"""Times the socket is looked at before the process sleeps: about 20 us. On two cores a round trip
-took 13 us with 20 looks or more, 44 us with none (asyncio in the host, medians)."""
+_POLLS = 40
+"""Polls of the socket before the process sleeps: about 20 us. On two cores a round trip took
+13 us with 20 polls or more, 44 us with none (asyncio in the host, medians)."""
 _BATCH_BYTES = 32_768
-"""Queued bytes that are sent without waiting for the script to go idle, so that a script which
-computes for long does not hold back the calls it has made."""
+"""Queued bytes that are sent without waiting for the script to become idle, so that a script which
+computes for a long time does not delay its calls."""
 
 
 def timer_body(deadline: float) -> bytes:
-    """Body of TIMER; a script may ask for any time, and the host takes some."""
+    """Build the body of TIMER; the time is limited to the range that the host accepts."""
     return b"[%r]" % min(max(0.0, deadline), MAX_ELAPSED)
 
 
 class Stream(Protocol):
-    """What a wire needs of a socket."""
+    """Methods of a socket that a wire uses."""
 
     def recv(self, size: int, flags: int = 0, /) -> bytes:
         """As a socket's."""
@@ -54,7 +55,7 @@ class Wire:
     )
 
     inspect: Callable[[], bytes]
-    """Gives the script's local variables; set where a script runs."""
+    """Returns the script's local variables; set while a script runs."""
 
     def __init__(self, sock: Stream) -> None:
         self._socket = sock
@@ -95,10 +96,10 @@ class Wire:
             body: Returns the body of the frame; called when all parts are made.
 
         Raises:
-            RuntimeError: If what makes the parts of one value writes another in parts.
+            RuntimeError: If making the parts of one value writes another value in parts.
         """
         if self._writing:
-            msg = "a large value cannot be written while another one is"
+            msg = "a large value cannot be written while another one is being written"
             raise RuntimeError(msg)
         self._writing = True
         try:
@@ -113,7 +114,7 @@ class Wire:
             self._writing = False
 
     def flush(self) -> None:
-        """Send what is queued."""
+        """Send the queued frames."""
         if self._outbox:
             # A finalizer of the script may queue a frame at any moment.
             batch, self._outbox = self._outbox, []
@@ -122,30 +123,30 @@ class Wire:
             try:
                 self._socket.sendall(data)
             except OSError:
-                self._gone()
+                self._terminate()
 
     def receive(self, *, spin: bool = True) -> tuple[Kind, bytes]:
-        """The next frame; waits for it.
+        """Wait for the next frame and return it.
 
         Args:
-            spin: Look a few times before going to sleep: a tool that answers at once then costs no
-                wake-up of this process, which takes longer than such a tool does.
+            spin: Busy-poll briefly before sleeping: a tool that answers at once then costs no
+                wake-up of this process, which takes longer than such a tool.
         """
         self.flush()
         inbox = self._inbox
         while not inbox:
-            data = self._look() if spin else None
+            data = self._poll() if spin else None
             if data is None:
                 try:
                     data = self._socket.recv(_CHUNK)
                 except OSError:
-                    self._gone()
+                    self._terminate()
             if not data:
-                self._gone()
+                self._terminate()
             inbox.extend(self._decoder.feed(data))
         frame = inbox.popleft()
         if frame[0] is Kind.PING:
-            # Whoever asks for a frame has handled all those before: that is the answer.
+            # The caller has handled all previous frames, or it would not read another.
             self.send(Kind.PONG, b"[]")
             return self.receive(spin=spin)
         if frame[0] is Kind.INSPECT:
@@ -153,17 +154,17 @@ class Wire:
             return self.receive(spin=spin)
         return frame
 
-    def _look(self) -> bytes | None:
+    def _poll(self) -> bytes | None:
         receive = self._socket.recv
-        for _ in range(_LOOKS):
+        for _ in range(_POLLS):
             try:
                 return receive(_CHUNK, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 continue
             except OSError:
-                self._gone()
+                self._terminate()
         return None
 
-    def _gone(self) -> NoReturn:
-        # The host has closed the run: nobody is left to answer to.
+    def _terminate(self) -> NoReturn:
+        # The host has closed the run.
         os._exit(0)

@@ -1,10 +1,10 @@
-"""Values as JSON in bounded memory: in one piece if they are light, else in parts.
+"""Values as JSON in bounded memory: in one piece if they are light, otherwise in parts.
 
 orjson does not survive a refused allocation, and reserves up to 256 bytes for each item of a list
 and 8 for each character before it writes them. So a value is weighed first, and no call of orjson
 gets more than `_MOST`.
 
-Rule 1: whatever a value holds, writing it takes a bounded amount of memory beside it.
+Rule 1: writing any value takes a bounded amount of memory beside the value.
     tests/core/runs/test_intake.py::test_a_value_is_written_where_little_memory_is_left
 Rule 2: the parts of a value make the JSON that orjson would write.
     tests/worker/test_writer.py::test_parts_make_the_json_of_the_whole
@@ -20,44 +20,44 @@ from typing import Any
 
 from .._wire._bodies import INLINE_BYTES, MAX_DEPTH, ProtocolError, decode
 from . import _values
-from ._values import Record, explain, refuse_depth, require_room, require_text_key
+from ._values import Record, check_depth, check_key, explain, require_room
 
 __all__ = ["PartWriter", "write"]
 
 _MOST = 65_536
-"""Weight of what orjson is given at once: 8 for each value, 1 for each character."""
+"""Largest weight that one call of orjson gets: 8 for each value, 1 for each character."""
 _VALUE_WEIGHT = 8
 _USUAL = _MOST * 3 // 4
-"""Weight that is aimed at, so that a batch is seldom weighed in vain."""
+"""Target weight of a batch, so that few batches are weighed in vain."""
 _TOO_HEAVY = _MOST + 1
 _SMALL = 800
-"""Weight up to which nobody asks whether there is memory: that takes longer than writing it."""
+"""Weight up to which free memory is not checked: the check takes longer than writing."""
 _ROOM_BYTES = 6 << 20
-"""More than orjson was seen to ask for to write `_MOST`, which is 4 MiB."""
+"""More than the 4 MiB that orjson was seen to allocate for `_MOST`."""
 _PIECE_CHARS = 32_768
 _FIRST_BATCH, _LARGEST_BATCH = 64, 6_000
-"""Items of a list or members of an object that are written at once. 6,000 numbers of the longest
-kind just fit into `INLINE_BYTES`."""
+"""Items of a list or members of an object that are written at once. 6,000 of the longest numbers
+just fit into `INLINE_BYTES`."""
 
 
 def write(value: object, what: str) -> bytes | None:
-    """JSON of `value`; None if it is too heavy to be written at once.
+    """Write `value` as JSON; return None if it is too heavy to be written at once.
 
     Args:
-        value: Anything a script can make.
-        what: The word errors call the value by, e.g. ``result``.
+        value: Any object of a script.
+        what: Name of the value in errors, e.g. ``result``.
 
     Raises:
         ValueRefused: If a part has no exact JSON form, with the path to it.
-        MemoryError: If there is no room to write it.
+        MemoryError: If there is not enough memory to write it.
     """
     return _write(value, 0, partial(explain, value, what, 0))[0]
 
 
 def _write(value: object, depth: int, explain: Callable[[], None]) -> tuple[bytes | None, int]:
-    """JSON of a value that has `depth` lists and objects around it, and its weight.
+    """Return the JSON of a value with `depth` lists and objects around it, and its weight.
 
-    None in place of the JSON if it is too heavy.
+    The JSON is None if the value is too heavy.
     """
     weight, kinds = _weigh([value], depth)
     if weight > _MOST:
@@ -71,7 +71,7 @@ def _write(value: object, depth: int, explain: Callable[[], None]) -> tuple[byte
             if b"null" in body:
                 explain()
             if not kinds <= _KNOWN:
-                # What it was converted to may be nested.
+                # The result of a conversion may be nested.
                 decode(body, MAX_DEPTH - depth)
     except (_HeavyError, ProtocolError):
         return None, _TOO_HEAVY
@@ -79,23 +79,23 @@ def _write(value: object, depth: int, explain: Callable[[], None]) -> tuple[byte
 
 
 def _first_batch(length: int) -> int:
-    """How many to write first of a list or an object that is too heavy as a whole."""
+    """Return the size of the first batch of a list or an object that is too heavy as a whole."""
     return min(_FIRST_BATCH, max(1, length // 2))
 
 
 def _next_batch(count: int, weight: int) -> int:
-    """How many to write next, after `count` that had `weight` together."""
+    """Return the size of the next batch, after one of `count` items with `weight` in total."""
     if weight > _MOST:
         return max(1, count // 8)
     return min(_LARGEST_BATCH, max(1, count * _USUAL // weight))
 
 
 class _HeavyError(Exception):
-    """What a value is converted to is too heavy to be written at once."""
+    """The result of a conversion is too heavy to be written at once."""
 
 
 class _Special:
-    """Converts the values that orjson does not write by itself, up to a weight in all."""
+    """Converts the values that orjson does not write by itself, up to a total weight."""
 
     __slots__ = ("_left",)
 
@@ -119,10 +119,10 @@ _COMPOUND = (str, list, dict, tuple)
 
 
 def _weigh(level: list[Any], depth: int) -> tuple[int, set[type]]:
-    """Weight of values side by side, and the types that are in them.
+    """Return the weight of sibling values, and the types in them.
 
-    Level by level, so that most of the work is done in C: 60 ns a value. What `_Special` converts
-    counts as one value.
+    Works level by level, so that most of the work is done in C: 60 ns per value. A value that
+    `_Special` converts counts as one.
     """
     weight = 0
     found: set[type] = set()
@@ -138,28 +138,28 @@ def _weigh(level: list[Any], depth: int) -> tuple[int, set[type]]:
             weight += sum(map(len, [x for x in level if type(x) is str]))
         if not kinds <= _KNOWN:
             weight += _sort((x for x in level if type(x) not in _KNOWN), lists, objects)
-        # Counted before they are gathered: one of them may have millions.
+        # Counted before they are copied: one container may have millions of items.
         below = sum(map(len, lists)) + sum(map(len, objects))
         if weight + below * _VALUE_WEIGHT > _MOST or (depth >= MAX_DEPTH and (lists or objects)):
             return _TOO_HEAVY, found
         try:
             weight += sum(map(str.__len__, chain.from_iterable(objects)))
         except TypeError:
-            return _TOO_HEAVY, found  # a key that is no text: in parts, its place is known
+            return _TOO_HEAVY, found  # a key that is not text: writing in parts finds its path
         level = list(chain.from_iterable(chain(lists, map(dict.values, objects))))
         depth += 1
     return weight, found
 
 
 def _sort(values: Iterator[Any], lists: list[Any], objects: list[Any]) -> int:
-    """Put what is in values of other types into `lists` and `objects`; the weight of their text."""
+    """Add the contents of values of other types to `lists` and `objects`; return their weight."""
     weight = 0
     for value in values:
         if isinstance(value, Enum):
             lists.append((value.value,))
         elif isinstance(value, str):
             weight += str.__len__(value)
-        # Methods of the builtin types: a script's own may do anything.
+        # Methods of the builtin types: those of a script's class may do anything.
         elif isinstance(value, list):
             if list.__len__(value) > _LARGEST_BATCH:
                 return _TOO_HEAVY
@@ -181,48 +181,48 @@ class PartWriter:
     __slots__ = ("_value", "_what", "size")
 
     def __init__(self, value: object, what: str) -> None:
-        """Write nothing yet.
+        """Prepare to write `value`; nothing is written yet.
 
         Args:
-            value: Anything a script can make.
-            what: The word errors call the value by, e.g. ``result``.
+            value: Any object of a script.
+            what: Name of the value in errors, e.g. ``result``.
         """
         self.size = 0
         self._value, self._what = value, what
 
     def __iter__(self) -> Iterator[bytes]:
-        """The parts.
+        """Yield the parts.
 
         Raises:
             ValueRefused: If a part has no exact JSON form, with the path to it.
-            MemoryError: If there is no room to write it.
+            MemoryError: If there is not enough memory to write it.
         """
-        return self._heavy(self._value, self._what, 0)
+        return self._write_heavy(self._value, self._what, 0)
 
-    def _heavy(self, value: Any, path: str, depth: int) -> Iterator[bytes]:
+    def _write_heavy(self, value: Any, path: str, depth: int) -> Iterator[bytes]:
         """Write a value that is too heavy to be written at once."""
         if isinstance(value, Enum):
-            refuse_depth(path, depth)
-            yield from self._heavy(value.value, path, depth + 1)
+            check_depth(path, depth)
+            yield from self._write_heavy(value.value, path, depth + 1)
         elif isinstance(value, str):
-            yield from self._text(str.__str__(value), path)
+            yield from self._write_text(str.__str__(value), path)
         elif isinstance(value, dict):
-            refuse_depth(path, depth)
-            yield from self._object(value, path, depth)
+            check_depth(path, depth)
+            yield from self._write_object(value, path, depth)
         elif isinstance(value, list) or type(value) is tuple:
-            refuse_depth(path, depth)
-            yield from self._list(value, path, depth)
+            check_depth(path, depth)
+            yield from self._write_list(value, path, depth)
         else:
             try:
                 plain = _values.special(value)
             except TypeError:
                 explain(value, path, depth)
                 raise
-            yield from self._heavy(plain, path, depth)
+            yield from self._write_heavy(plain, path, depth)
 
-    def _list(self, items: Sequence[Any], path: str, depth: int) -> Iterator[bytes]:
-        yield self._bracket(b"[")
-        # Methods of the builtin types: a script's own may do anything.
+    def _write_list(self, items: Sequence[Any], path: str, depth: int) -> Iterator[bytes]:
+        yield self._write_bracket(b"[")
+        # Methods of the builtin types: those of a script's class may do anything.
         take: Any = list.__getitem__ if isinstance(items, list) else tuple.__getitem__
         at, most = 0, _first_batch(list.__len__(items) if isinstance(items, list) else len(items))
         while batch := list(take(items, slice(at, at + most))):
@@ -233,15 +233,15 @@ class PartWriter:
                 continue
             self.size += at > 0
             if body is None:
-                yield from self._heavy(batch[0], f"{path}[{at}]", depth + 1)
+                yield from self._write_heavy(batch[0], f"{path}[{at}]", depth + 1)
             else:
                 self.size += len(body) - 2
                 yield b"i" + body
             at += len(batch)
-        yield self._bracket(b"]")
+        yield self._write_bracket(b"]")
 
-    def _object(self, members: dict[Any, Any], path: str, depth: int) -> Iterator[bytes]:
-        yield self._bracket(b"{")
+    def _write_object(self, members: dict[Any, Any], path: str, depth: int) -> Iterator[bytes]:
+        yield self._write_bracket(b"{")
         rest = iter(dict.items(members))
         held: list[tuple[Any, Any]] = []
         written, most = False, _first_batch(dict.__len__(members))
@@ -253,31 +253,31 @@ class PartWriter:
                 continue
             self.size += written
             if body is None:
-                yield from self._member(*held[0], path, depth)
+                yield from self._write_member(*held[0], path, depth)
             else:
                 self.size += len(body) - 2
                 yield b"m" + body
             written = True
             del held[: len(batch)]
-        yield self._bracket(b"}")
+        yield self._write_bracket(b"}")
 
-    def _member(self, key: Any, value: Any, path: str, depth: int) -> Iterator[bytes]:
-        require_text_key(key, path)
+    def _write_member(self, key: Any, value: Any, path: str, depth: int) -> Iterator[bytes]:
+        check_key(key, path)
         name = str.__str__(key)
-        yield from self._text(name, path)
+        yield from self._write_text(name, path)
         self.size += 1
         path = f"{path}.{name[:80]}"
         body = None
-        # Beside a short key it is the value that is heavy: it need not be weighed again.
+        # With a short key, the value must be the heavy part: it is not weighed again.
         if len(name) > _PIECE_CHARS or not isinstance(value, _COMPOUND):
             body, _ = _write(value, depth + 1, partial(explain, value, path, depth + 1))
         if body is None:
-            yield from self._heavy(value, path, depth + 1)
+            yield from self._write_heavy(value, path, depth + 1)
         else:
             self.size += len(body)
             yield b"v" + body
 
-    def _text(self, text: str, path: str) -> Iterator[bytes]:
+    def _write_text(self, text: str, path: str) -> Iterator[bytes]:
         self.size += 2
         at, most = 0, _PIECE_CHARS
         while True:
@@ -293,7 +293,7 @@ class PartWriter:
             yield b"+" + body
         yield b'"' + body
 
-    def _bracket(self, bracket: bytes) -> bytes:
+    def _write_bracket(self, bracket: bytes) -> bytes:
         self.size += 1
         return bracket
 

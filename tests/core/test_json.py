@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
@@ -25,6 +25,20 @@ class Point:
 
 class Colour(Enum):
     RED = "red"
+
+
+class Bad(Enum):
+    NOT_A_NUMBER = math.nan
+
+
+class Pair(NamedTuple):
+    first: int
+    second: int
+
+
+class Same:
+    def model_dump(self, mode: str) -> Any:
+        return Same()
 
 
 class Row(BaseModel):
@@ -75,6 +89,9 @@ def cycle() -> list[Any]:
         (["\ud800"], r"value\[0\]: text with a lone surrogate"),
         (Point(1, math.nan), r"value\.y: nan has no JSON form"),
         (cycle(), r"nested deeper than 200 levels"),
+        ([Bad.NOT_A_NUMBER], r"value\[0\]: nan has no JSON form"),
+        ({"a": Pair(1, 2)}, r"value\.a: Pair has no JSON form"),
+        ([Same()], r"value\[0\]: Same has no JSON form"),
     ],
 )
 def test_a_value_without_an_exact_form_is_refused_with_its_path(value: Any, message: str) -> None:
@@ -84,6 +101,13 @@ def test_a_value_without_an_exact_form_is_refused_with_its_path(value: Any, mess
 
 def test_none_beside_numbers_is_not_taken_for_a_nan() -> None:
     assert _json.dumps({"a": None, "b": 1.5}) == b'{"a":null,"b":1.5}'
+
+
+def test_an_array_beside_a_none_is_written() -> None:
+    numpy = pytest.importorskip("numpy")
+    assert _json.dumps([numpy.array([1.5, 2.5]), None]) == b"[[1.5,2.5],null]"
+    with pytest.raises(_json.JsonError, match=r"^value\[0\]\[1\]: nan has no JSON form"):
+        _json.dumps([numpy.array([1.5, math.nan])])
 
 
 def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:

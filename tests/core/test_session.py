@@ -140,7 +140,7 @@ async def test_a_call_never_awaited_is_executed_recorded_and_warned_of(tmp_path:
         result = await s.program(source=source, allowed_tools=["write"])
     assert result.value == 1
     assert [(c.tool, c.status) for c in result.calls] == [("write", "succeeded")]
-    assert "never awaited, executed all the same: ctx.write (line 2)" in result.warnings[0]
+    assert "never awaited, but executed: ctx.write (line 2)" in result.warnings[0]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, TypeAlias
 
 from ptc._wire._protocol import Kind, encode
-from ptc.worker import _context, _freeze, _internals, _runtime, _seal, _wire
+from ptc.worker import _context, _freeze, _internals, _rehearsal, _runtime, _seal, _wire
 from ptc.worker._modules import _text
 from ptc.worker._runtime import Runtime
 
@@ -48,8 +48,8 @@ ALLOWED = {
     # Functions on numbers and text that the facade of `sys` exposes.
     "sys.float_info", "sys.hash_info", "sys.int_info", "sys.version_info",
     "posix._path_normpath", "posix._path_splitroot_ex",
-    # Worker functions that return copies, or classes that scripts know.
-    "ptc.worker._internals._serve_the_library.<locals>.subclasses",
+    # Functions of the worker that answer with copies, or with classes that scripts know.
+    "ptc.worker._internals._patch_library.<locals>.subclasses",
     "ptc.worker._internals._snapshot", "_thread.RLock",
     "sys.getdefaultencoding", "sys.getrecursionlimit", "sys.getsizeof", "sys.intern",
     # Plain predicates that the facade of `inspect` exposes, and their implementations.
@@ -260,7 +260,7 @@ class Host:
     """Sends START and the program, then answers each call with rows."""
 
     def __init__(self, source: str) -> None:
-        limits = json.loads(_runtime._WARM_START)["limits"]
+        limits = json.loads(_rehearsal.WARM_START)["limits"]
         tools = {"t": ["x"], "ns.tool": ["x"]}
         start = {"inputs": {"a": [1, {"b": 2}]}, "tools": tools, "limits": limits, "epoch": 1e9}
         frames = [encode(Kind.START, json.dumps({**start, "seed": 1}).encode())]

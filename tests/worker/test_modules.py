@@ -314,8 +314,8 @@ def test_freezing_refuses_to_start_when_the_flags_are_not_where_they_should_be()
         return ctypes.c_ulong.from_address(id(kind) + 24)
 
     with pytest.raises(_freeze.FreezeError):
-        _freeze._prove_offset(elsewhere)
-    _freeze._prove_offset(_freeze._flags)
+        _freeze._check_offset(elsewhere)
+    _freeze._check_offset(_freeze._flags)
 
 
 @pytest.mark.parametrize("slot", ["_TP_REPR", "_TP_HASH"])
@@ -324,11 +324,13 @@ def test_identity_refuses_to_start_when_a_slot_is_not_where_it_should_be(
 ) -> None:
     from ptc.worker import _freeze, _identity
 
-    _identity._prove()
+    _identity._check_offsets()
     other = {"_TP_REPR": _identity._TP_HASH, "_TP_HASH": _identity._TP_REPR}[slot]
     monkeypatch.setattr(_identity, slot, other)
-    with pytest.raises(_freeze.FreezeError, match="the slots of a type are not where"):
-        _identity._prove()
+    with pytest.raises(
+        _freeze.FreezeError, match="the slots of a type are not at the expected offsets"
+    ):
+        _identity._check_offsets()
 
 
 # ---------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, OrderedDict, deque, namedtuple
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -20,7 +21,7 @@ from ptc._wire._bodies import INLINE_BYTES, MAX_DEPTH
 from ptc._wire._parts import PartReader, json_of
 from ptc._wire._protocol import Kind
 from ptc.worker import _writer
-from ptc.worker._values import Record, ValueRefused, dumps
+from ptc.worker._values import Record, ValueRefused, dumps, explain
 from ptc.worker._writer import PartWriter, write
 
 ALPHABETS = {
@@ -261,3 +262,28 @@ def test_an_exception_of_the_scripts_own_is_raised_as_it_is() -> None:
     for value in ([Odd()], [Odd(), *["x" * 70_000] * 2]):
         with pytest.raises(KeyError, match="the script's own"):
             write(value, "result") or read(value)
+
+
+def test_an_error_about_a_value_calls_no_method_of_the_script() -> None:
+    def lie(*_: object, **__: object) -> Any:
+        raise AssertionError("a method of the script was called")
+
+    def liar(base: Any, *names: str) -> Any:
+        return type("Liar", (base,), {"__slots__": (), **dict.fromkeys(names, lie)})
+
+    text = liar(str, "__str__", "__iter__", "__len__", "encode", "isascii")
+    number = liar(int, "__int__", "__index__", "__le__", "__ge__", "__lt__", "__gt__")
+    real = liar(float, "__float__", "__repr__", "__format__")
+    items, pair = (liar(kind, "__iter__", "__len__", "__getitem__") for kind in (list, tuple))
+    table = liar(dict, "items", "keys", "__iter__", "__len__", "__getitem__")
+    for value, message in [
+        (text("\ud800"), "result: text with a lone surrogate is not valid Unicode"),
+        (number(2**70), "result: integer over 64 bits has no exact JSON form; return str(value)"),
+        (real("nan"), "result: nan has no JSON form; return None or a string"),
+        (items([1, b""]), "result[1]: bytes has no JSON form; return text"),
+        (pair([1, b""]), "result[1]: bytes has no JSON form; return text"),
+        (table(a=b""), "result.a: bytes has no JSON form; return text"),
+        (table({text("a\ud800"): 1}), "result: key: text with a lone surrogate"),
+    ]:
+        with pytest.raises(ValueRefused, match=f"^{re.escape(message)}"):
+            explain(value, "result")

@@ -1,7 +1,7 @@
 """Facades of the modules that a script may import.
 
-Rule 1: what can be reached from a facade without a guarded name never includes a module, a
-    frame, a code object or `open` (test_nothing_dangerous_can_be_reached_from_a_facade).
+Rule 1: without a guarded name, no module, frame, code object or `open` can be reached from a
+    facade (test_nothing_dangerous_can_be_reached_from_a_facade).
 Rule 2: the facades have exactly the names of the table
     (test_every_facade_has_the_names_of_the_table).
 """
@@ -18,9 +18,9 @@ from ..._language._policy import MODULES
 from .._classes import allow_bases
 from .._clock import Clock
 from .._types import Future, Task, Token
-from . import _copy, _dataclasses, _own, _text
+from . import _copy, _dataclasses, _own, _patches, _text
 from ._console import redirect_stderr, redirect_stdout
-from ._facade import facade
+from ._facade import make_facade
 from ._logging import BASES as LOGGING_BASES
 from ._logging import logging_members
 from ._time import time_modules
@@ -28,7 +28,7 @@ from ._warnings import warnings_members
 
 __all__ = ["build_modules"]
 
-# Members come from the real module, name by name, but for these.
+# Modules with members of our own; those of the others come from the real module, name by name.
 _WRITTEN_HERE: Final = frozenset(
     [
         "datetime",
@@ -48,7 +48,7 @@ _WRITTEN_HERE: Final = frozenset(
     ]
 )
 
-# Encodings whose tables are files: the jail opens none later.
+# Encodings with tables in files, which the jail cannot open later.
 _CODECS: Final = [
     "ascii",
     "base64_codec",
@@ -91,7 +91,7 @@ _CODECS: Final = [
     "cp932",
     "cp949",
 ]
-# Imported by library functions when they first run.
+# Imported by library functions on first use.
 _LATE: Final = [
     "_strptime",
     "stringprep",
@@ -135,7 +135,7 @@ _BASES: Final = {
 
 
 def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
-    """Members that replace those of the real module."""
+    """Return the members that replace those of the real module."""
     import abc
     import enum
 
@@ -200,19 +200,19 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
     """Build every facade, once, in the zygote.
 
     It makes the process a worker: dates follow `clock`, local time is UTC, `Enum(...)` checks
-    names. A process that is not a worker must not call it.
+    names. Call it in no other process.
 
     Args:
-        clock: Read by every function that tells the time; the runtime sets its fields.
-        rng: Behind `random`, `secrets` and `uuid4`; the runtime seeds it for each run.
+        clock: Read by every function that returns the time; the runtime sets its fields.
+        rng: Source of `random`, `secrets` and `uuid4`; the runtime seeds it for each run.
     """
     import posixpath
 
     _preload()
-    _own.vet_annotations()
-    _own.vet_enum_calls()
-    _own.vet_enum_properties()
-    _own.vet_field_names()
+    _patches.vet_annotations()
+    _patches.vet_enum_calls()
+    _patches.vet_enum_properties()
+    _patches.vet_field_names()
     own = _own_members(clock)
     members: dict[str, dict[str, Any]] = time_modules(clock, rng)
     members |= {
@@ -233,7 +233,7 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
         members[name] = chosen | own.get(name, {})
     members["os.path"] = {name: getattr(posixpath, name) for name in MODULES["os.path"]}
     members["os.path"]["relpath"] = _text.relpath
-    _text.confine_paths()
+    _text.confine_paths()  # last: reading time zones needs paths
     return _assemble(members)
 
 
@@ -245,7 +245,7 @@ def _assemble(members: dict[str, dict[str, Any]]) -> Mapping[str, object]:
     members["urllib"] = {}
     for name in sorted(members, key=lambda name: -name.count(".")):  # submodules first
         parent, _, last = name.rpartition(".")
-        built[name] = facade(name, members[name])
+        built[name] = make_facade(name, members[name])
         if parent:
             members[parent][last] = built[name]
     for module, names in _BASES.items():

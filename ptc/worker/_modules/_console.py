@@ -1,4 +1,4 @@
-"""Where text for people goes: `print`, `sys.stdout`, `sys.stderr`, and what replaces them."""
+"""Text output of a script: `print`, `sys.stdout`, `sys.stderr`, and their redirections."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..._wire._protocol import Output
+from ..._wire._messages import Output
 
 __all__ = ["CONSOLE", "LOG", "STDERR", "STDOUT", "Stream", "redirect_stderr", "redirect_stdout"]
 
 
-def _to_the_process(text: str, output: Output) -> None:
+def _write_to_process(text: str, output: Output) -> None:
     (sys.stdout if output is Output.STDOUT else sys.stderr).write(text)
 
 
@@ -46,27 +46,27 @@ class Stream:
             self.write(line)
 
     def flush(self) -> None:
-        """Do nothing: what is printed is on its way."""
+        """Do nothing: text is sent at once."""
 
     def isatty(self) -> bool:
-        """Tell that nobody types here."""
+        """Return False: there is no terminal."""
         return False
 
     def readable(self) -> bool:
-        """Tell that nothing can be read."""
+        """Return False: nothing can be read."""
         return False
 
     def writable(self) -> bool:
-        """Tell that it can be written to."""
+        """Return True."""
         return True
 
     def reconfigure(self, **_: object) -> None:
-        """Do nothing: text leaves as UTF-8, at once."""
+        """Do nothing: text is sent as UTF-8, at once."""
 
 
 STDOUT = Stream("<stdout>", Output.STDOUT)
 STDERR = Stream("<stderr>", Output.STDERR)
-#: The standard error of `logging` and `ctx.log`: the same text, told to whoever follows as a log.
+#: Standard error of `logging` and `ctx.log`: the same text, but subscribers receive it as a log.
 LOG = Stream("<stderr>", Output.LOG)
 
 
@@ -76,14 +76,14 @@ class Console:
     __slots__ = ("stderr", "stdout", "write")
 
     def __init__(self) -> None:
-        #: Takes text, and which output it is for; the runtime sends it to the host.
-        self.write: Callable[[str, Output], None] = _to_the_process
-        #: What `sys.stdout` and `sys.stderr` are now: the script may put an object of its own here.
+        #: Receives text and its destination; the runtime sends it to the host.
+        self.write: Callable[[str, Output], None] = _write_to_process
+        #: Current `sys.stdout` and `sys.stderr`: the script may set objects of its own.
         self.stdout: Any = STDOUT
         self.stderr: Any = STDERR
 
     def log(self) -> Any:
-        """The standard error for a log, unless the script has replaced standard error."""
+        """Return the stream for a log: standard error, or the script's replacement of it."""
         return LOG if self.stderr is STDERR else self.stderr
 
     def show(
@@ -94,14 +94,14 @@ class Console:
         file: object = None,
         flush: bool = False,
     ) -> None:
-        """`print` of a script."""
+        """Print as the script's `print`."""
         target: Any = self.stdout if file is None else file
         if target is None:  # `sys.stdout = None`
             return
         if type(target) is not Stream:
             builtins.print(*values, sep=sep, end=end, file=target, flush=flush)
             return
-        # One message for the parts of a line.
+        # One message for all parts of a line.
         buffer = io.StringIO()
         builtins.print(*values, sep=sep, end=end, file=buffer)
         self.write(buffer.getvalue(), target._output)
@@ -127,7 +127,7 @@ class _Redirect:
 
 
 class redirect_stdout(_Redirect):  # the library's name
-    """`contextlib.redirect_stdout`: what the script prints goes to `new_target`."""
+    """`contextlib.redirect_stdout`: redirects the script's output to `new_target`."""
 
     _name = "stdout"
 

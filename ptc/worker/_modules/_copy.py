@@ -1,9 +1,9 @@
-"""`copy.copy` and `copy.deepcopy` that go no further than the script's own data.
+"""`copy.copy` and `copy.deepcopy`, limited to the script's own data.
 
-The library's walks into any object and notes each part in `memo`, a dict that the script may
-hold: ``copy.deepcopy(ctx, memo)`` would leave what is behind `ctx` in it. Here containers, library
-data and instances of script classes are copied, functions and classes are shared, and anything
-else is refused (test_deepcopy_does_not_walk_into_foreign_objects).
+The library's version walks into any object and records each part in `memo`, a dict that the script
+may hold: ``copy.deepcopy(ctx, memo)`` would store the objects behind `ctx` in it. Here containers,
+library data and instances of script classes are copied, functions and classes are shared, and any
+other object raises (test_deepcopy_does_not_walk_into_foreign_objects).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from typing import Any, Final
 
 from ..._language._policy import demangle
 from .._classes import is_open, is_script_class
-from .._identity import known_id
+from .._identity import find_id
 from .._internals import bound_function, bound_object
 
 __all__ = ["deepcopy", "shallow"]
 
-# Immutable all through, or shared by nature, as in the library.
+# Immutable in every part, or shared by design, as in the library.
 _SHARED: Final = (
     type(None), int, float, complex, str, bytes, bool, range, slice, type(...),
     type(NotImplemented), type, types.FunctionType, types.BuiltinFunctionType, property,
@@ -62,17 +62,17 @@ def _copy(x: Any, memo: _Memo) -> Any:
         return x
     if id(x) in memo:
         return memo[id(x)]
-    if memo and (shown := known_id(x)) in memo:  # noted by a __deepcopy__ of the script
-        return memo[shown]
-    # What is copied must outlive the copy: an id may be used again.
+    if memo and (own_id := find_id(x)) in memo:  # recorded by a __deepcopy__ of the script
+        return memo[own_id]
+    # The original must outlive the copy: its id could be reused.
     memo.setdefault(id(memo), []).append(x)
     if own:
         return _own_instance(x, kind, memo)
     copier = _COPIERS.get(kind)
     if copier is None and issubclass(kind, BaseException):
-        copier = _exception
+        copier = _copy_exception
     if copier is None and issubclass(kind, types.SimpleNamespace):
-        copier = _namespace
+        copier = _copy_namespace
     if copier is None:
         raise TypeError(f"cannot deepcopy {demangle(kind.__name__)!r} object")
     return copier(x, memo)
@@ -81,8 +81,8 @@ def _copy(x: Any, memo: _Memo) -> Any:
 def shallow(x: Any) -> Any:
     """`copy.copy`.
 
-    Of a script's object the library asks the object itself how it is taken apart, and then sets
-    whatever attribute the answer names; here its class is asked.
+    The library asks an object itself for its parts, and then sets any attribute that the answer
+    names; here the class of a script's object is asked.
     """
     kind = type(x)
     if not (is_script_class(kind) or issubclass(kind, types.SimpleNamespace)):
@@ -90,7 +90,7 @@ def shallow(x: Any) -> Any:
     custom = getattr(kind, "__copy__", None)
     if custom is not None:
         return custom(x)
-    return _remade(x, kind, lambda part: part, lambda made: None)
+    return _rebuild(x, kind, lambda part: part, lambda made: None)
 
 
 def _own_instance(x: Any, kind: type, memo: _Memo) -> Any:
@@ -100,23 +100,23 @@ def _own_instance(x: Any, kind: type, memo: _Memo) -> Any:
         memo[id(x)] = made
         return made
 
-    def note(made: Any) -> None:
+    def record(made: Any) -> None:
         memo[id(x)] = made
 
-    return _remade(x, kind, lambda part: _copy(part, memo), note)
+    return _rebuild(x, kind, lambda part: _copy(part, memo), record)
 
 
-def _remade(x: Any, kind: Any, part: Callable[[Any], Any], note: Callable[[Any], None]) -> Any:
-    """`x` taken apart and put together again, with `part` of each part."""
+def _rebuild(x: Any, kind: Any, part: Callable[[Any], Any], record: Callable[[Any], None]) -> Any:
+    """Reduce `x` and build it again, with `part` applied to each part."""
     if issubclass(kind, enum.Enum):
         return x
-    # A script can define no hook of this protocol, so what it gives is made by the library.
+    # A script can define no hook of this protocol, so the result comes from the library.
     reduced = kind.__reduce_ex__(x, 4)
     make, args, state, items, pairs = (*reduced, None, None, None)[:5]
     made = make(*(part(arg) for arg in args))
-    if not issubclass(type(made), kind):  # its `__new__` gave something else, which is not ours
+    if not issubclass(type(made), kind):  # its `__new__` returned a foreign object
         raise TypeError(f"__new__ of {demangle(kind.__name__)!r} must return an instance of it")
-    note(made)
+    record(made)
     _restore(made, state, part)
     for item in items or ():
         made.append(part(item))
@@ -126,10 +126,10 @@ def _remade(x: Any, kind: Any, part: Callable[[Any], Any], note: Callable[[Any],
 
 
 def _restore(made: Any, state: Any, part: Callable[[Any], Any]) -> None:
-    """Give `made` its state: attributes, attributes and slots, or what its class makes of it."""
-    given = getattr(type(made), "__setstate__", None)
-    if given is not None:  # of a frozen dataclass with slots, or of the library
-        given(made, part(state))
+    """Set the state of `made`: through its class, or as attributes and slots."""
+    setter = getattr(type(made), "__setstate__", None)
+    if setter is not None:  # of a frozen dataclass with slots, or of the library
+        setter(made, part(state))
         return
     attributes, slots = state if isinstance(state, tuple) else (state, None)
     for name, value in (attributes or {}).items():
@@ -138,14 +138,14 @@ def _restore(made: Any, state: Any, part: Callable[[Any], Any]) -> None:
         object.__setattr__(made, name, part(value))
 
 
-def _list(x: Any, memo: _Memo) -> Any:
+def _copy_list(x: Any, memo: _Memo) -> Any:
     made: list[Any] = []
     memo[id(x)] = made
     made.extend(_copy(item, memo) for item in x)
     return made
 
 
-def _tuple(x: Any, memo: _Memo) -> Any:
+def _copy_tuple(x: Any, memo: _Memo) -> Any:
     made = tuple([_copy(item, memo) for item in x])
     if id(x) in memo:  # it holds itself, through a list
         return memo[id(x)]
@@ -155,13 +155,13 @@ def _tuple(x: Any, memo: _Memo) -> Any:
     return made
 
 
-def _set(x: Any, memo: _Memo) -> Any:
+def _copy_set(x: Any, memo: _Memo) -> Any:
     made = type(x)(_copy(item, memo) for item in x)
     memo[id(x)] = made
     return made
 
 
-def _dict(x: Any, memo: _Memo) -> Any:
+def _copy_dict(x: Any, memo: _Memo) -> Any:
     made = type(x)()
     memo[id(x)] = made
     for key, value in x.items():
@@ -169,7 +169,7 @@ def _dict(x: Any, memo: _Memo) -> Any:
     return made
 
 
-def _defaultdict(x: Any, memo: _Memo) -> Any:
+def _copy_defaultdict(x: Any, memo: _Memo) -> Any:
     made: Any = collections.defaultdict(x.default_factory)
     memo[id(x)] = made
     for key, value in x.items():
@@ -177,37 +177,37 @@ def _defaultdict(x: Any, memo: _Memo) -> Any:
     return made
 
 
-def _deque(x: Any, memo: _Memo) -> Any:
+def _copy_deque(x: Any, memo: _Memo) -> Any:
     made: Any = collections.deque(maxlen=x.maxlen)
     memo[id(x)] = made
     made.extend(_copy(item, memo) for item in x)
     return made
 
 
-def _chain(x: Any, memo: _Memo) -> Any:
+def _copy_chain(x: Any, memo: _Memo) -> Any:
     made = type(x)(*(_copy(each, memo) for each in x.maps))
     memo[id(x)] = made
     return made
 
 
-def _wrapped(x: Any, memo: _Memo) -> Any:
+def _copy_wrapper(x: Any, memo: _Memo) -> Any:
     made = type(x)()
     memo[id(x)] = made
     made.data = _copy(x.data, memo)
     return made
 
 
-def _method(x: Any, memo: _Memo) -> Any:
+def _copy_method(x: Any, memo: _Memo) -> Any:
     return types.MethodType(bound_function(x), _copy(bound_object(x), memo))
 
 
-def _exception(x: Any, memo: _Memo) -> Any:
+def _copy_exception(x: Any, memo: _Memo) -> Any:
     made = type(x)(*(_copy(arg, memo) for arg in x.args))
     memo[id(x)] = made
     return made
 
 
-def _namespace(x: Any, memo: _Memo) -> Any:
+def _copy_namespace(x: Any, memo: _Memo) -> Any:
     made = type(x)()
     memo[id(x)] = made
     _restore(made, x.__dict__, lambda part: _copy(part, memo))
@@ -215,19 +215,19 @@ def _namespace(x: Any, memo: _Memo) -> Any:
 
 
 _COPIERS: Final[dict[type, Callable[[Any, _Memo], Any]]] = {
-    list: _list,
-    tuple: _tuple,
-    dict: _dict,
-    collections.OrderedDict: _dict,
-    collections.Counter: _dict,
-    collections.defaultdict: _defaultdict,
-    collections.deque: _deque,
-    collections.ChainMap: _chain,
-    collections.UserDict: _wrapped,
-    collections.UserList: _wrapped,
-    set: _set,
-    frozenset: _set,
+    list: _copy_list,
+    tuple: _copy_tuple,
+    dict: _copy_dict,
+    collections.OrderedDict: _copy_dict,
+    collections.Counter: _copy_dict,
+    collections.defaultdict: _copy_defaultdict,
+    collections.deque: _copy_deque,
+    collections.ChainMap: _copy_chain,
+    collections.UserDict: _copy_wrapper,
+    collections.UserList: _copy_wrapper,
+    set: _copy_set,
+    frozenset: _copy_set,
     bytearray: lambda x, memo: bytearray(x),
     array.array: lambda x, memo: copy.copy(x),
-    types.MethodType: _method,
+    types.MethodType: _copy_method,
 }

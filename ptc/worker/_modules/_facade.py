@@ -1,4 +1,4 @@
-"""The object a script gets for `import x`: fixed names, nothing behind them.
+"""The object that `import x` binds in a script: fixed names, and no references to other modules.
 
 A real module leads to `os` in two steps (`json.codecs.builtins.open`); a facade has one slot for
 each name of the table in `ptc._policy_modules` and nothing else, not even a `__dict__`.
@@ -13,7 +13,7 @@ from ..._language._policy import MODULES
 from .._classes import offer, open_type
 from .._freeze import make_slots_readonly
 
-__all__ = ["facade", "frozen_module"]
+__all__ = ["make_facade", "make_module"]
 
 
 def _set(self: Any, name: str, value: object) -> None:
@@ -27,16 +27,16 @@ def _refuse(self: Any, name: str) -> NoReturn:
     raise AttributeError(f"{self!r} cannot be changed; keep {name!r} in a variable of your own")
 
 
-def facade(name: str, members: Mapping[str, object]) -> object:
-    """A frozen object with the members that the table lists for module `name`.
+def make_facade(name: str, members: Mapping[str, object]) -> object:
+    """Create a frozen object with the members that the table lists for module `name`.
 
-    One class a module, with slots: CPython loads from a slot about as fast as from a module,
+    One class per module, with slots: CPython loads from a slot about as fast as from a module,
     two to three times faster than through a class or a `__getattr__` (measured on 3.11 to 3.13).
 
     Args:
         name: A module of the table.
-        members: Values by name. What the running Python does not have may be absent. A property
-            is a member that can change, such as `sys.stdout`.
+        members: Values by name, except those that the running Python lacks. A property is a
+            member that can change, such as `sys.stdout`.
 
     Raises:
         ValueError: If a member is not in the table.
@@ -44,11 +44,11 @@ def facade(name: str, members: Mapping[str, object]) -> object:
     surplus = members.keys() - MODULES[name]
     if surplus:
         raise ValueError(f"{name}: {', '.join(sorted(surplus))} not in the table of modules")
-    return frozen_module(name, members)
+    return make_module(name, members)
 
 
-def frozen_module(name: str, members: Mapping[str, object]) -> object:
-    """A façade with `members`, whatever the table says."""
+def make_module(name: str, members: Mapping[str, object]) -> object:
+    """Create a facade with `members`, without checking the table."""
     live = {each: value for each, value in members.items() if isinstance(value, property)}
     fixed = {each: value for each, value in members.items() if each not in live}
     kind = open_type(

@@ -1,4 +1,4 @@
-"""What `logging` writes: levels, records and formatters, all plain data.
+"""Levels, records and formatters of `logging`, all plain data.
 
 Rule 1: a format reads the fields of the record and follows the rules of source
     (test_a_log_format_reaches_no_attribute_that_source_does_not).
@@ -38,7 +38,7 @@ LEVELS: Final = {
 
 
 class _State:
-    """What `logging` keeps for the one run of a worker."""
+    """State of `logging` in the one run of a worker."""
 
     __slots__ = ("clock", "disabled", "level_names", "levels")
 
@@ -51,11 +51,10 @@ class _State:
 
 
 STATE: Final = _State()
-"""Of the one run that a worker has."""
 
 
 def level_of(level: Any) -> int:
-    """The number of a level, given by number or name."""
+    """Return the number of a level, from its number or name."""
     if isinstance(level, int):
         return int(level)
     if isinstance(level, str):
@@ -78,7 +77,7 @@ def level_name(level: Any) -> Any:
 
 @open_type
 class LogRecord:
-    """One thing logged: plain data, no frame and no traceback."""
+    """A log record: plain data, without frames or tracebacks."""
 
     def __init__(
         self, name: str, level: int, msg: Any, args: Any, error: BaseException | None, place: Any
@@ -100,7 +99,7 @@ class LogRecord:
         self.process, self.processName, self.taskName = 0, "MainProcess", None
 
     def getMessage(self) -> str:  # the library's name
-        """The message with its arguments."""
+        """Return the message with its arguments."""
         text = str(self.msg)
         return text % self.args if self.args else text
 
@@ -118,7 +117,7 @@ BASIC_FORMATS: Final = {
 
 @open_type
 class Formatter:
-    """A record as text."""
+    """Formats a record as text."""
 
     default_time_format = "%Y-%m-%d %H:%M:%S"
     default_msec_format = "%s,%03d"
@@ -144,7 +143,7 @@ class Formatter:
         return "asctime" in self.template
 
     def formatTime(self, record: Any, datefmt: str | None = None) -> str:  # the library's name
-        """The time of `record`."""
+        """Format the time of `record`."""
         moment = time.gmtime(record.created)
         if datefmt:
             return time.strftime(datefmt, moment)
@@ -152,15 +151,15 @@ class Formatter:
         return self.default_msec_format % (text, record.msecs) if self.default_msec_format else text
 
     def formatException(self, ei: Any) -> str:  # the library's name
-        """The traceback of an exception."""
+        """Format the traceback of an exception."""
         error = error_in(ei)
         return "NoneType: None" if error is None else format_error(error).rstrip("\n")
 
     def formatMessage(self, record: Any) -> str:  # the library's name
-        """The line of `record`."""
-        if not isinstance(record, LogRecord):  # of anything else, `vars` shows what is private
+        """Format the line of `record`."""
+        if not isinstance(record, LogRecord):  # `vars` of another object shows its private names
             raise TypeError(f"expected a LogRecord, not {type(record).__name__}")
-        template = exact_text(self.template)  # another's `__mod__` would be handed all fields
+        template = exact_text(self.template)  # a script's `__mod__` would receive all fields
         fields = {policy.demangle(name): value for name, value in vars(record).items()}
         values = {**self.defaults, **fields}
         if self.style == "{":
@@ -170,7 +169,7 @@ class Formatter:
         return template % values
 
     def format(self, record: Any) -> str:
-        """All of `record`."""
+        """Format all of `record`."""
         record.message = record.getMessage()
         if self.usesTime():
             record.asctime = self.formatTime(record, self.datefmt)
@@ -179,18 +178,18 @@ class Formatter:
 
 
 class Filter:
-    """Lets the records of one logger and those below it pass."""
+    """Accepts the records of one logger and of those below it."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
 
     def filter(self, record: Any) -> Any:
-        """True if `record` passes."""
+        """Return True if `record` passes."""
         return not self.name or f"{record.name}.".startswith(f"{self.name}.")
 
 
 def error_in(exc_info: Any) -> BaseException | None:
-    """The exception that `exc_info` means: itself, a triple of it, or the one being handled."""
+    """Return the exception that `exc_info` means: itself, in a triple, or the one being handled."""
     if isinstance(exc_info, BaseException):
         return exc_info
     if isinstance(exc_info, tuple):

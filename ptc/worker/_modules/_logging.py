@@ -1,10 +1,8 @@
-"""`logging` for a script: loggers, handlers and formatters as in the library, and no file.
+"""`logging` for a script: loggers, handlers and formatters as in the library, but no files.
 
 The library's formatters walk attributes (`{}` style), its records carry tracebacks and its handlers
-open files. Here a record is plain data, and what no handler of the script's own takes goes to
-standard error as a log (`RunEvent` of kind ``log``).
-
-What is formatted and how is in `_log_records`.
+open files. Here a record is plain data (`_log_records`), and a record without a handler of the
+script's own goes to standard error as a log (`RunEvent` of kind ``log``).
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ BASES: Final = "Filter Formatter Handler Logger LoggerAdapter NullHandler Stream
 
 
 _loggers: dict[str, Logger] = {}
-"""Those of the one run that a worker has, by name; the root has none."""
+"""Loggers of the one run of a worker, by name; the root logger has the name ``""``."""
 
 
 class _Filterer:
@@ -46,17 +44,17 @@ class _Filterer:
         self.filters: list[Any] = []
 
     def addFilter(self, filter: Any) -> None:  # the library's names
-        """Ask `filter` about every record."""
+        """Apply `filter` to every record."""
         if filter not in self.filters:
             self.filters.append(filter)
 
     def removeFilter(self, filter: Any) -> None:  # the library's names
-        """Ask `filter` no more."""
+        """Stop applying `filter`."""
         if filter in self.filters:
             self.filters.remove(filter)
 
     def filter(self, record: Any) -> Any:
-        """`record`, or what a filter made of it, if all of them let it pass; False otherwise."""
+        """Return `record`, or a filter's replacement, if all filters accept it; otherwise False."""
         for each in self.filters:
             passed = each.filter(record) if hasattr(each, "filter") else each(record)
             if not passed:
@@ -72,7 +70,7 @@ class _Filterer:
 
 @open_type
 class Handler(_Filterer):
-    """Takes records; a script may extend it."""
+    """Handles records; a script may extend it."""
 
     def __init__(self, level: Any = 0) -> None:
         super().__init__()
@@ -81,38 +79,38 @@ class Handler(_Filterer):
         self.name: str | None = None
 
     def get_name(self) -> str | None:
-        """Its name."""
+        """Return its name."""
         return self.name
 
     def set_name(self, name: str | None) -> None:
-        """Give it a name."""
+        """Set its name."""
         self.name = name
 
     def setLevel(self, level: Any) -> None:  # the library's name
-        """Take records of `level` and above."""
+        """Handle records of `level` and above."""
         self.level = level_of(level)
 
     def setFormatter(self, fmt: Any) -> None:  # the library's name
-        """Make text of records with `fmt`."""
+        """Format records with `fmt`."""
         self.formatter = fmt
 
     def format(self, record: Any) -> str:
-        """`record` as text."""
+        """Return `record` as text."""
         return str((self.formatter or _plain).format(record))
 
     def emit(self, record: Any) -> None:
-        """Do what the handler is for."""
+        """Output `record`; a subclass defines how."""
         raise NotImplementedError("emit must be implemented by Handler subclasses")
 
     def handle(self, record: Any) -> Any:
-        """Emit `record` if the filters let it pass."""
+        """Emit `record` if the filters accept it."""
         passed = self.filter(record)
         if passed:
             self.emit(passed if isinstance(passed, LogRecord) else record)
         return passed
 
     def handleError(self, record: Any) -> None:  # the library's name
-        """A record could not be emitted: say so, and let the script go on, as the library."""
+        """Report a record that could not be emitted, without raising, as the library does."""
         text = f"--- Logging error ---\n{format_exc()}Message: {record.msg!r}\n"
         CONSOLE.show(f"{text}Arguments: {record.args!r}", file=CONSOLE.log())
 
@@ -141,7 +139,7 @@ class StreamHandler(Handler):
         self.stream = CONSOLE.log() if stream is None else stream
 
     def setStream(self, stream: Any) -> Any:  # the library's name
-        """Write to `stream` from now on; gives the old one."""
+        """Write to `stream` from now on; return the previous one."""
         before, self.stream = self.stream, stream
         return before
 
@@ -156,7 +154,7 @@ class StreamHandler(Handler):
 
 
 class _LastResort(StreamHandler):
-    """Where no handler is: the bare message, from WARNING up."""
+    """Handler of records without another: writes the message alone, from WARNING up."""
 
     def emit(self, record: Any) -> None:
         self.stream = CONSOLE.log()
@@ -173,7 +171,7 @@ _last_resort.level = 30
 
 
 class Logger(_Filterer):
-    """A logger; those with dots in their names hand records on to the ones above."""
+    """A logger; one with dots in its name passes records on to its parents."""
 
     def __init__(self, name: str, level: Any = 0) -> None:
         super().__init__()
@@ -185,7 +183,7 @@ class Logger(_Filterer):
 
     @property
     def parent(self) -> Any:
-        """The logger that records are handed on to; None for the root."""
+        """The logger that receives the records, too; None for the root."""
         name = self.name
         while "." in name:
             name = name.rpartition(".")[0]
@@ -195,7 +193,7 @@ class Logger(_Filterer):
 
     @property
     def root(self) -> Any:
-        """The logger above all."""
+        """The root logger."""
         return _root()
 
     def setLevel(self, level: Any) -> None:  # the library's name
@@ -203,7 +201,7 @@ class Logger(_Filterer):
         self.level = level_of(level)
 
     def getEffectiveLevel(self) -> int:  # the library's name
-        """The level that decides: its own, or that of the next above that has one."""
+        """Return its own level, or that of the nearest parent with one."""
         logger: Any = self
         while logger is not None:
             if logger.level:
@@ -212,7 +210,7 @@ class Logger(_Filterer):
         return 0
 
     def isEnabledFor(self, level: int) -> bool:  # the library's name
-        """True if a message of `level` would be logged."""
+        """Return True if a message of `level` would be logged."""
         return not self.disabled and level > STATE.disabled and level >= self.getEffectiveLevel()
 
     def log(self, level: Any, msg: Any, *args: Any, **options: Any) -> None:
@@ -251,7 +249,7 @@ class Logger(_Filterer):
     fatal = critical
 
     def handle(self, record: Any) -> None:
-        """Give `record` to the handlers of this logger and those above."""
+        """Pass `record` to the handlers of this logger and of its parents."""
         if self.disabled:
             return
         passed = self.filter(record)
@@ -270,17 +268,17 @@ class Logger(_Filterer):
             _last_resort.handle(record)
 
     def addHandler(self, hdlr: Any) -> None:  # the library's name
-        """Give records to `hdlr`, too."""
+        """Add `hdlr` to the handlers."""
         if hdlr not in self.handlers:
             self.handlers.append(hdlr)
 
     def removeHandler(self, hdlr: Any) -> None:  # the library's name
-        """Give records to `hdlr` no more."""
+        """Remove `hdlr` from the handlers."""
         if hdlr in self.handlers:
             self.handlers.remove(hdlr)
 
     def hasHandlers(self) -> bool:  # the library's name
-        """True if a record would find a handler."""
+        """Return True if a record would reach a handler."""
         logger: Any = self
         while logger is not None:
             if logger.handlers:
@@ -289,7 +287,7 @@ class Logger(_Filterer):
         return False
 
     def getChild(self, suffix: str) -> Any:  # the library's name
-        """The logger ``name.suffix``."""
+        """Return the logger ``name.suffix``."""
         return get_logger(suffix if self is _root() else f"{self.name}.{suffix}")
 
     def __repr__(self) -> str:
@@ -310,14 +308,14 @@ class LoggerAdapter:
         self.logger, self.extra, self.merge_extra = logger, extra, merge_extra
 
     def process(self, msg: Any, kwargs: Any) -> Any:
-        """The message and options that are logged."""
+        """Return the message and the options to log."""
         extra = self.extra
         if self.merge_extra and kwargs.get("extra"):
             extra = {**(extra or {}), **kwargs["extra"]}
         return msg, {**kwargs, "extra": extra}
 
     def log(self, level: Any, msg: Any, *args: Any, **options: Any) -> None:
-        """Log what `process` makes of the message."""
+        """Log the message after `process`."""
         if self.logger.isEnabledFor(level):
             msg, options = self.process(msg, options)
             self.logger.log(level, msg, *args, **options)
@@ -379,7 +377,7 @@ def get_logger(name: str | None = None) -> Logger:
 
 
 def _root() -> Logger:
-    # Its name cannot be asked for by `getChild` or by dots.
+    # Neither `getChild` nor a name with dots can refer to this key.
     if "" not in _loggers:
         _loggers[""] = _RootLogger("root", 30)
     return _loggers[""]
@@ -425,7 +423,7 @@ def _basic_config(
 
 def _no_file() -> NoReturn:
     raise PermissionError(
-        "a log cannot go to a file: files are reached through ctx; leave `filename` out"
+        "a log cannot go to a file: access files through ctx, and leave `filename` out"
     )
 
 
@@ -454,10 +452,10 @@ _CALLS: Final = [
 
 
 def logging_members(clock: Clock) -> dict[str, Any]:
-    """Members of `logging`.
+    """Return the members of `logging`.
 
     Args:
-        clock: Tells the time of records.
+        clock: Clock for the time of records.
     """
     STATE.clock = clock
     return {

@@ -1,4 +1,4 @@
-"""Functions of the library that take attribute names, templates or functions, made safe.
+"""Safe versions of library functions that take attribute names, templates or functions.
 
 The originals are gadgets: `operator.attrgetter` is getattr, `functools.update_wrapper` copies any
 attribute from anything, `dataclasses.asdict` shows renamed names.
@@ -10,8 +10,6 @@ import ast
 import asyncio
 import collections
 import contextlib
-import dataclasses
-import enum
 import functools
 import heapq
 import shlex
@@ -23,7 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ..._language import _policy as policy
-from .. import _classes, _freeze
+from .. import _classes
 from .._attributes import read_named
 from .._clock import Clock
 from .._internals import globals_of
@@ -70,7 +68,7 @@ _FUNCTIONS: Final = (
 
 
 def _check_function(function: Any) -> None:
-    """Let only functions be copied from: a class would hand out its raw descriptors."""
+    """Raise `TypeError` for an object that is not a function: a class has raw descriptors."""
     kind = type(function)
     if kind in _FUNCTIONS or _classes.is_script_class(kind) or callable(function):
         return
@@ -78,7 +76,7 @@ def _check_function(function: Any) -> None:
 
 
 def update_wrapper(wrapper: Any, wrapped: Any, *_: Any, **__: Any) -> Any:
-    """Copy name, text and own attributes of `wrapped`: what `functools.wraps` is used for."""
+    """Copy name, docstring and own attributes of `wrapped`, as `functools.wraps` does."""
     _check_function(wrapped)
     if type(wrapper) is types.FunctionType and not globals_of(wrapper).keys().isdisjoint(_MARKS):
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
@@ -90,7 +88,7 @@ def update_wrapper(wrapper: Any, wrapped: Any, *_: Any, **__: Any) -> Any:
     return wrapper
 
 
-# Globals of functions that may be given another name: the script's, and the ones made here.
+# A global of the functions that may be renamed: the script's, and the ones made here.
 _MARKS: Final = frozenset({"@getattr", "asyncio_runner"})
 
 
@@ -100,7 +98,7 @@ def wraps(wrapped: Any, *_: Any, **__: Any) -> Callable[[Any], Any]:
 
 
 def _plain_function(function: Any) -> Any:
-    """`function`, or a stand-in for it where the library would copy a class's attributes."""
+    """Return `function`, or a stand-in if the library would copy attributes of a class."""
     _check_function(function)
     if type(function) in _FUNCTIONS:
         return function
@@ -114,8 +112,8 @@ def _plain_function(function: Any) -> Any:
 class cached_property:  # the library's name
     """`functools.cached_property`.
 
-    The library's keeps the name under which it stores where a script can write to it, and with it
-    any key of an object's ``__dict__``: ``__reduce_ex__``, for one.
+    The library's version stores its key where a script can change it, and with it any key of an
+    object's ``__dict__``: ``__reduce_ex__``, for example.
     """
 
     def __init__(self, func: Any) -> None:
@@ -126,7 +124,7 @@ class cached_property:  # the library's name
 
     def __set_name__(self, owner: Any, name: str) -> None:
         if policy.is_dunder(name):
-            raise TypeError(f"a cached_property may not be called {name!r}")
+            raise TypeError(f"a cached_property may not be named {name!r}")
         if self._name is not None and self._name != name:
             raise TypeError(
                 "Cannot assign the same cached_property to two different names "
@@ -172,11 +170,19 @@ def cache(function: Any, /) -> Any:
 
 def _annotated_class(function: Any) -> Any:
     if type(function) is not types.FunctionType:
-        raise TypeError("register() needs a class, or a function whose first argument has one")
+        raise TypeError("register() needs a class, or a function with an annotated first argument")
     found = [kind for name, kind in function.__annotations__.items() if name != "return"]
     if not found or isinstance(found[0], str):
-        raise TypeError("write the class: `@f.register(int)`; annotations as text are not read")
+        raise TypeError("pass the class: `@f.register(int)`; annotations as text are not evaluated")
     return found[0]
+
+
+def _find_implementation(registry: Mapping[Any, Any], kind: Any) -> Any:
+    for base in kind.__mro__:
+        if base in registry:
+            return registry[base]
+    matching = [known for known in registry if issubclass(kind, known)]
+    return registry[matching[-1]]
 
 
 def singledispatch(function: Any) -> Any:
@@ -185,11 +191,7 @@ def singledispatch(function: Any) -> Any:
     registry: dict[Any, Any] = {object: function}
 
     def dispatch(kind: Any) -> Any:
-        for base in kind.__mro__:
-            if base in registry:
-                return registry[base]
-        matching = [known for known in registry if issubclass(kind, known)]
-        return registry[matching[-1]]
+        return _find_implementation(registry, kind)
 
     def register(kind: Any, implementation: Any = None) -> Any:
         if implementation is None:
@@ -218,9 +220,9 @@ def singledispatch(function: Any) -> Any:
 
 
 def merge(*iterables: Any, key: Any = None, reverse: bool = False) -> Any:
-    """`heapq.merge`, which asks the last iterator's `__next__` for the object it is bound to.
+    """`heapq.merge`, which reads `__self__` of the last iterator's `__next__`.
 
-    Only a generator answers in a worker.
+    Only a generator has that attribute in a worker.
     """
     return heapq.merge(*map(_items, iterables), key=key, reverse=reverse)
 
@@ -250,28 +252,28 @@ _UNSET: Final = object()
 
 
 def namedtuple(typename: Any, field_names: Any, **options: Any) -> Any:
-    """`collections.namedtuple`. The library compiles text made of the names: exact text only."""
+    """`collections.namedtuple` of exact text only: the library compiles text made of the names."""
     options.pop("module", None)
     if isinstance(field_names, str):
         field_names = exact_text(field_names).replace(",", " ").split()
-    names = [_identifier(name if isinstance(name, str) else str(name)) for name in field_names]
-    made = collections.namedtuple(_identifier(typename), names, **options)  # type: ignore[misc]  # the names are data
+    names = [identifier(name if isinstance(name, str) else str(name)) for name in field_names]
+    made = collections.namedtuple(identifier(typename), names, **options)  # type: ignore[misc]  # the names are data
     made.__module__ = "__main__"
     return _classes.register(made)
 
 
-def _identifier(name: Any) -> str:
-    """`name` as CPython reads it in a source: a check must see what is compiled."""
+def identifier(name: Any) -> str:
+    """Return `name` as CPython reads it in source: a check must see the compiled name."""
     return unicodedata.normalize("NFKC", exact_text(name))
 
 
 def NamedTuple(typename: Any, fields: Any = _UNSET, /, **kwargs: Any) -> Any:
     """`typing.NamedTuple` as a function."""
     if fields is not _UNSET and fields is not None:
-        fields = [(_identifier(name), kind) for name, kind in fields]
+        fields = [(identifier(name), kind) for name, kind in fields]
     given = () if fields is _UNSET else (fields,)
-    kwargs = {_identifier(name): kind for name, kind in kwargs.items()}
-    made = typing.NamedTuple(_identifier(typename), *given, **kwargs)  # type: ignore[misc]  # as above
+    kwargs = {identifier(name): kind for name, kind in kwargs.items()}
+    made = typing.NamedTuple(identifier(typename), *given, **kwargs)  # type: ignore[misc]  # as above
     made.__module__ = "__main__"
     return _classes.register(made)
 
@@ -291,7 +293,7 @@ for _own, _real in ((NamedTuple, typing.NamedTuple), (TypedDict, typing.TypedDic
 
 
 class SimpleNamespace(types.SimpleNamespace):
-    """`types.SimpleNamespace` whose private names are the script's."""
+    """`types.SimpleNamespace` with private names in the script's spelling."""
 
     def __init__(self, /, *args: Any, **values: Any) -> None:
         for mapping in args:
@@ -316,138 +318,31 @@ class SimpleNamespace(types.SimpleNamespace):
 
 
 def get_origin(kind: Any) -> Any:
-    """`typing.get_origin`, which never gives a metaclass."""
+    """`typing.get_origin`, but never a metaclass."""
     found = typing.get_origin(kind)
     return ScriptType if isinstance(found, type) and issubclass(found, type) else found
-
-
-def vet_annotations() -> None:
-    """Let text in an annotation be parsed and never compiled: `typing.List["Node"]`.
-
-    Nothing evaluates it here. And CPython opens the file of what it cannot compile, to quote from
-    it, which the filter would take for an attack.
-    """
-
-    def parse(source: str, filename: str, mode: str) -> Any:
-        return compile(source, "\ud800annotation", mode, ast.PyCF_ONLY_AST)
-
-    vars(typing)["compile"] = parse
-
-
-def vet_enum_calls() -> None:
-    """Make `Enum("Name", members)` follow the rules of a class statement.
-
-    Enum classes must be the real ones, for isinstance and for subclassing, so it is their
-    metaclass in this process, the worker, that learns to check.
-    """
-    original = enum.EnumMeta.__call__
-    if getattr(original, "vetted", False):
-        return
-
-    def call(cls: Any, value: Any, *args: Any, **options: Any) -> Any:
-        if cls._member_map_ or not (args or options):
-            return original(cls, value, *args, **options)
-        base = options.pop("type", None)
-        if base is not None and not _classes.is_allowed_base(base):
-            raise TypeError("a script may not subclass this type")
-        names = args[0] if args else options.pop("names", ())
-        chosen = {key: options[key] for key in ("start", "boundary") if key in options}
-        members = _members(names)
-        made = original(cls, exact_text(value), members, type=base, module="__main__", **chosen)
-        return _classes.register(made)
-
-    call.vetted = True  # type: ignore[attr-defined]  # functions take attributes
-    _freeze.replace_attribute(enum.EnumMeta, "__call__", call)
-
-
-def vet_enum_properties() -> None:
-    """Make what `enum` puts in the place of an attribute follow the rules of source.
-
-    A member that has the name of a method of a mixin becomes a property, which reads that name of
-    the member's *value* (3.12): ``gi_frame`` of a generator.
-    """
-    prop: Any = enum.property
-    original = prop.__get__
-    if getattr(original, "vetted", False):
-        return
-
-    def get(self: Any, instance: Any, ownerclass: Any = None) -> Any:
-        if instance is not None:
-            function = self.fget
-            if function is not None:
-                return function(instance)
-            read = getattr(self, "_attr_type", None)
-            if read == "attr":
-                return read_named(self._cls_type, self.name)
-            if read == "desc":
-                return read_named(instance._value_, self.name)
-        return original(self, instance, ownerclass)
-
-    get.vetted = True  # type: ignore[attr-defined]  # functions take attributes
-    _freeze.replace_attribute(prop, "__get__", get)
-
-
-def vet_field_names() -> None:
-    """Let the name of a dataclass's field be nothing but a name.
-
-    The library makes the text of methods of it, and reads attributes by it; a script has the field
-    in hand and could write another name to it, also while a class is being made.
-    """
-    slot: Any = dataclasses.Field.__dict__["name"]
-    if isinstance(slot, property):
-        return
-
-    def write(self: Any, name: Any) -> None:
-        if name is not None and not (
-            type(name) is str and name.isidentifier() and not policy.is_dunder(name)
-        ):
-            raise TypeError("the name of a field must be an identifier without double underscores")
-        slot.__set__(self, name)
-
-    _freeze.replace_attribute(dataclasses.Field, "name", property(slot.__get__, write))
-
-
-def _members(names: Any) -> list[Any]:
-    """Members as exact text, or pairs of exact text and value."""
-    if isinstance(names, str):
-        found: list[Any] = [
-            _identifier(name) for name in exact_text(names).replace(",", " ").split()
-        ]
-    elif isinstance(names, Mapping):
-        found = [(_identifier(name), value) for name, value in dict(names).items()]
-    else:
-        found = []
-        for each in names:
-            pair = each if isinstance(each, str) else tuple(each)
-            found.append(
-                _identifier(pair) if isinstance(pair, str) else (_identifier(pair[0]), pair[1])
-            )
-    for each in found:
-        if (each if type(each) is str else each[0]).startswith("_"):
-            raise TypeError("the name of an enum member may not start with an underscore")
-    return found
 
 
 # ---------------------------------------------------------------------------------------------
 # asyncio
 
 
-async def _awaited(call: Any) -> Any:
+async def _wait_for(call: Any) -> Any:
     return await call
 
 
 def _as_coroutine(awaitable: Any) -> Any:
-    """A call on ctx has started already; what wants a coroutine gets one that waits for it."""
-    return _awaited(awaitable) if isinstance(awaitable, asyncio.Future) else awaitable
+    """Return a coroutine that waits for a call on ctx, which has started already."""
+    return _wait_for(awaitable) if isinstance(awaitable, asyncio.Future) else awaitable
 
 
 def create_task(coro: Any, *, name: Any = None) -> Any:
-    """`asyncio.create_task`, which also takes a call on ctx."""
+    """`asyncio.create_task`, which also accepts a call on ctx."""
     return asyncio.create_task(_as_coroutine(coro), name=name)
 
 
 class TaskGroup(asyncio.TaskGroup):
-    """`asyncio.TaskGroup`, which also takes calls on ctx."""
+    """`asyncio.TaskGroup`, which also accepts calls on ctx."""
 
     def create_task(self, coro: Any, *, name: Any = None) -> Any:  # type: ignore[override]  # no `context`: contextvars is not offered
         """As `asyncio.TaskGroup.create_task`."""
@@ -455,17 +350,17 @@ class TaskGroup(asyncio.TaskGroup):
 
 
 def asyncio_runner(clock: Clock) -> Callable[..., Any]:
-    """`asyncio.run`, on the loop of the run, which is the only one there is."""
+    """Create `asyncio.run` on the only loop of the run."""
 
     def asyncio_run(main: Any, *, debug: bool | None = None) -> Any:
-        if asyncio._get_running_loop() is not None or clock.drive is None:
+        if asyncio._get_running_loop() is not None or clock.run_coroutine is None:
             raise RuntimeError(
                 "asyncio.run() cannot be called while a loop is running; "
                 "write `await` before the coroutine instead"
             )
         if not isinstance(main, types.CoroutineType):
             raise ValueError(f"a coroutine was expected, got {type(main).__name__}")
-        return clock.drive(main)
+        return clock.run_coroutine(main)
 
     return asyncio_run
 
@@ -474,10 +369,10 @@ _LITERAL_CHARS: Final = 1 << 20
 
 
 def literal_eval(node_or_string: str) -> Any:
-    """`ast.literal_eval` of text; a tree cannot be had.
+    """`ast.literal_eval` of text; scripts have no syntax trees.
 
-    The name of the file cannot be a path and warnings are off: CPython opens the file of an error,
-    and of a warning, to quote from it, which the jail would take for an attack.
+    The file name cannot be a path and warnings are off: CPython opens the file of an error, and of
+    a warning, to quote from it, which the system call filter would report as an attack.
     """
     text = exact_text(node_or_string)
     if len(text) > _LITERAL_CHARS:
@@ -491,10 +386,10 @@ def literal_eval(node_or_string: str) -> Any:
         error.filename = "<unknown>"
         raise
     except ValueError:
-        # The library's message holds an address, which no two runs have in common.
+        # The library's message has an address, which differs in every run.
         raise ValueError("malformed node or string: it is not a literal") from None
 
 
 def shlex_split(s: str, comments: bool = False, posix: bool = True) -> list[str]:
-    """`shlex.split`, which reads standard input when it is given None."""
+    """`shlex.split` of text only: the library's version reads standard input for None."""
     return shlex.split(exact_text(s), comments, posix)

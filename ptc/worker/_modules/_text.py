@@ -1,7 +1,7 @@
-"""traceback, pprint, sys and paths: modules that would reach outside.
+"""traceback, pprint, sys and paths: modules that would reach outside of the script.
 
-Each is written anew over text: the originals read source files, walk frames or write to the
-process's own streams.
+Each is rewritten to work on text alone: the originals read source files, walk frames or write to
+the process's own streams.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..._language import _policy as policy
 from .._freeze import class_namespace, remove_attributes, replace_attribute
 from .._internals import frame_code, frame_globals, traceback_frame
 from ._console import CONSOLE
-from ._facade import frozen_module
+from ._facade import make_module
 
 __all__ = [
     "PATHS",
@@ -49,11 +49,11 @@ def _lines(error: BaseException, seen: set[int]) -> Iterator[str]:
     yield "Traceback (most recent call last):\n"
     frame: types.TracebackType | None = error.__traceback__
     while frame is not None:
-        # Frames of the worker and of the library tell nothing that a script may know.
+        # Frames of the worker and of the library are hidden from scripts.
         if "@getattr" in frame_globals(traceback_frame(frame)):
             code = frame_code(traceback_frame(frame))
             where = policy.demangle(code.co_name)
-            # The runtime's name for the script is one that cannot be a path: not to be shown.
+            # The runtime's file name for the script cannot be a path, and is not shown.
             file = code.co_filename if code.co_filename.isprintable() else "script.py"
             yield f'  File "{file}", line {frame.tb_lineno}, in {where}\n'
         frame = frame.tb_next
@@ -79,12 +79,12 @@ def _format(*args: Any, **options: Any) -> list[str]:
 
 
 def format_error(error: BaseException) -> str:
-    """The traceback of `error` as text: the frames of the script only, without source lines."""
+    """Format the traceback of `error`: frames of the script only, without source lines."""
     return "".join(_lines(error, set()))
 
 
 def format_exc(*_: Any, **__: Any) -> str:
-    """`traceback.format_exc`: the frames of the script only, without source lines."""
+    """`traceback.format_exc`: frames of the script only, without source lines."""
     error = sys.exc_info()[1]
     return "".join(_lines(error, set())) if error is not None else "NoneType: None\n"
 
@@ -94,7 +94,7 @@ def _to_stderr(text: str, file: Any = None) -> None:
 
 
 def traceback_members() -> dict[str, Any]:
-    """Members of `traceback`."""
+    """Return the members of `traceback`."""
 
     def print_exc(limit: Any = None, file: Any = None, chain: bool = True) -> None:
         _to_stderr(format_exc(), file)
@@ -121,7 +121,7 @@ def traceback_members() -> dict[str, Any]:
 
 
 def pprint_members() -> dict[str, Any]:
-    """Members of `pprint`, which prints where the script prints."""
+    """Return the members of `pprint`, which prints to the script's output."""
 
     class PrettyPrinter(pprint.PrettyPrinter):
         def __init__(
@@ -156,12 +156,12 @@ def pprint_members() -> dict[str, Any]:
     }
 
 
-# Calls from Python through C and back take up to 2 KB each of a stack of 8 MB; `sorted` on 3.13
-# takes more and ends in a crash at about 1,800. Calls of plain functions take none.
+# Each call from Python through C and back takes up to 2 KB of a stack of 8 MB; `sorted` on 3.13
+# takes more and crashes at about 1,800. Calls of plain functions take none.
 _RECURSION: Final = 3_000
 
 
-def _live(name: str) -> property:
+def _stream_property(name: str) -> property:
     """`sys.stdout` or `sys.stderr`, which a script may set to an object of its own."""
     return property(
         lambda _: getattr(CONSOLE, name), lambda _, value: setattr(CONSOLE, name, value)
@@ -169,13 +169,13 @@ def _live(name: str) -> property:
 
 
 def sys_members() -> dict[str, Any]:
-    """Members of `sys`: numbers about the interpreter, and two streams."""
+    """Return the members of `sys`: facts about the interpreter, and two streams."""
 
     def exit_(code: Any = None, /) -> NoReturn:
         raise SystemExit(code)
 
     def setrecursionlimit(limit: int, /) -> None:
-        """Raise the limit, as far as the stack of a worker allows; never lower it."""
+        """Raise the limit up to the depth that a worker's stack allows; never lower it."""
         sys.setrecursionlimit(max(sys.getrecursionlimit(), min(limit, _RECURSION)))
 
     return {
@@ -199,15 +199,15 @@ def sys_members() -> dict[str, Any]:
         },
         "exit": exit_,
         "setrecursionlimit": setrecursionlimit,
-        "stdout": _live("stdout"),
-        "stderr": _live("stderr"),
+        "stdout": _stream_property("stdout"),
+        "stderr": _stream_property("stderr"),
     }
 
 
 # ---------------------------------------------------------------------------------------------
 # pathlib
 
-_WAYS: Final = {
+_ALTERNATIVES: Final = {
     **dict.fromkeys(["read_text", "read_bytes", "open", "readlink"], "`await ctx.read(path)`"),
     **dict.fromkeys(["write_text", "write_bytes", "touch"], "`await ctx.write(path, text)`"),
     **dict.fromkeys(
@@ -233,22 +233,24 @@ _WAYS: Final = {
 }
 
 
-def _refused(name: str, way: str) -> Any:
+def _refuser(name: str, alternative: str) -> Any:
     def refuse(*_: Any, **__: Any) -> NoReturn:
-        raise OSError(f"Path.{name}() is not available: files are reached through ctx; use {way}")
+        raise OSError(
+            f"Path.{name}() is not available: access files through ctx; use {alternative}"
+        )
 
     refuse.__name__ = refuse.__qualname__ = name
     return refuse
 
 
 class Path(pathlib.PurePosixPath):
-    """A path as text: everything that touches a file says what to use instead."""
+    """A path as text: methods that access a file raise, with an alternative in the message."""
 
     __slots__ = ()
 
 
-for _name, _way in _WAYS.items():
-    setattr(Path, _name, _refused(_name, _way))
+for _name, _alternative in _ALTERNATIVES.items():
+    setattr(Path, _name, _refuser(_name, _alternative))
 Path.__name__ = Path.__qualname__ = "PosixPath"
 Path.__module__ = "pathlib"
 
@@ -259,9 +261,9 @@ _PURE: Final = [
 
 
 def confine_paths() -> None:
-    """Take the modules `posixpath` and `ntpath`, which lead to `os`, out of the classes of paths.
+    """Remove the modules `posixpath` and `ntpath`, which lead to `os`, from the classes of paths.
 
-    In their place are façades with the functions over text that the classes use.
+    Facades with the text functions that the classes use replace them.
     """
     library: Any = pathlib
     if hasattr(library.PurePath, "_globber"):  # 3.13
@@ -269,7 +271,7 @@ def confine_paths() -> None:
             remove_attributes(kind, ["lstat", "scandir"])
     for module, pure in ((posixpath, library.PurePosixPath), (ntpath, library.PureWindowsPath)):
         functions = {name: getattr(module, name) for name in _PURE if hasattr(module, name)}
-        lexical = frozen_module(module.__name__, functions)
+        lexical = make_module(module.__name__, functions)
         if hasattr(library, "_posix_flavour"):  # 3.11
             replace_attribute(type(pure._flavour), "pathmod", lexical)
             continue
@@ -281,12 +283,12 @@ def confine_paths() -> None:
         vars(where)[module.__name__] = lexical
 
 
-# Deep enough for any number of ".." that is meant; no part of it can turn up in a result.
+# Deep enough for any intended number of ".."; no part of it can appear in a result.
 _FOLDER: Final = "/" + "/".join(f"\0{depth}" for depth in range(200))
 
 
 def relpath(path: Any, start: Any = None) -> Any:
-    """`os.path.relpath` over text: a script has no current folder, so any stands for it."""
+    """`os.path.relpath` on text: a script has no current folder, so any can stand for it."""
     if not path:
         raise ValueError("no path specified")
     path, start = os.fspath(path), os.fspath("." if start is None else start)

@@ -2,7 +2,7 @@
 
 `datetime.datetime` must stay the real class (repr, isinstance, arithmetic and pickles of the
 library all depend on it), so `now`, `utcnow` and `today` are replaced on the real classes of
-this process, which is the worker. Local time is UTC.
+the worker process. Local time is UTC.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _loop_runs() -> bool:
 
 def _random(clock: Clock, rng: random.Random) -> dict[str, Any]:
     class Random(random.Random):
-        """`random.Random`; without a seed it is seeded from the run's."""
+        """`random.Random`; without a seed it is seeded from the run's seed."""
 
         def __init__(self, x: Any = None) -> None:
             super().__init__(rng.getrandbits(128) if x is None else x)
@@ -108,7 +108,7 @@ def _random(clock: Clock, rng: random.Random) -> dict[str, Any]:
         name: getattr(rng, name) for name in MODULES["random"] if name not in {"Random", "seed"}
     }
     for name, bound in members.items():
-        setattr(random, name, bound)  # library code draws from the run's numbers too
+        setattr(random, name, bound)  # library code uses the run's random numbers too
     return {**members, "Random": Random, "seed": seed}
 
 
@@ -144,7 +144,7 @@ def _uuid(rng: random.Random) -> dict[str, Any]:
 
 
 def _zones() -> Mapping[str, bytes]:
-    """Every zone file, read now: the jail opens none later. About 0.5 MB."""
+    """Read every zone file, because the jail can open none later. About 0.5 MB."""
     found: dict[str, bytes] = {}
     for root in zoneinfo.TZPATH:
         # A part of the start of every session: `Path.rglob` takes three times as long.
@@ -190,7 +190,7 @@ def _zoneinfo() -> dict[str, Any]:
 
 
 def time_modules(clock: Clock, rng: random.Random) -> dict[str, dict[str, Any]]:
-    """Members of the modules that know the time or chance."""
+    """Return the members of the modules for time and randomness."""
     os.environ["TZ"] = "UTC0"
     time.tzset()
     _install_dates(clock)

@@ -1,4 +1,4 @@
-"""`warnings`: a warning is printed, kept, raised or dropped, as the script's filters say."""
+"""`warnings`: a warning is printed, recorded, raised or dropped, by the script's filters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["script_place", "warnings_members"]
 _FILE: Final = "script.py"
 _ACTIONS: Final = frozenset({"always", "default", "error", "ignore", "module", "once"})
 _SHOWN_ONCE: Final = 1_000
-"""Places that are remembered so that each is shown once; beyond it, warnings are shown again."""
+"""Positions that are remembered to show each once; beyond that, warnings are shown again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ _DEFAULTS: Final = tuple(
 
 
 class WarningMessage:
-    """What `catch_warnings(record=True)` keeps."""
+    """A warning that `catch_warnings(record=True)` recorded."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ _state = _State()
 
 
 def script_place(level: int = 1) -> tuple[int, str]:
-    """Line and function of the `level`-th frame of the script, counted from the innermost."""
+    """Return line and function of the script's `level`-th frame, counted from the innermost."""
     place = (0, "<module>")
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and level > 0:
@@ -88,7 +88,7 @@ def script_place(level: int = 1) -> tuple[int, str]:
 
 
 class catch_warnings:  # the library's name
-    """`warnings.catch_warnings`: puts the filters back, and can keep what was warned of."""
+    """`warnings.catch_warnings`: restores the filters, and can record warnings."""
 
     __slots__ = ("_action", "_before", "_category", "_record")
 
@@ -192,7 +192,7 @@ def _is_new(action: str, text: str, kind: type, line: int) -> bool:
 
 
 def warnings_members() -> dict[str, Any]:
-    """Members of `warnings`."""
+    """Return the members of `warnings`."""
     return {
         "catch_warnings": catch_warnings,
         "filterwarnings": _filterwarnings,

@@ -25,6 +25,7 @@ from ptc._language._compiler import (
     compile_script,
     demangle,
 )
+from ptc._language._power_names import HARMLESS
 from ptc._language._transformer import ScriptTransformer
 
 
@@ -61,9 +62,7 @@ def test_every_attribute_of_a_power_bearing_type_is_guarded_or_has_a_reason() ->
         f"{kind.__name__}.{name}"
         for kind in bearing
         for name in dir(kind)
-        if not name.startswith("_")
-        and name not in policy.power_names()
-        and not policy.HARMLESS.get(name)
+        if not name.startswith("_") and name not in policy.power_names() and not HARMLESS.get(name)
     }
     assert not undecided
 
@@ -387,16 +386,16 @@ def test_a_denied_import_names_what_to_use_instead() -> None:
     (finding,) = findings("import requests")
     assert finding == Finding(
         "import_refused", "import of 'requests' is not available", 1, 8, 1, 16,
-        "the network is reached through the tools on ctx",
+        "access the network through the tools on ctx",
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("module", "hint"),
     [
-        ("sockets", "as for 'socket': the network is reached through the tools on ctx"),
+        ("sockets", "as for 'socket': access the network through the tools on ctx"),
         ("panda", "as for 'pandas': use lists and dicts"),
-        ("request", "as for 'requests': the network"),
+        ("request", "as for 'requests': access the network"),
         ("maths", "did you mean math or cmath?"),
         ("jsn", "did you mean json?"),
     ],
@@ -456,7 +455,7 @@ def test_every_hint_belongs_to_something_that_is_refused() -> None:
 
 def test_bytes_are_refused() -> None:
     for source in (b"x = 1", bytearray(b"x"), None, 3):
-        with pytest.raises(ScriptRejected, match="the source of a script is a str"):
+        with pytest.raises(ScriptRejected, match="the source of a script must be a str"):
             compile_script(source)  # type: ignore[arg-type]  # what this test is about
 
 
@@ -572,7 +571,7 @@ def test_columns_count_characters() -> None:
         ("def run(*args): pass", "sync"),
         ("def run(ctx, inputs): pass\nasync def run(ctx, inputs): pass", "async"),
         ("def run(ctx, inputs):\n    def g():\n        yield 1\n    return list(g())", "sync"),
-        ("42", "bare"),
+        ("42", "top_level"),
     ],
 )
 def test_the_kind_of_run_is_told(source: str, entry: str) -> None:
@@ -602,7 +601,7 @@ def test_a_run_that_cannot_be_called_is_a_finding(source: str, code: str) -> Non
     ("source", "hint"),
     [
         ("\n```python\nasync def run(ctx, inputs):\n    return 1\n```", "without the ```"),
-        ("return 5", "write it in `async def run(ctx, inputs)`"),
+        ("return 5", "move it into `async def run(ctx, inputs)`"),
     ],
 )
 def test_what_is_often_sent_and_is_no_python_is_told_the_way_out(source: str, hint: str) -> None:

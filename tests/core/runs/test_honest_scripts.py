@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from ptc import BlockingSession, Limits, RunResult, Session, tool
 from ptc._wire._bodies import INLINE_BYTES, MAX_DEPTH
-from ptc._wire._protocol import FROM_WORKER, MAX_BODY, MAX_MESSAGE, MAX_NAME, MAX_PRINT, Kind
+from ptc._wire._messages import MAX_MESSAGE, MAX_NAME, MAX_PRINT
+from ptc._wire._protocol import FROM_WORKER, MAX_BODY, Kind
 
 Json = dict[str, Any] | list[Any] | str | int | float | bool | None
 

@@ -86,7 +86,7 @@ async def test_a_source_without_room_says_so(session: Session) -> None:
         result = await session.program(source=f"{source}# {memory}\n", limits=limits)
         assert result.error is not None
         if result.status == "rejected":
-            assert "there is no memory to compile it" in result.error.message
+            assert "there is not enough memory to compile it" in result.error.message
             assert "max_memory_bytes" in result.error.hint
         else:
             ran_out(result)

@@ -100,8 +100,9 @@ async def test_a_wrong_name_in_a_namespace_lists_what_there_is(tmp_path: Path) -
     async with Session(tmp_path, tools=TOOLS, toolsets=(), workers=1) as session:
         result = await session.program(source=source)
     assert result.error is not None
-    assert "no tool 'github.close_issue' is allowed in this run: create_issue, list_issues" in (
-        result.error.message
+    assert (
+        "no tool 'github.close_issue' is allowed in this run (allowed: create_issue, list_issues)"
+        in (result.error.message)
     )
 
 

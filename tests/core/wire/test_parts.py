@@ -187,7 +187,7 @@ def test_the_parts_of_another_frame_are_refused() -> None:
     with pytest.raises(ProtocolError, match="before EMIT do not make its value"):
         read.finish(Kind.EMIT)
     for part in (b"<", b"<\x00", b"<\x14", b"<\x1a\x1a"):
-        with pytest.raises(ProtocolError, match="begins for a frame that has none"):
+        with pytest.raises(ProtocolError, match="starts for a frame that takes none"):
             target_of(part)
     assert target_of(b"<%c" % Kind.EMIT) is Kind.EMIT
     assert target_of(b"[") is None

@@ -1,0 +1,142 @@
+"""Exceptions of a script as the body of a FAILED frame."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Container
+from typing import Any
+
+from .._wire._messages import MAX_FRAMES, MAX_MESSAGE, MAX_NAME
+from ..errors import ToolError
+from . import _values
+from ._budget import LimitError
+from ._internals import frame_code, traceback_frame
+from ._values import shorten
+
+__all__ = ["failure_body", "minimal_failure"]
+
+_GROUPS = 4
+"""Levels of nested exception groups whose members are reported."""
+_MINIMAL = (
+    b'{"type":"","message":"the script failed, and its error has no text","frames":[],"code":"%b",'
+    b'"tool":"","hint":""}'
+)
+
+
+def failure_body(error: BaseException, filename: str, tools: Container[str]) -> bytes:
+    """Build the body of FAILED for an exception that left the script.
+
+    Args:
+        error: The exception.
+        filename: Name that the script was compiled under.
+        tools: Names of the tools in the run.
+    """
+    leaf = _leaf(error)
+    row = {
+        "type": shorten(type(leaf).__name__, MAX_NAME),
+        "message": shorten(_text_of(leaf), MAX_MESSAGE),
+        "frames": _frames(error, filename) or _frames(leaf, filename),
+        "code": _code_of(leaf),
+        "tool": shorten(leaf.tool, MAX_NAME) if isinstance(leaf, ToolError) else "",
+        "hint": shorten(_hint(leaf, tools), MAX_MESSAGE),
+    }
+    return _values.dumps(row, "error")
+
+
+def _frames(error: BaseException, filename: str) -> list[list[Any]]:
+    rows: list[list[Any]] = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = frame_code(traceback_frame(trace))
+        if code.co_filename == filename:
+            rows.append(_position(trace, code))
+            if len(rows) > 2 * MAX_FRAMES:
+                del rows[MAX_FRAMES]
+        trace = trace.tb_next
+    return rows if len(rows) <= MAX_FRAMES else rows[: MAX_FRAMES // 2] + rows[-MAX_FRAMES // 2 :]
+
+
+def _hint(error: BaseException, tools: Container[str]) -> str:
+    if isinstance(error, NameError) and error.name in tools:
+        return f"tools are methods of ctx: ctx.{error.name}(...)"
+    if isinstance(error, ToolError) and error.code == "limit_exceeded":
+        return "catch ToolError and return what the script has, or ask for a higher limit"
+    if isinstance(error, LimitError):
+        return f"do less at a time, or ask for a higher {error.limit}"
+    if isinstance(error, MemoryError):
+        return "hold less data at a time, or ask for a higher limits.max_memory_bytes"
+    return ""
+
+
+def minimal_failure(error: BaseException) -> bytes:
+    """Build the body of FAILED with the kind of the error alone."""
+    return _MINIMAL % _kind_of(error).encode()
+
+
+def _position(trace: types.TracebackType, code: types.CodeType) -> list[Any]:
+    positions = list(code.co_positions())
+    index = trace.tb_lasti // 2
+    line, end_line, column, end_column = (
+        positions[index] if 0 <= index < len(positions) else (None, None, None, None)
+    )
+    line = trace.tb_lineno or line or 0
+    name = shorten(code.co_qualname, 200)
+    return [
+        line,
+        end_line or line,
+        0 if column is None else column + 1,
+        0 if end_column is None else end_column + 1,
+        name,
+    ]
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """Unwrap groups of one, in which a TaskGroup raises a single failure."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _text_of(error: BaseException, level: int = 0) -> str:
+    if isinstance(error, BaseExceptionGroup) and level < _GROUPS:
+        inner = "; ".join(
+            f"{type(e).__name__}: {_text_of(e, level + 1)}"[:500] for e in error.exceptions[:5]
+        )
+        return f"{error.message}: {inner}"
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # a __str__ of the script that raises
+        return "(its message cannot be shown)"
+
+
+_LIMITS = {
+    "max_tool_calls",
+    "max_calls_by_tool",
+    "max_executions_per_run",
+    "max_tasks",
+    "max_output_bytes",
+    "max_emit_bytes",
+}
+_CODES: tuple[tuple[type[BaseException], str], ...] = (
+    (ToolError, "tool_error"),
+    (MemoryError, "memory"),
+    (RecursionError, "recursion"),
+    (_values.ValueRefused, "not_json"),
+)
+
+
+def _code_of(error: BaseException) -> str:
+    limit: object = error.limit if isinstance(error, LimitError) else None
+    # A script can raise these too, with any values in them.
+    if isinstance(error, ToolError) and isinstance(error.details, dict):
+        limit = error.details.get("limit") if error.code == "limit_exceeded" else None
+    if isinstance(limit, str) and limit in _LIMITS:
+        return f"limit_{limit}"
+    return _kind_of(error)
+
+
+def _kind_of(error: BaseException) -> str:
+    for kind, code in _CODES:
+        if issubclass(type(error), kind):
+            return code
+    return "exception"

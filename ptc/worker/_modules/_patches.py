@@ -1,0 +1,128 @@
+"""Checks added to parts of the library that scripts must share with the worker.
+
+A stand-in would not do: isinstance() and subclassing need the real class.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from ..._language import _policy as policy
+from .. import _classes, _freeze
+from .._attributes import read_named
+from .._views import exact_text
+from ._own import identifier
+
+__all__ = ["vet_annotations", "vet_enum_calls", "vet_enum_properties", "vet_field_names"]
+
+
+def vet_annotations() -> None:
+    """Make `typing` parse text in an annotation, never compile it: `typing.List["Node"]`.
+
+    Nothing evaluates it here. And CPython opens the file of invalid source to quote from it, which
+    the system call filter would report as an attack.
+    """
+
+    def parse(source: str, filename: str, mode: str) -> Any:
+        return compile(source, "\ud800annotation", mode, ast.PyCF_ONLY_AST)
+
+    vars(typing)["compile"] = parse
+
+
+def vet_enum_calls() -> None:
+    """Make `Enum("Name", members)` follow the rules of a class statement.
+
+    Enum classes must be the real ones, for isinstance and for subclassing, so the check is added
+    to their metaclass in the worker process.
+    """
+    original = enum.EnumMeta.__call__
+    if getattr(original, "vetted", False):
+        return
+
+    def call(cls: Any, value: Any, *args: Any, **options: Any) -> Any:
+        if cls._member_map_ or not (args or options):
+            return original(cls, value, *args, **options)
+        base = options.pop("type", None)
+        if base is not None and not _classes.is_allowed_base(base):
+            raise TypeError("a script may not subclass this type")
+        names = args[0] if args else options.pop("names", ())
+        chosen = {key: options[key] for key in ("start", "boundary") if key in options}
+        members = _members(names)
+        made = original(cls, exact_text(value), members, type=base, module="__main__", **chosen)
+        return _classes.register(made)
+
+    call.vetted = True  # type: ignore[attr-defined]  # functions take attributes
+    _freeze.replace_attribute(enum.EnumMeta, "__call__", call)
+
+
+def vet_enum_properties() -> None:
+    """Make the properties that `enum` creates for attributes follow the rules of source.
+
+    A member with the name of a mixin's method becomes a property, which reads that name from the
+    member's *value* (3.12): ``gi_frame`` of a generator.
+    """
+    prop: Any = enum.property
+    original = prop.__get__
+    if getattr(original, "vetted", False):
+        return
+
+    def get(self: Any, instance: Any, ownerclass: Any = None) -> Any:
+        if instance is not None:
+            function = self.fget
+            if function is not None:
+                return function(instance)
+            read = getattr(self, "_attr_type", None)
+            if read == "attr":
+                return read_named(self._cls_type, self.name)
+            if read == "desc":
+                return read_named(instance._value_, self.name)
+        return original(self, instance, ownerclass)
+
+    get.vetted = True  # type: ignore[attr-defined]  # functions take attributes
+    _freeze.replace_attribute(prop, "__get__", get)
+
+
+def vet_field_names() -> None:
+    """Make the name of a dataclass's field accept identifiers only.
+
+    The library builds the text of methods from it, and reads attributes by it. A script holds the
+    field and could write another name to it, even while a class is being made.
+    """
+    slot: Any = dataclasses.Field.__dict__["name"]
+    if isinstance(slot, property):
+        return
+
+    def write(self: Any, name: Any) -> None:
+        if name is not None and not (
+            type(name) is str and name.isidentifier() and not policy.is_dunder(name)
+        ):
+            raise TypeError("the name of a field must be an identifier without double underscores")
+        slot.__set__(self, name)
+
+    _freeze.replace_attribute(dataclasses.Field, "name", property(slot.__get__, write))
+
+
+def _members(names: Any) -> list[Any]:
+    """Return members as exact text, or as pairs of exact text and value."""
+    if isinstance(names, str):
+        found: list[Any] = [
+            identifier(name) for name in exact_text(names).replace(",", " ").split()
+        ]
+    elif isinstance(names, Mapping):
+        found = [(identifier(name), value) for name, value in dict(names).items()]
+    else:
+        found = []
+        for each in names:
+            pair = each if isinstance(each, str) else tuple(each)
+            found.append(
+                identifier(pair) if isinstance(pair, str) else (identifier(pair[0]), pair[1])
+            )
+    for each in found:
+        if (each if type(each) is str else each[0]).startswith("_"):
+            raise TypeError("the name of an enum member may not start with an underscore")
+    return found

@@ -23,6 +23,7 @@ from ptc import (
     UsageError,
     tool,
 )
+from ptc._runs._code_cache import CodeCache
 from ptc.testing import NO_KERNEL_LAYER
 
 pytestmark = pytest.mark.anyio
@@ -108,6 +109,25 @@ async def test_the_same_script_runs_again_from_its_compiled_form(tmp_path: Path)
     async with session(tmp_path) as s:
         values = [(await s.program(source=ASYNC, inputs={"a": n})).unwrap() for n in range(4)]
     assert [v["first"] for v in values] == [3, 4, 5, 6]
+
+
+def test_code_cache_evicts_the_least_recently_used_script() -> None:
+    cache = CodeCache(most_bytes=30)
+    for source in ("a", "b", "c"):
+        cache.put(source, b"123456789")
+    assert cache.get("a") == b"123456789"
+    cache.put("d", b"123456789")
+    assert [cache.get(source) for source in "abcd"] == [b"123456789", None, *[b"123456789"] * 2]
+    cache.put("a", b"123456789")
+    cache.put("e", b"1" * 19)
+    assert [source for source in "acde" if cache.get(source)] == ["a", "e"]
+
+
+def test_code_cache_stores_nothing_over_its_size() -> None:
+    cache = CodeCache(most_bytes=30)
+    cache.put("a", b"1" * 29)
+    cache.put("b", b"1" * 30)
+    assert [cache.get(source) for source in "ab"] == [b"1" * 29, None]
 
 
 async def test_calls_start_when_they_are_made(tmp_path: Path) -> None:

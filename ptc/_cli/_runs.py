@@ -23,7 +23,7 @@ def history_of(root: str, journal: str | None, tools: Mapping[str, Tool] | None 
     """Recorded runs of a folder. Raises `UsageError` if it has no journal."""
     from pathlib import Path
 
-    from .._journal._location import about_former, former_journal, journal_of
+    from .._journal._location import former_journal, former_notice, journal_of
     from .._runs._history import History
     from ..errors import UsageError
     from ._terminal import standard_error
@@ -34,7 +34,7 @@ def history_of(root: str, journal: str | None, tools: Mapping[str, Tool] | None 
         return History(Path(journal), tools=tools)
     folder = Path(root).resolve()
     place, former = journal_of(folder), former_journal(folder)
-    note = "" if former is None else about_former(former)
+    note = "" if former is None else former_notice(former)
     if not place.is_file():
         msg = (
             f"there is no journal of {str(folder)!r}: {str(place)!r} does not exist, so no run was "
@@ -102,7 +102,7 @@ Examples:
 def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
     """Run the command; the docstring for users is `_SHOW_HELP`."""
     from .. import _json
-    from .._runs._history import recorded_result
+    from .._runs._history import load_result
     from ..testing import Recording
     from ._report import report_outcome
     from ._terminal import standard_output
@@ -127,7 +127,7 @@ def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
                 why = f": {verdict.comment[:120]}" if verdict.comment else ""
                 note += f"  [{verdict.action}{by}{why}]"
         output.line(_told(row) + note)
-    result = recorded_result(recorded.run)
+    result = load_result(recorded.run)
     if recorded.run.rolled_back_ms is not None:
         output.line(f"rolled back; it was {recorded.run.status}")
     elif result is None:

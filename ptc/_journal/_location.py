@@ -1,7 +1,7 @@
-"""Where the runs of a root are recorded: in the user's state directory, one file for each root.
+"""Location of the journal: one file for each root, in the user's state directory.
 
-A journal decides: an approval recorded in it lets a payment be made. So it lies where no script can
-write, and where no script can read the inputs of other runs.
+A journal has authority: an approval recorded in it lets a payment be made. So it lies where no
+script can write it, or read the inputs of other runs.
 
 Rule 1: The default lies outside the root. Otherwise, runs are recorded in memory.
     tests/core/test_journal_place.py::test_default_inside_root_falls_back_to_memory_with_warning
@@ -26,10 +26,10 @@ from pathlib import Path
 from ..errors import JournalError, UsageError
 
 __all__ = [
-    "about_former",
     "check_journal",
     "default_journal",
     "former_journal",
+    "former_notice",
     "journal_of",
     "lies_in",
 ]
@@ -87,12 +87,12 @@ def default_journal(root: Path, writers: Iterable[str]) -> Path:
         raise JournalError(msg)
     former = former_journal(root)
     if former is not None and not place.exists():
-        _log.warning("%s", about_former(former))
+        _log.warning("%s", former_notice(former))
     return place
 
 
 def check_journal(root: Path, place: Path, writers: Iterable[str]) -> None:
-    """Refuse a journal that a tool of the session could change.
+    """Reject a journal that a tool of the session could change.
 
     Args:
         root: The session's, absolute and resolved.
@@ -107,9 +107,9 @@ def check_journal(root: Path, place: Path, writers: Iterable[str]) -> None:
         return
     msg = (
         f"journal {str(place)!r} lies inside the root, where {_some(names)} may change files: a "
-        "script could record an approval that nobody gave. Name a file outside the root, or none "
+        "script could forge an approval. Name a file outside the root, or none "
         "(the default is in your state directory). Pass journal_in_root=True only if every script "
-        "and command in this root may approve calls in your name"
+        "and command in this root may approve calls on your behalf"
     )
     raise UsageError(msg)
 
@@ -120,12 +120,12 @@ def former_journal(root: Path) -> Path | None:
     return place if place.is_file() else None
 
 
-def about_former(former: Path) -> str:
-    """Notice about a journal of an earlier version: where it is and how to use it."""
+def former_notice(former: Path) -> str:
+    """Describe the location of an earlier version's journal, and how to use it."""
     return (
         f"an earlier version recorded runs in {former}. That file is no longer used, since scripts "
         f"could change it. `ptc runs --journal {shlex.quote(str(former))}` lists them. To resume "
-        "one, add --journal-in-root, if you trust what is recorded there. Delete the file once you "
+        "one, add --journal-in-root, if you trust its contents. Delete the file once you "
         "no longer need it"
     )
 

@@ -132,7 +132,7 @@ def test_the_calls_of_one_tool_are_what_the_option_says(command: Any, script: An
         "=3": "write TOOL=N",
         "add=x": "write TOOL=N",
         "add=0": "--max-calls-by-tool['add'] must be an integer from 1",
-        "ad=3": "--max-calls-by-tool names no tool of the session: 'ad'",
+        "ad=3": "--max-calls-by-tool names 'ad', which is not a tool of the session",
     }.items():
         refused = command("run", script(source), "--toolset", "shelf", "--max-calls-by-tool", wrong)
         assert refused.status == 2, wrong
@@ -356,7 +356,7 @@ def test_a_script_at_the_second_fence_exits_with_4_and_the_call_is_named(
 ) -> None:
     done = command("run", script(HELLO), "--toolset", "shelf", before=["-c", NO_FIRST_FENCE])
     assert (done.status, done.out) == (4, "")
-    assert "Error: the script was stopped at the second fence: the jail does not allow" in done.err
+    assert "Error: the script was stopped at the second fence: blocked system call" in done.err
     assert "the system call openat" in done.err
     # the alarm of the log, for whoever keeps standard error
     assert "violation: " in done.err

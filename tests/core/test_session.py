@@ -240,10 +240,10 @@ async def test_without_an_allow_list_a_script_has_the_tools_that_change_nothing(
     [
         ({}, "either source= or path="),
         ({"source": "x", "path": "y"}, "either source= or path="),
-        ({"source": 3}, "source is a string, not int"),
+        ({"source": 3}, "source must be a string, not int"),
         ({"source": "x", "allowed_tools": ["ad"]}, r"no tool 'ad' \(did you mean `add`"),
         ({"source": "x", "allowed_tools": "add"}, "a list of names of tools, not the string"),
-        ({"source": "x", "inputs": [1]}, "inputs is a dict"),
+        ({"source": "x", "inputs": [1]}, "inputs must be a dict"),
         ({"source": "x", "inputs": {"a": [object()]}}, r"inputs\.a\[0\]: object has no JSON form"),
         ({"source": "x", "inputs": {"a": float("nan")}}, r"inputs\.a: nan"),
         ({"source": "x", "inputs": {1: 2}}, "key 1 is not a string"),
@@ -253,7 +253,7 @@ async def test_without_an_allow_list_a_script_has_the_tools_that_change_nothing(
         ({"path": "link.py"}, "outside the session's root"),
         ({"path": "binary.py"}, "is not UTF-8 text: byte 2 is 255"),
         ({"path": "folder"}, "is not a file"),
-        ({"path": "nul\0.py"}, "no path has the character NUL"),
+        ({"path": "nul\0.py"}, "must be a path without the character NUL"),
         ({"source": "x", "filename": "a\nb"}, "printable"),
     ],
 )
@@ -564,7 +564,7 @@ async def test_a_value_that_is_cut_and_cannot_be_kept_says_so(tmp_path: Path) ->
         result = await s.program(source="'x' * 100_000")
     assert result.cut is not None
     assert (result.cut.bytes, result.cut.artifact) == (100_002, "")
-    assert "could not be kept whole" in result.warnings[0]
+    assert "could not be stored" in result.warnings[0]
 
 
 def test_a_session_of_another_event_loop_says_so(tmp_path: Path) -> None:

@@ -29,7 +29,15 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 from . import _json
 
-__all__ = ["LEAST_CHARS", "SENT", "Redactor", "Sent", "leads_to_secrets", "mask", "safe_text"]
+__all__ = [
+    "LEAST_CHARS",
+    "SENT",
+    "Redactor",
+    "SentCredentials",
+    "leads_to_secrets",
+    "mask",
+    "safe_text",
+]
 
 LEAST_CHARS = 6
 """Minimum length of a value that is redacted; shorter ones would match ordinary text."""
@@ -167,7 +175,7 @@ _LIVE: weakref.WeakSet[Redactor] = weakref.WeakSet()
 """Redactors with declared secrets; logs are searched for all of them."""
 
 
-class Sent:
+class SentCredentials:
     """The most recently used credentials that this process sent. Thread-safe."""
 
     def __init__(self) -> None:
@@ -239,7 +247,7 @@ class Sent:
                     self.request(_part(request, "url") or "", headers.items())
 
 
-SENT: Final = Sent()
+SENT: Final = SentCredentials()
 
 
 def _forms(secret: str) -> set[str]:

@@ -16,7 +16,7 @@ from .. import _json
 from .._wire._parts import LIST, OBJECT, TEXT, VALUE, Node
 from ._result import Cut
 
-__all__ = ["ArtifactStore", "digest_of", "shrink"]
+__all__ = ["ArtifactStore", "compute_digest", "shrink"]
 
 _MARK = "…cut…"
 
@@ -53,7 +53,7 @@ class ArtifactStore:
 
     def keep_pieces(self, pieces: Callable[[], Iterable[bytes]], suffix: str = ".json") -> Cut:
         """Store a file that is not in memory as a whole; `pieces` is called twice."""
-        cut = digest_of(pieces())
+        cut = compute_digest(pieces())
         name = f"{cut.sha256}{suffix}"
         folder = self._open()
         try:
@@ -90,7 +90,7 @@ def _is_file(name: str, folder: int) -> bool:
         return False
 
 
-def digest_of(pieces: Iterable[bytes]) -> Cut:
+def compute_digest(pieces: Iterable[bytes]) -> Cut:
     """Return the size and digest of a file, without storing it."""
     digest, size = hashlib.sha256(), 0
     for piece in pieces:

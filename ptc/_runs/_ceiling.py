@@ -53,8 +53,8 @@ class LimitPolicy:
         named = self.ceiling.max_calls_by_tool
         applied = requested.clamp(self.ceiling) if over or named else requested
         return applied, tuple(
-            f"limits.{name}={_format_limit(requested, name)} is above the session's ceiling and was "
-            f"clamped to {_format_limit(applied, name)}"
+            f"limits.{name}={_format(requested, name)} is above the session's ceiling and was "
+            f"clamped to {_format(applied, name)}"
             for name in over
         )
 
@@ -69,6 +69,6 @@ class LimitPolicy:
                 raise UsageError(msg)
 
 
-def _format_limit(limits: Limits, name: str) -> str:
+def _format(limits: Limits, name: str) -> str:
     value = getattr(limits, name)
     return f"{value:,}" if isinstance(value, int) else repr(value)

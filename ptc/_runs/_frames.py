@@ -18,7 +18,7 @@ from ._code_cache import CodeCache
 from ._intake import OverLimitError, ReturnValue
 from ._outcome import Outcome
 from ._program import Program
-from ._report import finding_of, rejection, schema_failure, script_failure
+from ._report import build_rejection, check_schema, convert_failure, convert_finding
 from ._script_calls import ScriptCalls
 
 __all__ = ["FrameHandler"]
@@ -71,11 +71,11 @@ class FrameHandler:
         self._cache.put(self._program.source, code)
 
     def _on_rejected(self, findings: tuple[_protocol.Finding, ...], _size: int) -> None:
-        self._outcome.finish("rejected", rejection(findings, self._program.source))
+        self._outcome.finish("rejected", build_rejection(findings, self._program.source))
 
     def _on_checked(self, findings: tuple[_protocol.Finding, ...], _size: int) -> None:
         _require_request(Kind.CHECKED, self._program.only_check)
-        rows = tuple(finding_of(f, self._program.source) for f in findings)
+        rows = tuple(convert_finding(f, self._program.source) for f in findings)
         self._outcome.finish("completed", value=ReturnValue(0, rows))
 
     def _on_call(self, call: _protocol.Call | bytes, size: int) -> None:
@@ -123,13 +123,13 @@ class FrameHandler:
         if self._calls.replay is not None:
             self._calls.replay.require_end("returned")
         value = self._outcome.intake.take_return(body, size)
-        failure = schema_failure(self._program, value)
+        failure = check_schema(self._program, value)
         self._outcome.finish("failed" if failure else "completed", failure, value=value)
 
     def _on_failed(self, failure: _protocol.Failure, _size: int) -> None:
         if self._calls.replay is not None:
             self._calls.replay.require_end("failed")
-        self._outcome.finish(*script_failure(failure, self._program))
+        self._outcome.finish(*convert_failure(failure, self._program))
 
 
 def _require_request(kind: Kind, requested: bool) -> None:

@@ -23,7 +23,7 @@ from .._schema._check import value_check
 from .._tools._allow import AllowList
 from .._tools._tool import Tool
 from ..errors import JournalError, ToolError, UsageError
-from ._program import Program, limits_json
+from ._program import Program, encode_limits
 
 __all__ = ["History", "load_result", "restore_program", "validate_run_id"]
 
@@ -316,7 +316,7 @@ def _row_of(program: Program) -> RunRow:
     schema = program.schema
     options = {
         "tools": {name: tool.parameter_names for name, tool in program.tools.items()},
-        "rules": program.ruled,
+        "rules": program.has_rules,
         "schema": schema if isinstance(schema, Mapping) else None,
         "typed": schema is not None and not isinstance(schema, Mapping),
     }
@@ -326,7 +326,7 @@ def _row_of(program: Program) -> RunRow:
         source=program.source,
         filename=program.filename,
         inputs=program.inputs_json,
-        options=b'%b,"limits":%b}' % (data[:-1], limits_json(program.limits)),
+        options=b'%b,"limits":%b}' % (data[:-1], encode_limits(program.limits)),
         seed=program.seed,
         clock=program.clock,
         created_ms=int(program.clock * 1000),
@@ -372,7 +372,7 @@ def restore_program(
         clock=row.clock,
         seed=row.seed,
         schema=schema,
-        ruled=options["rules"],
+        has_rules=options["rules"],
     )
 
 

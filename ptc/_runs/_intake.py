@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from .. import _json
-from .._records._artifacts import ArtifactStore, digest_of, shrink
+from .._records._artifacts import ArtifactStore, compute_digest, shrink
 from .._records._limits import Limits
 from .._records._result import Cut
 from .._wire._bodies import NOTHING, ProtocolError, Tally, decode, tally
@@ -264,4 +264,4 @@ def _truncate(large: Node | bytes, limits: Limits, artifacts: ArtifactStore) -> 
         return TruncatedValue(value, artifacts.keep_pieces(pieces), "")
     except OSError as error:
         # A full disk must not cost the script its result.
-        return TruncatedValue(value, digest_of(pieces()), str(error))
+        return TruncatedValue(value, compute_digest(pieces()), str(error))

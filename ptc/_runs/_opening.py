@@ -8,7 +8,7 @@ from .. import _json
 from .._tools._tool import Tool
 from .._wire._protocol import Kind
 from ._code_cache import CodeCache
-from ._program import Program, limits_json
+from ._program import Program, encode_limits
 
 __all__ = ["opening_frames"]
 
@@ -21,7 +21,7 @@ def opening_frames(
     start = b'{"inputs":%b,"tools":%b,"limits":%b,"epoch":%.6f,"seed":%d}' % (
         program.inputs_json,
         _json.dumps(tools),
-        limits_json(program.limits),
+        encode_limits(program.limits),
         program.clock,
         program.seed,
     )

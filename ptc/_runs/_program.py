@@ -20,8 +20,8 @@ from ..errors import UsageError
 __all__ = [
     "Program",
     "ProgramOptions",
-    "inputs_json",
-    "limits_json",
+    "encode_inputs",
+    "encode_limits",
     "read_script",
     "reject_unsendable",
     "validate_filename",
@@ -64,7 +64,7 @@ class Program:
     """Stop the replay after the outcome of this call was sent to the script."""
     schema: Any = None
     """Output schema that `check_value` was compiled from."""
-    ruled: bool = False
+    has_rules: bool = False
     """True if the allow-list had rules, which are code and cannot be recorded."""
 
 
@@ -78,7 +78,7 @@ def validate_filename(name: str | None) -> str:
     return name
 
 
-def inputs_json(inputs: Mapping[str, Any] | None, limits: Limits) -> bytes:
+def encode_inputs(inputs: Mapping[str, Any] | None, limits: Limits) -> bytes:
     """Encode the inputs. Raises `UsageError` if they have no JSON form or exceed their limit."""
     if inputs is None:
         return b"{}"
@@ -100,7 +100,7 @@ def inputs_json(inputs: Mapping[str, Any] | None, limits: Limits) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def limits_json(limits: Limits) -> bytes:
+def encode_limits(limits: Limits) -> bytes:
     """Encode limits for the worker and the journal."""
     return _json.dumps(asdict(limits))
 

@@ -19,7 +19,7 @@ from .._tools._catalog import Catalog
 from ..errors import UsageError
 from ._ceiling import LimitPolicy
 from ._history import History, load_result, restore_program, validate_run_id
-from ._program import Program, inputs_json, read_script, validate_filename
+from ._program import Program, encode_inputs, read_script, validate_filename
 
 __all__ = ["ProgramBuilder"]
 
@@ -72,10 +72,10 @@ class ProgramBuilder:
             run_id=uuid.uuid4().hex if run_id is None else validate_run_id(run_id),
             seed=random.getrandbits(48),
             schema=output_schema,
-            ruled=any(isinstance(entry, Allow) for entry in allowed or ()),
+            has_rules=any(isinstance(entry, Allow) for entry in allowed or ()),
             source=source,
             filename=validate_filename(filename),
-            inputs_json=inputs_json(inputs, applied),
+            inputs_json=encode_inputs(inputs, applied),
             tools=tools,
             limits=applied,
             check_value=value_check(output_schema) if output_schema is not None else None,

@@ -15,7 +15,7 @@ from ._breaches import complete_breach
 from ._intake import ReturnValue
 from ._program import Program
 
-__all__ = ["excerpt_of", "finding_of", "rejection", "schema_failure", "script_failure"]
+__all__ = ["build_rejection", "check_schema", "convert_failure", "convert_finding", "quote_line"]
 
 _log = logging.getLogger("ptc")
 _LINE_CHARS = 160
@@ -23,7 +23,7 @@ _MESSAGE_CHARS: Final = 4_000
 _MAX_VIOLATIONS_SHOWN: Final = 8
 
 
-def excerpt_of(source: str, line: int, column: int = 0, end_column: int = 0) -> str:
+def quote_line(source: str, line: int, column: int = 0, end_column: int = 0) -> str:
     """Quote a line with carets under columns `column` to `end_column` (1-based, exclusive)."""
     lines = _lines(source)
     if not 1 <= line <= len(lines):
@@ -44,7 +44,7 @@ def _lines(source: str) -> list[str]:
     return re.split(r"\r\n|\r|\n", source)
 
 
-def finding_of(finding: _protocol.Finding, source: str) -> Finding:
+def convert_finding(finding: _protocol.Finding, source: str) -> Finding:
     """Add an excerpt of the source to a worker's finding."""
     end = finding.end_column if finding.end_line == finding.line else finding.column + 1
     return Finding(
@@ -53,14 +53,14 @@ def finding_of(finding: _protocol.Finding, source: str) -> Finding:
         line=finding.line,
         column=finding.column,
         hint=finding.hint,
-        excerpt=excerpt_of(source, finding.line, finding.column, end),
+        excerpt=quote_line(source, finding.line, finding.column, end),
         advisory=finding.advisory,
     )
 
 
-def rejection(findings: tuple[_protocol.Finding, ...], source: str) -> Failure:
+def build_rejection(findings: tuple[_protocol.Finding, ...], source: str) -> Failure:
     """Build the failure of a script that was rejected: its first finding, and the list of all."""
-    rows = tuple(finding_of(f, source) for f in findings)
+    rows = tuple(convert_finding(f, source) for f in findings)
     first = rows[0]
     more = f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
     return Failure(
@@ -92,7 +92,7 @@ _HINTS = {"memory": "hold less data at a time, or ask for a higher limits.max_me
 """Hints for failures that leave a worker no memory to send one."""
 
 
-def script_failure(failure: _protocol.Failure, program: Program) -> tuple[Status, Failure]:
+def convert_failure(failure: _protocol.Failure, program: Program) -> tuple[Status, Failure]:
     """Convert a worker's failure to a status and a `Failure` with excerpt and traceback."""
     source = program.source
     # Columns of CPython count UTF-8 bytes; the excerpt counts characters.
@@ -100,7 +100,7 @@ def script_failure(failure: _protocol.Failure, program: Program) -> tuple[Status
     blocks = []
     for frame, column, end_column in places:
         block = f'  File "{program.filename}", line {frame.line}, in {frame.name}'
-        shown = excerpt_of(source, frame.line, column, end_column)
+        shown = quote_line(source, frame.line, column, end_column)
         if shown:
             block += "\n" + "\n".join(f"    {row}" for row in shown.split("\n"))
         blocks.append(block)
@@ -110,7 +110,7 @@ def script_failure(failure: _protocol.Failure, program: Program) -> tuple[Status
     if places:
         frame, column, end_column = places[-1]
         line = frame.line
-        excerpt = excerpt_of(source, line, column, end_column)
+        excerpt = quote_line(source, line, column, end_column)
     message = {
         "memory": "the script ran out of memory",
         "recursion": "the script recursed too deeply",
@@ -142,7 +142,7 @@ def _columns(source: str, frame: _protocol.Frame) -> tuple[int, int]:
     return column, len(raw[: frame.end_column - 1].decode(errors="ignore")) + 1
 
 
-def schema_failure(program: Program, returned: ReturnValue) -> Failure | None:
+def check_schema(program: Program, returned: ReturnValue) -> Failure | None:
     """Build the failure of a return value that does not conform; None if it conforms."""
     wrong = _schema_violations(program, returned)
     if not wrong:

@@ -234,7 +234,7 @@ class RunResult:
 
     def to_json(self) -> bytes:
         """Return the whole result as JSON."""
-        # Value, partial values and records are JSON data already: they came over the wire.
+        # Value, partial values and records arrived over the wire, so they are JSON data already.
         return _json.dumps_unchecked(self)
 
 

@@ -17,6 +17,7 @@ from .._workers._process import Exit
 from ..errors import ToolError
 
 __all__ = [
+    "MORE_MEMORY",
     "arguments_too_large",
     "complete_breach",
     "cpu_failure",
@@ -27,28 +28,28 @@ __all__ = [
 
 _OUT_OF_MEMORY_SIGNALS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT})
 """Signals that kill C code which uses an allocation without checking that it succeeded."""
-_MORE_MEMORY = "hold less data at a time, or ask for a higher limits.max_memory_bytes"
+MORE_MEMORY = "hold less data at a time, or ask for a higher limits.max_memory_bytes"
 _MAX_TOOLS_SHOWN: Final = 5
 _WORDS: Final = {
     "max_stdout_bytes": (
         "the script printed {used:,} bytes",
-        "print less, return the data, or ask for more max_stdout_bytes",
+        "print less, return the data, or ask for a higher max_stdout_bytes",
     ),
     "max_messages": (
         "the script printed or logged {used:,} times",
-        "join lines and print them at once, or ask for more max_messages",
+        "join lines and print them at once, or ask for a higher max_messages",
     ),
     "max_emit_bytes": (
         "the script emitted {used:,} bytes of values",
-        "emit less, or ask for more max_emit_bytes",
+        "emit less, or ask for a higher max_emit_bytes",
     ),
     "max_emits": (
         "the script emitted {used:,} partial values",
-        "emit several values as one list, or ask for more max_emits",
+        "emit several values as one list, or ask for a higher max_emits",
     ),
     "max_containers": (
         "the script emitted values with {used:,} lists and objects in them",
-        "emit less, or ask for more max_containers",
+        "emit less, or ask for a higher max_containers",
     ),
     "max_output_bytes": (
         "the script returned {used:,} bytes, too many to be stored at all",
@@ -80,7 +81,7 @@ def cpu_failure(limits: Limits, used: int | None) -> Failure:
         used: Milliseconds; None: the kernel stopped it, and did not report the amount.
     """
     spent = f"{used:,} ms of CPU time" if used is not None else "up its CPU time"
-    hint = "compute less in one run, or ask for more max_cpu_ms"
+    hint = "compute less in one run, or ask for a higher max_cpu_ms"
     message = f"the script used {spent}"
     return _failure(limits, "max_cpu_ms", used, message, hint)
 
@@ -107,7 +108,7 @@ def timeout_failure(
         stalled: True if the script waited for something that it never sets itself.
     """
     message = f"the run took longer than {limits.timeout_ms:,} ms"
-    hint = "do less in one run, emit partial values with ctx.emit, or ask for more timeout_ms"
+    hint = "do less in one run, emit partial values with ctx.emit, or ask for a higher timeout_ms"
     if running:
         message += f"; it was waiting for {', '.join(running[:_MAX_TOOLS_SHOWN])}"
     elif stalled:
@@ -146,7 +147,7 @@ def _memory_failure(limits: Limits, how: Exit) -> Failure | None:
             f"the worker process died ({how.words}) with {used:,} bytes of its "
             f"max_memory_bytes={most:,}: most likely an allocation failed"
         ),
-        hint=f"{_MORE_MEMORY}; very deep nesting of data or calls has the same effect",
+        hint=f"{MORE_MEMORY}; very deep nesting of data or calls has the same effect",
         breach=Breach("max_memory_bytes", most, used),
     )
 

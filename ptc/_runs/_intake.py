@@ -113,7 +113,7 @@ class Intake:
         """
         kind = target_of(part)
         if kind is not None:
-            self._reader = self._reader_of(kind)
+            self._reader = self._create_reader(kind)
             return
         reader = self._reader
         if reader is None:
@@ -123,7 +123,7 @@ class Intake:
         if reader.size > max(_MOST_BYTES, self._limits.max_output_bytes):
             raise OverLimitError(_LIMIT_OF[reader.kind], reader.size)
 
-    def _reader_of(self, kind: Kind) -> PartReader:
+    def _create_reader(self, kind: Kind) -> PartReader:
         limits = self._limits
         keep, containers = 0, limits.max_containers
         if kind is Kind.DONE:

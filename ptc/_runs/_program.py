@@ -137,7 +137,7 @@ def reject_unsendable(program: Program) -> RunResult | None:
     if size > limits.max_source_bytes:
         most = limits.max_source_bytes
         message = f"the script has {size:,} bytes, over max_source_bytes={most:,}"
-        hint = "pass data as inputs, not as literals, or ask for more max_source_bytes"
+        hint = "pass data as inputs, not as literals, or ask for a higher max_source_bytes"
         breach = Breach("max_source_bytes", most, size)
         return _rejected(program, "source_size", message, hint, breach)
     return None

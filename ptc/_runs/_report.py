@@ -11,7 +11,7 @@ from .. import _json
 from .._records._result import Failure, Finding, Status
 from .._redact import safe_text
 from .._wire import _protocol
-from ._breaches import complete_breach
+from ._breaches import MORE_MEMORY, complete_breach
 from ._intake import ReturnValue
 from ._program import Program
 
@@ -88,7 +88,7 @@ _LIMIT_CODES = {
 harms nobody else."""
 
 
-_HINTS = {"memory": "hold less data at a time, or ask for a higher limits.max_memory_bytes"}
+_HINTS = {"memory": MORE_MEMORY}
 """Hints for failures that leave a worker no memory to send one."""
 
 

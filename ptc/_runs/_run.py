@@ -220,7 +220,7 @@ class Run:
         self._outcome.finish("limit_exceeded", cpu_failure(self._program.limits, used_ms))
 
     def _tick(self, elapsed: float) -> None:
-        """Send the script the time that it asked for."""
+        """Send the script the time, when its timer fires."""
         self._ticked = True
         if self._dispatch.track is not None:
             self._dispatch.track.tick(elapsed)

@@ -1,7 +1,7 @@
-"""Arguments of public functions, checked for their kind where they come in.
+"""Validation of the arguments of public functions.
 
-A value of the wrong kind is a `UsageError` that says which argument it was, and not an
-`AttributeError` from the place, far inside, that happened to touch it first.
+An argument of the wrong type is a `UsageError` that names it, rather than an `AttributeError` from
+the code, far inside, that happens to use it first.
 """
 
 from __future__ import annotations
@@ -27,72 +27,72 @@ __all__ = [
 ]
 
 
-def require(name: str, value: object, kinds: type | tuple[type, ...], what: str) -> None:
-    """Raise `UsageError` unless `value` is one of `kinds`; `what` says what it should be."""
+def require(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
+    """Raise `UsageError` unless `value` is one of `kinds`; `expected` describes them."""
     if not isinstance(value, kinds):
-        _refuse(name, value, what)
+        _refuse(name, value, expected)
 
 
 def require_function(name: str, value: object) -> None:
-    """Raise `UsageError` unless `value` is None or can be called."""
+    """Raise `UsageError` unless `value` is None or callable."""
     if value is not None and not callable(value):
         _refuse(name, value, "a function")
 
 
-def parts_of(name: str, value: Iterable[Any], what: str) -> tuple[Any, ...]:
-    """The parts of a list. Text is none: its parts would be letters.
+def parts_of(name: str, value: Iterable[Any], expected: str) -> tuple[Any, ...]:
+    """Return the items of a list. Text is rejected: its items would be letters.
 
     Raises:
-        UsageError: If `value` is text, or has no parts.
+        UsageError: If `value` is text, or not iterable.
     """
     if isinstance(value, str | bytes):
-        msg = f"{name} is {what}, not the string {value!r:.80}"
+        msg = f"{name} must be {expected}, not the string {value!r:.80}"
         raise UsageError(msg)
-    require(name, value, Iterable, what)
+    require(name, value, Iterable, expected)
     return tuple(value)
 
 
-def mapping_of(name: str, value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
-    """A copy of a dict with names as keys; None is an empty one. Raises `UsageError`."""
+def mapping_of(name: str, value: Mapping[str, Any] | None, expected: str) -> dict[str, Any]:
+    """Copy a dict with text keys; None is an empty one. Raises `UsageError`."""
     if value is None:
         return {}
-    require(name, value, Mapping, what)
+    require(name, value, Mapping, expected)
     for key in value:
         require(f"{name}: the key {key!r:.80}", key, str, "text")
     return dict(value)
 
 
 def path_of(name: str, value: str | Path) -> Path:
-    """A path that the file system can be asked about. Raises `UsageError`."""
+    """Convert to a path that the file system accepts. Raises `UsageError`."""
     require(name, value, (str, Path), "a path, as text or pathlib.Path")
     text = str(value)
     if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        # A name that is not UTF-8 comes from the file system with U+DC80 to U+DCFF in it.
+        # The file system returns names that are not UTF-8 with U+DC80 to U+DCFF in them.
         try:
             text.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
-            _refuse(name, value, "a path, and no path has this character")
+            _refuse(name, value, "a path without lone surrogates")
         if "\0" in text:
-            _refuse(name, value, "a path, and no path has the character NUL")
+            _refuse(name, value, "a path without the character NUL")
     return Path(value)
 
 
 def nearest(name: object, names: Iterable[str]) -> str:
-    """`` (did you mean `x`?)`` for the closest of `names`, or ``""``."""
+    """Return `` (did you mean `x`?)`` for the closest of `names`, or ``""``."""
     close = []
-    if isinstance(name, str):  # whatever was given where a name was asked for
+    if isinstance(name, str):  # a caller may pass any object
         close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.5)
     return f" (did you mean {' or '.join(f'`{c}`' for c in close)}?)" if close else ""
 
 
 def words_of(error: BaseException) -> str:
-    """Type and text of an exception, whatever it is: of a group those of its members."""
+    """Return the type and text of an exception, or of the members of a group. Never raises."""
     try:
         if isinstance(error, BaseExceptionGroup):
             return "; ".join(words_of(member) for member in error.exceptions[:8])
         return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001  # its __str__ is its author's code
-        return f"{type(error).__name__} (its text cannot be made)"
+    except Exception:  # noqa: BLE001  # `__str__` is the author's code
+        return f"{type(error).__name__} (its __str__ raised an exception)"
 
 
 def caller_frame() -> tuple[FrameType | None, int]:
@@ -107,6 +107,6 @@ def _is_own(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__package__")).partition(".")[0] == "ptc"
 
 
-def _refuse(name: str, value: object, what: str) -> NoReturn:
-    msg = f"{name} is {what}, not {value!r:.80}"
+def _refuse(name: str, value: object, expected: str) -> NoReturn:
+    msg = f"{name} must be {expected}, not {value!r:.80}"
     raise UsageError(msg)

@@ -76,7 +76,7 @@ def dumps(value: object, *, what: str = "value", sort_keys: bool = False) -> byt
         sort_keys: Write equal data as equal bytes, for a digest.
 
     Raises:
-        JsonError: If a part of it has no exact JSON form; the message has the path to it.
+        JsonError: If a part of it has no exact JSON form; the message includes the path.
     """
     options = _OPTIONS | (orjson.OPT_SORT_KEYS if sort_keys else 0)
     try:
@@ -90,7 +90,7 @@ def dumps(value: object, *, what: str = "value", sort_keys: bool = False) -> byt
     return data
 
 
-def checked_dumps(value: object) -> bytes:
+def dumps_unchecked(value: object) -> bytes:
     """Write data that is known to have an exact JSON form, such as parsed JSON."""
     return orjson.dumps(value, option=_OPTIONS)
 

@@ -1,4 +1,4 @@
-"""Kernel layers of the sandbox, as they were probed on this machine."""
+"""Probe results for the kernel layers of the sandbox."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __all__ = ["Layer"]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer of the jail, as the zygote probed it."""
+    """Probe result of the zygote for one kernel layer."""
 
     name: str
     on: bool
     required: bool
     how: str
-    """How it was verified."""
+    """Method of verification."""
     detail: str

@@ -1,4 +1,4 @@
-"""What requests to a model cost."""
+"""Cost of requests to a model."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ __all__ = ["ModelUsage"]
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """What was spent, as the provider counts it."""
+    """Tokens spent, as the provider counts them."""
 
     requests: int = 0
-    """Requests that were answered."""
+    """Requests that received an answer."""
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
-    """Of the input, what the provider had kept from before."""
+    """Input tokens that the provider read from its cache."""
     cache_write_tokens: int = 0
-    """Of the input, what it kept for later."""
+    """Input tokens that the provider wrote to its cache."""
 
     def __add__(self, other: ModelUsage) -> ModelUsage:
         return ModelUsage(

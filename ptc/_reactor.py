@@ -1,7 +1,7 @@
 """Readiness and timers as plain callbacks, on asyncio and on trio.
 
-anyio has both as coroutines; a coroutine for each frame of each worker costs a task switch that a
-run of a tenth of a millisecond would feel. Callbacks here must not raise and must not block.
+anyio offers both as coroutines, but a coroutine for each frame of each worker costs a task switch,
+which is noticeable in a run of a tenth of a millisecond. Callbacks must not raise or block.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ Stop = Callable[[], None]
 
 
 class Reactor(Protocol):
-    """What the host needs of an event loop."""
+    """Interface of an event loop that the host needs."""
 
     def on_readable(self, sock: socket.socket, callback: Callable[[], None]) -> Stop:
-        """Call back whenever `sock` has something to read, until the returned stop is called."""
+        """Call `callback` whenever `sock` is readable, until the returned function is called."""
 
     def on_writable(self, sock: socket.socket, callback: Callable[[], None]) -> Stop:
-        """Call back whenever `sock` takes bytes, until the returned stop is called."""
+        """Call `callback` whenever `sock` is writable, until the returned function is called."""
 
     def closing(self, sock: socket.socket) -> None:
-        """Tell that `sock` is about to be closed; every watch of it must have been stopped."""
+        """Announce that `sock` is about to be closed; its callbacks must have been stopped."""
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Stop:
-        """Call back once, after `seconds`, unless the returned stop is called before."""
+        """Call `callback` once, after `seconds`, unless the returned function is called first."""
 
 
 class _AsyncioReactor:
@@ -98,7 +98,7 @@ class _TrioReactor:
 
         async def watch() -> None:
             with scope:
-                # The callback may stop us and close the socket.
+                # The callback may cancel this watch and close the socket.
                 while not scope.cancel_called:
                     try:
                         await wait()
@@ -112,12 +112,12 @@ class _TrioReactor:
     def closing(self, sock: socket.socket) -> None:
         import trio
 
-        # A cancelled wait is taken back at trio's next turn: it must not find the socket closed.
+        # trio withdraws a cancelled wait on its next turn, when the socket must still be open.
         trio.lowlevel.notify_closing(sock)
 
 
 class Signal:
-    """Set once, from any thread; waited for in the event loop it was made in."""
+    """Event that any thread can set once, awaited in the event loop it was created in."""
 
     __slots__ = ("_event", "_set")
 
@@ -134,8 +134,8 @@ class Signal:
             self._set = partial(loop.call_soon_threadsafe, self._event.set)
 
     def set(self) -> None:
-        """Wake the one who waits."""
-        # The loop may be gone: then nobody waits.
+        """Wake the waiter."""
+        # The loop may be closed: then nobody waits.
         with suppress(RuntimeError):
             self._set()
 
@@ -145,7 +145,7 @@ class Signal:
 
 
 def current_reactor() -> Reactor:
-    """The reactor of the running event loop: asyncio's (or one that is like it), else trio's."""
+    """Return the reactor of the running event loop: of asyncio (or a compatible loop), or trio."""
     try:
         return _AsyncioReactor()
     except RuntimeError:
@@ -153,9 +153,9 @@ def current_reactor() -> Reactor:
 
 
 def running_loop() -> object:
-    """What tells one running event loop from another.
+    """Return an object that identifies the running event loop.
 
-    Not by `anyio.lowlevel.current_token`, which takes 5 us: a third of a direct call.
+    `anyio.lowlevel.current_token` would take 5 us, a third of a direct call.
     """
     try:
         return asyncio.get_running_loop()

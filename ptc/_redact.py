@@ -1,16 +1,16 @@
-"""Secrets kept out of text that leaves a tool, a model or a log.
+"""Redaction of secrets in text that leaves a tool, a model or a log.
 
-Two kinds of secrets are known: those that tools declare (`env=`), of one session, and credentials
-that this process sent with a request, of all of it: the key of a model, the header of a request
-that failed. Text from outside passes through a `Redactor`, which looks for both.
+There are two kinds of secrets: values that the tools of a session declare (`env=`), and credentials
+that this process sent with a request, such as the key of a model or the header of a request that
+failed. A `Redactor` searches all text from outside for both.
 
-Rule 1: a declared secret is in no result, error, log, record or attachment's name, neither as it
-    is nor URL-encoded, nor in base64, alone or in the middle of other data.
+Rule 1: a declared secret is in no result, error, log, record or attachment's name: neither plain
+    nor URL-encoded nor in base64, alone or in the middle of other data.
     tests/core/tools/test_environment.py::test_a_secret_is_found_in_every_form
 Rule 2: a credential that a server echoes is in no error, event, record or log.
     tests/core/calls/test_echoed_credentials.py
-Rule 3: this is a net below the tool's author, who must not hand a secret out, not a sandbox layer
-    against one who wants to: a secret that is reversed, cut in two or encrypted is not found.
+Rule 3: redaction is a safety net for mistakes of a tool's author, not a defence against a hostile
+    one: a secret that is reversed, split in two or encrypted is not found.
 """
 
 from __future__ import annotations
@@ -29,20 +29,28 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 from . import _json
 
-__all__ = ["LEAST_CHARS", "SENT", "Redactor", "Sent", "leads_to_secrets", "mask", "safe_text"]
+__all__ = [
+    "LEAST_CHARS",
+    "SENT",
+    "Redactor",
+    "SentCredentials",
+    "leads_to_secrets",
+    "mask",
+    "safe_text",
+]
 
 LEAST_CHARS = 6
-"""Shorter values are not looked for: they would be found in everything."""
+"""Minimum length of a value that is redacted; shorter ones would match ordinary text."""
 _LEAST_HIDDEN_CHARS: Final = 12
-"""Values from which text is searched with all of its escapes and spaces removed."""
+"""Minimum length of a value that is also searched in text without its escapes and spaces."""
 _LONG_CHARS: Final = 65_536
-"""Text over that is searched for the usual forms only, and first for whether it has any."""
+"""Text over this length is searched for the usual forms only, after a fast check for any."""
 _MOST_SENT: Final = 32
-"""Credentials of the process that are remembered, the latest used."""
+"""Most recently used credentials of the process that are remembered."""
 
 
 class _Forms:
-    """Some secrets in every form that they are looked for in."""
+    """Compiled search for some secrets in all encoded forms."""
 
     __slots__ = ("_folded", "_hidden", "_names", "_pattern")
 
@@ -55,12 +63,12 @@ class _Forms:
                     found.setdefault(form, name)
                     if len(form) >= _LEAST_HIDDEN_CHARS:
                         self._hidden.setdefault(_bare(form), name)
-        # Longest first: a secret that has another one inside is replaced as a whole.
+        # Longest first: a secret that contains another one is replaced as a whole.
         forms = sorted(found, key=len, reverse=True)
         self._names = [found[form] for form in forms]
         self._folded = [form.casefold() for form in forms]
-        # Case is ignored: percent-escapes are written in both. Which form it was is told by its
-        # group: what is found need not be what was looked for (a long s is an s without its case).
+        # Case is ignored, since percent-escapes are written in both cases. The group identifies the
+        # form, since the matched text may differ from it (a long s matches an s).
         pattern = "|".join(f"({re.escape(form)})" for form in forms)
         self._pattern = re.compile(pattern, re.IGNORECASE)
 
@@ -68,23 +76,23 @@ class _Forms:
         return bool(self._names)
 
     def may_be_in(self, text: str) -> bool:
-        """False if none of the forms is in `text`; a fast look through much text."""
+        """Return False if `text` contains none of the forms; fast for long text."""
         folded = text.casefold()
         return any(form in folded for form in self._folded)
 
     def replace(self, text: str) -> str:
-        """`text` without the secrets."""
+        """Replace the secrets in `text`."""
         if len(text) > _LONG_CHARS:
-            return self._pattern.sub(self._named, text) if self.may_be_in(text) else text
-        text = self._pattern.sub(self._named, text)
+            return self._pattern.sub(self._placeholder, text) if self.may_be_in(text) else text
+        text = self._pattern.sub(self._placeholder, text)
         bare = _bare(text)
         for form, name in self._hidden.items():
             if form in bare:
-                # Escaped or wrapped in a way that has no form here: where it is, nobody can say.
-                return f"[text withheld: it has [secret {name}] in it]"
+                # Escaped or wrapped in an unknown way, so its location is unknown.
+                return f"[text withheld: it contains [secret {name}]]"
         return text
 
-    def _named(self, match: re.Match[str]) -> str:
+    def _placeholder(self, match: re.Match[str]) -> str:
         assert match.lastindex is not None  # noqa: S101  # every alternative is a group
         return f"[secret {self._names[match.lastindex - 1]}]"
 
@@ -93,13 +101,13 @@ _NOTHING: Final = _Forms(())
 
 
 class Redactor:
-    """Puts ``[secret NAME]`` where a secret stands: of a session, or sent by this process."""
+    """Replaces secrets of a session, and credentials of the process, by ``[secret NAME]``."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        """Make one.
+        """Create a redactor.
 
         Args:
-            secrets: Value by name. Those under `LEAST_CHARS` characters are left out.
+            secrets: Value by name. Values under `LEAST_CHARS` characters are ignored.
         """
         self._own = _Forms(secrets.items())
         if self._own:
@@ -109,30 +117,30 @@ class Redactor:
         return bool(self._own) or bool(SENT)
 
     def text(self, text: str) -> str:
-        """`text` without secrets."""
+        """Redact secrets in `text`."""
         for forms in (self._own, SENT.forms):
             if forms:
                 text = forms.replace(text)
         return text
 
     def error_text(self, text: str) -> str:
-        """Text of an error without secrets, and without what has the form of a credential."""
+        """Redact secrets, and anything in the form of a credential, in the text of an error."""
         return mask(_json.plain_text(self.text(text), _LONG_CHARS))
 
     def error_data(self, value: Any) -> Any:
-        """The same of data."""
+        """Redact secrets, and anything in the form of a credential, in data of an error."""
         try:
             data = _json.dumps(value)
         except _json.JsonError:
             return self.data(value)
         if _may_have_credential(data.decode()):
-            return _masked(self.data(_json.loads(data)))
+            return _mask_data(self.data(_json.loads(data)))
         return self.data(value)
 
     def data(self, value: Any) -> Any:
-        """Data without secrets, in keys too; what has no JSON form becomes its repr without them.
+        """Redact secrets in data and its keys; an object without a JSON form becomes its repr.
 
-        An object without a secret stays itself.
+        An object without a secret is returned unchanged.
         """
         if not self or value is None or isinstance(value, bool | int | float):
             return value
@@ -148,10 +156,10 @@ class Redactor:
             return self.text(repr(value))
 
     def value(self, value: Any) -> Any:
-        """Any value with a JSON form: itself, or its JSON data without the secrets it has.
+        """Return a value unchanged if it contains no secret, else its JSON data, redacted.
 
         Raises:
-            JsonError: If it has none: nobody could say what is in it.
+            JsonError: If it has no JSON form, so it cannot be searched.
         """
         data = _json.dumps(value)
         if len(data) > _LONG_CHARS:
@@ -164,23 +172,23 @@ class Redactor:
 
 
 _LIVE: weakref.WeakSet[Redactor] = weakref.WeakSet()
-"""Redactors with secrets of their own; a log is searched for all of them."""
+"""Redactors with declared secrets; logs are searched for all of them."""
 
 
-class Sent:
-    """Credentials that this process sent. From any thread; the latest used are remembered."""
+class SentCredentials:
+    """The most recently used credentials that this process sent. Thread-safe."""
 
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
         self._lock = threading.Lock()
         self.forms: _Forms = _NOTHING
-        """What is looked for."""
+        """Compiled search for the credentials."""
 
     def __bool__(self) -> bool:
         return bool(self._values)
 
     def remember(self, name: str, value: str) -> None:
-        """Look for `value` from now on, under `name`."""
+        """Redact `value` from now on, as `name`."""
         value = value.strip()
         if len(value) < LEAST_CHARS:
             return
@@ -194,7 +202,7 @@ class Sent:
             self.forms = _Forms((name, value) for value, name in self._values.items())
 
     def request(self, url: object = "", headers: Iterable[tuple[Any, Any]] = ()) -> None:
-        """Remember the credentials of a request: those in headers, and in its URL."""
+        """Remember the credentials in the headers and the URL of a request."""
         for name, value in headers:
             shown = _text(name).lower()
             if _SECRET_NAME.search(shown):
@@ -208,7 +216,7 @@ class Sent:
                 if _SECRET_NAME.search(name.lower()):
                     self.remember(name, value)
         except ValueError:
-            pass  # no URL
+            pass  # not a URL
 
     def _header(self, name: str, value: str) -> None:
         scheme, _, token = value.strip().partition(" ")
@@ -226,7 +234,7 @@ class Sent:
             self.remember(name, pair.partition(":")[2])
 
     def failed(self, error: BaseException) -> None:
-        """Remember the credentials of the requests that an error is about, or its causes are."""
+        """Remember the credentials of the requests attached to an error or its causes."""
         for each in _chain(error):
             response = _part(each, "response")
             for request in (
@@ -239,7 +247,7 @@ class Sent:
                     self.request(_part(request, "url") or "", headers.items())
 
 
-SENT: Final = Sent()
+SENT: Final = SentCredentials()
 
 
 def _forms(secret: str) -> set[str]:
@@ -256,7 +264,7 @@ def _forms(secret: str) -> set[str]:
     }
     data = secret.encode()
     for before in range(3):
-        # What is around it decides the first and the last character: those are left out.
+        # The surrounding data determines the first and the last character: omit them.
         first = -(-before * 8 // 6)
         last = (before + len(data)) * 8 // 6
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
@@ -265,7 +273,7 @@ def _forms(secret: str) -> set[str]:
 
 
 def _bare(text: str) -> str:
-    """`text` without escapes, spaces and case: what is left where it was encoded in an odd way."""
+    """Remove escapes, spaces and case, to find a secret that was encoded in an unusual way."""
     for _ in range(_MOST_LAYERS):
         before = text
         if "%" in text:
@@ -273,23 +281,23 @@ def _bare(text: str) -> str:
         if "&" in text:
             text = html.unescape(text)
         if "\\" in text:
-            text = _ESCAPE.sub(_unescaped, text)
+            text = _ESCAPE.sub(_unescape, text)
         if text == before:
             break
     return "".join(text.split()).casefold()
 
 
 _MOST_LAYERS: Final = 3
-"""Encodings around encodings, as JSON in JSON."""
+"""Nested encodings that are removed, as JSON in JSON."""
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrt]|(.))", re.DOTALL)
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     code = match[1] or match[2]
     return chr(int(code, 16)) if code else match[3] or ""
 
 
-# --- credentials that nobody declared -----------------------------------------------------------
+# --- undeclared credentials ---------------------------------------------------------------------
 
 _SECRET_NAME: Final = re.compile(
     r"auth|api.?key|(^|[^a-z])key$|token|secret|passw|credential|cookie|signature"
@@ -305,7 +313,7 @@ _PARAMETERS: Final = (
 )
 _CREDENTIAL: Final = re.compile(
     rf"""
-    # No word of a sentence: "basic authentication", "bearer token".
+    # Not a word of a sentence: "basic authentication", "bearer token".
     (?P<scheme>\b(?:bearer|basic)\s+)(?=[^\s"',]*(?:[0-9._~+/=-]|(?-i:[a-z][A-Z])))
         [A-Za-z0-9._~+/=-]{{8,}}
     | (?P<cookie>\b(?:set-)?cookie["']?\s*[:=]\s*["']?)[^\n"']+
@@ -324,8 +332,8 @@ _HINTS: Final = (
     "auth=", "passw", "secret=", "sig=", "signature=", "sk-", "ghp_", "gho_", "ghu_", "ghs_",
     "ghr_", "xox", "akia", "aiza", "glpat-",
 )  # fmt: skip
-"""One of these is in whatever `_CREDENTIAL` finds. Looking for them takes 2 us, finding 3 a
-character."""
+"""Every match of `_CREDENTIAL` contains one of these. Searching for them takes 2 us, matching 3 us
+a character."""
 
 
 def _may_have_credential(text: str) -> bool:
@@ -334,22 +342,22 @@ def _may_have_credential(text: str) -> bool:
 
 
 def mask(text: str) -> str:
-    """`text` with ``[credential]`` where something has the form of one, whoever it belongs to."""
+    """Replace anything in the form of a credential by ``[credential]``."""
     if not _may_have_credential(text):
         return text
     return _CREDENTIAL.sub(lambda match: f"{match[match.lastgroup or 0]}[credential]", text)
 
 
-def _masked(value: Any) -> Any:
+def _mask_data(value: Any) -> Any:
     if isinstance(value, str):
         return mask(value[:_LONG_CHARS])
     if isinstance(value, dict):
-        return {mask(key): _masked(item) for key, item in value.items()}
-    return [_masked(item) for item in value] if isinstance(value, list) else value
+        return {mask(key): _mask_data(item) for key, item in value.items()}
+    return [_mask_data(item) for item in value] if isinstance(value, list) else value
 
 
 def leads_to_secrets(error: BaseException, redactor: Redactor) -> bool:
-    """True if a secret is in the text or the notes of an error, of its causes or its context."""
+    """Return True if the text or a note of an error, a cause or its context has a secret."""
     for each in _chain(error):
         texts = [_text(each), *map(_text, getattr(each, "__notes__", ()))]
         if any(redactor.error_text(text) != text for text in texts):
@@ -358,7 +366,7 @@ def leads_to_secrets(error: BaseException, redactor: Redactor) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error, its causes, its context and its members; not all of a long chain."""
+    """Yield an error, its causes, its context and its members, up to `_MOST_ERRORS`."""
     todo: list[BaseException | None] = [error]
     seen: set[int] = set()
     while todo and len(seen) < _MOST_ERRORS:
@@ -378,14 +386,14 @@ _MOST_ERRORS: Final = 50
 def _part(thing: object, name: str) -> Any:
     try:
         return getattr(thing, name, None)
-    except Exception:  # noqa: BLE001  # a property of some library's, httpx raises RuntimeError
+    except Exception:  # noqa: BLE001  # a library's property; httpx raises RuntimeError
         return None
 
 
 def _text(thing: object) -> str:
     try:
         return thing.decode(errors="replace") if isinstance(thing, bytes) else str(thing)
-    except Exception:  # noqa: BLE001  # its __str__ is its author's code
+    except Exception:  # noqa: BLE001  # `__str__` is the author's code
         return ""
 
 
@@ -393,7 +401,7 @@ def _text(thing: object) -> str:
 
 
 class _LogFilter(logging.Filter):
-    """Takes secrets out of the records of the logger ``ptc``."""
+    """Redacts secrets in the records of the logger ``ptc``."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info and record.exc_info[1] is not None:
@@ -406,13 +414,13 @@ class _LogFilter(logging.Filter):
             trace = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
             safe = safe_text(trace)
             if safe != trace:
-                # Not the exception itself: a handler would print it again.
+                # Drop the exception itself, since a handler would format it again.
                 record.exc_info, record.exc_text = None, safe
         return True
 
 
 def safe_text(text: str) -> str:
-    """Text of an error without the secrets of any session of this process."""
+    """Redact the secrets of all sessions of this process in the text of an error."""
     for redactor in list(_LIVE):
         text = redactor.text(text)
     return _PLAIN.error_text(text)

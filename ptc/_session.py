@@ -24,14 +24,14 @@ from ._reactor import running_loop
 from ._records._artifacts import ArtifactStore
 from ._records._limits import Limits
 from ._records._result import Finding, RunEvent, RunResult
-from ._runs._ceiling import Allowance
+from ._runs._ceiling import LimitPolicy
 from ._runs._history import History
-from ._runs._packages import packages_of
-from ._runs._program import ProgramOptions, UntypedOptions, refused
-from ._runs._programs import Programs
+from ._runs._packages import validate_packages
+from ._runs._program import ProgramOptions, UntypedOptions, reject_unsendable
+from ._runs._programs import ProgramBuilder
 from ._runs._rollback import Rollback
-from ._runs._runs import Runs
-from ._runs._stream import streamed
+from ._runs._runs import Executor
+from ._runs._stream import stream_events
 from ._runs._violation import Violation
 from ._schema._check import value_reader
 from ._tools._allow import AllowList
@@ -155,12 +155,12 @@ class Session:
             sources.append(generate_object_tool(self._models))
         self._catalog = Catalog(sources)
         tools_of = self._catalog.tools
-        self._allowance = Allowance(limits, ceiling, tools_of)
+        self._limit_policy = LimitPolicy(limits, ceiling, tools_of)
         if isolation not in ISOLATION_LEVELS and not isinstance(isolation, UnprotectedLevel):
             known = ", ".join(ISOLATION_LEVELS)
             msg = f"isolation={isolation!r} is unknown{nearest(isolation, ISOLATION_LEVELS)}"
             raise UsageError(f"{msg}; levels: {known}")
-        self._packages = packages_of(packages)
+        self._packages = validate_packages(packages)
         lifted = frozenset(parts_of("unprotected", unprotected, "a list of names"))
         for name in lifted:
             if name not in (known_names := liftable()):
@@ -171,8 +171,8 @@ class Session:
         self._pool = Pool(
             isolation=isolation,
             size=workers,
-            memory_bytes=self._allowance.limits.max_memory_bytes,
-            cpu_ms=self._allowance.ceiling.max_cpu_ms,
+            memory_bytes=self._limit_policy.limits.max_memory_bytes,
+            cpu_ms=self._limit_policy.ceiling.max_cpu_ms,
             packages=self._packages,
         )
         kept = ArtifactStore(
@@ -208,10 +208,10 @@ class Session:
             approvals_expire_ms=approvals_expire_ms,
         )
         """The runs that were: what became of them and what they wait for."""
-        self._programs = Programs(self._root, self._catalog, self._allowance, self.history)
-        most_bytes = self._allowance.limits.max_tool_result_bytes
+        self._programs = ProgramBuilder(self._root, self._catalog, self._limit_policy, self.history)
+        most_bytes = self._limit_policy.limits.max_tool_result_bytes
         self._direct = DirectCalls(self._catalog, shared, most_bytes)
-        self._runs = Runs(
+        self._runs = Executor(
             max_concurrent_runs,
             pool=self._pool,
             shared=shared,
@@ -254,7 +254,7 @@ class Session:
                 await self._runs.close()
                 if self._models is not None:
                     await self._models.aclose()
-                await self._runs.ended()
+                await self._runs.wait_idle()
         finally:
             self.history.close()
             self._closing.set()
@@ -288,7 +288,7 @@ class Session:
     @property
     def limits(self) -> Limits:
         """Limits of a run that gives none."""
-        return self._allowance.limits
+        return self._limit_policy.limits
 
     def tool_names(self) -> list[str]:
         """Names of the tools, in the order they were given."""
@@ -318,7 +318,7 @@ class Session:
             UsageError: If the session lacks a tool of `allowed_tools`.
         """
         tools = self.select_tools(allowed_tools).values()
-        effective, _ = self._allowance.granted(limits)
+        effective, _ = self._limit_policy.apply(limits)
         return describe_program(tools, effective, sorted({*MODULES, *self._packages}))
 
     def search_tools(
@@ -505,7 +505,7 @@ class Session:
             SessionClosedError: If the session is not open.
         """
         self._check_open()
-        program = self._programs.asked(
+        program = self._programs.from_request(
             source=source,
             path=path,
             inputs=inputs,
@@ -518,11 +518,11 @@ class Session:
         environment = None
         if env is not None:
             environment = environment_of(self._catalog.tools.values(), self._env, env)
-        early = refused(program)
+        early = reject_unsendable(program)
         if early is not None:
             return early
         if run_id is not None:
-            known = self._programs.known(program)
+            known = self._programs.find_result(program)
             if known is not None:
                 return _typed(known, output_schema)
             if self.history.journal.find(run_id) is not None:
@@ -571,7 +571,7 @@ class Session:
             self._check_open()
             return await self._direct.run_watched(self._direct.call(tool, arguments), tell)
 
-        return streamed(work)
+        return stream_events(work)
 
     async def check(
         self,
@@ -600,11 +600,11 @@ class Session:
             SetupError: If no jailed worker can be had on this machine.
         """
         self._check_open()
-        program = self._programs.asked(
+        program = self._programs.from_request(
             source=source, path=path, allowed_tools=allowed_tools, filename=filename
         )
         program = replace(program, only_check=True)
-        result = refused(program) or await self._runs.execute(program)
+        result = reject_unsendable(program) or await self._runs.execute(program)
         if result.status == "completed":
             findings: tuple[Finding, ...] = result.value
             return findings
@@ -668,8 +668,8 @@ class Session:
             UsageError: If a tool or a rule of the run is not there.
         """
         self._check_open()
-        program = self._programs.recorded(run_id, allowed_tools, output_schema, until)
-        result = await self._runs.execute(program, on_event, again=True)
+        program = self._programs.from_journal(run_id, allowed_tools, output_schema, until)
+        result = await self._runs.execute(program, on_event, resume=True)
         return _typed(result, output_schema)
 
     async def retry(
@@ -689,7 +689,7 @@ class Session:
             UsageError: If a tool or a rule of the run is not there.
         """
         self._check_open()
-        program = self._programs.fresh(run_id, allowed_tools)
+        program = self._programs.for_retry(run_id, allowed_tools)
         return await self._runs.execute(program, on_event)
 
     async def rollback(

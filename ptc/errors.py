@@ -1,19 +1,19 @@
-"""Every exception a caller of ptc can see. It imports nothing but plain data.
+"""Every exception that a caller of ptc can see. Imports only plain data.
 
 ::
 
     PtcError
-    ├── UsageError        the caller asked for something impossible: fix the call
-    ├── SetupError        this machine cannot give what the session needs: fix the machine
+    ├── UsageError        the call is invalid: fix the call
+    ├── SetupError        this machine lacks something that the session needs: fix the machine
     ├── ToolError         a tool refused or failed: decide, correct, or retry if `retryable`
     ├── RunError          `RunResult.unwrap()` on a run that did not complete
-    ├── GenerationError   a model's answers do not conform: mend the schema, prompt or model
-    ├── TruncatedError    a model's answer was cut: ask again with more room
-    ├── ModelError        a model was not reached or refused: wait, or mend the request
-    ├── JournalError      a recorded run is not there, cannot be read, or is driven by another
-    └── SessionClosedError  the session is gone: open another
+    ├── GenerationError   no answer of a model conforms: change the schema, prompt or model
+    ├── TruncatedError    a model's answer was truncated: retry with more room
+    ├── ModelError        a model was not reached or refused: wait, or fix the request
+    ├── JournalError      a recorded run is missing, unreadable, or executed by another process
+    └── SessionClosedError  the session is closed: open another
 
-What a *script* did wrong is never an exception of the host: it is the outcome of the run,
+An error in a *script* is never an exception of the host: it is the outcome of the run,
 `RunResult.status` and `RunResult.error`.
 """
 
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class _Attempt(Protocol):
-    """Facts of a `ptc.structured.Attempt`."""
+    """Interface of `ptc.structured.Attempt`."""
 
     @property
     def text(self) -> str: ...
@@ -53,7 +53,7 @@ class _Attempt(Protocol):
 
 
 class _RunResult(Protocol):
-    """Facts of a `ptc.RunResult`."""
+    """Interface of `ptc.RunResult`."""
 
     @property
     def run_id(self) -> str: ...
@@ -82,23 +82,23 @@ class _RunResult(Protocol):
 
 
 class PtcError(Exception):
-    """Root of the tree. Never raised itself."""
+    """Root of the exception tree. Never raised itself."""
 
 
 class UsageError(PtcError):
-    """Raised when a call is wrong before anything ran: unknown option, tool, path or type.
+    """Raised when a call is invalid, before anything ran: unknown option, tool, path or type.
 
-    The message says what was given, where, and what would be accepted.
+    The message names the argument, the value passed, and the accepted values.
     """
 
 
 class SetupError(PtcError):
-    """Raised when the machine lacks something the session needs, e.g. a layer of the jail.
+    """Raised when the machine lacks something that the session needs, e.g. a kernel layer.
 
-    The message names the layer, why it is missing and the way out.
+    The message names the layer, the reason that it is missing, and a remedy.
 
     Attributes:
-        layers: What the probe found of every layer, where it came that far; else empty.
+        layers: Result of the probe for every layer; empty if the probe did not run.
     """
 
     def __init__(self, message: str, *, layers: tuple[Layer, ...] = ()) -> None:
@@ -107,29 +107,29 @@ class SetupError(PtcError):
 
 
 class SessionClosedError(PtcError):
-    """Raised when a closed or not yet opened session is used."""
+    """Raised when a session is used before it is opened or after it is closed."""
 
 
 class JournalError(PtcError):
     """Raised when a run is not in the journal, or the journal cannot be read or written.
 
-    The message says where.
+    The message names the journal.
     """
 
 
 class ToolError(PtcError):
-    """Raised when a tool refused or failed. A script can catch it under the same name.
+    """Raised when a tool refuses or fails. A script can catch it under the same name.
 
-    A tool's function raises it to say *why* in a form a caller can act on. Any other exception
-    of a tool becomes a `ToolError` with code ``internal``.
+    Raise it in a tool's function to report a failure that the caller can act on. The host converts
+    any other exception of a tool to a `ToolError` with code ``internal``.
 
     Attributes:
         code: A short stable word: ``not_found``, ``invalid_arguments``, ``not_allowed``,
-            ``limit_exceeded``, ``timeout``, ``cancelled``, ``internal`` or one of the tool's own.
-        message: What happened, where, and the way out.
-        tool: Name of the tool, filled in by the host; ``""`` until then.
+            ``limit_exceeded``, ``timeout``, ``cancelled``, ``internal`` or a code of the tool.
+        message: The failure, its location, and a suggested fix.
+        tool: Name of the tool, set by the host; ``""`` until then.
         retryable: True if the same call may succeed later.
-        details: JSON-able data for a program; never needed to understand the message.
+        details: JSON-able data for programs; never needed to understand the message.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class ToolError(PtcError):
         details: dict[str, object] | None = None,
     ) -> None:
         super().__init__(message)
-        # Tools raise it: `ToolError(error)` is a mistake that must not become another one.
+        # A tool that passes an exception instead of text must not cause another error.
         self.message: str = message if isinstance(message, str) else str(message)
         self.code = code
         self.tool = tool
@@ -151,7 +151,7 @@ class ToolError(PtcError):
 
 
 class RunError(PtcError):
-    """Raised by `RunResult.unwrap()` when the run did not complete. `result` holds all of it."""
+    """Raised by `RunResult.unwrap()` if the run did not complete. `result` is the whole result."""
 
     def __init__(self, result: _RunResult) -> None:
         message = result.status
@@ -164,14 +164,14 @@ class RunError(PtcError):
 
 
 class TruncatedError(PtcError):
-    """Raised when a model's answer ended inside of its value: cut by a limit or a lost connection.
+    """Raised when a model's answer was truncated by a token limit or a lost connection.
 
-    The model made no mistake that it could be told of. Ask again, with more room for the answer.
+    The model made no mistake that a repair prompt could name. Retry with more room for the answer.
 
     Attributes:
-        text: All that came.
-        attempts: The answers before it, of `generate_object`.
-        usage: What was spent; None if no model was asked.
+        text: The text received.
+        attempts: Earlier answers, of `generate_object`.
+        usage: Tokens spent; None if no request was sent.
     """
 
     def __init__(self, message: str, *, text: str = "") -> None:
@@ -182,12 +182,12 @@ class TruncatedError(PtcError):
 
 
 class GenerationError(PtcError):
-    """Raised when no answer of a model conforms, and it is not asked again.
+    """Raised when no answer of a model conforms and no attempt is left.
 
     Attributes:
         reason: ``attempts`` (all are used) or ``no_progress`` (twice the same violations).
-        attempts: Every answer: its text, what was read of it, and what is wrong with it.
-        usage: What was spent.
+        attempts: Every answer, with its text, its parsed value and its violations.
+        usage: Tokens spent.
     """
 
     def __init__(
@@ -200,15 +200,15 @@ class GenerationError(PtcError):
 
 
 class ModelError(PtcError):
-    """Raised when a model could not be asked, or its provider refused or failed.
+    """Raised when a request to a model could not be sent, or its provider refused or failed.
 
     Attributes:
         status: HTTP status, if there was one.
         retryable: True if the same request may succeed later.
-        refused: True if the provider does not take such a request, whatever the prompt.
-        lost: True if the request was sent and the connection broke before the reply's end.
-        attempts: The answers before it, of `generate_object`.
-        usage: What was spent; None if nothing is known.
+        refused: True if the provider does not support such a request, for any prompt.
+        lost: True if the request was sent and the connection broke before the end of the reply.
+        attempts: Earlier answers, of `generate_object`.
+        usage: Tokens spent; None if unknown.
     """
 
     def __init__(

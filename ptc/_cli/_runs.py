@@ -29,7 +29,7 @@ def open_history(
     """
     from pathlib import Path
 
-    from .._journal._location import about_former, former_journal, journal_of
+    from .._journal._location import former_journal, former_notice, journal_of
     from .._runs._history import History
     from ..errors import UsageError
     from ._terminal import standard_error
@@ -40,7 +40,7 @@ def open_history(
         return History(Path(journal), tools=tools)
     folder = Path(root).resolve()
     path, former = journal_of(folder), former_journal(folder)
-    note = "" if former is None else about_former(former)
+    note = "" if former is None else former_notice(former)
     if not path.is_file():
         msg = (
             f"there is no journal of {str(folder)!r}: {str(path)!r} does not exist, so no run was "
@@ -119,7 +119,7 @@ Examples:
 def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
     """Run the command; `_SHOW_HELP` is its help text."""
     from .. import _json
-    from .._runs._history import recorded_result
+    from .._runs._history import load_result
     from ..testing import Recording
     from ._report import report_outcome
     from ._terminal import standard_output
@@ -136,7 +136,7 @@ def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
     output.line("")
     for row in recorded.calls:
         output.line(_describe_call(row) + _describe_decisions(recorded, row.start.path))
-    result = recorded_result(recorded.run)
+    result = load_result(recorded.run)
     if recorded.run.rolled_back_ms is not None:
         output.line(f"rolled back; it was {recorded.run.status}")
     elif result is None:

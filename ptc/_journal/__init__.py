@@ -1,1 +1,1 @@
-"""Storage of runs: tables, SQLite, and where the file lies. It interprets nothing."""
+"""Storage of runs: the interface, SQLite, and the location of the file. Interprets nothing."""

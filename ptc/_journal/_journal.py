@@ -1,17 +1,17 @@
-"""What a journal holds and what is asked of one: the seam that a store stands behind.
+"""Interface and rows of a journal, the durable record of runs.
 
-A run is its script, its inputs, and the messages its worker was sent, in the order they were sent
-(`Delivery`). A worker given the same messages does the same again, so these rows *are* the run:
-nothing of a worker's state is ever kept.
+A run is its script, its inputs, and the messages its worker was sent, in order (`Delivery`). A
+worker that receives the same messages does the same again, so these rows *are* the run: no state of
+a worker is ever stored.
 
-Everything above this module speaks to a `Journal`; `_sqlite.SqliteJournal` is the one there is. A
-server's database can stand here instead if it gives these promises:
+The rest of ptc depends only on `Journal`; `_sqlite.SqliteJournal` is its one implementation. A
+database server can implement it too if it guarantees the following:
 
-1. `append` never waits; what was appended is kept in that order or not at all.
-2. After `barrier`, everything appended before it outlives the machine.
-3. Every write names its `Lease`; once another has claimed the run, writes of the old lease fail
-   with `LeaseLostError` and change nothing.
-4. `decide` keeps the first decision about a call and no other.
+1. `append` never waits; entries are stored in that order or not at all.
+2. After `barrier`, everything appended before it survives a failure of the machine.
+3. Every write carries its `Lease`, whose epoch is a fencing token: once another process has
+   acquired the run, writes with the old lease fail with `LeaseLostError` and change nothing.
+4. `decide` stores the first decision about a call and no other.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ __all__ = [
 
 
 class LeaseLostError(JournalError):
-    """Raised when another has taken the run over: what this one does is no longer recorded."""
+    """Raised when another process acquired the run, so this one can no longer record it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write about a run, until another claims it."""
+    """The exclusive right to write to a run, until another process acquires it."""
 
     run_id: str
     number: int
-    """The run's number in its journal."""
+    """Number of the run in its journal."""
     epoch: int
-    """Which claim of the run this is, from 1."""
+    """Fencing token: counts the acquisitions of the run, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run as it was asked for, and what has come of it."""
+    """Request and state of a run."""
 
     run_id: str
     source: str
@@ -70,59 +70,59 @@ class RunRow:
     inputs: bytes
     """JSON."""
     options: bytes
-    """JSON: what else the session needs to run it again."""
+    """JSON: further options that the session needs to run it again."""
     seed: int
     clock: float
-    """Seconds since 1970 that the script's clock began with."""
+    """Start of the script's clock, in seconds since 1970."""
     created_ms: int
     status: str = "running"
     """``running``, ``paused``, or as `RunResult.status`."""
     result: bytes | None = None
-    """JSON of the `RunResult`, once there is one."""
+    """JSON of the `RunResult`; None until the run has ended or is paused."""
     ended_ms: int | None = None
     rolled_back_ms: int | None = None
-    """When somebody began to undo it; None: nobody did."""
+    """Start of its rollback; None: it was not rolled back."""
 
 
 class CallStart(NamedTuple):
-    """A call as it was made.
+    """Start of a call.
 
-    A tuple, as `CallEnd` is: one is made for each call of a run, and a frozen dataclass of ten
-    fields takes two microseconds.
+    A tuple, as `CallEnd` is, since one is created for each call of a run, and a frozen dataclass of
+    ten fields takes two microseconds.
     """
 
     path: str
     """``3``, or ``3.1`` for the first call that the tool of call 3 made."""
     tool: str
     arguments: bytes
-    """Sorted JSON of the arguments as they were sent, or of their size and digest where they are
-    large; a replay is held to it."""
+    """Sorted JSON of the arguments as sent, or of their size and digest if they are large; a replay
+    must match it."""
     key: str
-    """Its idempotency key; ``""`` where none was needed. Each call that a tool makes has one."""
+    """Its idempotency key; ``""`` if none was needed. Each call that a tool makes has one."""
     side_effect: bool
     line: int | None
     attempt: int
     at_ms: int
     making: str = ""
-    """Identity of the cached result that it makes; ``""`` if it makes none."""
+    """Identity of the cached result that it produces; ``""`` if it produces none."""
 
 
 class CallEnd(NamedTuple):
-    """What came of a call."""
+    """Outcome of a call."""
 
     path: str
     status: CallStatus
     ok: bool
     """True if `body` is the value, False if it is an error."""
     body: bytes
-    """JSON, as the script was or would have been given it."""
+    """JSON, as sent to the script, or as it would have been sent."""
     at_ms: int
     elapsed: float | None
-    """Seconds on the script's clock when it was given it; None: it was not."""
+    """Seconds on the script's clock when it was sent; None: it was not sent."""
 
 
 class CallWhole(NamedTuple):
-    """A call without a side effect, written in one piece when it has ended."""
+    """A call without a side effect, written as a whole after it has ended."""
 
     start: CallStart
     end: CallEnd
@@ -130,27 +130,27 @@ class CallWhole(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """The script was told that its clock moved on."""
+    """A timer message that the script received."""
 
     elapsed: float
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The decision to make a call again was used; if its end is unknown again, it is asked anew."""
+    """The decision to repeat a call was used; if it is interrupted again, a new one is needed."""
 
     path: str
     attempt: int
-    """The try whose end was not known."""
+    """The attempt that was interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A call that waits for a decision."""
+    """A call that awaits a decision."""
 
     path: str
     kind: Literal["approval", "unknown"]
-    """``approval``: it was not made yet. ``unknown``: it began and its end is not known."""
+    """``approval``: it has not started. ``unknown``: it started, and its outcome is unknown."""
     tool: str
     fingerprint: str
     details: bytes
@@ -165,13 +165,14 @@ PendingKind: TypeAlias = Literal["approval", "unknown"]
 class Verdict:
     """A decision about a pending call.
 
-    Appended, it is that of an approver in this process; of two the first counts.
+    One that is appended was made by an approver in this process. Of two decisions about a call, the
+    first counts.
     """
 
     path: str
     kind: PendingKind
     action: Literal["approve", "reject", "done", "failed", "again"]
-    """Of an approval ``approve`` or ``reject``; of an unknown end ``done`` with a value,
+    """For an approval, ``approve`` or ``reject``; for an unknown outcome, ``done`` with a value,
     ``failed``, or ``again``."""
     value: bytes
     """JSON: edited arguments, the value, or null."""
@@ -185,11 +186,11 @@ RevertStatus: TypeAlias = Literal["started", "reverted", "failed", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class RevertRow:
-    """How far the undoing of a call is; a later one takes its place."""
+    """State of the undo of a call; a later row replaces an earlier one."""
 
     path: str
     status: RevertStatus
-    """``started``: it may have been done; nobody knows."""
+    """``started``: its outcome is unknown until another row replaces this one."""
     attempt: int
     error: str | None
     at_ms: int
@@ -199,15 +200,15 @@ Entry: TypeAlias = CallStart | CallEnd | CallWhole | Tick | Pending | Verdict | 
 
 
 class Delivery(NamedTuple):
-    """A message that the worker was sent."""
+    """A recorded message to the worker."""
 
     path: str | None
-    """The call of the script whose outcome it was; None: a `Tick`."""
+    """The script's call whose outcome it carried; None: a `Tick`."""
     elapsed: float
 
 
 class CallRow(NamedTuple):
-    """A call as it is recorded: `CallStart` and, if it came to one, its end."""
+    """A recorded call: its start and, if it has ended, its end."""
 
     start: CallStart
     end: CallEnd | None
@@ -215,7 +216,7 @@ class CallRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Everything that is recorded of a run, checked."""
+    """The whole record of a run, checked for damage."""
 
     run: RunRow
     calls: tuple[CallRow, ...]
@@ -226,79 +227,79 @@ class Recorded:
 
 
 class Journal(Protocol):
-    """What sessions ask of a journal. Methods may block for a moment; none waits for a disk."""
+    """Interface of a journal. Methods may block for a moment; none waits for a disk."""
 
     def begin(self, run: RunRow) -> Lease:
-        """Note a new run. Raises `JournalError` if its id is taken."""
+        """Create a run and acquire its lease. Raises `JournalError` if its id is in use."""
 
-    def claim(self, run_id: str) -> Lease:
-        """Take a run that nobody drives over.
+    def acquire(self, run_id: str) -> Lease:
+        """Acquire the free or expired lease of a run, to resume it.
 
         Raises:
-            JournalError: If there is no such run, it has ended, was rolled back, or somebody drives
-                it.
+            JournalError: If there is no such run, it has ended, was rolled back, or another process
+                executes it.
         """
 
-    def discard(self, run_id: str, at_ms: int) -> Lease:
-        """Take a run over to roll it back, whatever has become of it: it cannot be claimed again.
+    def acquire_for_rollback(self, run_id: str, at_ms: int) -> Lease:
+        """Acquire the free or expired lease of a run, whatever its status, to roll it back.
 
-        If it had not ended it is ``cancelled``.
+        The run can never be resumed after this. If it had not ended, it becomes ``cancelled``.
 
         Raises:
-            JournalError: If there is no such run, or somebody drives it.
+            JournalError: If there is no such run, or another process executes it.
         """
 
     def append(self, lease: Lease, entry: Entry) -> None:
-        """Add to a run. Never waits; a failure is told by the next `barrier` or `check`.
+        """Append an entry to a run. Never waits; the next `barrier` or `check` reports a failure.
 
-        What could not be written is lost, and so is all that the run adds after it: what is kept of
-        a run has no gap. Other runs are not concerned.
+        After an entry that could not be written, all further entries of that run are dropped, so
+        that its record has no gap. Other runs are not affected.
         """
 
     @property
     def behind(self) -> bool:
-        """True if so much is kept in memory that who can wait should, at a `barrier`."""
+        """True if callers that can wait should wait at a `barrier`, to bound the queue."""
         ...
 
     async def barrier(self, lease: Lease) -> None:
-        """Wait until all that was appended is durable.
+        """Wait until all appended entries are durable.
 
         Raises:
-            LeaseLostError: If another has taken the run over.
+            LeaseLostError: If another process acquired the run.
             JournalError: If it cannot be written.
         """
 
     def check(self, lease: Lease) -> None:
-        """Raise as `barrier` would, of what has been tried already. Never waits."""
+        """Raise the errors of `barrier` that are known so far. Never waits."""
 
     def end(self, lease: Lease, status: str, result: bytes, at_ms: int) -> None:
-        """Note how a run ended or that it is paused, and give the lease back."""
+        """Record the result of a run that ended or is paused, and release its lease."""
 
     def release(self, lease: Lease) -> None:
-        """Give the lease of a run back that has not ended: it was cut off, and can be resumed."""
+        """Release the lease of a run that was interrupted and can be resumed."""
 
     def flush(self) -> None:
-        """Wait until the writer has tried all that was appended.
+        """Wait until the writer has tried to write all appended entries.
 
         Raises:
-            JournalError: If the last of it could not be written. What was lost before is told to
-                the runs that it was of, by `check` and `barrier`.
+            JournalError: If the last batch could not be written. `check` and `barrier` report
+                earlier failures to the runs concerned.
         """
 
     def load(self, run_id: str) -> Recorded:
-        """Everything recorded of a run. Raises `JournalError` if it is unknown or damaged."""
+        """Load the record of a run. Raises `JournalError` if it is unknown or damaged."""
 
     def find(self, run_id: str) -> RunRow | None:
-        """The run alone; None if there is none."""
+        """Return the row of a run without its calls; None if there is no such run."""
 
     def runs(self, limit: int = 50) -> Sequence[RunRow]:
-        """The newest runs, newest first."""
+        """List the newest runs, newest first."""
 
     def decide(self, run_id: str, verdict: Verdict) -> bool:
-        """Note a decision, durably; False if there was one already. Raises as `load`."""
+        """Record a decision durably; False if there was one already. Raises as `load`."""
 
-    def sweep(self, before_ms: int) -> int:
-        """Forget runs that ended before a time, and give the room back; how many they were."""
+    def delete_ended(self, before_ms: int) -> int:
+        """Delete runs that ended before a time, reclaim the space, and return their number."""
 
     def close(self) -> None:
-        """Write what is left and let go of the file."""
+        """Write all queued entries and close the file."""

@@ -1,7 +1,7 @@
-"""Where the runs of a root are recorded: in the user's state directory, one file for each root.
+"""Location of the journal: one file for each root, in the user's state directory.
 
-A journal decides: an approval recorded in it lets a payment be made. So it lies where no script can
-write, and where no script can read the inputs of other runs.
+A journal has authority: an approval recorded in it lets a payment be made. So it lies where no
+script can write it, or read the inputs of other runs.
 
 Rule 1: The default lies outside the root. Otherwise, runs are recorded in memory.
     tests/core/journal/test_location.py::test_default_inside_root_falls_back_to_memory_with_warning
@@ -27,10 +27,10 @@ from pathlib import Path
 from ..errors import JournalError, UsageError
 
 __all__ = [
-    "about_former",
     "check_journal",
     "default_journal",
     "former_journal",
+    "former_notice",
     "journal_of",
     "lies_in",
 ]
@@ -78,70 +78,70 @@ def default_journal(root: Path, writers: Iterable[str]) -> Path:
     Raises:
         JournalError: If there are writers and the file would lie inside the root.
     """
-    place = journal_of(root)
+    path = journal_of(root)
     names = list(writers)
-    if names and lies_in(root, place):
+    if names and lies_in(root, path):
         msg = (
             f"the user's state directory lies in the root {str(root)!r}, where {_some(names)} may "
             "change files. Choose a narrower root, or a journal outside it"
         )
         raise JournalError(msg)
     former = former_journal(root)
-    if former is not None and not place.exists():
-        _log.warning("%s", about_former(former))
-    return place
+    if former is not None and not path.exists():
+        _log.warning("%s", former_notice(former))
+    return path
 
 
-def check_journal(root: Path, place: Path, writers: Iterable[str]) -> None:
-    """Refuse a journal that a tool of the session could change.
+def check_journal(root: Path, path: Path, writers: Iterable[str]) -> None:
+    """Reject a journal that a tool of the session could change.
 
     Args:
         root: The session's, absolute and resolved.
-        place: Path of the journal.
+        path: Path of the journal.
         writers: Names of the session's tools with side effects.
 
     Raises:
         UsageError: If there are writers and the journal lies inside the root.
     """
     names = list(writers)
-    if not names or not lies_in(root, place):
+    if not names or not lies_in(root, path):
         return
     msg = (
-        f"journal {str(place)!r} lies inside the root, where {_some(names)} may change files: a "
-        "script could record an approval that nobody gave. Name a file outside the root, or none "
+        f"journal {str(path)!r} lies inside the root, where {_some(names)} may change files: a "
+        "script could forge an approval. Name a file outside the root, or none "
         "(the default is in your state directory). Pass journal_in_root=True only if every script "
-        "and command in this root may approve calls in your name"
+        "and command in this root may approve calls on your behalf"
     )
     raise UsageError(msg)
 
 
 def former_journal(root: Path) -> Path | None:
     """Journal that an earlier version left inside the root; None if there is none."""
-    place = root / ".ptc" / "journal.sqlite3"
-    return place if place.is_file() else None
+    path = root / ".ptc" / "journal.sqlite3"
+    return path if path.is_file() else None
 
 
-def about_former(former: Path) -> str:
-    """Notice about a journal of an earlier version: where it is and how to use it."""
+def former_notice(former: Path) -> str:
+    """Describe the location of an earlier version's journal, and how to use it."""
     return (
         f"an earlier version recorded runs in {former}. That file is no longer used, since scripts "
         f"could change it. `ptc runs --journal {shlex.quote(str(former))}` lists them. To resume "
-        "one, add --journal-in-root, if you trust what is recorded there. Delete the file once you "
+        "one, add --journal-in-root, if you trust its contents. Delete the file once you "
         "no longer need it"
     )
 
 
-def lies_in(root: Path, place: Path) -> bool:
-    """True if `place`, or a link or folder on the way to it, lies in `root`.
+def lies_in(root: Path, path: Path) -> bool:
+    """Return True if `path`, or a link or folder on the way to it, lies in `root`.
 
     Folders are compared by device and inode, so other spellings and bind mounts are recognized.
     """
     try:
         own = root.stat()
     except OSError:
-        return place.absolute().is_relative_to(root)
-    todo = list(place.absolute().parts[:0:-1])
-    here = Path(place.absolute().anchor)
+        return path.absolute().is_relative_to(root)
+    todo = list(path.absolute().parts[:0:-1])
+    here = Path(path.absolute().anchor)
     links = 0
     while todo:
         if _is_same(here, own):

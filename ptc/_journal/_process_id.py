@@ -1,4 +1,4 @@
-"""Who drives a run: a process, told apart from others of its number, before and elsewhere."""
+"""Unique ids of the processes that hold leases."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["is_gone", "this_process"]
 
 
 def this_process() -> str:
-    """This process, told apart from a later one with its number and from other machines'."""
+    """Return a unique id of this process: host, boot id, pid and start time."""
     return _process(os.getpid())
 
 
 @cache
 def _process(pid: int) -> str:
-    """The running process; by its number, for a fork is another one."""
+    """Build the id of the running process, cached by pid because a fork is another process."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         born = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
@@ -27,7 +27,7 @@ def _process(pid: int) -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """True if `owner` was a process of this machine and is gone."""
+    """Return True if `owner` was a process of this machine and has ended."""
     host, boot, pid, born = owner.split("|")
     mine = this_process().split("|")
     if [host] != mine[:1] or not boot:
@@ -38,5 +38,5 @@ def is_gone(owner: str) -> bool:
         now = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return True
-    # A zombie is still listed, and does nothing any more.
+    # A zombie is still listed, but executes nothing.
     return now[19] != born or now[0] in "ZX"

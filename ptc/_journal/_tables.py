@@ -1,4 +1,4 @@
-"""The tables of a journal's file: as they were, as they are, and the way from one to the other."""
+"""Schema of the journal file, and its migrations."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..errors import JournalError
 __all__ = ["SCHEMA_VERSION", "open_file"]
 
 SCHEMA_VERSION: Final = 3
-"""Of the tables, in ``PRAGMA user_version``. A newer file is refused, an older one migrated."""
+"""Stored in ``PRAGMA user_version``. A newer file is rejected, an older one migrated."""
 _BUSY_SECONDS = 30.0
-"""How long a write waits for those of other processes."""
+"""Time that a write waits for writes of other processes."""
 
 _TABLES = """
 CREATE TABLE runs(
@@ -49,25 +49,25 @@ CREATE TABLE reverts(
 """
 _CACHED_RESULTS = "ALTER TABLE calls ADD COLUMN making TEXT NOT NULL DEFAULT ''"
 _MIGRATIONS: Final = (_TABLES, _ROLLBACK, _CACHED_RESULTS)
-"""By the version they start from. What is here is never changed: files were made with it."""
+"""Indexed by the version they start from. Never edit an entry: existing files were made with it."""
 
 
-def open_file(path: Path | None, place: str) -> sqlite3.Connection:
-    """Open a journal's file, or make it, with the tables of this version.
+def open_file(path: Path | None, label: str) -> sqlite3.Connection:
+    """Open a journal file, or create it, and migrate its tables to this version.
 
     Args:
         path: The file; None: memory.
-        place: What errors call it.
+        label: Name of the file in errors.
 
     Raises:
         JournalError: If a later version made it.
-        sqlite3.Error: If it is damaged or no journal.
-        OSError: If its folder cannot be made.
+        sqlite3.Error: If it is damaged or not a journal.
+        OSError: If its folder cannot be created.
     """
     if path is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # What scripts were given and what tools answered is for the user who ran them; sqlite gives
-        # the files beside it the same mode.
+        # Only the user who ran the scripts may read their inputs and results; SQLite creates the
+        # files beside it with the same mode.
         with contextlib.suppress(FileExistsError):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     db = sqlite3.connect(
@@ -81,7 +81,7 @@ def open_file(path: Path | None, place: str) -> sqlite3.Connection:
         db.execute("PRAGMA wal_autocheckpoint=4000")
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version > SCHEMA_VERSION:
-            msg = f"{place} was made by a later version of ptc; use that one"
+            msg = f"{label} was made by a later version of ptc; use that one"
             raise JournalError(msg)
         if version < SCHEMA_VERSION:
             _migrate(db)
@@ -92,10 +92,10 @@ def open_file(path: Path | None, place: str) -> sqlite3.Connection:
 
 
 def _write_ahead(db: sqlite3.Connection) -> None:
-    """Have the file write ahead.
+    """Switch the file to write-ahead logging.
 
-    Of two that make it at once sqlite tells one that it is locked, without the wait it has for all
-    else (https://www.sqlite.org/c3ref/busy_handler.html: where waiting could deadlock).
+    If two processes do so at once, SQLite reports a lock to one of them without its usual wait
+    (https://www.sqlite.org/c3ref/busy_handler.html: where waiting could deadlock).
     """
     until = time.monotonic() + _BUSY_SECONDS
     while True:
@@ -109,10 +109,10 @@ def _write_ahead(db: sqlite3.Connection) -> None:
 
 
 def _migrate(db: sqlite3.Connection) -> None:
-    """Bring the tables to `SCHEMA_VERSION`, all of the way or not at all."""
+    """Migrate the tables to `SCHEMA_VERSION` in one transaction."""
     db.execute("BEGIN IMMEDIATE")
     try:
-        # Under the lock: another process may have been first.
+        # Read again under the lock: another process may have migrated the file.
         (version,) = db.execute("PRAGMA user_version").fetchone()
         for step in _MIGRATIONS[version:]:
             for statement in step.split(";"):

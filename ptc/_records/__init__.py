@@ -1,1 +1,1 @@
-"""Plain data that every room may hold: limits, results, content, artifacts."""
+"""Plain data that every package may use: limits, results, content, artifacts."""

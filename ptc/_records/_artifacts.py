@@ -1,4 +1,4 @@
-"""Values too large for their place: kept whole in a file, cut to fit where they are shown."""
+"""Values over their limit: stored whole in a file, and truncated for display."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .. import _json
 from .._wire._parts import LIST, OBJECT, TEXT, VALUE, Node
 from ._result import Cut
 
-__all__ = ["ArtifactStore", "digest_of", "shrink"]
+__all__ = ["ArtifactStore", "compute_digest", "shrink"]
 
 _MARK = "…cut…"
 
 
 class ArtifactStore:
-    """A folder of whole values, named by their digest. Made when it is first needed.
+    """A folder of whole values, named by their digest. Created on first use.
 
     Args:
-        folder: Where the files go.
-        root: The session's root. Beneath it no link is followed: a tool, or a command that a tool
-            ran, may have put one there to have the host write outside.
+        folder: Folder of the files.
+        root: The session's root. Links beneath it are not followed: a tool, or a command that a
+            tool ran, may have created one to make the host write outside.
     """
 
     def __init__(self, folder: Path, root: Path | None = None) -> None:
@@ -36,24 +36,24 @@ class ArtifactStore:
 
     @property
     def folder(self) -> Path:
-        """Where the files are."""
+        """Folder of the files."""
         return self._folder
 
     def keep(self, data: bytes, suffix: str = ".json") -> Cut:
-        """Write a file once and return where it is. Safe against a crash in the middle.
+        """Store a file, unless it exists, and return its path. Atomic: a crash leaves no part.
 
         Args:
-            data: What the file has.
+            data: Contents of the file.
             suffix: End of its name.
 
         Raises:
-            OSError: If the folder cannot be written, or a link stands in its place.
+            OSError: If the folder cannot be written, or its path contains a link.
         """
         return self.keep_pieces(lambda: (data,), suffix)
 
     def keep_pieces(self, pieces: Callable[[], Iterable[bytes]], suffix: str = ".json") -> Cut:
-        """`keep` for a file that is not in memory as a whole; `pieces` returns it twice."""
-        cut = digest_of(pieces())
+        """Store a file that is not in memory as a whole; `pieces` is called twice."""
+        cut = compute_digest(pieces())
         name = f"{cut.sha256}{suffix}"
         folder = self._open()
         try:
@@ -90,8 +90,8 @@ def _is_file(name: str, folder: int) -> bool:
         return False
 
 
-def digest_of(pieces: Iterable[bytes]) -> Cut:
-    """Size and digest of a file that has `pieces`, and no file."""
+def compute_digest(pieces: Iterable[bytes]) -> Cut:
+    """Return the size and digest of a file, without storing it."""
     digest, size = hashlib.sha256(), 0
     for piece in pieces:
         digest.update(piece)
@@ -100,7 +100,7 @@ def digest_of(pieces: Iterable[bytes]) -> Cut:
 
 
 def _write(pieces: Iterable[bytes], name: str, folder: int) -> None:
-    """Write a file whole or not at all; what has the name, a link too, is replaced."""
+    """Write a file atomically; an existing file or link of that name is replaced."""
     temporary = f".{secrets.token_hex(8)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as file:
@@ -116,56 +116,55 @@ def _write(pieces: Iterable[bytes], name: str, folder: int) -> None:
 
 
 def shrink(value: Any, most_bytes: int) -> Any:
-    """Truncate `value` to at most `most_bytes` of JSON, of the same shape where that is possible.
+    """Truncate `value` to at most `most_bytes` of JSON, of the same shape if possible.
 
-    Long text keeps its beginning and says how much is missing; a list keeps its first items and
-    ends in ``{"…cut…": "17 of 40 items left out"}``; an object keeps its keys, each value cut to
-    its share, and names the keys it had to leave out. Nothing is rounded or reordered.
+    Long text keeps its beginning and states how much is missing; a list keeps its first items and
+    ends in ``{"…cut…": "17 of 40 items left out"}``; an object keeps its keys, each value truncated
+    to its share, and states how many keys are missing. Nothing is rounded or reordered.
 
     Args:
-        value: JSON data, or the `Node` of a value in parts, of which no more than one part is
-            decoded at a time beside what is returned.
+        value: JSON data, or the `Node` of a value in parts, which is decoded one part at a time.
         most_bytes: Bytes of JSON.
 
     Raises:
         ProtocolError: If a part of a `Node` is not JSON.
     """
     budget = most_bytes
-    cut = _cut(value, budget)
-    # Escapes make text longer than its characters: tighten until it fits.
-    while len(_json.dumps(cut)) > most_bytes:
+    short = _shorten(value, budget)
+    # Escapes make text longer than its characters: reduce the budget until it fits.
+    while len(_json.dumps(short)) > most_bytes:
         budget = budget * 3 // 4
         if budget < _SMALLEST:
             return {_MARK: "value left out"} if most_bytes >= _SMALLEST else None
-        cut = _cut(value, budget)
-    return cut
+        short = _shorten(value, budget)
+    return short
 
 
 _SMALLEST = 32
 _NOTE_BYTES = 64
-"""Room kept for the note that says what was left out."""
+"""Room reserved for the note about the missing part."""
 
 
 def _size(value: Any) -> int:
     return value.size if isinstance(value, Node) else len(_json.dumps(value))
 
 
-def _cut(value: Any, budget: int) -> Any:
+def _shorten(value: Any, budget: int) -> Any:
     if _size(value) <= budget:
-        return _whole(value)
+        return _read_all(value)
     if isinstance(value, Node) and value.kind == VALUE:
-        value = _whole(value)
+        value = _read_all(value)
     kind = value.kind if isinstance(value, Node) else type(value)
     if kind in (str, TEXT):
-        return _cut_text(_pieces(value), budget)
+        return _shorten_text(_pieces(value), budget)
     if kind in (list, LIST):
-        return _cut_list(_batches(value), budget)
+        return _shorten_list(_batches(value), budget)
     if kind in (dict, OBJECT):
-        return _cut_object(_groups(value), budget)
+        return _shorten_object(_groups(value), budget)
     return {_MARK: "number left out"}
 
 
-def _cut_text(pieces: Iterator[str], budget: int) -> str:
+def _shorten_text(pieces: Iterator[str], budget: int) -> str:
     room = max(0, budget - _NOTE_BYTES)
     kept: list[bytes] = []
     length = 0
@@ -178,7 +177,7 @@ def _cut_text(pieces: Iterator[str], budget: int) -> str:
     return f"{text} {_MARK} {length - len(text):,} of {length:,} characters left out"
 
 
-def _cut_list(batches: Iterator[Sequence[Any]], budget: int) -> list[Any]:
+def _shorten_list(batches: Iterator[Sequence[Any]], budget: int) -> list[Any]:
     kept: list[Any] = []
     room = budget - _NOTE_BYTES
     count = 0
@@ -186,12 +185,12 @@ def _cut_list(batches: Iterator[Sequence[Any]], budget: int) -> list[Any]:
         for item in batch if len(kept) == count else ():
             size = _size(item) + 1
             if size > room:
-                # The first item is cut rather than dropped: it shows what the items look like.
+                # The first item is truncated rather than dropped, to show the shape of the items.
                 if not kept and room > 2 * _NOTE_BYTES:
-                    kept.append(_cut(item, room))
+                    kept.append(_shorten(item, room))
                 room = 0
                 break
-            kept.append(_whole(item))
+            kept.append(_read_all(item))
             room -= size
         count += len(batch)
     missing = count - len(kept)
@@ -199,7 +198,7 @@ def _cut_list(batches: Iterator[Sequence[Any]], budget: int) -> list[Any]:
     return [*kept, note] if missing else kept
 
 
-def _cut_object(groups: Iterator[Mapping[str, Any]], budget: int) -> dict[str, Any]:
+def _shorten_object(groups: Iterator[Mapping[str, Any]], budget: int) -> dict[str, Any]:
     room = budget - _NOTE_BYTES
     count = least = 0
     chosen: dict[str, tuple[Any, int]] = {}
@@ -211,7 +210,7 @@ def _cut_object(groups: Iterator[Mapping[str, Any]], budget: int) -> dict[str, A
             if least > room:
                 break
             chosen[key] = item, size
-    # Small values first get their place; what is left is shared by the large ones.
+    # Small values are allotted their size first; large ones share the rest.
     shares: dict[str, int] = {}
     left = len(chosen)
     for key in sorted(chosen, key=lambda name: chosen[name][1]):
@@ -219,7 +218,7 @@ def _cut_object(groups: Iterator[Mapping[str, Any]], budget: int) -> dict[str, A
         shares[key] = min(chosen[key][1], room // left)
         room -= shares[key]
         left -= 1
-    kept = {key: _cut(item, shares[key]) for key, (item, _) in chosen.items()}
+    kept = {key: _shorten(item, shares[key]) for key, (item, _) in chosen.items()}
     if count > len(kept):
         kept[_MARK] = f"{count - len(kept):,} of {count:,} keys left out"
     return kept
@@ -228,7 +227,7 @@ def _cut_object(groups: Iterator[Mapping[str, Any]], budget: int) -> dict[str, A
 # --- values and nodes alike ---------------------------------------------------------------------
 
 
-def _whole(value: Any) -> Any:
+def _read_all(value: Any) -> Any:
     if not isinstance(value, Node):
         return value
     if value.kind == VALUE:
@@ -236,17 +235,17 @@ def _whole(value: Any) -> Any:
     if value.kind == TEXT:
         return "".join(_pieces(value))
     if value.kind == LIST:
-        return [_whole(item) for batch in _batches(value) for item in batch]
-    return {key: _whole(item) for group in _groups(value) for key, item in group.items()}
+        return [_read_all(item) for batch in _batches(value) for item in batch]
+    return {key: _read_all(item) for group in _groups(value) for key, item in group.items()}
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    """The pieces of a text."""
+    """Yield the pieces of a text."""
     return map(value.read, value.children) if isinstance(value, Node) else iter((value,))
 
 
 def _batches(value: Any) -> Iterator[Sequence[Any]]:
-    """The items of a list, some at a time."""
+    """Yield the items of a list in batches."""
     if not isinstance(value, Node):
         yield value
         return
@@ -255,10 +254,10 @@ def _batches(value: Any) -> Iterator[Sequence[Any]]:
 
 
 def _groups(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The members of an object, some at a time."""
+    """Yield the members of an object in groups."""
     if not isinstance(value, Node):
         yield value
         return
     children = iter(value.children)
     for child in children:
-        yield {_whole(child): next(children)} if isinstance(child, Node) else value.read(child)
+        yield {_read_all(child): next(children)} if isinstance(child, Node) else value.read(child)

@@ -1,4 +1,4 @@
-"""What a tool can show a model beside data: text, images, and files that are kept."""
+"""Content that a tool returns beside data: text, images, and stored files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TextContent:
 
 @dataclass(frozen=True, slots=True)
 class ImageContent:
-    """An image for a model. Its bytes are neither looked at nor changed."""
+    """An image for a model. Its bytes are neither inspected nor changed."""
 
     data: str
     """Base64."""
@@ -43,7 +43,7 @@ class ImageContent:
     type: Literal["image"] = "image"
 
     def __post_init__(self) -> None:
-        decoded(self.data, "image")
+        decode_base64(self.data, "image")
         _check_media_type(self.media_type)
 
 
@@ -52,18 +52,18 @@ Content: TypeAlias = TextContent | ImageContent
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that a tool made and that is to be kept.
+    """A file that a tool created, to be stored.
 
     Raises:
-        ToolError: ``bad_attachment`` if a part of it is unusable.
+        ToolError: ``bad_attachment`` if a field is invalid.
     """
 
     name: str
-    """What people call it; not where it is kept."""
+    """Display name; not the path of the stored file."""
     media_type: str
     """As ``image/png``."""
     data: bytes | str
-    """Its bytes, or text that is their base64. Kept as they are."""
+    """Bytes, or their base64 text. Stored unchanged."""
     width: int | None = None
     """In pixels."""
     height: int | None = None
@@ -74,19 +74,19 @@ class Attachment:
         _check_name(self.name)
         _check_media_type(self.media_type)
         if isinstance(self.data, str):
-            object.__setattr__(self, "data", decoded(self.data, self.name))
+            object.__setattr__(self, "data", decode_base64(self.data, self.name))
 
 
 @dataclass(frozen=True, slots=True)
 class AttachmentRef:
-    """A file that is kept. A tool that returns one passes the file on without a second copy."""
+    """A stored file. A tool that returns one passes the file on without a copy."""
 
     id: str
     """SHA-256 of the bytes, 64 hex digits."""
     name: str
     media_type: str
     path: str
-    """Where it is: absolute, inside the session's attachment store."""
+    """Absolute path inside the session's attachment store."""
     size_bytes: int
     width: int | None = None
     height: int | None = None
@@ -103,18 +103,19 @@ def _check_name(name: object) -> None:
         or not name.isprintable()
         or not 1 <= len(name) <= _MOST_NAME_CHARS
     ):
-        msg = f"an attachment's name is 1-{_MOST_NAME_CHARS} printable characters, not {name!r:.80}"
+        most = _MOST_NAME_CHARS
+        msg = f"an attachment's name must be 1-{most} printable characters, not {name!r:.80}"
         raise ToolError(msg, code="bad_attachment")
 
 
 def _check_media_type(media_type: object) -> None:
     if not isinstance(media_type, str) or not _MEDIA_TYPE.fullmatch(media_type):
-        msg = f"a media type is text like 'image/png', not {media_type!r:.80}"
+        msg = f"a media type must be text like 'image/png', not {media_type!r:.80}"
         raise ToolError(msg, code="bad_attachment")
 
 
-def decoded(text: str, name: str) -> bytes:
-    """The bytes of base64 `text`. Raises `ToolError` ``bad_attachment`` if it is none."""
+def decode_base64(text: str, name: str) -> bytes:
+    """Decode base64. Raises `ToolError` ``bad_attachment`` if `text` is not base64."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError, TypeError) as error:
@@ -123,7 +124,7 @@ def decoded(text: str, name: str) -> bytes:
 
 
 def content_of(parts: Iterable[Any]) -> tuple[Content, ...]:
-    """Parts of a result for a model: our types, or mappings and objects of the shape of MCP's.
+    """Convert parts of a result: our types, or mappings and objects in the shape of MCP content.
 
     Raises:
         ToolError: ``bad_content`` for a part that is neither text nor an image.
@@ -141,7 +142,7 @@ def _part(part: Any) -> Content:
     if kind == "image" and isinstance(data, str):
         media = row.get("mimeType") or row.get("mime_type") or row.get("media_type")
         return ImageContent(data, str(media))
-    msg = f"content is text or an image, not {kind or part!r:.80}"
+    msg = f"content must be text or an image, not {kind or part!r:.80}"
     raise ToolError(msg, code="bad_content")
 
 

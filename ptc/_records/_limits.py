@@ -1,4 +1,4 @@
-"""What a run may spend (`Limits`), where it went over (`Breach`), what it has spent (`Usage`)."""
+"""Limits of a run, the limit that it exceeded (`Breach`), and its resource usage (`Usage`)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["CEILING", "Breach", "CallsByTool", "Limits", "Usage"]
 
 
 class CallsByTool(dict[str, int]):
-    """A dict that stays as it was made, so that it can be part of a frozen `Limits`."""
+    """An immutable dict, so that it can be part of a frozen `Limits`."""
 
     __slots__ = ()
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        msg = "limits do not change; make another Limits with dataclasses.replace"
+        msg = "limits are immutable; create another Limits with dataclasses.replace"
         raise TypeError(msg)
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
-    def __hash__(self) -> int:  # type: ignore[override]  # dict has none, for it changes
+    def __hash__(self) -> int:  # type: ignore[override]  # a dict is mutable and has none
         return hash(frozenset(self.items()))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -34,32 +34,31 @@ class CallsByTool(dict[str, int]):
 class Limits:
     """Hard limits of one run. They have defaults and cannot be switched off.
 
-    A session has one `Limits` for runs that give none and another as the ceiling: what a caller
-    asks for above the ceiling is clamped to it, and the result says so. docs/limits.md says of each
-    limit who holds it and what going over it looks like.
+    A session has one `Limits` as the default of its runs and another as the ceiling. A request
+    above the ceiling is clamped to it, and the result has a warning. docs/limits.md lists for each
+    limit how it is enforced and the effect of exceeding it.
     """
 
     timeout_ms: int = 30_000
     """Wall time of the whole run, tools included, in milliseconds."""
     max_cpu_ms: int = 60_000
-    """CPU time of the script's process, in milliseconds. The kernel holds it to whole seconds, the
-    host to about a hundredth of one."""
+    """CPU time of the script's process, in milliseconds. The kernel enforces it to whole seconds,
+    the host to about a hundredth of one."""
     max_tool_calls: int = 100
     """Tool calls a script may make. Call N+1 raises a `ToolError` with code
-    ``limit_exceeded``, which the script may catch to return what it has; one that keeps calling is
-    stopped."""
+    ``limit_exceeded``, which the script may catch to return a partial result; a script that keeps
+    calling is stopped."""
     max_calls_by_tool: Mapping[str, int] = field(default_factory=CallsByTool)
-    """Calls of single tools, by name: ``{"bash": 3}``. A tool that is not named has
-    `max_tool_calls` alone. The call after the last raises a `ToolError` with code
-    ``limit_exceeded``."""
+    """Calls of single tools, by name: ``{"bash": 3}``. For other tools only `max_tool_calls`
+    applies. The call after the last raises a `ToolError` with code ``limit_exceeded``."""
     tool_timeout_ms: int = 600_000
     """Time of one tool call with its retries, in milliseconds, approvals not counted. A call that
     takes longer is cancelled and awaited, and raises a `ToolError` with code ``timeout``. A tool
-    may have a shorter one of its own for each try, `Tool.timeout_ms`."""
+    may set a shorter time-out for each attempt, `Tool.timeout_ms`."""
     max_output_bytes: int = 65_536
-    """JSON bytes of the returned value. A larger value is cut to fit and kept whole as an
-    artifact; the run still completes. Over 16 MiB, or this limit if it is more, it is not stored,
-    and ends the run."""
+    """JSON bytes of the returned value. A larger value is truncated to fit and stored whole as an
+    artifact; the run still completes. A value over 16 MiB, or over this limit if that is more, is
+    not stored, and ends the run."""
     max_memory_bytes: int = 268_435_456
     """Memory the script may add to its worker's own, in bytes (256 MiB)."""
     max_stdout_bytes: int = 1_048_576
@@ -70,13 +69,13 @@ class Limits:
     max_emits: int = 10_000
     """Partial values a script may emit. More ends the run."""
     max_messages: int = 100_000
-    """Pieces of text a script may print or log. More ends the run. A number, not a rate: whether a
-    run completes must not depend on how fast the machine is."""
+    """Pieces of text a script may print or log. More ends the run. A number, not a rate, so that
+    the outcome of a run does not depend on the speed of the machine."""
     max_in_flight: int = 128
     """Tool calls of one run executing at once; further ones wait in order."""
     max_tasks: int = 10_000
     """Tasks of `asyncio` that a script may have at once. One more raises a `RuntimeError` in the
-    script. The worker counts them; what a worker that lies can reach is the limit on memory."""
+    script. The worker counts them; a worker that lies is still bound by the limit on memory."""
     max_argument_bytes: int = 1_048_576
     """JSON bytes of the arguments of one tool call. More is a `ToolError`."""
     max_containers: int = 250_000
@@ -84,7 +83,7 @@ class Limits:
     of one tool call: 3 bytes of JSON make 72 bytes in the host's memory. A returned value with more
     is truncated, arguments with more are a `ToolError`, emitting more ends the run."""
     max_tool_result_bytes: int = 8_388_608
-    """JSON bytes of one tool result as it is handed to the script. More is a `ToolError`."""
+    """JSON bytes of one tool result as sent to the script. More is a `ToolError`."""
     max_source_bytes: int = 131_072
     """UTF-8 bytes of the script."""
     max_inputs_bytes: int = 8_388_608
@@ -98,7 +97,7 @@ class Limits:
             object.__setattr__(self, "max_calls_by_tool", _calls_by_tool(calls))
 
     def clamp(self, ceiling: Limits) -> Limits:
-        """These limits, none above `ceiling`'s."""
+        """Return these limits, lowered to `ceiling` where they are above it."""
         lower: dict[str, Any] = {n: min(getattr(self, n), getattr(ceiling, n)) for n in _MOST}
         mine, most = self.max_calls_by_tool, ceiling.max_calls_by_tool
         lower["max_calls_by_tool"] = {
@@ -107,16 +106,16 @@ class Limits:
         }
         return replace(self, **lower)
 
-    def raised(self, floor: Limits) -> Limits:
-        """These limits, none below `floor`'s."""
+    def raise_to(self, floor: Limits) -> Limits:
+        """Return these limits, raised to `floor` where they are below it."""
         upper: dict[str, Any] = {n: max(getattr(self, n), getattr(floor, n)) for n in _MOST}
         mine, least = self.max_calls_by_tool, floor.max_calls_by_tool
-        # A tool that is not named may be called more often than one that is.
+        # A tool without an entry may be called more often than one with an entry.
         upper["max_calls_by_tool"] = {n: max(mine[n], least[n]) for n in mine if n in least}
         return replace(self, **upper)
 
     def over(self, ceiling: Limits) -> list[str]:
-        """Names of the limits that are above `ceiling`'s."""
+        """List the names of the limits that are above `ceiling`."""
         names = [n for n in _MOST if getattr(self, n) > getattr(ceiling, n)]
         most = ceiling.max_calls_by_tool
         if any(calls > most.get(tool, calls) for tool, calls in self.max_calls_by_tool.items()):
@@ -125,7 +124,7 @@ class Limits:
 
 
 def _require_number(name: str, value: object, most: int) -> None:
-    # The type itself: True is no number here, and neither is 3.0 or NaN.
+    # The exact type: True, 3.0 and NaN are rejected.
     if type(value) is not int or not 1 <= value <= most:
         msg = f"{name} must be an integer from 1 to {most:,}, not {value!r:.80}"
         raise UsageError(msg)
@@ -133,17 +132,17 @@ def _require_number(name: str, value: object, most: int) -> None:
 
 def _calls_by_tool(calls: object) -> CallsByTool:
     if not isinstance(calls, Mapping):
-        msg = f'Limits.max_calls_by_tool is a dict like {{"bash": 3}}, not {calls!r:.80}'
+        msg = f'Limits.max_calls_by_tool must be a dict like {{"bash": 3}}, not {calls!r:.80}'
         raise UsageError(msg)
     for name, number in calls.items():
         if not isinstance(name, str) or not name:
-            msg = f"Limits.max_calls_by_tool: {name!r:.80} is no name of a tool"
+            msg = f"Limits.max_calls_by_tool: {name!r:.80} is not the name of a tool"
             raise UsageError(msg)
         most = _MOST["max_tool_calls"]
         if type(number) is not int or not 1 <= number <= most:
             msg = (
                 f"Limits.max_calls_by_tool[{name!r:.80}] must be an integer from 1 to {most:,}, "
-                f"not {number!r:.80}; leave a tool out of allowed_tools to allow no call of it"
+                f"not {number!r:.80}; to allow no call of a tool, leave it out of allowed_tools"
             )
             raise UsageError(msg)
     return CallsByTool(calls)
@@ -168,8 +167,8 @@ _MOST = {
     "max_source_bytes": 8_388_608,
     "max_inputs_bytes": 67_108_864,
 }
-"""Largest value of each limit: a frame on the wire holds at most 64 MiB, one of a call 16 MiB, a
-day has 86,400 s."""
+"""Maximum of each limit: a frame on the wire holds at most 64 MiB, one of a call 16 MiB, a day has
+86,400 s."""
 
 
 CEILING = Limits(
@@ -191,33 +190,33 @@ CEILING = Limits(
     max_source_bytes=1_048_576,
     max_inputs_bytes=67_108_864,
 )
-"""What a run may ask for where the session names no ceiling of its own."""
+"""Default ceiling of a session."""
 
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """The limit that a run went over."""
+    """The limit that a run exceeded."""
 
     limit: str
     """Its name in `Limits`."""
     most: int
-    """What was allowed, in the unit of the limit."""
+    """Maximum, in the unit of the limit."""
     used: int | None = None
-    """What was used when the run was stopped; None where nobody can know."""
+    """Amount used when the run was stopped; None if it cannot be known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a run has spent of its `Limits`."""
+    """Resources that a run has used of its `Limits`."""
 
     duration_ms: float = 0.0
     """Wall time from the start of the script to its end, in milliseconds."""
     queued_ms: float = 0.0
     """Time the run waited for its turn and for a worker, not counted in `duration_ms`."""
     tool_calls: int = 0
-    """Tool calls made, refused ones included."""
+    """Tool calls made, rejected ones included."""
     output_bytes: int = 0
-    """JSON bytes of the value before it was cut."""
+    """JSON bytes of the value before it was truncated."""
     stdout_bytes: int = 0
     """UTF-8 bytes printed."""
     stderr_bytes: int = 0

@@ -1,4 +1,4 @@
-"""What a run leaves behind: its outcome, its calls, its output. Frozen data for every door."""
+"""Result of a run: status, value, calls, output. Frozen data for every entry point."""
 
 from __future__ import annotations
 
@@ -40,58 +40,60 @@ Status: TypeAlias = Literal[
     "violation",
     "paused",
 ]
-"""How a run ended.
+"""Status of a run.
 
-``completed``: it returned a value. ``failed``: an exception left the script. ``rejected``: refused
-before a line of it ran. ``timed_out``, ``limit_exceeded``: it spent what it had. ``cancelled``: the
-session was closed. ``crashed``: its process died. ``violation``: it reached the second fence.
-``paused``: it waits for a decision (`RunResult.pending`) and can be resumed.
+``completed``: it returned a value. ``failed``: the script raised an exception. ``rejected``: it was
+rejected before a line of it ran. ``timed_out``, ``limit_exceeded``: it exceeded a limit.
+``cancelled``: the session was closed. ``crashed``: its process died. ``violation``: the kernel
+layer stopped it, or it violated the protocol. ``paused``: it awaits a decision
+(`RunResult.pending`) and can be resumed.
 """
 
 CallStatus: TypeAlias = Literal["succeeded", "failed", "unknown", "not_started"]
-"""``unknown``: it began and its end is not known. ``not_started``: refused, or never begun."""
+"""``unknown``: it was interrupted, so its outcome is unknown. ``not_started``: rejected, or
+cancelled before it started."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One tool call of a run, as the host saw it."""
+    """One tool call of a run, as the host recorded it."""
 
     seq: int
     """Number of the call in its run, from 1."""
     tool: str
-    """Name the script called; it may be no tool at all."""
+    """Name that the script called; there may be no such tool."""
     status: CallStatus
-    """How it ended."""
+    """Status of the call."""
     arguments: str
-    """JSON of the arguments, cut to 200 characters."""
+    """JSON of the arguments, truncated to 200 characters."""
     arguments_sha256: str
     """Digest of the arguments' sorted JSON."""
     duration_ms: float
-    """From the start of the tool to its end."""
+    """Time from the start of the tool to its end."""
     result_bytes: int
-    """JSON bytes of the value handed to the script."""
+    """JSON bytes of the value sent to the script."""
     error_code: str | None = None
     """Code of the `ToolError`, if it failed."""
     error: str | None = None
     """Its message."""
     line: int | None = None
-    """Line of the script that made the call, as the worker told."""
+    """Line of the script that made the call, as the worker reported it."""
     parent: str | None = None
-    """The call whose tool made this one, as ``3`` or ``3.1``; None if the script did. `seq` then
-    counts the calls of that tool."""
+    """Call whose tool made this one, as ``3`` or ``3.1``; None if the script did. `seq` then counts
+    the calls of that tool."""
     attempts: int = 0
-    """Times the tool was tried; 0 if it never was."""
+    """Number of attempts; 0 if the tool was never called."""
     cached: bool = False
-    """True if the result was kept from an equal call, or made by one that was under way."""
+    """True if the result came from the cache or from an equal call in progress."""
     attachments: tuple[AttachmentRef, ...] = ()
-    """Files that the tool kept."""
+    """Files that the tool stored."""
     exit_code: int | None = None
-    """Of a command, if that is what ran."""
+    """Exit code, if the tool ran a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One reason why a script was refused, with its place and the way out."""
+    """One reason for the rejection of a script, with its location and a suggested fix."""
 
     code: str
     message: str
@@ -101,86 +103,87 @@ class Finding:
     """1-based; 0: the line as a whole."""
     hint: str
     excerpt: str
-    """The source line with a caret under the place; ``""`` if there is none."""
+    """The source line with a caret under the column; ``""`` if there is none."""
     advisory: bool = False
-    """True if the script may be right all the same."""
+    """True if the script may be correct nevertheless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a run did not complete."""
+    """Reason that a run did not complete."""
 
     code: str
     """A stable word: ``exception``, ``tool_error``, ``not_json``, ``syntax``, ``refused``,
     ``timeout``, ``limit_<name>``, ``memory``, ``recursion``, ``system_call``, ``protocol``,
     ``crash`` ..."""
     message: str
-    """What happened."""
+    """Description of the failure."""
     type: str = ""
-    """Name of the exception, if one left the script."""
+    """Name of the exception, if the script raised one."""
     line: int = 0
-    """Line of the script, 1-based; 0: not known."""
+    """Line of the script, 1-based; 0: unknown."""
     column: int = 0
-    """Column, 1-based; 0: not known."""
+    """Column, 1-based; 0: unknown."""
     excerpt: str = ""
-    """The source line with a caret under the place."""
+    """The source line with a caret under the column."""
     hint: str = ""
-    """The way out."""
+    """Suggested fix."""
     traceback: str = ""
-    """The script's own frames as Python prints them."""
+    """Traceback of the script, as Python prints it."""
     tool: str = ""
-    """Tool whose error it was."""
+    """Tool that raised the error."""
     syscall: str = ""
-    """Of a ``violation``: the system call it was stopped at; ``""`` if the kernel did not tell."""
+    """System call that caused a ``violation``; ``""`` if the kernel did not report it."""
     findings: tuple[Finding, ...] = ()
-    """All reasons, where a script was refused."""
+    """All reasons for a rejection."""
     breach: Breach | None = None
-    """The limit it went over, what that allows and what was used; None if it is no limit."""
+    """Exceeded limit, its maximum and the amount used; None if no limit was exceeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The value was over `Limits.max_output_bytes`; what is in `RunResult.value` is cut."""
+    """Size and location of a value that was truncated in `RunResult.value`."""
 
     bytes: int
     """JSON bytes of the whole value."""
     sha256: str
     """Digest of its JSON."""
     artifact: str
-    """File that holds the whole value as JSON; empty if it could not be kept: see the warnings."""
+    """File with the whole value as JSON; empty if it could not be stored: see the warnings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """Local variables of a function of a script that waits."""
+    """Local variables of one function of a suspended script."""
 
     function: str
     line: int
     names: dict[str, str]
-    """Name -> `repr`, cut to 300 characters."""
+    """Name -> `repr`, truncated to 300 characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """A call that waits for a decision."""
+    """A call that awaits a decision."""
 
     call: str
-    """``3``, or ``3.1``: what a decision names it by."""
+    """``3``, or ``3.1``: the name of the call in a decision."""
     kind: Literal["approval", "unknown"]
-    """``approval``: it was not made yet: approve or reject it. ``unknown``: it began and its end is
-    not known: say what became of it."""
+    """``approval``: it has not started: approve or reject it. ``unknown``: it was interrupted:
+    record its outcome with `settle`."""
     tool: str
     arguments: Any
-    """As validated, JSON data; as far as a journal may hold them, see docs/durability.md."""
+    """Validated arguments as JSON data, without those that a journal must not store, see
+    docs/durability.md."""
     fingerprint: str
-    """Digest of tool and arguments: a decision is about these."""
+    """Digest of the tool and the arguments that a decision applies to."""
     prompt: str = ""
-    """The tool author's words for the one who decides."""
+    """Message of the tool's author to the approver."""
     defaults: Any = None
-    """What the tool's author proposes for the decision's form."""
+    """Defaults of the tool's author for the decision's form."""
     idempotency_key: str | None = None
-    """The key of the call: what a service that was asked may know it by. The same when it is made
-    again."""
+    """Key of the call, by which an external service may recognize it; a repeated call has the same
+    key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,29 +196,29 @@ class RunResult(Generic[T_co]):
     run_id: str
     status: Status
     value: Any = None
-    """What ``run`` returned, as JSON data; cut if `cut` is set."""
+    """Value that ``run`` returned, as JSON data; truncated if `cut` is set."""
     error: Failure | None = None
-    """Why it did not complete; None if it did."""
+    """Reason that it did not complete; None if it did."""
     partial: tuple[Any, ...] = ()
-    """What the script emitted with ``ctx.emit``, in order."""
+    """Values that the script emitted with ``ctx.emit``, in order."""
     stdout: str = ""
-    """The last 65,536 characters of what it printed."""
+    """Last 65,536 characters of its standard output."""
     stderr: str = ""
-    """The same of what it wrote to standard error: with ``print(file=sys.stderr)``, `logging`,
+    """Last 65,536 characters of its standard error: ``print(file=sys.stderr)``, `logging`,
     `warnings`, `traceback.print_exc` and ``ctx.log``."""
     calls: tuple[CallRecord, ...] = ()
-    """Every tool call, in the order they were made."""
+    """Every tool call, in order."""
     usage: Usage = dataclasses.field(default_factory=Usage)
     limits: Limits = dataclasses.field(default_factory=Limits)
     """The limits that were in force."""
     warnings: tuple[str, ...] = ()
-    """What the caller should know although the run went on."""
+    """Problems that did not stop the run."""
     cut: Cut | None = None
-    """Set if the value was too large and was cut."""
+    """Set if the value was too large and was truncated."""
     pending: tuple[PendingCall, ...] = ()
-    """Calls that wait for a decision, of a run that is ``paused``."""
+    """Calls that await a decision, if the run is ``paused``."""
     frames: tuple[Variables, ...] = ()
-    """The script's functions and their variables, where a replay was stopped."""
+    """Functions of the script and their variables, if a replay was stopped."""
     _read: Callable[[Any], T_co] | None = dataclasses.field(default=None, repr=False, compare=False)
     """Turns the value into an instance of `output_schema`, if that was a type."""
 
@@ -226,7 +229,7 @@ class RunResult(Generic[T_co]):
 
     @property
     def attachments(self) -> tuple[AttachmentRef, ...]:
-        """Files that its calls kept, in the order of the calls."""
+        """Files that its calls stored, in the order of the calls."""
         return tuple(ref for call in self.calls for ref in call.attachments)
 
     def unwrap(self) -> T_co:
@@ -247,9 +250,9 @@ class RunResult(Generic[T_co]):
         return found
 
     def to_json(self) -> bytes:
-        """All of it as JSON."""
-        # Value, partial values and records are JSON data already: they came over the wire.
-        return _json.checked_dumps(self)
+        """Return the whole result as JSON."""
+        # Value, partial values and records arrived over the wire, so they are JSON data already.
+        return _json.dumps_unchecked(self)
 
 
 EventKind: TypeAlias = Literal[
@@ -268,25 +271,26 @@ EventKind: TypeAlias = Literal[
     "violation",
     "finished",
 ]
-"""``progress``, ``tool_output_delta`` (the value so far) and ``log`` are a tool's words while it
-works; a ``log`` without a call is what the script logged with `logging` or ``ctx.log``, and is in
-`RunResult.stderr`, too. ``finished`` is the last of a stream."""
+"""``progress``, ``tool_output_delta`` (the value so far) and ``log`` are reports of a running tool;
+a ``log`` without a call was logged by the script with `logging` or ``ctx.log``, and is also in
+`RunResult.stderr`. ``finished`` is the last event of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunEvent:
-    """Something that happened while a run was going on, told to ``on_event``."""
+    """Event of a run, passed to ``on_event``."""
 
     kind: EventKind
     run_id: str | None
     """None for a direct call of a tool."""
     call: CallRecord | None = None
-    """The call, of the events about one."""
+    """The call, if the event is about one."""
     text: str = ""
-    """What was printed, logged or warned of; the words of an alarm."""
+    """Text that was printed or logged, of a warning, or of an alarm."""
     value: Any = None
-    """What was emitted; of ``progress`` ``{"done", "total", "message"}``, of a tool's
-    ``log`` ``{"message", "data"}``; of ``tool_output_delta`` what the tool told, which is
-    ``{"object", "attempt", "reset", "final", "pending"}`` of `generate_object`; the
-    `ApprovalRequest` or the `Decision`, with arguments as a record has them; the `Violation`; the
-    `RunResult` or `ToolResult` of ``finished``."""
+    """Data of the event. ``emitted``: the value. ``progress``: ``{"done", "total", "message"}``.
+    ``log`` of a tool: ``{"message", "data"}``. ``tool_output_delta``: the value that the tool
+    reported, for `generate_object` ``{"object", "attempt", "reset", "final", "pending"}``.
+    ``approval_pending``: the `ApprovalRequest`; ``approval_decided``: the `Decision`; both with the
+    arguments as recorded. ``violation``: the `Violation`. ``finished``: the `RunResult` or
+    `ToolResult`."""

@@ -1,77 +1,88 @@
-"""What going over a limit looks like: the limit, what was used, what it allows, the way out.
+"""Failures for exceeded limits: the limit, the amount used, the maximum, and the suggested fix.
 
-Pure: told what was used, it gives the `Failure` of the run, or the `ToolError` of a call.
+Pure functions: they take the amount used, and return the `Failure` of the run or the `ToolError` of
+a call.
 """
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from .._records._limits import Breach, Limits
-from .._records._result import Failure
+from .._records._result import Failure, Status
 from .._workers._process import Exit
 from ..errors import ToolError
 
 __all__ = [
+    "MORE_MEMORY",
     "arguments_too_large",
-    "over",
-    "refused_memory",
-    "told_of_limit",
-    "used_cpu",
+    "complete_breach",
+    "cpu_failure",
+    "exit_failure",
+    "limit_failure",
+    "timeout_failure",
 ]
 
-_REFUSED_SIGNALS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT})
-"""What code in C dies of that does not look whether it was given the memory it asked for."""
-_MORE_MEMORY = "hold less data at a time, or ask for a higher limits.max_memory_bytes"
+_OUT_OF_MEMORY_SIGNALS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT})
+"""Signals that kill C code which uses an allocation without checking that it succeeded."""
+MORE_MEMORY = "hold less data at a time, or ask for a higher limits.max_memory_bytes"
+_MAX_TOOLS_SHOWN: Final = 5
 _WORDS: Final = {
     "max_stdout_bytes": (
         "the script printed {used:,} bytes",
-        "print less, return the data, or ask for more max_stdout_bytes",
+        "print less, return the data, or ask for a higher max_stdout_bytes",
     ),
     "max_messages": (
         "the script printed or logged {used:,} times",
-        "join lines and print them at once, or ask for more max_messages",
+        "join lines and print them at once, or ask for a higher max_messages",
     ),
     "max_emit_bytes": (
         "the script emitted {used:,} bytes of values",
-        "emit less, or ask for more max_emit_bytes",
+        "emit less, or ask for a higher max_emit_bytes",
     ),
     "max_emits": (
         "the script emitted {used:,} partial values",
-        "emit several values as one list, or ask for more max_emits",
+        "emit several values as one list, or ask for a higher max_emits",
     ),
     "max_containers": (
         "the script emitted values with {used:,} lists and objects in them",
-        "emit less, or ask for more max_containers",
+        "emit less, or ask for a higher max_containers",
     ),
     "max_output_bytes": (
         "the script returned {used:,} bytes, too many to be stored at all",
-        "return what is asked for only: count, filter or join in the script",
+        "return only the requested data: count, filter or join in the script",
     ),
     "max_argument_bytes": (
         "a call of {used:,} bytes was sent",
         "pass less at a time",
     ),
     "max_tool_calls": (
-        "the script made {used:,} tool calls and went on calling after it was refused",
+        "the script made {used:,} tool calls and kept calling after the limit was reached",
         "stop at the first ToolError with code limit_exceeded, or ask for a higher max_tool_calls",
     ),
 }
+"""Message and hint by limit."""
 
 
-def over(limits: Limits, name: str, used: int) -> Failure:
-    """A run that ends because it used more of one limit than that allows."""
+def limit_failure(limits: Limits, name: str, used: int) -> Failure:
+    """Build the failure of a run that exceeded the limit `name`."""
     message, hint = _WORDS[name]
     return _failure(limits, name, used, message.format(used=used), hint)
 
 
-def used_cpu(limits: Limits, used: int | None) -> Failure:
-    """The same of CPU time; None: the kernel stopped it, and did not say at how much."""
-    spent = f"{used:,} ms" if used is not None else "all it may have"
-    hint = "compute less in one run, or ask for more max_cpu_ms"
-    message = f"the script used {spent} of CPU time"
+def cpu_failure(limits: Limits, used: int | None) -> Failure:
+    """Build the failure of a run that used its CPU time.
+
+    Args:
+        limits: Limits of the run.
+        used: Milliseconds; None: the kernel stopped it, and did not report the amount.
+    """
+    spent = f"{used:,} ms of CPU time" if used is not None else "up its CPU time"
+    hint = "compute less in one run, or ask for a higher max_cpu_ms"
+    message = f"the script used {spent}"
     return _failure(limits, "max_cpu_ms", used, message, hint)
 
 
@@ -85,32 +96,68 @@ def _failure(limits: Limits, name: str, used: int | None, message: str, hint: st
     )
 
 
-def refused_memory(limits: Limits, how: Exit) -> Failure | None:
-    """The death of a process that was refused memory; None if it did not hold enough for that.
+def timeout_failure(
+    limits: Limits, *, used_ms: int, running: Sequence[str], stalled: bool
+) -> Failure:
+    """Build the failure of a run that timed out.
+
+    Args:
+        limits: Limits of the run.
+        used_ms: Elapsed time.
+        running: Tools of the calls under way.
+        stalled: True if the script waited for something that it never sets itself.
+    """
+    message = f"the run took longer than {limits.timeout_ms:,} ms"
+    hint = "do less in one run, emit partial values with ctx.emit, or ask for a higher timeout_ms"
+    if running:
+        message += f"; it was waiting for {', '.join(running[:_MAX_TOOLS_SHOWN])}"
+    elif stalled:
+        message += "; it was waiting for an event that could never happen"
+        hint = "an Event, Queue or Future that no other task of the script sets never wakes it"
+    breach = Breach("timeout_ms", limits.timeout_ms, used_ms)
+    return Failure(code="timeout", message=message, hint=hint, breach=breach)
+
+
+def exit_failure(limits: Limits, how: Exit) -> tuple[Status, Failure]:
+    """Explain the exit of a worker's process before the script finished."""
+    if how.signal == signal.SIGXCPU:
+        return "limit_exceeded", cpu_failure(limits, None)
+    failure = _memory_failure(limits, how)
+    if failure is not None:
+        return "limit_exceeded", failure
+    message = f"the worker process ended before the script did ({how.words})"
+    hint = ""
+    if how.signal == signal.SIGSEGV:
+        hint = "very deep nesting of data or calls overflows the C stack of the interpreter"
+    return "crashed", Failure(code="crash", message=message, hint=hint)
+
+
+def _memory_failure(limits: Limits, how: Exit) -> Failure | None:
+    """Attribute the death of a process to a failed allocation; None if it held too little memory.
 
     A buffer that is doubled is half of the limit when the next doubling is refused; two fifths
-    leave room for what a worker holds elsewhere. A stack that overflows there looks the same.
+    leave room for the rest of the worker's memory. A stack overflow at that size looks the same.
     """
     most, used = limits.max_memory_bytes, how.memory_bytes
-    if how.signal not in _REFUSED_SIGNALS or used * 5 < most * 2:
+    if how.signal not in _OUT_OF_MEMORY_SIGNALS or used * 5 < most * 2:
         return None
     return Failure(
         code="memory",
         message=(
             f"the worker process died ({how.words}) with {used:,} bytes of its "
-            f"max_memory_bytes={most:,}: most likely it was refused more"
+            f"max_memory_bytes={most:,}: most likely an allocation failed"
         ),
-        hint=f"{_MORE_MEMORY}; very deep nesting of data or calls ends like this, too",
+        hint=f"{MORE_MEMORY}; very deep nesting of data or calls has the same effect",
         breach=Breach("max_memory_bytes", most, used),
     )
 
 
-def told_of_limit(limits: Limits, failure: Failure) -> Failure:
-    """What a worker says of the limit its script went over, with what that allows."""
+def complete_breach(limits: Limits, failure: Failure) -> Failure:
+    """Add the maximum to a worker's report that its script exceeded a limit."""
     name = failure.code.removeprefix("limit_")
     if name == "memory":
         most = limits.max_memory_bytes
-        message = f"the script ran out of memory: it wanted more than max_memory_bytes={most:,}"
+        message = f"the script ran out of memory: it needed more than max_memory_bytes={most:,}"
         return replace(failure, message=message, breach=Breach("max_memory_bytes", most))
     allowed: int | None = getattr(limits, name, None)
     if name == "max_calls_by_tool":
@@ -119,7 +166,7 @@ def told_of_limit(limits: Limits, failure: Failure) -> Failure:
 
 
 def arguments_too_large(limits: Limits, tool: str, limit: str, used: int) -> ToolError:
-    """A call whose arguments are over `limit`."""
+    """Build the error of a call whose arguments exceed `limit`."""
     most: int = getattr(limits, limit)
     unit = "bytes of JSON" if limit == "max_argument_bytes" else "lists and objects"
     msg = (

@@ -1,4 +1,4 @@
-"""What a session's runs may spend: what they get unasked, and what they may ask for at most."""
+"""Limits of a session's runs: the defaults, and the ceiling for requests."""
 
 from __future__ import annotations
 
@@ -9,62 +9,66 @@ from .._arguments import nearest, require
 from .._records._limits import CEILING, Limits
 from ..errors import UsageError
 
-__all__ = ["Allowance"]
+__all__ = ["LimitPolicy"]
 
 
-class Allowance:
-    """Limits of runs that give none, and the ceiling of those that do."""
+class LimitPolicy:
+    """Default limits of a run, and the ceiling of requested limits."""
 
     def __init__(
         self, limits: Limits | None, ceiling: Limits | None, tools: Collection[str]
     ) -> None:
-        """Check the two against each other and the session's tools.
+        """Check the limits against the ceiling and the session's tools.
 
         Raises:
-            UsageError: If a limit is above the ceiling, or one is of a tool that is not there.
+            UsageError: If a limit is above the ceiling, or names an unknown tool.
         """
         self._tools = tools
-        for name, given in (("limits", limits), ("ceiling", ceiling)):
-            require(name, given, (Limits, NoneType), "a ptc.Limits(...)")
-        asked = limits or Limits()
-        self.ceiling = ceiling if ceiling is not None else CEILING.raised(asked)
-        if over := asked.over(self.ceiling):
+        for name, value in (("limits", limits), ("ceiling", ceiling)):
+            require(name, value, (Limits, NoneType), "a ptc.Limits(...)")
+        requested = limits or Limits()
+        self.ceiling = ceiling if ceiling is not None else CEILING.raise_to(requested)
+        if over := requested.over(self.ceiling):
             msg = f"limits are above the ceiling: {', '.join(over)}"
             raise UsageError(msg)
         self._require_tools("ceiling", self.ceiling)
-        self._require_tools("limits", asked)
-        self.limits = asked.clamp(self.ceiling)
+        self._require_tools("limits", requested)
+        self.limits = requested.clamp(self.ceiling)
 
-    def granted(self, asked: Limits | None) -> tuple[Limits, tuple[str, ...]]:
-        """The limits of a run that asks for `asked`, and a warning for each that was clamped.
+    def apply(self, requested: Limits | None) -> tuple[Limits, tuple[str, ...]]:
+        """Return the limits of a run, and a warning for each one that was clamped.
+
+        Args:
+            requested: Limits that the caller requests; None: the defaults.
 
         Raises:
-            UsageError: If one is of a tool that is not there.
+            UsageError: If a limit names an unknown tool.
         """
-        if asked is None:
+        if requested is None:
             return self.limits, ()
-        require("limits", asked, Limits, "a ptc.Limits(...)")
-        self._require_tools("limits", asked)
-        over = asked.over(self.ceiling)
-        # Tools that the ceiling names and the run does not are bounded, too.
+        require("limits", requested, Limits, "a ptc.Limits(...)")
+        self._require_tools("limits", requested)
+        over = requested.over(self.ceiling)
+        # The ceiling also bounds tools that the run does not name.
         named = self.ceiling.max_calls_by_tool
-        granted = asked.clamp(self.ceiling) if over or named else asked
-        return granted, tuple(
-            f"limits.{name}={_shown(asked, name)} is above the session's ceiling and was "
-            f"clamped to {_shown(granted, name)}"
+        applied = requested.clamp(self.ceiling) if over or named else requested
+        return applied, tuple(
+            f"limits.{name}={_format(requested, name)} is above the session's ceiling and was "
+            f"clamped to {_format(applied, name)}"
             for name in over
         )
 
-    def _require_tools(self, what: str, limits: Limits) -> None:
+    def _require_tools(self, label: str, limits: Limits) -> None:
         for name in limits.max_calls_by_tool:
             if name not in self._tools:
                 near = nearest(name, self._tools)
                 msg = (
-                    f"{what}: Limits.max_calls_by_tool names no tool of the session: {name!r}{near}"
+                    f"{label}: Limits.max_calls_by_tool names {name!r}, which is not a tool of the "
+                    f"session{near}"
                 )
                 raise UsageError(msg)
 
 
-def _shown(limits: Limits, name: str) -> str:
+def _format(limits: Limits, name: str) -> str:
     value = getattr(limits, name)
     return f"{value:,}" if isinstance(value, int) else repr(value)

@@ -1,4 +1,4 @@
-"""The clocks of a run: its time, the CPU time of its process, and what its script waits for."""
+"""The clocks of a run: wall time, CPU time of the worker, and the timers of the script."""
 
 from __future__ import annotations
 
@@ -14,87 +14,87 @@ __all__ = ["Clocks"]
 
 _TICK_AGAIN_SECONDS: Final = 0.01
 _LEAST_CPU_SECONDS: Final = 0.005
-"""Time until the CPU clock is read again, at least."""
+"""Shortest interval between two reads of the CPU clock."""
 
 
 class Clocks:
-    """Tells a run that its time is over, and when a moment has come that its script waits for."""
+    """Reports to a run that its time is used up, and that a timer of its script has fired."""
 
     def __init__(
         self,
         reactor: Reactor,
         limits: Limits,
         *,
-        timed_out: Callable[[], None],
-        used_cpu: Callable[[int], None],
-        ticked: Callable[[float], None],
+        on_timeout: Callable[[], None],
+        on_cpu_limit: Callable[[int], None],
+        on_tick: Callable[[float], None],
     ) -> None:
-        """Start nothing yet.
+        """Prepare the clocks; nothing is started.
 
         Args:
             reactor: The event loop.
-            limits: Of the run.
-            timed_out: Called when its time is over.
-            used_cpu: Called with the milliseconds of CPU time when those are used up.
-            ticked: Called with the seconds since the start when the script's moment has come.
+            limits: Limits of the run.
+            on_timeout: Called when the wall time is used up.
+            on_cpu_limit: Called with the milliseconds used when the CPU time is used up.
+            on_tick: Called with the seconds since the start when a timer of the script fires.
         """
         self._reactor = reactor
         self._limits = limits
-        self._timed_out = timed_out
-        self._used_cpu = used_cpu
-        self._ticked = ticked
+        self._on_timeout = on_timeout
+        self._on_cpu_limit = on_cpu_limit
+        self._on_tick = on_tick
         self._worker: Worker | None = None
-        self._started = self._ended = 0.0
+        self._started = self._finished = 0.0
         self._cpu_before = 0.0
-        self._deadline, self._batch, self._again = 0.0, -1, False
+        self._deadline, self._batch, self._scheduled = 0.0, -1, False
         self._stop_timeout: Stop | None = None
         self._stop_tick: Stop | None = None
         self._stop_cpu: Stop | None = None
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the start, or between start and end."""
-        return (self._ended or time.perf_counter()) - self._started
+        """Seconds from the start until now, or until the run finished."""
+        return (self._finished or time.perf_counter()) - self._started
 
     def start(self, worker: Worker) -> None:
-        """The script begins."""
+        """Start the clocks when the script starts."""
         self._worker = worker
         self._started = time.perf_counter()
         self._limit_time(0.0)
-        # One process without threads: it cannot use more CPU time than wall time.
+        # A single-threaded process cannot use more CPU time than wall time.
         if self._limits.max_cpu_ms < self._limits.timeout_ms:
             self._cpu_before = worker.cpu_seconds() or 0.0
-            self._look_at_cpu()
+            self._check_cpu()
 
-    def go_on(self, elapsed: float) -> None:
-        """Go on where the script's clock stood; what lay between is no time of the run's."""
+    def resume(self, elapsed: float) -> None:
+        """Continue at `elapsed` seconds: the time that the replay took is not charged."""
         self._started = time.perf_counter() - elapsed
         if self._stop_timeout is not None:
             self._stop_timeout()
         self._limit_time(elapsed)
 
     def wait_for(self, deadline: float) -> None:
-        """Tell the script when it is `deadline`, in seconds since the start.
+        """Set the script's timer to `deadline`, in seconds since the start.
 
-        A script waits for its earliest timer only: a newer request replaces the older.
+        A script waits only for its earliest timer, so a newer request replaces the older one.
         """
         self._deadline = deadline
         batch = self._worker.batch if self._worker is not None else 0
         if batch != self._batch:
             self._batch = batch
             self._start_timer()
-        elif not self._again:
-            # Each timer is a task under trio: of thousands that came at once only the last counts.
-            self._again = True
+        elif not self._scheduled:
+            # Each timer is a task under trio: of thousands set at once, only the last is started.
+            self._scheduled = True
             self._reactor.call_later(0, self._start_timer)
 
-    def end(self) -> None:
-        """The run has its outcome."""
-        self._ended = time.perf_counter()
+    def finish(self) -> None:
+        """Freeze the elapsed time and stop the clocks."""
+        self._finished = time.perf_counter()
         self.stop()
 
     def stop(self) -> None:
-        """Let go of the worker and tell nothing more."""
+        """Stop all clocks and release the worker."""
         self._worker = None
         for stop in (self._stop_timeout, self._stop_tick, self._stop_cpu):
             if stop is not None:
@@ -103,10 +103,10 @@ class Clocks:
 
     def _limit_time(self, elapsed: float) -> None:
         left = max(0.0, self._limits.timeout_ms / 1000 - elapsed)
-        self._stop_timeout = self._reactor.call_later(left, self._timed_out)
+        self._stop_timeout = self._reactor.call_later(left, self._on_timeout)
 
     def _start_timer(self) -> None:
-        self._again = False
+        self._scheduled = False
         if self._stop_tick is not None:
             self._stop_tick()
         if self._worker is not None:
@@ -118,25 +118,24 @@ class Clocks:
         if self._worker is None:
             return
         if self._worker.backlog_bytes:
-            # Ticks are as many as the worker asks for: they do not pile up for one who does not
-            # take them.
+            # The worker chooses how many ticks it requests: they must not pile up unread.
             self._stop_tick = self._reactor.call_later(
                 _TICK_AGAIN_SECONDS, lambda: self._tick(deadline)
             )
             return
-        self._ticked(max(deadline, self.elapsed))
+        self._on_tick(max(deadline, self.elapsed))
 
-    def _look_at_cpu(self) -> None:
-        """Stop the run if its process has used its CPU time; else look again when it may have."""
+    def _check_cpu(self) -> None:
+        """Report used-up CPU time, or check again when it may be used up at the earliest."""
         if self._worker is None:
             return
         now = self._worker.cpu_seconds()
         if now is None:
-            return  # it is gone, or this kernel does not tell: then its rlimit is what holds
+            return  # the process is gone, or the kernel reports nothing: RLIMIT_CPU still holds
         most = self._limits.max_cpu_ms
         used = (now - self._cpu_before) * 1000
         if used >= most:
-            self._used_cpu(round(used))
+            self._on_cpu_limit(round(used))
             return
         delay = max(_LEAST_CPU_SECONDS, (most - used) / 1000)
-        self._stop_cpu = self._reactor.call_later(delay, self._look_at_cpu)
+        self._stop_cpu = self._reactor.call_later(delay, self._check_cpu)

@@ -1,8 +1,8 @@
-"""Values that a worker sends: bounded before they are decoded, truncated off the event loop.
+"""Values from a worker: bounded before they are decoded, truncated outside the event loop.
 
 Rule 1: a value over its limit is never decoded in the event loop, and each step there is bounded.
     tests/core/runs/test_intake.py::test_a_value_over_its_limit_is_decoded_in_another_thread
-Rule 2: what a run holds of its worker's values is bounded by its limits.
+Rule 2: the memory that a run holds for values of its worker is bounded by its limits.
     tests/core/runs/test_intake.py::test_arguments_of_calls_that_have_ended_are_released
 """
 
@@ -17,29 +17,29 @@ import anyio
 import anyio.to_thread
 
 from .. import _json
-from .._records._artifacts import ArtifactStore, digest_of, shrink
+from .._records._artifacts import ArtifactStore, compute_digest, shrink
 from .._records._limits import Limits
 from .._records._result import Cut
 from .._wire._bodies import NOTHING, ProtocolError, Tally, decode, tally
 from .._wire._parts import Node, PartReader, json_of, target_of
 from .._wire._protocol import ENVELOPE_BYTES, IN_PARTS, Call, Kind
 
-__all__ = ["Intake", "OverLimitError", "Passed", "Returned", "Truncated"]
+__all__ = ["CallArguments", "Intake", "OverLimitError", "ReturnValue", "TruncatedValue"]
 
 _WHOLE_BYTES: Final = 16 << 20
-"""JSON of a value that is stored whole where it is over `Limits.max_output_bytes`."""
+"""JSON of the largest value over `Limits.max_output_bytes` that is stored whole."""
 _MOST_BYTES: Final = 32 << 20
-"""JSON of a value that is still counted: how much over a limit it is helps whoever reads of it."""
+"""JSON that is counted at most, so that an error can say how far over its limit a value is."""
 _LEAST_CONTAINER_BYTES: Final = 2
 """JSON of the shortest list."""
 _VALUE_WEIGHT: Final = 60
-"""Bytes of memory that a value takes beside its text."""
+"""Bytes of memory that a value takes in addition to its text."""
 _CONTAINER_WEIGHT: Final = 100
-"""Those of a list or an object beyond that: a list takes 72, an object of one key 232."""
+"""Further bytes for a list or an object: a list takes 72, an object of one key 232."""
 
 
 class OverLimitError(Exception):
-    """The script went over a limit that ends its run."""
+    """Raised when a script exceeds a limit that ends its run."""
 
     def __init__(self, limit: str, used: int) -> None:
         super().__init__(limit, used)
@@ -48,42 +48,42 @@ class OverLimitError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
-    """What a script passed to a tool."""
+class CallArguments:
+    """Arguments that a script passed to a tool."""
 
     arguments: dict[str, Any]
     weight: int
-    """Memory that they take, in bytes, more or less."""
+    """Approximate memory, in bytes."""
     over: OverLimitError | None = None
-    """The limit that they are over; then they are not here."""
+    """The limit that they exceed; then `arguments` is empty."""
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
-    """What a script returned."""
+class ReturnValue:
+    """Value that a script returned."""
 
     size: int
     """Bytes of its JSON."""
     value: Any = None
     """The value, if it is within its limits."""
     large: Node | bytes | None = None
-    """The JSON of one that is not."""
+    """JSON of a value that exceeds its limits."""
     excess: str = ""
-    """Which limit it is over, in words."""
+    """The exceeded limit, in words."""
 
 
 @dataclass(frozen=True, slots=True)
-class Truncated:
-    """What is left of a value that was too large."""
+class TruncatedValue:
+    """Rest of a value that was too large."""
 
     value: Any
     cut: Cut
     problem: str
-    """Why the whole value could not be stored; ``""`` if it was."""
+    """Reason that the whole value could not be stored; ``""`` if it was."""
 
 
 class Intake:
-    """Takes the values of one run.
+    """Receives the values of one run.
 
     Attributes:
         partial: Values that the script emitted.
@@ -91,7 +91,7 @@ class Intake:
     """
 
     def __init__(self, limits: Limits) -> None:
-        """Expect values within `limits`."""
+        """Accept values within `limits`."""
         self.partial: list[Any] = []
         self.emit_bytes = 0
         self._emit_containers = 0
@@ -102,28 +102,28 @@ class Intake:
             Kind.EMIT: limits.max_emit_bytes,
             Kind.DONE: limits.max_output_bytes,
         }
-        """Bytes up to which the body of a frame is decoded."""
+        """Largest body of a frame that is decoded, in bytes."""
 
     def take_part(self, part: bytes) -> None:
-        """Take a part of the next value.
+        """Add a part of the next value.
 
         Raises:
             ProtocolError: If it does not continue the parts before.
-            OverLimitError: If the value is hopelessly large.
+            OverLimitError: If the value is too large to be counted further.
         """
         kind = target_of(part)
         if kind is not None:
-            self._reader = self._reader_of(kind)
+            self._reader = self._create_reader(kind)
             return
         reader = self._reader
         if reader is None:
-            msg = "a part belongs to no value"
+            msg = "a part does not belong to a value"
             raise ProtocolError(msg)
         reader.feed(part)
         if reader.size > max(_MOST_BYTES, self._limits.max_output_bytes):
             raise OverLimitError(_LIMIT_OF[reader.kind], reader.size)
 
-    def _reader_of(self, kind: Kind) -> PartReader:
+    def _create_reader(self, kind: Kind) -> PartReader:
         limits = self._limits
         keep, containers = 0, limits.max_containers
         if kind is Kind.DONE:
@@ -135,7 +135,7 @@ class Intake:
             most = limits.max_argument_bytes
         return PartReader(kind, most_bytes=most, most_containers=containers, keep_bytes=keep)
 
-    def _finished(self, kind: Kind) -> PartReader:
+    def _finish_parts(self, kind: Kind) -> PartReader:
         reader, self._reader = self._reader, None
         if reader is None:
             msg = f"there are no parts before {kind.name}"
@@ -143,23 +143,23 @@ class Intake:
         reader.finish(kind)
         return reader
 
-    def oversized(self, kind: Kind, size: int) -> OverLimitError:
-        """The limit that a frame is over which came in one piece and was not read."""
+    def limit_error(self, kind: Kind, size: int) -> OverLimitError:
+        """Build the error for a frame that came in one piece and was too large to read."""
         return OverLimitError(_LIMIT_OF[kind], size + (self.emit_bytes if kind is Kind.EMIT else 0))
 
-    def emitted(self, body: tuple[Any, Tally] | bytes, size: int) -> Any:
+    def take_emitted(self, body: tuple[Any, Tally] | bytes, size: int) -> Any:
         """Store an emitted value, and return it.
 
         Args:
-            body: The value and what is in it; its JSON if that is over the limit.
+            body: The value and its tally; its JSON if that is over the limit.
             size: Bytes of the body.
 
         Raises:
-            OverLimitError: If it is one too many, or too large.
+            OverLimitError: If there are too many values, or they are too large.
         """
         value, found = body if isinstance(body, tuple) else (None, NOTHING)
         if value is IN_PARTS:
-            reader = self._finished(Kind.EMIT)
+            reader = self._finish_parts(Kind.EMIT)
             value, found, size = reader.value, reader.tally, reader.size
         limits = self._limits
         used_bytes, containers = self.emit_bytes + size, self._emit_containers + found.containers
@@ -173,11 +173,11 @@ class Intake:
         self.partial.append(value)
         return value
 
-    def returned(self, body: tuple[Any, Tally] | bytes, size: int) -> Returned:
-        """Take the returned value.
+    def take_return(self, body: tuple[Any, Tally] | bytes, size: int) -> ReturnValue:
+        """Accept the return value; of one over a limit, the JSON is returned.
 
         Args:
-            body: The value and what is in it; its JSON if that is over the limit.
+            body: The value and its tally; its JSON if that is over the limit.
             size: Bytes of the body.
 
         Raises:
@@ -185,21 +185,21 @@ class Intake:
         """
         limits = self._limits
         if isinstance(body, bytes):
-            return Returned(size, large=body, excess=self._excess(size, NOTHING))
+            return ReturnValue(size, large=body, excess=self._excess(size, NOTHING))
         value, found = body
         if value is not IN_PARTS:
             if found.containers <= limits.max_containers:
-                return Returned(size, value)
-            return Returned(
-                size, large=_json.checked_dumps(value), excess=self._excess(size, found)
+                return ReturnValue(size, value)
+            return ReturnValue(
+                size, large=_json.dumps_unchecked(value), excess=self._excess(size, found)
             )
-        reader = self._finished(Kind.DONE)
+        reader = self._finish_parts(Kind.DONE)
         if reader.decoded:
-            return Returned(reader.size, reader.value)
+            return ReturnValue(reader.size, reader.value)
         if reader.root is None:
             raise OverLimitError("max_output_bytes", reader.size)
         excess = self._excess(reader.size, reader.tally)
-        return Returned(reader.size, large=reader.root, excess=excess)
+        return ReturnValue(reader.size, large=reader.root, excess=excess)
 
     def _excess(self, size: int, found: Tally) -> str:
         limits = self._limits
@@ -208,16 +208,16 @@ class Intake:
         most = limits.max_containers
         return f"{found.containers:,} lists and objects, over max_containers={most:,}"
 
-    def called(self, call: Call, size: int) -> Passed:
-        """Take the arguments of a call.
+    def take_arguments(self, call: Call, size: int) -> CallArguments:
+        """Return the arguments of a call.
 
         Args:
-            call: The call as it came.
+            call: The call as received.
             size: Bytes of its body.
         """
         arguments, found, limits = call.arguments, call.found, self._limits
         if arguments is None:
-            reader = self._finished(Kind.CALL)
+            reader = self._finish_parts(Kind.CALL)
             arguments, found, size = reader.value, reader.tally, reader.size
             if not reader.decoded:
                 arguments = reader.size if reader.size > limits.max_argument_bytes else {}
@@ -226,20 +226,20 @@ class Intake:
                 raise ProtocolError(msg)
         if isinstance(arguments, int):
             self._reader = None
-            return Passed({}, 0, OverLimitError("max_argument_bytes", arguments))
+            return CallArguments({}, 0, OverLimitError("max_argument_bytes", arguments))
         if found.containers > limits.max_containers:
-            return Passed({}, 0, OverLimitError("max_containers", found.containers))
+            return CallArguments({}, 0, OverLimitError("max_containers", found.containers))
         weight = found.values * _VALUE_WEIGHT + found.containers * _CONTAINER_WEIGHT
-        return Passed(arguments, size + weight)
+        return CallArguments(arguments, size + weight)
 
-    async def truncate(self, returned: Returned, artifacts: ArtifactStore) -> Truncated:
-        """Store a value that is too large, and truncate it. In a thread, also if cancelled.
+    async def truncate(self, returned: ReturnValue, artifacts: ArtifactStore) -> TruncatedValue:
+        """Store a value that is too large, and truncate it, in a thread; not cancellable.
 
         Raises:
             ProtocolError: If it is not JSON.
         """
-        assert returned.large is not None  # noqa: S101  # that is why this is called
-        work = partial(_truncated, returned.large, self._limits, artifacts)
+        assert returned.large is not None  # noqa: S101  # the caller has checked
+        work = partial(_truncate, returned.large, self._limits, artifacts)
         with anyio.CancelScope(shield=True):
             done = await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
         return done
@@ -252,16 +252,16 @@ _LIMIT_OF: Final = {
 }
 
 
-def _truncated(large: Node | bytes, limits: Limits, artifacts: ArtifactStore) -> Truncated:
+def _truncate(large: Node | bytes, limits: Limits, artifacts: ArtifactStore) -> TruncatedValue:
     def pieces() -> Iterable[bytes]:
         return json_of(large) if isinstance(large, Node) else (large,)
 
     whole = large if isinstance(large, Node) else decode(large)
     value = shrink(whole, limits.max_output_bytes)
-    if tally(_json.checked_dumps(value)).containers > limits.max_containers:
+    if tally(_json.dumps_unchecked(value)).containers > limits.max_containers:
         value = shrink(whole, limits.max_containers * _LEAST_CONTAINER_BYTES)
     try:
-        return Truncated(value, artifacts.keep_pieces(pieces), "")
+        return TruncatedValue(value, artifacts.keep_pieces(pieces), "")
     except OSError as error:
-        # A full disk is no reason to lose what the script has done.
-        return Truncated(value, digest_of(pieces()), str(error))
+        # A full disk must not cost the script its result.
+        return TruncatedValue(value, compute_digest(pieces()), str(error))

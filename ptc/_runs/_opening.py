@@ -1,4 +1,4 @@
-"""What a worker is sent first: the script, and what it may know of its run."""
+"""First frames of a run: the script, its inputs, tools and limits."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from .. import _json
 from .._tools._tool import Tool
 from .._wire._protocol import Kind
 from ._code_cache import CodeCache
-from ._program import Program, limits_json
+from ._program import Program, encode_limits
 
-__all__ = ["opening"]
+__all__ = ["opening_frames"]
 
 
-def opening(program: Program, cache: CodeCache) -> tuple[tuple[Kind, bytes], tuple[Kind, bytes]]:
-    """The first two frames: the start of the run, and its script as code or as source."""
+def opening_frames(
+    program: Program, cache: CodeCache
+) -> tuple[tuple[Kind, bytes], tuple[Kind, bytes]]:
+    """Return the START frame, and the script as compiled code or as source."""
     tools = {name: tool.parameter_names for name, tool in program.tools.items()}
     start = b'{"inputs":%b,"tools":%b,"limits":%b,"epoch":%.6f,"seed":%d}' % (
         program.inputs_json,
         _json.dumps(tools),
-        limits_json(program.limits),
+        encode_limits(program.limits),
         program.clock,
         program.seed,
     )
@@ -33,7 +35,7 @@ def opening(program: Program, cache: CodeCache) -> tuple[tuple[Kind, bytes], tup
 
 
 def _signature(tool: Tool) -> list[Any]:
-    """Names, required names, whether there may be no others: what `preflight` needs to know."""
+    """Return the facts that `preflight` checks: parameter names, required names, if closed."""
     schema = tool.parameters
     closed = schema.get("additionalProperties") is False
     return [list(tool.parameter_names), list(schema.get("required", ())), closed]

@@ -1,4 +1,4 @@
-"""Packages that a session offers its scripts: found, or refused, before anything is started."""
+"""Validation of the packages that a session offers its scripts."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from .._arguments import nearest, parts_of
 from .._policy_modules import MODULES
 from ..errors import UsageError
 
-__all__ = ["packages_of"]
+__all__ = ["validate_packages"]
 
 
-def packages_of(names: Iterable[str]) -> tuple[str, ...]:
-    """`names`, each once, if all can be offered.
+def validate_packages(names: Iterable[str]) -> tuple[str, ...]:
+    """Return `names` without duplicates if all of them can be offered.
 
     Raises:
-        UsageError: If one is no name of a module, is not installed, or is in the library of scripts
-            already.
+        UsageError: If one is not the name of a module, is not installed, or is already available to
+            scripts.
     """
     if isinstance(names, str):
-        msg = f"packages is a list of names: packages=[{names!r}]"
+        msg = f"packages must be a list of names: packages=[{names!r}]"
         raise UsageError(msg)
-    found = dict.fromkeys(parts_of("packages", names, "a list of names of modules"))
+    found = dict.fromkeys(parts_of("packages", names, "a list of module names"))
     for name in found:
         if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
             msg = f"packages: {name!r:.80} is not the name of a module, such as 'numpy'"
             raise UsageError(msg)
         top = name.partition(".")[0]
         if top in MODULES or name in MODULES:
-            msg = f"packages: {name!r} is there for every script in a form without its dangers"
+            msg = f"packages: every script already has a safe form of {name!r}"
             raise UsageError(f"{msg}; leave it out")
         if top in sys.stdlib_module_names:
-            msg = f"packages: {name!r} is part of the standard library, of which scripts have"
-            raise UsageError(f"{msg} what is safe; give its power with a tool instead")
+            msg = f"packages: {name!r} is in the standard library, and scripts have only its safe"
+            raise UsageError(f"{msg} modules; offer its functions as a tool instead")
         if top == "ptc" or importlib.util.find_spec(top) is None:
             near = nearest(top, _KNOWN)
             msg = f"packages: {top!r} is not installed in this Python{near}"

@@ -1,4 +1,4 @@
-"""A script ready to be sent: checked by the host as far as the host can."""
+"""A script that the host has validated and can send to a worker."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ..errors import UsageError
 __all__ = [
     "Program",
     "ProgramOptions",
-    "checked_filename",
-    "inputs_json",
-    "limits_json",
+    "encode_inputs",
+    "encode_limits",
     "read_script",
-    "refused",
+    "reject_unsendable",
+    "validate_filename",
 ]
 
 
 class UntypedOptions(TypedDict, total=False):
-    """The arguments of `Session.program` but for ``on_event`` and ``output_schema``."""
+    """Arguments of `Session.program` except ``on_event`` and ``output_schema``."""
 
     source: str | None
     path: str | Path | None
@@ -42,14 +42,14 @@ class UntypedOptions(TypedDict, total=False):
 
 
 class ProgramOptions(UntypedOptions, total=False):
-    """The arguments of `Session.program` but for ``on_event``."""
+    """Arguments of `Session.program` except ``on_event``."""
 
     output_schema: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A script ready to be sent: checked by the host as far as the host can."""
+    """A script that the host has validated and can send to a worker."""
 
     run_id: str
     source: str
@@ -60,21 +60,21 @@ class Program:
     warnings: tuple[str, ...] = ()
     check_value: ValueCheck | None = None
     only_check: bool = False
-    """True: the script is looked at, not run."""
+    """True: the script is checked, not run."""
     clock: float = field(default_factory=time.time)
-    """Seconds since 1970 that the script's clock begins with."""
+    """Start of the script's clock, in seconds since 1970."""
     seed: int = 0
-    """Of the script's random numbers."""
+    """Seed of the script's random numbers."""
     until: str | None = None
-    """Stop the replay when the script is given the outcome of this call."""
+    """Stop the replay after the outcome of this call was sent to the script."""
     schema: Any = None
-    """What `check_value` was made of."""
-    ruled: bool = False
-    """True if the allow-list had rules, which only code can say again."""
+    """Output schema that `check_value` was compiled from."""
+    has_rules: bool = False
+    """True if the allow-list had rules, which are code and cannot be recorded."""
 
 
-def checked_filename(name: str | None) -> str:
-    """What tracebacks call the script. Raises `UsageError` for a name that would break them."""
+def validate_filename(name: str | None) -> str:
+    """Return the name of the script in tracebacks. Raises `UsageError` if it is unusable."""
     if name is None:
         return "script.py"
     if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name) <= 200:
@@ -83,12 +83,12 @@ def checked_filename(name: str | None) -> str:
     return name
 
 
-def inputs_json(inputs: Mapping[str, Any] | None, limits: Limits) -> bytes:
-    """The inputs as JSON. Raises `UsageError` if they have none or are over their limit."""
+def encode_inputs(inputs: Mapping[str, Any] | None, limits: Limits) -> bytes:
+    """Encode the inputs. Raises `UsageError` if they have no JSON form or exceed their limit."""
     if inputs is None:
         return b"{}"
     if not isinstance(inputs, Mapping):
-        msg = f"inputs is a dict of JSON-able values, not {type(inputs).__name__}"
+        msg = f"inputs must be a dict of JSON-able values, not {type(inputs).__name__}"
         raise UsageError(msg)
     try:
         data = _json.dumps(dict(inputs), what="inputs")
@@ -98,20 +98,20 @@ def inputs_json(inputs: Mapping[str, Any] | None, limits: Limits) -> bytes:
         most = limits.max_inputs_bytes
         msg = (
             f"inputs has {len(data):,} bytes of JSON, over {most:,} (max_inputs_bytes); pass less, "
-            "or what tools can find it by"
+            "or references that tools can look up"
         )
         raise UsageError(msg)
     return data
 
 
 @lru_cache(maxsize=64)
-def limits_json(limits: Limits) -> bytes:
-    """Limits as JSON: what a script counts with, and what a journal keeps."""
+def encode_limits(limits: Limits) -> bytes:
+    """Encode limits for the worker and the journal."""
     return _json.dumps(asdict(limits))
 
 
 def read_script(root: Path, path: Path, filename: str | None) -> tuple[str, str]:
-    """Text and name of a script below `root`. Raises `UsageError` if it cannot be had."""
+    """Read a script below `root`; return its text and name. Raises `UsageError` on failure."""
     try:
         resolved = (root / path).resolve(strict=True)
         if not resolved.is_relative_to(root):
@@ -132,8 +132,8 @@ def read_script(root: Path, path: Path, filename: str | None) -> tuple[str, str]
         raise UsageError(msg) from None
 
 
-def refused(program: Program) -> RunResult | None:
-    """What can be refused without a worker: size, and text that is no text."""
+def reject_unsendable(program: Program) -> RunResult | None:
+    """Reject a script without a worker if it is too large or not valid Unicode, else None."""
     source, limits = program.source, program.limits
     try:
         size = len(source.encode())
@@ -142,7 +142,7 @@ def refused(program: Program) -> RunResult | None:
     if size > limits.max_source_bytes:
         most = limits.max_source_bytes
         message = f"the script has {size:,} bytes, over max_source_bytes={most:,}"
-        hint = "pass data as inputs, not as literals, or ask for more max_source_bytes"
+        hint = "pass data as inputs, not as literals, or ask for a higher max_source_bytes"
         breach = Breach("max_source_bytes", most, size)
         return _rejected(program, "source_size", message, hint, breach)
     return None

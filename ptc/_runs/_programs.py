@@ -1,4 +1,4 @@
-"""Programs of a session: made from what a caller asks for, or from what is recorded of a run."""
+"""Construction of programs: from a caller's request, or from the record of a run."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from .._schema._check import value_check
 from .._tools._allow import Allow, AllowList
 from .._tools._catalog import Catalog
 from ..errors import UsageError
-from ._ceiling import Allowance
-from ._history import History, checked_run_id, program_of, recorded_result
-from ._program import Program, checked_filename, inputs_json, read_script
+from ._ceiling import LimitPolicy
+from ._history import History, load_result, restore_program, validate_run_id
+from ._program import Program, encode_inputs, read_script, validate_filename
 
-__all__ = ["Programs"]
+__all__ = ["ProgramBuilder"]
 
 
-class Programs:
-    """Makes programs with the tools and the limits that a session has."""
+class ProgramBuilder:
+    """Builds programs with the tools and the limits of a session."""
 
     def __init__(
-        self, root: Path, catalog: Catalog, allowance: Allowance, history: History
+        self, root: Path, catalog: Catalog, limit_policy: LimitPolicy, history: History
     ) -> None:
         self._root = root
         self._catalog = catalog
-        self._allowance = allowance
+        self._limit_policy = limit_policy
         self._history = history
 
-    def asked(
+    def from_request(
         self,
         *,
         source: str | None = None,
@@ -47,82 +47,85 @@ class Programs:
         output_schema: Any = None,
         run_id: str | None = None,
     ) -> Program:
-        """The program of `Session.program`.
+        """Build the program that `Session.program` was called with.
 
         Raises:
             UsageError: If an argument is wrong.
         """
         if (source is None) == (path is None):
-            msg = "give either source= or path="
+            msg = "pass either source= or path="
             raise UsageError(msg)
         if path is not None:
             source, filename = read_script(self._root, path_of("path", path), filename)
         if not isinstance(source, str):
-            msg = f"source is a string, not {type(source).__name__}"
+            msg = f"source must be a string, not {type(source).__name__}"
             raise UsageError(msg)
-        # Editors on Windows write a byte order mark; a compiler given text does not know it.
+        # Editors on Windows write a byte order mark, which `compile` rejects in text.
         source = source.removeprefix("\ufeff")
         allowed = allowed_tools
         if allowed is not None:
-            # It is read twice, and may be a generator.
+            # Read twice below, and may be a generator.
             allowed = parts_of("allowed_tools", allowed, "a list of names of tools")
         tools = self._catalog.select(allowed)
-        granted, warnings = self._allowance.granted(limits)
+        applied, warnings = self._limit_policy.apply(limits)
         return Program(
-            run_id=uuid.uuid4().hex if run_id is None else checked_run_id(run_id),
+            run_id=uuid.uuid4().hex if run_id is None else validate_run_id(run_id),
             seed=random.getrandbits(48),
             schema=output_schema,
-            ruled=any(isinstance(entry, Allow) for entry in allowed or ()),
+            has_rules=any(isinstance(entry, Allow) for entry in allowed or ()),
             source=source,
-            filename=checked_filename(filename),
-            inputs_json=inputs_json(inputs, granted),
+            filename=validate_filename(filename),
+            inputs_json=encode_inputs(inputs, applied),
             tools=tools,
-            limits=granted,
+            limits=applied,
             check_value=value_check(output_schema) if output_schema is not None else None,
             warnings=warnings,
         )
 
-    def known(self, program: Program) -> RunResult | None:
-        """What became of the run of that name; None if there is none, or it was cut off.
+    def find_result(self, program: Program) -> RunResult | None:
+        """Return the recorded result of the run with this id.
+
+        Returns:
+            None if there is no such run, or it was interrupted.
 
         Raises:
-            UsageError: If it is a run of something else, or was rolled back.
+            UsageError: If that run has another script or inputs, or was rolled back.
         """
-        # A run of this name may have ended a moment ago.
+        # The run may have finished a moment ago.
         self._history.journal.flush()
         row = self._history.journal.find(program.run_id)
         if row is None:
             return None
         if (row.source, row.inputs) != (program.source, program.inputs_json):
-            msg = f"run_id {program.run_id!r} is the name of a run with another script or inputs"
+            msg = f"run_id {program.run_id!r} is used by a run with another script or inputs"
             raise UsageError(msg)
         if row.rolled_back_ms is not None:
-            msg = f"run {program.run_id!r} was rolled back; give the new one a run_id of its own"
+            msg = f"run {program.run_id!r} was rolled back; pass another run_id for a new run"
             raise UsageError(msg)
-        return recorded_result(row)
+        return load_result(row)
 
-    def recorded(
+    def from_journal(
         self, run_id: str, allowed_tools: AllowList | None, output_schema: Any, until: str | None
     ) -> Program:
-        """The program of a recorded run, for `Session.resume`.
+        """Build the program of a recorded run, for `Session.resume`.
 
         Raises:
             JournalError: If there is no such run.
-            UsageError: If a tool or a rule of the run is not there.
+            UsageError: If a tool or a rule of the run is missing.
         """
         row = self._history.run(run_id)
-        program = program_of(row, self._catalog.select, allowed_tools, output_schema)
-        limits = program.limits.clamp(self._allowance.ceiling)
+        program = restore_program(row, self._catalog.select, allowed_tools, output_schema)
+        limits = program.limits.clamp(self._limit_policy.ceiling)
         return replace(program, limits=limits, until=until)
 
-    def fresh(self, run_id: str, allowed_tools: AllowList | None) -> Program:
-        """The same as a new run, for `Session.retry`, warned of what the earlier one did.
+    def for_retry(self, run_id: str, allowed_tools: AllowList | None) -> Program:
+        """Build a recorded program as a new run, with a warning about the earlier effects.
 
         Raises:
             JournalError: If there is no such run.
-            UsageError: If a tool or a rule of the run is not there.
+            UsageError: If a tool or a rule of the run is missing.
         """
-        program = self.recorded(run_id, allowed_tools, None, None)
+        program = self.from_journal(run_id, allowed_tools, None, None)
         warning = self._history.warning_of(run_id)
         return replace(
             program,

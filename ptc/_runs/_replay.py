@@ -1,8 +1,8 @@
-"""Feeding a worker what it was sent before, until there is no more: then the run goes on.
+"""Replay of the messages that a worker was sent before, up to the point where the run resumes.
 
-A script is a pure function of its messages: given the same ones in the same order it makes the same
-calls. So a message is sent again as soon as what it answers has been asked for, and nothing else is
-done until all of them were.
+A script is a pure function of its messages: given the same ones in the same order, it makes the
+same calls. So a recorded message is sent as soon as the script has made the request it answers, and
+no call is executed until all messages have been sent.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ __all__ = ["Replay"]
 
 @dataclass(slots=True)
 class Replay:
-    """What a run does in place of serving calls while it repeats itself."""
+    """Answers a script from its record, in place of executing its calls."""
 
     track: Track
     dispatch: Dispatch
     send: Callable[[Kind, bytes], None]
     answer: Callable[[int, float, bytes], None]
     until: str | None = None
-    """Stop when the script is given the outcome of this call."""
+    """Stop after the outcome of this call was sent to the script."""
     stopped: bool = False
-    """True if it was."""
+    """True after that."""
     held: list[tuple[int, OpenCall]] = field(default_factory=list)
-    """Calls whose outcome the script was not given before: for when the run goes on."""
+    """Calls without a recorded answer, to be executed when the run resumes."""
     timer: float | None = None
-    """When the script wants to be told the time."""
-    _asked: dict[str, tuple[int, CallRow]] = field(default_factory=dict)
+    """Deadline of the script's timer, in seconds since the start."""
+    _requested: dict[str, tuple[int, CallRow]] = field(default_factory=dict)
 
     @property
     def done(self) -> bool:
-        """True if the worker was sent all that it was sent before."""
+        """True if all recorded messages have been sent."""
         return not self.track.deliveries and not self.stopped
 
-    def called(self, number: int, call: OpenCall) -> None:
-        """The script made a call.
+    def add(self, number: int, call: OpenCall) -> None:
+        """Match a call that the script made with its record.
 
         Raises:
-            DivergenceError: If another call is recorded in its place.
+            DivergenceError: If another call is recorded at its position.
         """
         self.dispatch.admit(call)
         row = self.track.row(call)
@@ -54,35 +54,39 @@ class Replay:
             self.held.append((number, call))
         else:
             self.dispatch.recall(call, row)
-            self._asked[call.path] = (number, row)
+            self._requested[call.path] = (number, row)
 
     def feed(self) -> None:
-        """Send what can be sent."""
+        """Send the recorded messages whose requests have been made, in order."""
         deliveries = self.track.deliveries
         while deliveries and not self.stopped:
-            next_one = deliveries[0]
-            if next_one.path is None:
+            delivery = deliveries[0]
+            if delivery.path is None:
                 if self.timer is None:
                     return
                 self.timer = None
-                self.send(Kind.TICK, b"[%r]" % next_one.elapsed)
+                self.send(Kind.TICK, b"[%r]" % delivery.elapsed)
             else:
-                asked = self._asked.pop(next_one.path, None)
-                if asked is None:
+                request = self._requested.pop(delivery.path, None)
+                if request is None:
                     return
-                number, row = asked
-                assert row.end is not None  # noqa: S101  # `called` has looked
-                self.answer(number, next_one.elapsed, row.end.body)
+                number, row = request
+                assert row.end is not None  # noqa: S101  # `add` has checked
+                self.answer(number, delivery.elapsed, row.end.body)
             deliveries.popleft()
-            if self.until is not None and next_one.path == self.until:
+            if self.until is not None and delivery.path == self.until:
                 self.stopped = True
                 self.send(Kind.INSPECT, b"[]")
 
-    def refuse_end(self, how: str) -> None:
-        """The script ended. Raises `DivergenceError` if it did not before."""
+    def require_end(self, how: str) -> None:
+        """Check that the script may end here.
+
+        Raises:
+            DivergenceError: If more messages are recorded.
+        """
         if not self.track.deliveries:
             return
         path = self.track.deliveries[0].path
-        what = "was told the time" if path is None else f"was given the outcome of call {path}"
-        msg = f"the script {how} where it {what} before"
+        before = "waited for a timer" if path is None else f"received the outcome of call {path}"
+        msg = f"the script {how} at a point where it {before} in the recorded run"
         raise DivergenceError(msg)

@@ -1,41 +1,51 @@
-"""What went wrong in a script, in words: the worker's claims put beside the source."""
+"""Failures of scripts: the worker's report combined with the source."""
 
 from __future__ import annotations
 
+import logging
 import re
 from functools import lru_cache
+from typing import Final
 
+from .. import _json
 from .._records._result import Failure, Finding, Status
+from .._redact import safe_text
 from .._wire import _protocol
+from ._breaches import MORE_MEMORY, complete_breach
+from ._intake import ReturnValue
+from ._program import Program
 
-__all__ = ["excerpt_of", "failure_of", "finding_of"]
+__all__ = ["build_rejection", "check_schema", "convert_failure", "convert_finding", "quote_line"]
 
+_log = logging.getLogger("ptc")
 _LINE_CHARS = 160
+_MESSAGE_CHARS: Final = 4_000
+_MAX_VIOLATIONS_SHOWN: Final = 8
 
 
-def excerpt_of(source: str, line: int, column: int = 0, end_column: int = 0) -> str:
-    """The source line with carets under columns `column` to `end_column` (1-based, exclusive)."""
+def quote_line(source: str, line: int, column: int = 0, end_column: int = 0) -> str:
+    """Quote a line with carets under columns `column` to `end_column` (1-based, exclusive)."""
     lines = _lines(source)
     if not 1 <= line <= len(lines):
         return ""
     text = lines[line - 1].rstrip()
     if not 1 <= column <= len(text) + 1:
         return text[:_LINE_CHARS].replace("\t", " ")
-    # A long line is shown around the place, so that the caret is always in sight.
+    # Of a long line, the part around the column is quoted, so that the caret is always visible.
     start = max(0, column - 1 - _LINE_CHARS // 2) if len(text) > _LINE_CHARS else 0
     shown = text[start : start + _LINE_CHARS].replace("\t", " ")
     width = max(1, min(end_column - column, start + len(shown) - column + 1))
     return f"{shown}\n{' ' * (column - 1 - start)}{'^' * width}"
 
 
-@lru_cache(1)  # a worker may report a hundred places of one source
+@lru_cache(1)  # a worker may report a hundred positions in one source
 def _lines(source: str) -> list[str]:
-    """Lines as Python counts them; `str.splitlines` also ends one at a form feed, for example."""
+    """Split into lines as Python does; `str.splitlines` also splits at a form feed, for example."""
     return re.split(r"\r\n|\r|\n", source)
 
 
-def finding_of(finding: _protocol.Finding, source: str) -> Finding:
-    """A worker's finding with the source beside it."""
+def convert_finding(finding: _protocol.Finding, source: str) -> Finding:
+    """Add an excerpt of the source to a worker's finding."""
     end = finding.end_column if finding.end_line == finding.line else finding.column + 1
     return Finding(
         code=finding.code,
@@ -43,8 +53,24 @@ def finding_of(finding: _protocol.Finding, source: str) -> Finding:
         line=finding.line,
         column=finding.column,
         hint=finding.hint,
-        excerpt=excerpt_of(source, finding.line, finding.column, end),
+        excerpt=quote_line(source, finding.line, finding.column, end),
         advisory=finding.advisory,
+    )
+
+
+def build_rejection(findings: tuple[_protocol.Finding, ...], source: str) -> Failure:
+    """Build the failure of a script that was rejected: its first finding, and the list of all."""
+    rows = tuple(convert_finding(f, source) for f in findings)
+    first = rows[0]
+    more = f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
+    return Failure(
+        code=first.code,
+        message=f"{first.message}{more}",
+        line=first.line,
+        column=first.column,
+        excerpt=first.excerpt,
+        hint=first.hint,
+        findings=rows,
     )
 
 
@@ -58,21 +84,23 @@ _LIMIT_CODES = {
     "memory",
     "recursion",
 }
-"""What a worker may say of limits; each is the script's own end, so a lie harms nobody else."""
+"""Limits that a worker may report as exceeded. Each ends only the script itself, so a false report
+harms nobody else."""
 
 
-_HINTS = {"memory": "hold less data at a time, or ask for a higher limits.max_memory_bytes"}
-"""Where a worker had no room to say it."""
+_HINTS = {"memory": MORE_MEMORY}
+"""Hints for failures that leave a worker no memory to send one."""
 
 
-def failure_of(failure: _protocol.Failure, source: str, filename: str) -> tuple[Status, Failure]:
-    """A worker's failure as a status and a `Failure` with excerpt and traceback."""
+def convert_failure(failure: _protocol.Failure, program: Program) -> tuple[Status, Failure]:
+    """Convert a worker's failure to a status and a `Failure` with excerpt and traceback."""
+    source = program.source
     # Columns of CPython count UTF-8 bytes; the excerpt counts characters.
     places = [(f, *_columns(source, f)) for f in failure.frames]
     blocks = []
     for frame, column, end_column in places:
-        block = f'  File "{filename}", line {frame.line}, in {frame.name}'
-        shown = excerpt_of(source, frame.line, column, end_column)
+        block = f'  File "{program.filename}", line {frame.line}, in {frame.name}'
+        shown = quote_line(source, frame.line, column, end_column)
         if shown:
             block += "\n" + "\n".join(f"    {row}" for row in shown.split("\n"))
         blocks.append(block)
@@ -82,13 +110,12 @@ def failure_of(failure: _protocol.Failure, source: str, filename: str) -> tuple[
     if places:
         frame, column, end_column = places[-1]
         line = frame.line
-        excerpt = excerpt_of(source, line, column, end_column)
-    status: Status = "limit_exceeded" if failure.code in _LIMIT_CODES else "failed"
+        excerpt = quote_line(source, line, column, end_column)
     message = {
         "memory": "the script ran out of memory",
         "recursion": "the script recursed too deeply",
     }.get(failure.code, last)
-    return status, Failure(
+    report = Failure(
         code=failure.code,
         message=message,
         type=failure.type,
@@ -99,6 +126,9 @@ def failure_of(failure: _protocol.Failure, source: str, filename: str) -> tuple[
         traceback="\n".join([*head, *blocks, last]),
         tool=failure.tool,
     )
+    if failure.code in _LIMIT_CODES:
+        return "limit_exceeded", complete_breach(program.limits, report)
+    return "failed", report
 
 
 def _columns(source: str, frame: _protocol.Frame) -> tuple[int, int]:
@@ -110,3 +140,31 @@ def _columns(source: str, frame: _protocol.Frame) -> tuple[int, int]:
     if frame.end_line != frame.line:
         return column, len(lines[frame.line - 1]) + 1
     return column, len(raw[: frame.end_column - 1].decode(errors="ignore")) + 1
+
+
+def check_schema(program: Program, returned: ReturnValue) -> Failure | None:
+    """Build the failure of a return value that does not conform; None if it conforms."""
+    wrong = _schema_violations(program, returned)
+    if not wrong:
+        return None
+    more = len(wrong) - _MAX_VIOLATIONS_SHOWN
+    shown = "; ".join(wrong[:_MAX_VIOLATIONS_SHOWN]) + (f" (and {more} more)" if more > 0 else "")
+    return Failure(
+        code="output_schema",
+        message=f"the value does not conform to output_schema: {shown}"[:_MESSAGE_CHARS],
+        hint="return data of the requested shape",
+    )
+
+
+def _schema_violations(program: Program, returned: ReturnValue) -> list[str]:
+    if program.check_value is None:
+        return []
+    if returned.large is not None:
+        # Truncated, it would not conform; whole, it is not decoded here.
+        return [f"it has {returned.excess}, and is too large to be checked"]
+    try:
+        return program.check_value(returned.value)
+    except Exception as error:  # noqa: BLE001  # a model's validators are arbitrary code
+        _log.exception("run %s: output_schema failed", program.run_id)
+        why = _json.plain_text(safe_text(str(error)), _MESSAGE_CHARS)
+        return [f"its check raised {type(error).__name__}: {why}"]

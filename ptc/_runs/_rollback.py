@@ -1,12 +1,12 @@
-"""Undoing what a run did: the newest effect first, each undoing written down.
+"""Rollback of a run: undo its effects, newest first, and record each step.
 
-Rule 1: a revert begins only when that is durable, and one that has ended well is never called
+Rule 1: a revert starts only after its record is durable, and one that succeeded is never called
     again.
     tests/core/runs/test_rollback.py::test_a_rollback_that_was_cut_off_goes_on_where_it_was
     tests/core/runs/test_rollback.py::test_a_rollback_that_ends_at_any_step_goes_on_from_there
-Rule 2: nothing older is undone while something newer that can be undone is not.
+Rule 2: no effect is undone before every newer effect that can be undone.
     tests/core/runs/test_rollback.py::test_a_revert_that_fails_stops_what_is_older
-Rule 3: a run that is rolled back is never gone on with.
+Rule 3: a run that is rolled back is never resumed.
     tests/core/runs/test_rollback.py::test_a_run_that_is_rolled_back_is_over
 """
 
@@ -39,52 +39,52 @@ _MESSAGE_CHARS = 2_000
 RollbackStatus: TypeAlias = Literal[
     "reverted", "failed", "waiting", "skipped", "no_revert", "unknown"
 ]
-"""``reverted``: undone. ``failed``: its revert failed. ``waiting``: not tried yet. ``skipped``: as
-was asked. ``no_revert``: its tool cannot. ``unknown``: nobody knows whether the call had its
-effect, so nothing is done about it."""
+"""``reverted``: undone. ``failed``: its revert failed. ``waiting``: not tried yet. ``skipped``: by
+request. ``no_revert``: its tool has no revert. ``unknown``: it is not known whether the call had
+its effect, so it is not undone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reverted:
-    """What became of one effect of a run that is rolled back."""
+    """State of one effect of a run that is rolled back."""
 
     call: str
     """``3``, or ``3.1`` for the first call that the tool of call 3 made."""
     tool: str
     status: RollbackStatus
     error: str | None = None
-    """Why it failed."""
+    """Reason of the failure."""
     attempt: int = 0
-    """Times its revert was called."""
+    """Number of times its revert was called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What became of the effects of a run: the newest first, as they are undone."""
+    """State of the effects of a run, newest first, which is the order of undoing."""
 
     run_id: str
     steps: tuple[Reverted, ...]
     dry_run: bool = False
-    """True: nothing was done; what is ``waiting`` would be tried."""
+    """True: nothing was undone; effects that are ``waiting`` would be tried."""
 
     @property
     def ok(self) -> bool:
-        """True if nothing failed and nothing waits: there is no more that could be undone."""
+        """True if nothing failed and nothing waits: every effect that can be undone is undone."""
         return all(step.status not in ("failed", "waiting") for step in self.steps)
 
     @property
     def left(self) -> tuple[Reverted, ...]:
-        """What is not undone: it may be there still."""
+        """Effects that are not undone and may persist."""
         return tuple(step for step in self.steps if step.status != "reverted")
 
 
 @dataclass(slots=True)
 class _Step:
-    """An effect, the tool that can undo it, and how far that is."""
+    """An effect, the tool that can undo it, and the state of the undo."""
 
     row: CallRow
     tool: Tool | None
-    told: Reverted
+    report: Reverted
     arguments: bytes
     value: Any = None
     lost: str | None = None
@@ -93,13 +93,13 @@ class _Step:
 def plan_rollback(
     recorded: Recorded, tools: Mapping[str, Tool], skip: Collection[str] = ()
 ) -> Rollback:
-    """What a rollback would do; nothing is done.
+    """List the steps of a rollback without taking them.
 
     Raises:
         UsageError: As `roll_back`.
     """
     steps = _steps(recorded, tools, skip)
-    return Rollback(recorded.run.run_id, tuple(step.told for step in steps), dry_run=True)
+    return Rollback(recorded.run.run_id, tuple(step.report for step in steps), dry_run=True)
 
 
 async def roll_back(
@@ -110,39 +110,39 @@ async def roll_back(
     root: Path,
     environment: Environment,
     skip: Collection[str] = (),
-    go_on: Callable[[], object] = lambda: None,
+    before_step: Callable[[], object] = lambda: None,
 ) -> Rollback:
-    """Undo what a run did.
+    """Undo the effects of a run.
 
     Args:
-        journal: Where the run is recorded.
+        journal: Journal that holds the run.
         run_id: The run. From now on it cannot be resumed.
-        tools: By name: those with whose calls it had effects.
+        tools: Tools by name, which must include those of the run's effects.
         root: Folder the tools are confined to.
-        environment: Values the tools ask for, and what keeps them in.
-        skip: Calls that are passed over: somebody has dealt with them.
-        go_on: Called before each step; raises if it must not be taken.
+        environment: Values that the tools declare, and their redactor.
+        skip: Calls to skip, because their effects were dealt with otherwise.
+        before_step: Called before each step; raises to prevent it.
 
     Raises:
-        UsageError: If a tool is not there, or no effect is called as `skip` says.
-        JournalError: If there is no such run, somebody drives it, or it cannot be written.
+        UsageError: If a tool is missing, or `skip` names a call that has no effect.
+        JournalError: If there is no such run, a process executes it, or it cannot be written.
     """
-    _steps(journal.load(run_id), tools, skip)  # What cannot be done is told before it is begun.
-    lease = journal.discard(run_id, _now_ms())
+    _steps(journal.load(run_id), tools, skip)  # Report errors before anything changes.
+    lease = journal.acquire_for_rollback(run_id, _now_ms())
     try:
         steps = _steps(journal.load(run_id), tools, skip)
         for step in steps:
-            if step.told.status == "skipped":
-                journal.append(lease, _row(step.told, "skipped"))
-            elif step.told.status in ("waiting", "failed") and step.tool is not None:
-                go_on()
+            if step.report.status == "skipped":
+                journal.append(lease, _row(step.report, "skipped"))
+            elif step.report.status in ("waiting", "failed") and step.tool is not None:
+                before_step()
                 await _undo(journal, lease, step, step.tool, root, environment)
-                if step.told.status == "failed":
+                if step.report.status == "failed":
                     break
         await journal.barrier(lease)
     finally:
         journal.release(lease)
-    return Rollback(run_id, tuple(step.told for step in steps))
+    return Rollback(run_id, tuple(step.report for step in steps))
 
 
 async def _undo(
@@ -153,10 +153,10 @@ async def _undo(
     root: Path,
     environment: Environment,
 ) -> None:
-    """Undo one effect, and write down what came of it."""
-    told = replace(step.told, status="waiting", error=None, attempt=step.told.attempt + 1)
-    step.told = told
-    journal.append(lease, _row(told, "started"))
+    """Undo one effect and record the outcome."""
+    report = replace(step.report, status="waiting", error=None, attempt=step.report.attempt + 1)
+    step.report = report
+    journal.append(lease, _row(report, "started"))
     await journal.barrier(lease)
     start = step.row.start
     effect = Effect(
@@ -169,80 +169,83 @@ async def _undo(
         lost=step.lost,
         idempotency_key=start.key,
         revert_key=_json.sha256_of(["revert", start.key]),
-        attempt=told.attempt,
+        attempt=report.attempt,
         env=environment.values.get(tool.name),
     )
-    why = await _called(tool, effect)
+    why = await _call_revert(tool, effect)
     if why is None:
-        step.told = replace(told, status="reverted")
-        journal.append(lease, _row(step.told, "reverted"))
+        step.report = replace(report, status="reverted")
+        journal.append(lease, _row(step.report, "reverted"))
     else:
         error = _json.plain_text(environment.redactor.error_text(why), _MESSAGE_CHARS)
-        step.told = replace(told, status="failed", error=error)
-        journal.append(lease, _row(step.told, "failed"))
+        step.report = replace(report, status="failed", error=error)
+        journal.append(lease, _row(step.report, "failed"))
 
 
-async def _called(tool: Tool, effect: Effect) -> str | None:
-    """Call a tool's revert; why it failed, None if it did not."""
+async def _call_revert(tool: Tool, effect: Effect) -> str | None:
+    """Call a tool's revert. Return the reason of its failure, or None."""
     revert = tool.revert
-    assert revert is not None  # noqa: S101  # only then is there something to undo
+    assert revert is not None  # noqa: S101  # only such effects are undone
     is_async = inspect.iscoroutinefunction(revert) or inspect.iscoroutinefunction(
         getattr(revert, "__call__", None)  # noqa: B004  # an object whose call is async
     )
     seconds = None if tool.timeout_ms is None else tool.timeout_ms / 1000
     try:
         with anyio.move_on_after(seconds) as scope:
-            await run_function(partial(revert, effect), _Waited(), is_async=is_async)
+            await run_function(partial(revert, effect), _RevertCall(), is_async=is_async)
             return None
     except ToolError as error:
         return error.message
-    except Exception as error:  # noqa: BLE001  # a tool's own: it becomes a line of the report
+    except Exception as error:  # noqa: BLE001  # any error of the tool is reported
         SENT.failed(error)
         return words_of(error)
     assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
-    return f"it took longer than {tool.timeout_ms:,} ms, which is what {tool.name} allows itself"
+    return f"it took longer than {tool.timeout_ms:,} ms, the timeout_ms of {tool.name}"
 
 
 @dataclass(slots=True)
-class _Waited:
-    """What a revert in a thread is given up by; it has no context to ask."""
+class _RevertCall:
+    """Cancellation state of a revert in a thread; a revert has no context of its own."""
 
     cancelled: bool = False
     begun: bool = True
 
 
-# --- what there is to undo --------------------------------------------------------------------
+# --- effects ----------------------------------------------------------------------------------
 
 
 def _steps(recorded: Recorded, tools: Mapping[str, Tool], skip: Collection[str]) -> list[_Step]:
-    """The effects of a run, the newest first. Raises `UsageError`."""
-    known = {row.path: row for row in recorded.reverts}
+    """List the effects of a run, newest first. Raises `UsageError`."""
+    reverts = {row.path: row for row in recorded.reverts}
     steps = [
         step
         for row in _newest_first(recorded)
-        if (step := _step(recorded, row, tools, known.get(row.start.path), skip)) is not None
+        if (step := _step(recorded, row, tools, reverts.get(row.start.path), skip)) is not None
     ]
     run_id = recorded.run.run_id
-    able = {step.row.start.path for step in steps if step.told.status != "no_revert"}
-    if wrong := sorted(set(skip) - able):
-        names = ", ".join(sorted(able)) or "none"
-        msg = f"run {run_id!r}: skip: {', '.join(wrong)} is no effect to be undone; those: {names}"
-        raise UsageError(msg)
-    due = [step for step in steps if step.told.status in ("waiting", "failed")]
-    gone = {step.row.start.tool for step in due if step.tool is None}
-    if gone:
+    undoable = {step.row.start.path for step in steps if step.report.status != "no_revert"}
+    if wrong := sorted(set(skip) - undoable):
+        names = ", ".join(sorted(undoable)) or "none"
         msg = (
-            f"run {run_id!r} had effects with tools that this session does not have: "
-            f"{', '.join(sorted(gone))}; open it with them, or skip= their calls"
+            f"run {run_id!r}: skip names {', '.join(wrong)}, which has no effect that can be "
+            f"undone; calls that have: {names}"
+        )
+        raise UsageError(msg)
+    due = [step for step in steps if step.report.status in ("waiting", "failed")]
+    missing = {step.row.start.tool for step in due if step.tool is None}
+    if missing:
+        msg = (
+            f"run {run_id!r} had effects of tools that this session does not have: "
+            f"{', '.join(sorted(missing))}; open it with them, or pass their calls as skip="
         )
         raise UsageError(msg)
     return steps
 
 
 def _newest_first(recorded: Recorded) -> Sequence[CallRow]:
-    """Calls with a side effect that began, by when they ended; what has no end comes first.
+    """Sort the calls with a side effect by their end, newest first; unfinished ones come first.
 
-    A tool that called others ended after them: its own revert comes before theirs.
+    A tool that called others ended after them, so it is reverted before them.
     """
     places = {d.path: n for n, d in enumerate(recorded.deliveries) if d.path is not None}
     never = len(recorded.deliveries)
@@ -259,10 +262,10 @@ def _step(
     recorded: Recorded,
     row: CallRow,
     tools: Mapping[str, Tool],
-    known: RevertRow | None,
+    revert: RevertRow | None,
     skip: Collection[str],
 ) -> _Step | None:
-    """One effect; None if the call had none."""
+    """Return the effect of a call; None if it had none."""
     start, end = row.start, row.end
     verdicts = {v.kind: v for v in recorded.verdicts if v.path == start.path}
     arguments, value, lost = start.arguments, None, None
@@ -276,27 +279,27 @@ def _step(
     elif end is not None and end.status != "unknown":
         return None
     else:
-        settled = verdicts.get("unknown")
-        if settled is not None and settled.action == "failed":
+        decision = verdicts.get("unknown")
+        if decision is not None and decision.action == "failed":
             return None
-        if settled is not None and settled.action == "done":
-            value = _json.loads(settled.value)
+        if decision is not None and decision.action == "done":
+            value = _json.loads(decision.value)
         else:
             status = "unknown"
     tool = tools.get(start.tool)
     if status == "waiting" and tool is not None and tool.revert is None:
         status = "no_revert"
-    told = Reverted(start.path, start.tool, status)
-    if known is not None:
-        told = replace(told, error=known.error, attempt=known.attempt)
-        told = replace(told, status="waiting" if known.status == "started" else known.status)
-    if start.path in skip and told.status in ("waiting", "failed", "unknown"):
-        told = replace(told, status="skipped")
-    return _Step(row, tool, told, arguments, value, lost)
+    report = Reverted(start.path, start.tool, status)
+    if revert is not None:
+        report = replace(report, error=revert.error, attempt=revert.attempt)
+        report = replace(report, status="waiting" if revert.status == "started" else revert.status)
+    if start.path in skip and report.status in ("waiting", "failed", "unknown"):
+        report = replace(report, status="skipped")
+    return _Step(row, tool, report, arguments, value, lost)
 
 
-def _row(told: Reverted, status: RevertStatus) -> RevertRow:
-    return RevertRow(told.call, status, told.attempt, told.error, _now_ms())
+def _row(report: Reverted, status: RevertStatus) -> RevertRow:
+    return RevertRow(report.call, status, report.attempt, report.error, _now_ms())
 
 
 def _now_ms() -> int:

@@ -1,4 +1,4 @@
-"""The runs of a session: each waits for its turn and for a worker, and is driven to its end."""
+"""Concurrent execution of a session's runs: each waits for its turn and for a worker."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ._code_cache import CodeCache
 from ._history import History
 from ._program import Program
 from ._rollback import Rollback, plan_rollback, roll_back
-from ._run import Run
+from ._run import Run, RunResources
 from ._violation import ViolationLog
 
-__all__ = ["Runs"]
+__all__ = ["Executor"]
 
 
-class Runs:
-    """Executes programs, a number of them at once. Opened once, closed once."""
+class Executor:
+    """Executes the programs of a session, several at once. Opened once, closed once."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class Runs:
         history: History,
         artifacts: ArtifactStore,
     ) -> None:
-        """Execute nothing yet.
+        """Prepare to execute programs; nothing is started.
 
         Args:
-            most: Runs at once; further ones wait in order.
-            pool: Where the workers come from; it is closed with the runs.
-            shared: What all calls of the session share.
-            history: Where runs are recorded.
-            artifacts: Where values go that are over their limit.
+            most: Concurrent runs; further ones wait in order.
+            pool: Source of the workers; closed with the executor.
+            shared: State that all calls of the session share.
+            history: Record of the runs.
+            artifacts: Store of values over their limit.
         """
         self._most = most
         self._pool = pool
@@ -59,15 +59,15 @@ class Runs:
         self.code = CodeCache()
         self.violations = ViolationLog()
         self.active: set[Run] = set()
-        """Those that have a worker."""
-        self.asked = 0
-        """Those that have not given their result."""
+        """Runs that have a worker."""
+        self.unfinished = 0
+        """Runs and rollbacks that have not returned their result."""
         self._slots: anyio.Semaphore | None = None
         self._closed = False
         self._idle: anyio.Event | None = None
 
     def open(self) -> None:
-        """Begin: called in the event loop."""
+        """Accept programs. Called in the event loop."""
         self._slots = anyio.Semaphore(self._most, fast_acquire=True)
 
     async def close(self) -> None:
@@ -76,12 +76,12 @@ class Runs:
         failure = Failure(code="cancelled", message="the session was closed during the run")
         for run in list(self.active):
             run.stop("cancelled", failure)
-        # A task of asyncio can be cancelled here all the same: `close` leaves no process.
+        # Even if this task is cancelled here, `Pool.close` leaves no process.
         await self._pool.close()
 
-    async def ended(self) -> None:
-        """Wait until every run has given its result."""
-        if self.asked:
+    async def wait_idle(self) -> None:
+        """Wait until every run and rollback has returned its result."""
+        if self.unfinished:
             self._idle = anyio.Event()
             await self._idle.wait()
 
@@ -91,53 +91,50 @@ class Runs:
         on_event: Callable[[RunEvent], None] | None = None,
         environment: Environment | None = None,
         *,
-        again: bool = False,
+        resume: bool = False,
     ) -> RunResult:
-        """Run a program; what goes wrong in it is a status, not an exception.
+        """Run a program; a failure of the program is a status, not an exception.
 
         Args:
-            program: What to run.
-            on_event: Called as things happen.
-            environment: Values for its tools. Default: the session's.
-            again: True: go on with what is recorded of it.
+            program: The program to run.
+            on_event: Called with each event.
+            environment: Values for its tools. Default: those of the session.
+            resume: True: continue the recorded run.
 
         Raises:
-            SetupError: If no jailed worker can be had on this machine.
-            SessionClosedError: If the session was closed before its turn came.
+            SetupError: If this machine cannot provide a sandboxed worker.
+            SessionClosedError: If the session was closed while the program waited for its turn.
         """
         assert self._slots is not None  # noqa: S101  # set when the session was opened
         require_function("on_event", on_event)
-        asked = time.perf_counter()
-        with self.counted():
+        requested = time.perf_counter()
+        with self._count_unfinished():
             async with self._slots:
                 self._check_open()
-                # Whatever cannot be recorded is refused before it has a worker.
-                dispatch = self._dispatch(program, environment, again)
+                # A run that cannot be recorded is rejected before it takes a worker.
+                dispatch = self._create_dispatch(program, environment, resume)
                 try:
-                    return await self._drive(program, dispatch, on_event, asked)
+                    return await self._execute_in_worker(program, dispatch, on_event, requested)
                 finally:
                     if dispatch.track is not None:
                         dispatch.track.release()
 
-    async def _drive(
+    async def _execute_in_worker(
         self,
         program: Program,
         dispatch: Dispatch,
         on_event: Callable[[RunEvent], None] | None,
-        asked: float,
+        requested: float,
     ) -> RunResult:
-        new = dispatch.track is None and not program.only_check
+        is_new = dispatch.track is None and not program.only_check
         worker = await self._pool.acquire(program.limits.max_memory_bytes)
         run = Run(
             program,
             dispatch,
-            cache=self.code,
-            violations=self.violations,
-            artifacts=self._artifacts,
-            reactor=self._pool.reactor,
+            RunResources(self.code, self._artifacts, self.violations, self._pool.reactor),
             on_event=on_event,
-            queued_ms=(time.perf_counter() - asked) * 1000,
-            follow=partial(self._history.follow, program, again=False) if new else None,
+            queued_ms=(time.perf_counter() - requested) * 1000,
+            start_record=partial(self._history.start_record, program) if is_new else None,
         )
         self.active.add(run)
         try:
@@ -150,11 +147,11 @@ class Runs:
             self.active.discard(run)
 
     async def roll_back(self, run_id: str, skip: set[str], *, dry_run: bool) -> Rollback:
-        """Undo what a run did, as `Session.rollback`; closing waits for the step under way."""
+        """Undo the effects of a run, as `Session.rollback`; `close` waits for the current step."""
         tools = self._shared.known
         if dry_run:
             return plan_rollback(self._history.recorded(run_id), tools, skip)
-        with self.counted():
+        with self._count_unfinished():
             return await roll_back(
                 self._history.journal,
                 run_id,
@@ -162,7 +159,7 @@ class Runs:
                 root=self._shared.root,
                 environment=self._shared.environment,
                 skip=skip,
-                go_on=self._check_open,
+                before_step=self._check_open,
             )
 
     def _check_open(self) -> None:
@@ -171,19 +168,21 @@ class Runs:
             raise SessionClosedError(msg)
 
     @contextmanager
-    def counted(self) -> Iterator[None]:
-        """Something that `ended` waits for."""
-        self.asked += 1
+    def _count_unfinished(self) -> Iterator[None]:
+        """Make `wait_idle` wait for the block."""
+        self.unfinished += 1
         try:
             yield
         finally:
-            self.asked -= 1
-            if not self.asked and self._idle is not None:
+            self.unfinished -= 1
+            if not self.unfinished and self._idle is not None:
                 self._idle.set()
 
-    def _dispatch(self, program: Program, environment: Environment | None, again: bool) -> Dispatch:
+    def _create_dispatch(
+        self, program: Program, environment: Environment | None, resume: bool
+    ) -> Dispatch:
         limits = program.limits
-        # A call that may take as long as its run needs no clock of its own.
+        # A call that may take as long as its run needs no time-out of its own.
         shorter = limits.tool_timeout_ms < limits.timeout_ms
         dispatch = Dispatch(
             program.tools,
@@ -194,8 +193,8 @@ class Runs:
             environment=environment,
             discovery=partial(discovery_tools, program.tools),
         )
-        if again:
-            dispatch.resume(self._history.follow(program, again=True))
+        if resume:
+            dispatch.resume(self._history.resume_record(program))
         elif not program.only_check:
             self._history.open()
         return dispatch

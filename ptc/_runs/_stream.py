@@ -1,4 +1,4 @@
-"""Events of a run or a call as they happen, for `async for`."""
+"""Asynchronous iteration over the events of a run or a call."""
 
 from __future__ import annotations
 
@@ -12,55 +12,58 @@ import anyio
 
 from .._records._result import RunEvent
 
-__all__ = ["streamed"]
+__all__ = ["stream_events"]
 
 _OUTPUT = frozenset({"stdout", "stderr"})
 _JOIN_AFTER = 256
-"""Events that wait for a slow reader before output is joined."""
+"""Queued events from which on output is joined, because the reader is slow."""
 _JOINED_CHARS = 1_024
 
 
 class _Events:
-    """Events that have happened and were not yet taken."""
+    """Queue of events that the reader has not read yet."""
 
     def __init__(self) -> None:
-        self._waiting: deque[RunEvent] = deque()
+        self._queue: deque[RunEvent] = deque()
         self._news = anyio.Event()
-        self._ended = False
+        self._finished = False
 
     def put(self, event: RunEvent) -> None:
-        # Not bounded here: what a run may print, emit and call is. But a million events of one
-        # character each take a hundred times the memory of their text.
-        waiting = self._waiting
-        if len(waiting) >= _JOIN_AFTER and event.kind == waiting[-1].kind in _OUTPUT:
-            text = (waiting[-1].text or "") + (event.text or "")
+        # Not bounded: the limits of the run bound its output and calls. But a million events of
+        # one character each take a hundred times the memory of their text, so they are joined.
+        queue = self._queue
+        if len(queue) >= _JOIN_AFTER and event.kind == queue[-1].kind in _OUTPUT:
+            text = (queue[-1].text or "") + (event.text or "")
             if len(text) <= _JOINED_CHARS:
-                waiting[-1] = replace(event, text=text)
+                queue[-1] = replace(event, text=text)
                 return
-        waiting.append(event)
+        queue.append(event)
         self._news.set()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> RunEvent:
-        if self._ended:
+        if self._finished:
             raise StopAsyncIteration
-        while not self._waiting:
+        while not self._queue:
             self._news = anyio.Event()
             await self._news.wait()
-        event = self._waiting.popleft()
-        self._ended = event.kind == "finished"
+        event = self._queue.popleft()
+        self._finished = event.kind == "finished"
         return event
 
 
 @asynccontextmanager
-async def streamed(
+async def stream_events(
     work: Callable[[Callable[[RunEvent], None]], Awaitable[RunEvent]],
 ) -> AsyncIterator[AsyncIterator[RunEvent]]:
-    """Do `work`, which tells its events and gives the last; leaving the block early cancels it.
+    """Run `work` and iterate over its events; leaving the block early cancels it.
 
-    What `work` raises, and what the block raises, is raised as it is.
+    Exceptions of `work` and of the block are raised unchanged, not in a group.
+
+    Args:
+        work: Receives a function that queues an event, and returns the last event.
     """
     events = _Events()
 

@@ -1,4 +1,4 @@
-"""Text of which the end is kept."""
+"""Bounded capture of text."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Final
 __all__ = ["TAIL_CHARS", "Tail"]
 
 TAIL_CHARS: Final = 65_536
-"""Characters that are kept."""
+"""Characters that are retained."""
 
 
 class Tail:
-    """Counts all text that is added and keeps the last 64 Ki characters."""
+    """Counts all text that is added and retains the last 64 Ki characters."""
 
     __slots__ = ("_chars", "_parts", "bytes")
 
     def __init__(self) -> None:
         self._parts: deque[str] = deque()
         self._chars = 0
-        #: UTF-8 bytes of all that was added.
+        #: UTF-8 bytes of all text that was added.
         self.bytes = 0
 
     def add(self, text: str) -> None:
-        """Put `text` at the end."""
+        """Append `text`."""
         self.bytes += len(text.encode(errors="replace"))
         self._parts.append(text)
         self._chars += len(text)

@@ -1,8 +1,8 @@
-"""Alarms: every time a worker reached the second fence or broke the protocol, kept and logged.
+"""Alarms: each violation of the kernel layer or of the protocol by a worker, stored and logged.
 
-An ordinary script cannot do either, whatever it gets wrong, so each is to be looked into. What is
-told here is the kernel's and the host's word; nothing in it is the worker's but the text of a
-`ProtocolError`, which is escaped.
+An ordinary script cannot cause either, whatever it gets wrong, so investigate each one. All facts
+come from the kernel and the host; the only text from the worker is in the message of a
+`ProtocolError`, and that is escaped.
 """
 
 from __future__ import annotations
@@ -27,70 +27,70 @@ class Violation:
 
     run_id: str
     code: Literal["system_call", "protocol"]
-    """``system_call``: the worker was stopped at the second fence. ``protocol``: it sent what a
+    """``system_call``: the kernel layer stopped the worker. ``protocol``: it sent a frame that a
     worker never sends."""
     message: str
-    """What happened, in printable text."""
+    """Description in printable text."""
     filename: str
-    """What the script is called."""
+    """Name of the script."""
     source: str
-    """The script."""
+    """Source of the script."""
     syscall: str = ""
-    """Name of the system call, by the kernel's word; ``""`` if the kernel did not tell."""
+    """Name of the system call, as the kernel reported it; ``""`` if it reported none."""
     architecture: int = 0
-    """``AUDIT_ARCH_*`` of the call; 0: not told."""
+    """``AUDIT_ARCH_*`` of the call; 0: not reported."""
     number: int = -1
-    """Number of the call; -1: not told."""
+    """Number of the call; -1: not reported."""
     arguments: tuple[int, ...] = ()
-    """Its six registers. Addresses among them are the worker's own."""
+    """Its six registers. Addresses among them belong to the worker's address space."""
     time: float = 0.0
     """Seconds since the epoch."""
 
     @property
     def source_sha256(self) -> str:
-        """Digest of the script, to find it again."""
+        """Digest of the script, to identify it."""
         return hashlib.sha256(self.source.encode(errors="replace")).hexdigest()
 
 
 class ViolationLog:
-    """The latest violations of a session; each is also a line of the logger ``ptc``."""
+    """The latest violations of a session; each is also logged by the logger ``ptc``."""
 
     def __init__(self, most: int = 100) -> None:
-        self._kept: deque[Violation] = deque(maxlen=most)
+        self._latest: deque[Violation] = deque(maxlen=most)
         self.count = 0
-        """All there have been."""
+        """Number of all violations, dropped ones included."""
 
     @property
     def latest(self) -> tuple[Violation, ...]:
-        """Those kept, oldest first."""
-        return tuple(self._kept)
+        """The stored violations, oldest first."""
+        return tuple(self._latest)
 
     def protocol(self, error: str, *, run_id: str, filename: str, source: str) -> Violation:
-        """Note a frame that no worker sends."""
-        message = f"the worker broke the protocol: {error}"
-        return self._note(
+        """Add a violation of the protocol."""
+        message = f"the worker violated the protocol: {error}"
+        return self._add(
             Violation(run_id, "protocol", _printable(message), filename, source, time=time.time())
         )
 
     def system_call(
         self, call: tuple[int, ...] | None, *, run_id: str, filename: str, source: str
     ) -> Violation:
-        """Note a call at the second fence; `call` as in `Exit.call`."""
+        """Add a system call that the kernel layer stopped; `call` as in `Exit.call`."""
         if call is None:
             message = (
-                "the script made a system call that the jail does not allow; the kernel did not "
-                "tell which (it never does for calls of another architecture)"
+                "blocked system call: the kernel did not report which (it never does for calls of "
+                "another architecture)"
             )
-            return self._note(
+            return self._add(
                 Violation(run_id, "system_call", message, filename, source, time=time.time())
             )
         architecture, number, *arguments = call
         name = syscall_name(architecture, number)
-        return self._note(
+        return self._add(
             Violation(
                 run_id,
                 "system_call",
-                f"the jail does not allow the system call {name} as the script made it",
+                f"blocked system call: {name}",
                 filename,
                 source,
                 name,
@@ -101,8 +101,8 @@ class ViolationLog:
             )
         )
 
-    def _note(self, violation: Violation) -> Violation:
-        self._kept.append(violation)
+    def _add(self, violation: Violation) -> Violation:
+        self._latest.append(violation)
         self.count += 1
         _log.error(
             "violation: %s [run %s, script %s, sha256 %s, arguments %s]",
@@ -116,5 +116,5 @@ class ViolationLog:
 
 
 def _printable(text: str) -> str:
-    """One line that a terminal or a log takes as text, whatever the worker put into it."""
+    """Escape text of the worker to one line that is safe in a terminal or a log."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)[:2_000]

@@ -38,7 +38,7 @@ def test_a_paused_run_is_listed_decided_and_resumed(command: Any, paused: str) -
     assert [(w["run_id"], w["call"], w["tool"]) for w in waiting] == [(paused, "2", "gate")]
     refused = command("approve", paused, "2", "--arguments", '{"n": "x"}', "--toolset", "shelf")
     assert refused.status == 2
-    assert "nothing was decided" in refused.err
+    assert "no decision was recorded" in refused.err
     assert command("approve", paused, "--by", "ann").status == 0
     again = command("reject", paused, "2")
     assert again.status == 2

@@ -132,7 +132,7 @@ def test_the_calls_of_one_tool_are_what_the_option_says(command: Any, script: An
         "=3": "write TOOL=N",
         "add=x": "write TOOL=N",
         "add=0": "--max-calls-by-tool['add'] must be an integer from 1",
-        "ad=3": "--max-calls-by-tool names no tool of the session: 'ad'",
+        "ad=3": "--max-calls-by-tool names 'ad', which is not a tool of the session",
     }.items():
         refused = command("run", script(source), "--toolset", "shelf", "--max-calls-by-tool", wrong)
         assert refused.status == 2, wrong

@@ -100,7 +100,7 @@ def test_content_is_told_apart_by_its_type() -> None:
         ImageContent(image, "image/gif"),
     )
     for part in ({"type": "video"}, {"type": "text"}, {"type": "image", "data": 3}, {}, "text"):
-        with pytest.raises(ToolError, match="content is text or an image"):
+        with pytest.raises(ToolError, match="content must be text or an image"):
             ToolResult.success(content=[part])
 
 

@@ -23,6 +23,7 @@ from ptc import (
     UsageError,
     tool,
 )
+from ptc._runs._code_cache import CodeCache
 from ptc.testing import NO_KERNEL_LAYER
 
 pytestmark = pytest.mark.anyio
@@ -108,6 +109,25 @@ async def test_the_same_script_runs_again_from_its_compiled_form(tmp_path: Path)
     async with session(tmp_path) as s:
         values = [(await s.program(source=ASYNC, inputs={"a": n})).unwrap() for n in range(4)]
     assert [v["first"] for v in values] == [3, 4, 5, 6]
+
+
+def test_code_cache_evicts_the_least_recently_used_script() -> None:
+    cache = CodeCache(most_bytes=30)
+    for source in ("a", "b", "c"):
+        cache.put(source, b"123456789")
+    assert cache.get("a") == b"123456789"
+    cache.put("d", b"123456789")
+    assert [cache.get(source) for source in "abcd"] == [b"123456789", None, *[b"123456789"] * 2]
+    cache.put("a", b"123456789")
+    cache.put("e", b"1" * 19)
+    assert [source for source in "acde" if cache.get(source)] == ["a", "e"]
+
+
+def test_code_cache_stores_nothing_over_its_size() -> None:
+    cache = CodeCache(most_bytes=30)
+    cache.put("a", b"1" * 29)
+    cache.put("b", b"1" * 30)
+    assert [cache.get(source) for source in "ab"] == [b"1" * 29, None]
 
 
 async def test_calls_start_when_they_are_made(tmp_path: Path) -> None:
@@ -220,10 +240,10 @@ async def test_without_an_allow_list_a_script_has_the_tools_that_change_nothing(
     [
         ({}, "either source= or path="),
         ({"source": "x", "path": "y"}, "either source= or path="),
-        ({"source": 3}, "source is a string, not int"),
+        ({"source": 3}, "source must be a string, not int"),
         ({"source": "x", "allowed_tools": ["ad"]}, r"no tool 'ad' \(did you mean `add`"),
         ({"source": "x", "allowed_tools": "add"}, "a list of names of tools, not the string"),
-        ({"source": "x", "inputs": [1]}, "inputs is a dict"),
+        ({"source": "x", "inputs": [1]}, "inputs must be a dict"),
         ({"source": "x", "inputs": {"a": [object()]}}, r"inputs\.a\[0\]: object has no JSON form"),
         ({"source": "x", "inputs": {"a": float("nan")}}, r"inputs\.a: nan"),
         ({"source": "x", "inputs": {1: 2}}, "key 1 is not a string"),
@@ -233,7 +253,7 @@ async def test_without_an_allow_list_a_script_has_the_tools_that_change_nothing(
         ({"path": "link.py"}, "outside the session's root"),
         ({"path": "binary.py"}, "is not UTF-8 text: byte 2 is 255"),
         ({"path": "folder"}, "is not a file"),
-        ({"path": "nul\0.py"}, "no path has the character NUL"),
+        ({"path": "nul\0.py"}, "must be a path without the character NUL"),
         ({"source": "x", "filename": "a\nb"}, "printable"),
     ],
 )
@@ -544,7 +564,7 @@ async def test_a_value_that_is_cut_and_cannot_be_kept_says_so(tmp_path: Path) ->
         result = await s.program(source="'x' * 100_000")
     assert result.cut is not None
     assert (result.cut.bytes, result.cut.artifact) == (100_002, "")
-    assert "could not be kept whole" in result.warnings[0]
+    assert "could not be stored" in result.warnings[0]
 
 
 def test_a_session_of_another_event_loop_says_so(tmp_path: Path) -> None:

@@ -145,8 +145,8 @@ async def test_an_error_names_the_argument_and_what_it_should_be(tmp_path: Path)
     async with Session(root=tmp_path) as session:
         with pytest.raises(UsageError) as caught:
             await session.program(source="1 + 1", limits=wrong)  # type: ignore[call-overload]  # wrong
-        assert str(caught.value) == "limits is a ptc.Limits(...), not {'timeout_ms': 5}"
+        assert str(caught.value) == "limits must be a ptc.Limits(...), not {'timeout_ms': 5}"
         with pytest.raises(UsageError, match=r"^there is no tool 'reed' \(did you mean `read`"):
             await session.tool("reed", {"path": "x"})
-        with pytest.raises(UsageError, match="arguments is a dict by parameter, not 5"):
+        with pytest.raises(UsageError, match="arguments must be a dict by parameter, not 5"):
             await session.tool("read", 5)  # type: ignore[arg-type]  # wrong

@@ -32,12 +32,14 @@ sys.path.insert(0, str(ROOT))
 import anyio  # noqa: E402  # the repository is on the path only now
 
 from ptc import Limits, RunResult, Session  # noqa: E402  # as above
+from ptc._journal import _sqlite  # noqa: E402  # as above
 from ptc._runs import _history  # noqa: E402  # as above
 from tests.fuzz.durable_server import Server, answer  # noqa: E402  # as above
 from tests.fuzz.durable_world import (  # noqa: E402  # as above
     PROGRAMS,
     TOOLS,
     Killed,
+    KilledWriter,
     program,
     tools,
 )
@@ -126,7 +128,9 @@ def child(folder: Path, program: str, at: int | None) -> int:
     """Run the forked process and return its exit status."""
     try:
         Killed.steps, Killed.at = 0, at
-        vars(_history)["SqliteJournal"] = Killed  # this process belongs to the fuzzer alone
+        # this process belongs to the fuzzer alone
+        vars(_history)["SqliteJournal"] = Killed
+        vars(_sqlite)["Writer"] = KilledWriter
         outcome = anyio.run(drive, folder, program)
         outcome["steps"] = Killed.steps
         (folder / "outcome.part").write_text(json.dumps(outcome))

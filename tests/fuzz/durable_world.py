@@ -12,10 +12,11 @@ import anyio
 from ptc import Tool, ToolContext, ToolError, define_tool
 from ptc._journal._journal import Entry, Lease, RunRow, Verdict
 from ptc._journal._sqlite import SqliteJournal
+from ptc._journal._writer import Writer
 from tests.fuzz.durable_server import Server, answer
 from tests.fuzz.durable_trees import TREE_SOURCE, TREE_TOOLS, tree, tree_tools
 
-__all__ = ["PROGRAMS", "TOOLS", "Killed", "Server", "answer", "program", "tools"]
+__all__ = ["PROGRAMS", "TOOLS", "Killed", "KilledWriter", "Server", "answer", "program", "tools"]
 
 PROGRAMS = {
     "sequential": """
@@ -180,10 +181,10 @@ class Killed(SqliteJournal):
         self.step()
         return lease
 
-    def claim(self, run_id: str) -> Lease:
-        """See `SqliteJournal.claim`."""
+    def acquire(self, run_id: str) -> Lease:
+        """See `SqliteJournal.acquire`."""
         self.step()
-        lease = super().claim(run_id)
+        lease = super().acquire(run_id)
         self.step()
         return lease
 
@@ -217,11 +218,15 @@ class Killed(SqliteJournal):
         self.step()
         return first
 
-    def _commit(self, batch: Any, *, durable: bool) -> None:
-        self.step()
-        super()._commit(batch, durable=durable)
-        self.step()
 
-    def _write(self, same: Any, writes: Any, held: Any) -> None:
-        super()._write(same, writes, held)
-        self.step()  # in the middle of a transaction
+class KilledWriter(Writer):
+    """The writer of a `Killed` journal."""
+
+    def _commit(self, batch: Any, *, durable: bool) -> None:
+        Killed.step()
+        super()._commit(batch, durable=durable)
+        Killed.step()
+
+    def _execute_group(self, sql: str, writes: Any) -> None:
+        super()._execute_group(sql, writes)
+        Killed.step()  # in the middle of a transaction

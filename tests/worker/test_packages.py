@@ -164,8 +164,8 @@ WRONG: dict[str, tuple[object, str]] = {
     "no name": (["numpy; import os"], "is not the name of a module"),
     "a path": (["../numpy"], "is not the name of a module"),
     "text": ("numpy", r"packages=\['numpy'\]"),
-    "there already": (["json"], "is there for every script"),
-    "of the standard library": (["subprocess"], "part of the standard library"),
+    "there already": (["json"], "already has a safe form"),
+    "of the standard library": (["subprocess"], "in the standard library"),
     "ptc itself": (["ptc"], "not installed"),
     "no text": ([1], "is not the name of a module"),
 }

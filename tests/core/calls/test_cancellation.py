@@ -168,7 +168,7 @@ async def test_what_is_cancelled_anywhere_leaves_a_session_as_good_as_new(
         async def after() -> None:
             assert tools.busy == 0
             assert not session._runs.active
-            assert session._runs.asked == 0
+            assert session._runs.unfinished == 0
             assert (await session.program(source=OTHER)).value == 2
             await books.balanced()
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from ptc import RunEvent, Session, ToolContext, ToolError, tool
-from ptc._redact import SENT, Redactor, Sent, mask, safe_text
+from ptc._redact import SENT, Redactor, SentCredentials, mask, safe_text
 
 pytestmark = pytest.mark.anyio
 TOKEN = "tk+Zf9/aaBB=ccDD77"
@@ -100,7 +100,7 @@ ERRORS: dict[str, tuple[Any, str]] = {
 
 @pytest.fixture(autouse=True)
 def _sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh = Sent()
+    fresh = SentCredentials()
     for name in ("_values", "forms"):
         monkeypatch.setattr(SENT, name, getattr(fresh, name))
 
@@ -254,7 +254,7 @@ def test_long_text_is_searched_too() -> None:
 
 
 def test_credentials_that_are_remembered_are_bounded_and_the_latest() -> None:
-    sent = Sent()
+    sent = SentCredentials()
     for n in range(100):
         sent.remember("key", f"credential-{n:03}")
         sent.remember("key", "credential-000")
@@ -266,7 +266,7 @@ def test_credentials_that_are_remembered_are_bounded_and_the_latest() -> None:
 
 
 def test_a_request_that_is_none_is_no_error() -> None:
-    sent = Sent()
+    sent = SentCredentials()
     sent.request("http://[", [(None, None), ("authorization", "Basic !!!"), ("cookie", ";;=")])
     sent.failed(HTTPError("http://u:pw123456@h", 401, "no", {}, None))  # type: ignore[arg-type]  # as some make it
     for parts in ({"request": 5}, {"request": Request(headers=7)}, {"response": None}):  # type: ignore[arg-type]  # not headers

@@ -97,7 +97,7 @@ async def attaches_a_name(arguments: Mapping[str, Any]) -> ToolResult:
     [
         (exits, "internal", "the tool called sys.exit(3)"),
         (exits_in_a_thread, "internal", "the tool called sys.exit('done')"),
-        (wordless, "internal", "WordlessError (its text cannot be made)"),
+        (wordless, "internal", "WordlessError (its __str__ raised an exception)"),
         (number, "failed", "404"),
         (group_of_one, "not_found", "no such row"),
         (group_of_two, "internal", "ValueError: a; KeyError: 'b'"),

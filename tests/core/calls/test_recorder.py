@@ -243,7 +243,7 @@ async def test_a_script_that_is_given_more_than_can_be_written_waits(tmp_path: P
         nonlocal asked
         asked += 1
         if asked == 1:
-            journal._lock.acquire()  # a disk that takes its time
+            journal._db.lock.acquire()  # a disk that takes its time
         return "x" * (4 << 20)
 
     large_tool = define_tool("large", "Give much.", ANY, large)
@@ -261,12 +261,12 @@ async def test_a_script_that_is_given_more_than_can_be_written_waits(tmp_path: P
             async with anyio.create_task_group() as group:
                 group.start_soon(run)
                 try:
-                    while not journal._signals:  # nobody waits for the writer yet
+                    while not journal._writer._signals:  # nobody waits for the writer yet
                         await anyio.sleep(0.001)
                     held = asked
                     assert journal.behind
                 finally:
-                    journal._lock.release()
+                    journal._db.lock.release()
         rows = session.history.recorded("r").calls
     assert held in (8, 9), "32 MiB, and what was under way"
     assert results[0].value == 20 * (4 << 20)

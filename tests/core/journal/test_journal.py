@@ -122,8 +122,8 @@ async def test_nothing_is_lost_that_a_barrier_was_waited_for(tmp_path: Path) -> 
     assert done.returncode == -9
     journal = SqliteJournal(file)
     assert len(journal.load("r1").deliveries) == 3
-    lease = journal.claim("r1")
-    assert lease.epoch == 2, "its driver is dead: it can be taken over at once"
+    lease = journal.acquire("r1")
+    assert lease.epoch == 2, "its holder is dead: the lease expires at once"
     journal.append(lease, Tick(0.5))
     await journal.barrier(lease)
     assert journal.load("r1").deliveries[-1] == Delivery(None, 0.5)
@@ -133,17 +133,17 @@ async def test_nothing_is_lost_that_a_barrier_was_waited_for(tmp_path: Path) -> 
 async def test_a_run_that_somebody_drives_cannot_be_claimed(journal: SqliteJournal) -> None:
     lease = filled(journal)
     await journal.barrier(lease)
-    with pytest.raises(JournalError, match=f"driven by process {os.getpid()}"):
-        journal.claim("r1")
+    with pytest.raises(JournalError, match=f"executed by process {os.getpid()}"):
+        journal.acquire("r1")
     journal.end(lease, "paused", b"{}", 5)
     await journal.barrier(lease)
-    again = journal.claim("r1")
+    again = journal.acquire("r1")
     journal.end(again, "completed", b'{"a":1}', 6)
     await journal.barrier(again)
     with pytest.raises(JournalError, match="has ended: completed"):
-        journal.claim("r1")
+        journal.acquire("r1")
     with pytest.raises(JournalError, match="no run 'r2'"):
-        journal.claim("r2")
+        journal.acquire("r2")
     found = journal.find("r1")
     assert found is not None
     assert (found.status, found.result, found.ended_ms) == ("completed", b'{"a":1}', 6)
@@ -159,7 +159,7 @@ async def test_of_many_who_claim_at_once_one_gets_it(journal: SqliteJournal, fil
     def claim() -> None:
         mine = SqliteJournal(file)
         try:
-            won.append(mine.claim("r1"))
+            won.append(mine.acquire("r1"))
         except JournalError as error:
             lost.append(error)
         finally:
@@ -180,7 +180,7 @@ async def test_who_lost_a_run_can_write_nothing_more(journal: SqliteJournal, fil
         other.execute("UPDATE runs SET epoch=2")
     journal.append(lease, Tick(9.0))
     journal.end(lease, "completed", b"{}", 9)
-    with pytest.raises(LeaseLostError, match="taken over"):
+    with pytest.raises(LeaseLostError, match="another process acquired run"):
         await journal.barrier(lease)
     found = journal.load("r1")
     assert (found.run.status, len(found.deliveries)) == ("running", 3)
@@ -207,7 +207,7 @@ async def test_the_first_decision_counts_and_outlives_the_process(
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ("UPDATE calls SET body=x'32' WHERE path='1'", "call 1: its outcome is not what"),
+        ("UPDATE calls SET body=x'32' WHERE path='1'", "the outcome of call 1 does not match"),
         ("DELETE FROM calls WHERE path='2'", "message 1 is missing"),
         ("DELETE FROM ticks", "message 2 is missing"),
     ],
@@ -329,7 +329,7 @@ async def test_old_runs_are_forgotten_and_others_stay(journal: SqliteJournal) ->
             journal.end(lease, "completed", b"{}", number * 1_000)
         await journal.barrier(lease)
     assert [run.run_id for run in journal.runs()] == ["r3", "r2", "r1"]
-    assert journal.sweep(1_500) == 1
+    assert journal.delete_ended(1_500) == 1
     assert [run.run_id for run in journal.runs()] == ["r3", "r2"]
     assert len(journal.load("r2").calls) == 1
 
@@ -411,7 +411,7 @@ async def test_a_copy_of_the_file_is_a_journal(journal: SqliteJournal, tmp_path:
     journal.close()
     shutil.copy(tmp_path / "deep" / "journal.sqlite3", tmp_path / "copy")
     copy = SqliteJournal(tmp_path / "copy")
-    assert copy.claim("r1").epoch == 2
+    assert copy.acquire("r1").epoch == 2
     copy.close()
 
 
@@ -495,7 +495,7 @@ async def test_of_two_runs_of_one_name_the_first_is_recorded(
 ) -> None:
     other = SqliteJournal(file)
     first, second = journal.begin(run_row()), other.begin(run_row())
-    with pytest.raises(JournalError, match="is being driven by this session"):
+    with pytest.raises(JournalError, match="is being executed by this session"):
         journal.begin(run_row())
     journal.append(first, Tick(0.5))
     await journal.barrier(first)
@@ -523,4 +523,4 @@ async def test_a_run_that_begins_and_ends_at_once_is_one_row_as_any_other(
         assert (found.run.status, found.run.result, found.run.ended_ms) == ("completed", b"[1]", 55)
         assert len(found.calls) == 1
         with pytest.raises(JournalError, match="has ended: completed"):
-            journal.claim(name)
+            journal.acquire(name)

@@ -84,9 +84,9 @@ def test_what_is_above_a_ceiling_is_clamped_and_named() -> None:
 
 def test_a_ceiling_that_is_raised_to_the_limits_is_over_none_of_them() -> None:
     limits = Limits(**dict.fromkeys(NUMBERS, 4_000), max_calls_by_tool={"add": 2})
-    assert limits.over(CEILING.raised(limits)) == []
+    assert limits.over(CEILING.raise_to(limits)) == []
     # What is not named is not bounded, and a floor cannot bound it.
-    assert CEILING.raised(limits).max_calls_by_tool == {}
+    assert CEILING.raise_to(limits).max_calls_by_tool == {}
 
 
 async def run(root: Path, body: str, limits: Limits, **session: Any) -> RunResult:
@@ -168,7 +168,7 @@ async def test_a_ceiling_bounds_the_calls_of_a_tool_that_a_run_does_not_name(
 @pytest.mark.anyio
 async def test_a_limit_of_no_tool_is_an_error_with_the_nearest_name(tmp_path: Path) -> None:
     wrong = Limits(max_calls_by_tool={"ad": 2})
-    words = r"Limits\.max_calls_by_tool names no tool of the session: 'ad'.*add"
+    words = r"Limits\.max_calls_by_tool names 'ad', which is not a tool of the session.*add"
     with pytest.raises(UsageError, match=words):
         await run(tmp_path, "return 1", wrong)
     for option in ("limits", "ceiling"):

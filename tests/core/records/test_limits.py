@@ -80,7 +80,7 @@ async def test_an_await_that_nothing_can_end_is_explained(session: Session) -> N
     body = FOR_EVER["await that nothing ends"][1]
     result = await run(session, body, kind="async def", timeout_ms=100)
     assert result.error is not None
-    assert "nothing could bring about" in result.error.message
+    assert "an event that could never happen" in result.error.message
 
 
 MEMORY = {
@@ -274,7 +274,7 @@ async def test_a_result_over_the_limit_is_cut_and_kept_whole(
     assert len(whole["rows"]) == 2_000
     assert Path(result.cut.artifact).is_relative_to(session.root)
     assert result.cut.bytes == result.usage.output_bytes > 4_000
-    assert "it was cut, and is whole in" in result.warnings[0]
+    assert "it was truncated; the whole value is in" in result.warnings[0]
 
 
 async def test_a_result_at_the_limit_is_not_cut(session: Session) -> None:

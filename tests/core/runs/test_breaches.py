@@ -190,7 +190,7 @@ async def test_cpu_time_is_a_limit_of_its_own(session: Session, *, caught: bool)
     result = await run(session, body, max_cpu_ms=150)
     error = breached(result, "max_cpu_ms", 150)
     assert 150 <= used(error) < 10_000
-    assert "ask for more max_cpu_ms" in error.hint
+    assert "ask for a higher max_cpu_ms" in error.hint
     assert result.partial == ("begun",)
 
 
@@ -308,7 +308,7 @@ async def test_a_script_over_its_size_is_refused_before_anything_runs(session: S
     assert error.breach is not None
     assert error.breach.limit == "max_source_bytes"
     assert used(error) == len(source)
-    assert "ask for more max_source_bytes" in error.hint
+    assert "ask for a higher max_source_bytes" in error.hint
 
 
 async def test_inputs_over_their_size_are_the_callers_error(session: Session) -> None:

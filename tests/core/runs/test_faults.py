@@ -483,7 +483,7 @@ async def test_programs_that_wait_when_the_session_is_closed_are_told_that(tmp_p
 
             for _ in range(3):
                 group.start_soon(one)
-            while session._pool._zygote is None or session._runs.asked < 3:
+            while session._pool._zygote is None or session._runs.unfinished < 3:
                 await anyio.lowlevel.checkpoint()
     assert len(refused) == 3
     assert all("closed" in str(error) for error in refused)

@@ -136,8 +136,8 @@ BROKEN_FRAMES = (
     (encode(Kind.CALL, b'[1,"add",[],null]'), "item 2 of the body is list"),
     (encode(Kind.CALL, b"[1,"), "not JSON"),
     (encode(Kind.DONE, b"[" * 100_000), "not JSON"),
-    (encode(Kind.CALL, b'[2,"add",{},1]') * 2, "call 2 comes after call 2"),
-    (encode(Kind.CANCEL, b"[7]"), "more calls were withdrawn than made"),
+    (encode(Kind.CALL, b'[2,"add",{},1]') * 2, "call 2 repeats the number of an earlier call"),
+    (encode(Kind.CANCEL, b"[7]"), "more calls were cancelled than made"),
     (encode(Kind.FAILED, b"{}"), "wrong keys"),
 )
 
@@ -239,10 +239,10 @@ async def test_answers_that_were_not_asked_for_are_no_outcome(tmp_path: Path) ->
         encode(Kind.PONG, b"[]"),
     ):
         payload = data
-        violated(await played(tmp_path, partial(Script.send, data=payload)), "was not asked for")
+        violated(await played(tmp_path, partial(Script.send, data=payload)), "was not requested")
     findings = encode(Kind.CHECKED, b"[]")
     result = await played(tmp_path, partial(Script.send, data=findings), begin=False)
-    violated(result, "was not asked for")
+    violated(result, "was not requested")
 
 
 async def test_what_is_nested_too_deep_to_be_written_again_is_refused(tmp_path: Path) -> None:

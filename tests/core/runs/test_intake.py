@@ -16,6 +16,7 @@ import pytest
 
 from ptc import Limits, RunResult, Session, tool
 from ptc._runs import _run as run_module
+from ptc._runs._script_calls import HELD_BYTES
 from ptc._wire import _bodies as bodies
 from ptc._wire._bodies import INLINE_BYTES
 
@@ -124,7 +125,7 @@ async def test_a_value_too_large_to_be_stored_ends_the_run_with_the_reason(
     assert result.error.breach.limit == "max_output_bytes"
     # More than 32 MiB are not counted.
     assert used <= (result.error.breach.used or 0) < used + INLINE_BYTES
-    assert "return what is asked for only" in result.error.hint
+    assert "return only the requested data" in result.error.hint
 
 
 @ONE_LOOP
@@ -243,7 +244,7 @@ async def test_too_many_lists_and_objects_are_refused_before_they_are_decoded(
         assert result.cut is not None
         assert result.cut.bytes == 600_001
         assert len(result.value) < 10_000
-        assert "lists and objects, over max_containers=10,000: it was cut" in result.warnings[0]
+        assert "lists and objects, over max_containers=10,000: it was" in result.warnings[0]
         small = await run(session, "[[], [], []]", max_containers=3)
         assert small.cut is not None
         assert (await run(session, "[[], [], []]", max_containers=4)).value == [[], [], []]
@@ -292,15 +293,15 @@ async def test_a_large_value_is_finished_although_the_run_is_cancelled(tmp_path:
     async with opened(tmp_path) as session:
         results: list[RunResult] = []
         with anyio.CancelScope() as scope:
-            real = run_module.Run._truncate
+            real = run_module.Run._truncate_value
 
             async def truncate(self: Any) -> None:
                 scope.cancel()
                 await real(self)
-                results.append(self._result())
+                results.append(self._build_result())
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(run_module.Run, "_truncate", truncate)
+                patch.setattr(run_module.Run, "_truncate_value", truncate)
                 await session.program(source="[0] * 100_000")
         (result,) = results
         assert result.cut is not None
@@ -329,20 +330,20 @@ async def run(ctx, inputs):
 """
     runs: list[Any] = []
     async with opened(tmp_path, take) as session:
-        real = run_module.Run._result
+        real = run_module.Run._build_result
 
         def result_of(self: Any) -> RunResult:
             runs.append(self)
             return real(self)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run_module.Run, "_result", result_of)
+            patch.setattr(run_module.Run, "_build_result", result_of)
             result = await session.program(source=source)
     assert result.value == [90 * 500_000, 1], result.error
     (finished,) = runs
-    assert finished._held == 0
-    assert [len(call.call.arguments) for call in finished._calls] == [0] * 90 + [1]
-    assert all(call.arguments is None for call in finished._calls[:90])
+    assert finished._calls.held_bytes == 0
+    assert [len(call.call.arguments) for call in finished._calls.calls] == [0] * 90 + [1]
+    assert all(call.arguments is None for call in finished._calls.calls[:90])
     # The record is made of them all the same.
     first = result.calls[0]
     assert first.arguments.startswith('{"text":"00000')
@@ -387,8 +388,8 @@ async def run(ctx, inputs):
                 (active,) = session._runs.active
                 while active._worker is None or not active._worker._held:
                     await anyio.sleep(0.001)
-                assert active._held <= run_module._HELD_BYTES + 2_000_000
-                assert not active._intake.partial
+                assert active._calls.held_bytes <= HELD_BYTES + 2_000_000
+                assert not active._outcome.intake.partial
                 gate.set()
     assert results[0].value == 45_000_000, results[0].error
     assert results[0].partial == ("all made",)

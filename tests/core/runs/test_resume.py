@@ -230,7 +230,7 @@ async def test_a_script_that_ends_too_early_diverges_too(tmp_path: Path) -> None
     async with world.session(tmp_path) as session:
         result = await session.resume("r")
         assert result.error is not None
-        assert "returned where it was given the outcome of call 1" in result.error.message
+        assert "returned at a point where it received the outcome of call 1" in result.error.message
 
 
 async def test_a_start_that_cannot_be_written_blocks_the_effect(tmp_path: Path) -> None:
@@ -274,9 +274,9 @@ async def test_gated_calls_pause_the_run_and_decisions_let_it_go_on(tmp_path: Pa
         assert world.calls == Counter({("look", 1): 1, ("look", 3): 1})
         still = await session.resume("r")
         assert [p.call for p in still.pending] == ["2", "4"]
-        with pytest.raises(UsageError, match="name one of them"):
+        with pytest.raises(UsageError, match="name one call"):
             session.history.approve("r")
-        with pytest.raises(UsageError, match=r"edited arguments are not.*nothing was decided"):
+        with pytest.raises(UsageError, match=r"edited arguments are not.*no decision was recorded"):
             session.history.approve("r", "2", arguments={"n": "x"})
         session.history.approve("r", "2", arguments={"n": 20}, by="ann")
         assert (await session.resume("r")).status == "paused", "the other one waits still"
@@ -455,8 +455,8 @@ async def test_a_retry_is_told_what_was_done_already(tmp_path: Path) -> None:
         assert second.run_id != first.run_id
         (warning,) = second.warnings
         assert warning.splitlines() == [
-            f"An earlier run ({first.run_id}) already did the following, or may have. Do not do it "
-            "again blindly: look at what is there, or go on from it.",
+            f"An earlier run ({first.run_id}) made the following calls with side effects, or may "
+            "have. Do not repeat them blindly: check the current state, or continue from it.",
             *(f"- put (call {n}, succeeded)" for n in range(1, 6)),
             "- ...and 2 more",
         ]
@@ -493,7 +493,7 @@ async def test_two_resumers_of_one_run_and_one_wins(tmp_path: Path) -> None:
         try:
             outcomes.append((await session.resume("r")).status)
         except JournalError as error:
-            outcomes.append("driven" if "driven by" in str(error) else "ended")
+            outcomes.append("executed" if "executed by" in str(error) else "ended")
 
     async with (
         world.session(tmp_path) as one,
@@ -720,7 +720,7 @@ async def test_a_host_that_was_stopped_and_wakes_up_does_nothing_more(tmp_path: 
             while session.history.journal.find("r") is None:
                 await anyio.sleep(0.002)
             child.send_signal(signal.SIGSTOP)
-            with pytest.raises(JournalError, match="is being driven"):
+            with pytest.raises(JournalError, match="is being executed"):
                 await session.resume("r")
             # What half a minute of silence looks like.
             with database(journal_of(tmp_path)) as db:
@@ -730,7 +730,9 @@ async def test_a_host_that_was_stopped_and_wakes_up_does_nothing_more(tmp_path: 
             child.send_signal(signal.SIGCONT)
             assert child.stdout is not None
             said = b"".join([part async for part in child.stdout]).decode()
-    assert said.startswith("failed ToolError: put was not called: run 'r' was taken over"), said
+    assert said.startswith(
+        "failed ToolError: put was not called: another process acquired run 'r'"
+    ), said
     assert (tmp_path / "effects").read_text() == "parent\n"
 
 

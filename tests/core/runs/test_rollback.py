@@ -233,7 +233,7 @@ async def test_a_rollback_that_is_cancelled_may_be_asked_for_again(tmp_path: Pat
             group.start_soon(session.rollback, "r")
             with anyio.fail_after(20):
                 await world.hanging.wait()
-            with pytest.raises(JournalError, match="is being driven"):
+            with pytest.raises(JournalError, match="is being executed"):
                 await session.rollback("r")
             group.cancel_scope.cancel()
         world.hangs.clear()
@@ -249,11 +249,11 @@ async def test_a_run_that_is_rolled_back_is_over(tmp_path: Path) -> None:
         assert (await session.program(**options, run_id="r")).status == "paused"
         assert (session.history.warning_of("r") or "").count("- put") == 1
         assert told((await session.rollback("r")).steps) == [("1", "reverted")]
-        with pytest.raises(JournalError, match="was rolled back; make a new one"):
+        with pytest.raises(JournalError, match="was rolled back; start a new run"):
             await session.resume("r")
-        with pytest.raises(UsageError, match="was rolled back; give the new one"):
+        with pytest.raises(UsageError, match="was rolled back; pass another run_id"):
             await session.program(**options, run_id="r")
-        with pytest.raises(UsageError, match="nothing to decide any more"):
+        with pytest.raises(UsageError, match="no longer need a decision"):
             session.history.approve("r")
         assert session.history.pending("r") == ()
         [row] = session.history.runs()
@@ -350,7 +350,10 @@ async def test_a_call_that_is_skipped_stays_skipped(tmp_path: Path) -> None:
         recorded(session, call("1"), call("2"), call("3", status=None), status="running")
         await session.rollback("r")
         for wrong in ("9", "4"):
-            with pytest.raises(UsageError, match=f"skip: {wrong} is no effect .*; those: 1, 2, 3"):
+            with pytest.raises(
+                UsageError,
+                match=f"skip names {wrong}, which has no effect .*; calls that have: 1, 2, 3",
+            ):
                 await session.rollback("r", skip=["2", wrong])
         skipped = await session.rollback("r", skip=["2", "3"])
         assert told(skipped.steps) == [("3", "skipped"), ("2", "skipped"), ("1", "reverted")]
@@ -363,7 +366,10 @@ async def test_nothing_begins_where_a_tool_is_not_there(tmp_path: Path) -> None:
     world = World()
     async with world.session(tmp_path) as session:
         recorded(session, call("1", "gone"), call("2"))
-        with pytest.raises(UsageError, match=r"does not have: gone; open it with them, or skip="):
+        with pytest.raises(
+            UsageError,
+            match=r"does not have: gone; open it with them, or pass their calls as skip=",
+        ):
             await session.rollback("r")
         [row] = session.history.runs()
         assert row.rolled_back_ms is None

@@ -12,6 +12,13 @@ import anyio
 import pytest
 
 from ptc import Limits, RunEvent, RunResult, Session, tool
+from ptc._records._limits import Breach
+from ptc._records._result import Status
+from ptc._runs._frames import HANDLERS
+from ptc._runs._intake import ReturnValue
+from ptc._runs._outcome import Outcome
+from ptc._runs._program import Program
+from ptc._wire._protocol import LEGAL, Kind, Output, State
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
@@ -219,3 +226,36 @@ def test_calls_made_one_by_one_run_side_by_side_in_a_plain_event_loop(tmp_path: 
             return await session.program(source=source)
 
     assert asyncio.run(main()).unwrap() == [3, 3, 3]
+
+
+def test_every_frame_that_a_worker_may_send_to_a_run_has_a_handler() -> None:
+    states = (State.STARTED, State.COMPILING, State.RUNNING)
+    legal = {kind for state in states for kind in LEGAL[state]}
+    assert set(HANDLERS) == {kind for kind in legal if kind > Kind.READY}
+
+
+def test_only_the_first_finish_of_a_run_has_an_effect() -> None:
+    program = Program("r", "1", "s.py", b"{}", {}, Limits(max_messages=1))
+    finished: list[Status] = []
+    events: list[RunEvent] = []
+    outcome = Outcome(program, events.append, finished.append)
+    outcome.add_output("a", Output.STDOUT)
+    assert outcome.status is None
+    outcome.add_output("b", Output.STDERR)
+    outcome.finish("completed", value=ReturnValue(1, 5))
+    result = outcome.to_result(
+        calls=(), pending=(), warnings=[], duration_ms=1.0, queued_ms=0.0, tool_calls=0
+    )
+    assert finished == ["limit_exceeded"]
+    assert (result.status, result.value, result.stdout, result.stderr) == (
+        "limit_exceeded",
+        None,
+        "a",
+        "b",
+    )
+    assert result.error is not None
+    assert (result.error.code, result.error.breach) == (
+        "limit_max_messages",
+        Breach("max_messages", 1, 2),
+    )
+    assert [(event.kind, event.text) for event in events] == [("stdout", "a"), ("stderr", "b")]

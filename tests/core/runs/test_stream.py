@@ -98,7 +98,7 @@ async def test_a_value_that_cannot_be_kept_is_still_given_cut(tmp_path: Path) ->
         result = await session.program(source=source, limits=Limits(max_output_bytes=1_000))
         assert result.status == "completed"
         assert result.value[0] == "x" * 100
-        assert any("could not be kept" in warning for warning in result.warnings)
+        assert any("could not be stored" in warning for warning in result.warnings)
 
 
 async def test_a_script_that_takes_no_results_has_no_more_of_them_made(tmp_path: Path) -> None:

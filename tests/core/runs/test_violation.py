@@ -97,7 +97,7 @@ async def test_a_violation_says_which_call_which_script_and_which_run(
         assert (result.status, result.value) == ("violation", None)
         assert result.error is not None
         assert (result.error.code, result.error.syscall) == ("system_call", "openat")
-        assert "does not allow the system call openat" in result.error.message
+        assert "blocked system call: openat" in result.error.message
         (violation,) = session.violations
         assert isinstance(violation, Violation)
         assert violation.run_id == result.run_id
@@ -195,4 +195,4 @@ async def test_a_call_of_another_architecture_is_death_without_a_name(tmp_path: 
         result = await stopped(session, f"{OUT}def run(ctx, inputs):\n    {attempt}\n")
         assert result.error is not None
         assert (result.status, result.error.syscall) == ("violation", "")
-        assert "the kernel did not tell which" in result.error.message
+        assert "the kernel did not report which" in result.error.message

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from ptc._runs._frames import HANDLERS, FrameHandler
 from ptc._runs._run import Run
+from ptc._wire._protocol import Kind
 
 ROOT = Path(__file__).parent.parent.parent.parent
 COMMAND = ROOT / "tests" / "fuzz" / "wire.py"
@@ -72,10 +74,10 @@ def test_a_seed_gives_the_same_plays_again(wire: Any) -> None:
 def test_an_error_of_the_host_is_found(
     wire: Any, tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: Run, text: str) -> None:
+    def fail(_self: FrameHandler, text: str, _size: int) -> None:
         raise ZeroDivisionError(text)
 
-    monkeypatch.setattr(Run, "_warn", fail)
+    monkeypatch.setitem(HANDLERS, Kind.WARN, fail)
     assert found(wire, tmp_path / "f", backend) > 0
     assert any("ZeroDivisionError" in file.read_text() for file in (tmp_path / "f").iterdir())
 
@@ -84,13 +86,13 @@ def test_a_descriptor_that_is_left_is_found(
     wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[int] = []
-    timed_out = Run._timed_out
+    time_out = Run._time_out
 
     def leak(self: Run) -> None:
         opened.append(os.open("/dev/null", os.O_RDONLY))
-        timed_out(self)
+        time_out(self)
 
-    monkeypatch.setattr(Run, "_timed_out", leak)
+    monkeypatch.setattr(Run, "_time_out", leak)
     try:
         assert found(wire, tmp_path / "f", "asyncio", plays=192) > 0
         assert any("descriptors" in file.read_text() for file in (tmp_path / "f").iterdir())
@@ -102,8 +104,8 @@ def test_a_descriptor_that_is_left_is_found(
 def test_an_outcome_of_the_workers_own_choosing_is_found(
     wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pause(self: Run, text: str) -> None:
-        self._finish("paused", None)
+    def pause(self: FrameHandler, _text: str, _size: int) -> None:
+        self._outcome.finish("paused")
 
-    monkeypatch.setattr(Run, "_warn", pause)
+    monkeypatch.setitem(HANDLERS, Kind.WARN, pause)
     assert found(wire, tmp_path / "f", "asyncio") > 0

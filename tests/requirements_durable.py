@@ -195,7 +195,7 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-23": (
-        "pending calls have tool, arguments, prompt; decisions have approver, reason, time, details",
+        "pending calls have tool, arguments, prompt; decisions approver, reason, time, details",
         (
             _RECORD + "test_an_approved_call_that_fails_has_ended_as_any_other",
             _RESUME + "test_what_an_approver_decided_is_not_asked_again_on_resume",

@@ -105,8 +105,8 @@ def _hinted(function: Callable[..., Any]) -> Callable[..., Any] | None:
 def _local_names() -> dict[str, Any]:
     """Locals of the nearest caller outside this package."""
     frame = inspect.currentframe()
-    package = __name__.rpartition(".")[0]
-    while frame is not None and frame.f_globals.get("__package__") == package:
+    own = __name__.partition(".")[0]
+    while frame is not None and str(frame.f_globals.get("__package__")).partition(".")[0] == own:
         frame = frame.f_back
     return dict(frame.f_locals) if frame is not None else {}
 

@@ -37,7 +37,7 @@ from ..structured import (
     StreamParser,
     Violation,
 )
-from ..structured._stream import continues
+from ..structured._stream import extends
 
 __all__ = ["Fallback", "GenerateOptions", "Generated", "Question", "Validator", "generate_object"]
 
@@ -414,7 +414,7 @@ class _Told:
     def _tell(self, partial: Partial) -> None:
         before = self._last
         reset = before is not None and (
-            before.attempt != partial.attempt or not continues(before.value, partial.value)
+            before.attempt != partial.attempt or not extends(before.value, partial.value)
         )
         self._last = replace(partial, reset=reset)
         self._on_partial(self._last)

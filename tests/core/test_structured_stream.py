@@ -175,7 +175,7 @@ def test_a_cut_number_is_never_shown() -> None:
     parser = StreamParser({"properties": {"n": {"type": "integer"}}}, step_chars=0)
     seen = partials(parser, '{"n": 1234')
     assert [partial.value for partial in seen] == [{}]
-    with pytest.raises(TruncatedError, match="inside of its outermost value; ask again with more"):
+    with pytest.raises(TruncatedError, match="inside its outermost value; ask again with a higher"):
         parser.finish()
     assert parser.feed("5") is None
 

@@ -71,10 +71,10 @@ class Contract:
         if isinstance(schema, Mapping | bool):
             self.schema: Any = schema if isinstance(schema, bool) else dict(schema)
         else:
-            self._adapter, self.schema = _schema.adapted(schema, "schema")
+            self._adapter, self.schema = _schema.make_adapter(schema, "schema")
         _check_size(self.schema)
         self._formats = formats and self._adapter is None
-        self._validator: jsonschema_rs.Validator = _schema.compiled(
+        self._validator: jsonschema_rs.Validator = _schema.compile_schema(
             self.schema,
             "schema",
             formats=self._formats,

@@ -130,7 +130,7 @@ def silent(a: int) -> int:
 @pytest.mark.parametrize(
     ("functions", "side_effects", "message"),
     [
-        ([unhinted], (), "parameter `a` needs a type hint"),
+        ([unhinted], (), "parameter `a` has no type hint"),
         ([silent], (), "needs a description"),
         ([lambda: 1], (), "tool '<lambda>' needs a description"),
         ([add, add], (), "two tools are called 'add'"),

@@ -114,9 +114,9 @@ def command(
 
 
 def _whole(found: Generated[Any]) -> dict[str, Any]:
-    from .._generation._tool import row_of
+    from .._generation._tool import to_row
 
-    return asdict(row_of(found, raw_text=True))
+    return asdict(to_row(found, raw_text=True))
 
 
 def _failure(error: GenerationError) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def test_a_wrong_command_line_is_told_before_anything_is_asked(
 ) -> None:
     base = {"--schema": schema, "--prompt": "x", "--model": MODEL}
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"--model": "gpt-5"}, "--model 'gpt-5': write provider:name"),
+        ({"--model": "gpt-5"}, "--model 'gpt-5' is not a model name; write provider:name"),
         ({"--model": "nobody:x"}, "there is no model 'nobody:x'; write provider:name"),
         ({"--schema": str(tmp_path / "none.json")}, "cannot be read"),
         ({"--max-repair-attempts": "9"}, "from 0 to 5"),

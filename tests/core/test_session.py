@@ -337,7 +337,7 @@ async def test_direct_calls_give_results_and_methods_give_values(tmp_path: Path)
             await s.add()  # type: ignore[attr-defined]  # a tool as a method
         with pytest.raises(UsageError, match="no tool 'sub'"):
             await s.tool("sub", {})
-        with pytest.raises(AttributeError, match=r"no tool 'ad' \(did you mean `add`"):
+        with pytest.raises(AttributeError, match=r"no method or tool 'ad' \(did you mean `add`"):
             await s.ad(1)  # type: ignore[attr-defined]  # a tool as a method
         with pytest.raises(TypeError, match="two values for argument 'a'"):
             await s.add(1, a=2)  # type: ignore[attr-defined]  # a tool as a method

@@ -117,7 +117,7 @@ async def test_calls_of_one_tool_run_out_before_those_of_another(tmp_path: Path)
     assert details == {"limit": "max_calls_by_tool", "most": 2, "used": 2}
     assert message == (
         "add: the run may make 2 calls of add (max_calls_by_tool) and has made them all; "
-        "return what the script has, or ask for a higher max_calls_by_tool"
+        "return the results so far, or raise max_calls_by_tool"
     )
     assert json.loads(result.to_json())["limits"]["max_calls_by_tool"] == {"add": 2}
 

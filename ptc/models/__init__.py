@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .._model_usage import ModelUsage as ModelUsage
     from ._model import Delta as Delta
     from ._model import Mode as Mode
@@ -34,6 +36,8 @@ __all__ = [
     "open_model",
 ]
 
+__getattr__: "Callable[[str], object]"
+__dir__: "Callable[[], list[str]]"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {

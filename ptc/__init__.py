@@ -1,10 +1,10 @@
-"""Programmatic tool calling: run a model's Python script against your tools, in a jail.
+"""Programmatic tool calling: run a model's Python script against your tools, in a sandbox.
 
     async with Session(root=".") as session:
         result = await session.program(path="find.py", allowed_tools=["grep", "read"])
 
-The face is lazy: a name is imported when it is first used, so that ``import ptc`` costs nothing
-and a worker, which imports `ptc.worker`, never loads the host.
+Names are imported on first use, so that ``import ptc`` is cheap and a worker, which imports
+`ptc.worker`, never loads the host.
 """
 
 from typing import TYPE_CHECKING

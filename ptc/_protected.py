@@ -1,19 +1,18 @@
-"""The table of protected paths: what no tool may change, since other programs act on it.
+"""The table of protected paths, which no tool may change because other programs act on them.
 
-It knows names and where they stand beneath the root; it opens nothing. The host's tools ask it
-before they change a file, and the launcher of a command asks it for every change that the command
-makes (`ptc.worker.command._broker`). The launcher starts anew for each command, which is why this
-module imports nothing.
+It works on names relative to the root and opens no file. The host's tools check it before they
+change a file, and a command's launcher checks every change of the command
+(`ptc.worker.command._broker`). A launcher starts for each command, so this module imports nothing.
 
-Rule 1: A protected name is recognized in every spelling that some file system takes for it.
+Rule 1: A protected name is recognized in every spelling that some file system treats as that name.
     tests/core/test_protected.py::test_every_spelling_of_a_protected_name_is_recognized
-Rule 2: Inside a git folder everything is protected but the data that git itself writes when it
-    records changes, and that only from programs: what new versions of git add stays closed until
-    somebody has read what it does. Objects that are there stay as they are.
+Rule 2: Inside a git folder everything is protected except the data that git itself writes when it
+    records changes, and only programs may change that. Files that new versions of git add stay
+    protected until they have been reviewed. Existing objects stay unchanged.
     tests/core/test_protected.py::test_git_data_may_change_and_nothing_else_in_a_git_folder
-Rule 3: A git folder is recognized by its content too, and none can be assembled.
+Rule 3: A git folder is also recognized by its content, and none can be assembled.
     tests/core/test_protected.py::test_a_folder_cannot_be_completed_to_a_git_folder
-Rule 4: Each entry is judged by its own name and those above it, never by what it contains, so a
+Rule 4: Each entry is checked by its own name and those above it, never by its content, so a
     protected entry can be neither created nor moved: no sequence of changes assembles one.
 """
 
@@ -37,14 +36,14 @@ class Rule:
         self.reason = reason
         """Ends the sentence "it is protected: ..."."""
         self.names = names
-        """Names of files and folders, at any depth. With a star in front: ends of names."""
+        """Names of files and folders, at any depth. A leading star matches by suffix."""
 
 
 RULES = (
     Rule("state", "ptc keeps its own state there", ".ptc", "ptc-journals"),
     Rule("git", "git runs programs that its configuration and hooks name", ".git"),
     Rule(
-        *("hooks", "git runs the programs that it names when something is committed"),
+        *("hooks", "git runs the programs that it names on a commit"),
         *(".githooks", ".husky", ".overcommit.yml"),
         *(".pre-commit-config.yaml", ".pre-commit-config.yml"),
         *(f"{dot}lefthook{local}.{kind}" for dot in ("", ".") for local in ("", "-local")
@@ -62,7 +61,7 @@ RULES = (
         ".gnupg",
     ),
     Rule(
-        *("editor", "editors and debuggers run or trust what it names when the folder is opened"),
+        *("editor", "editors and debuggers run or trust its content when the folder is opened"),
         *(".vscode", ".idea", ".zed", ".fleet", ".vs", ".devcontainer", ".devcontainer.json"),
         *("*.code-workspace", ".vimrc", ".gvimrc", ".lvimrc", ".exrc", ".nvimrc"),
         *(".nvim.lua", ".dir-locals.el", ".dir-locals-2.el", ".gdbinit", ".lldbinit"),
@@ -79,32 +78,32 @@ RULES = (
 
 _BY_NAME = {rule.name: rule for rule in RULES}
 _FIXED = ("state",)
-"""Rules that nothing lifts."""
+"""Rules that cannot be lifted."""
 
 
 class Refusal:
-    """Why an entry may not be changed."""
+    """Reason why an entry may not be changed."""
 
     __slots__ = ("entry", "rule")
 
     def __init__(self, rule: str, entry: str) -> None:
         self.rule = rule
         self.entry = entry
-        """What lifts it: a name of the table, or the rule."""
+        """The name of the table, or the rule, that lifts it."""
 
 
 def liftable() -> "list[str]":
-    """Names that `Protection` takes as lifted: of rules, and of files and folders."""
+    """List the names that `Protection` accepts as lifted: of rules, and of files and folders."""
     rules = [rule for rule in RULES if rule.name not in _FIXED]
     return [*(rule.name for rule in rules), *(name for rule in rules for name in rule.names)]
 
 
 def explain(path: str, rule: str, entry: str) -> str:
-    """What is protected, by which rule, and who lifts it."""
+    """Explain why a path is protected, by which rule, and how the owner can lift it."""
     shown = path if len(path) <= 200 else f"{path[:100]}...{path[-80:]}"
     text = f"{shown!r} is protected by the rule {rule!r}: {_BY_NAME[rule].reason}"
     if rule in _FIXED:
-        return f"{text}. Use another path; nothing lifts this rule"
+        return f"{text}. Use another path; this rule cannot be lifted"
     return (
         f"{text}. Use another path, or ask the owner of the session to lift it: "
         f"Session(unprotected=[{entry!r}]), or --unprotect {entry!r} on the command line"
@@ -112,17 +111,17 @@ def explain(path: str, rule: str, entry: str) -> str:
 
 
 class Protection:
-    """The table without what the owner of a session has lifted."""
+    """The table without the entries that the owner of a session has lifted."""
 
     __slots__ = ("_git", "_home", "_names", "_short", "_suffixes", "home", "lifted")
 
     def __init__(self, lifted: "Iterable[str]" = (), home: "Sequence[str] | None" = None) -> None:
-        """Make the table.
+        """Build the table.
 
         Args:
             lifted: Names of rules, or of files and folders in them.
-            home: The user's home, as names beneath the root; ``()`` if it is the root, None if it
-                is not beneath it. Protected in it: whatever begins with a dot, and ``bin``.
+            home: The user's home, as names relative to the root; ``()`` if it is the root, None if
+                it is outside. Names in it that start with a dot, and ``bin``, are protected.
         """
         self.lifted = frozenset(lifted)
         self.home = None if home is None else tuple(home)
@@ -135,10 +134,10 @@ class Protection:
                 if rule.name not in _FIXED and {rule.name, name} & self.lifted:
                     continue
                 if name.startswith("*"):
-                    self._suffixes[_folded(name[1:])] = rule.name, name
+                    self._suffixes[_normalize(name[1:])] = rule.name, name
                 else:
-                    self._names[_folded(name)] = rule.name, name
-        self._short = {_short_stem(name): name for name in self._names}
+                    self._names[_normalize(name)] = rule.name, name
+        self._short = {_short_name_stem(name): name for name in self._names}
 
     def refusal(
         self,
@@ -148,17 +147,17 @@ class Protection:
         by_program: bool = False,
         replaces: bool = False,
     ) -> Refusal | None:
-        """Why the entry at `parts` may not be made, changed, moved or removed; None if it may.
+        """Return why the entry may not be created, changed, moved or removed; None if it may.
 
         Args:
-            parts: Names from the root to the entry: its real place, no links in it.
-            exists: Says whether there is anything at a place, a dangling link too.
-            by_program: True: it may be git that changes it, so data in a git folder may change.
-            replaces: True: what is there now would not be there any more.
+            parts: Names from the root to the entry: its real path, without links.
+            exists: Returns True if a path exists, even as a dangling link.
+            by_program: True: git may be the one to change it, so data in a git folder may change.
+            replaces: True: the change removes or overwrites an existing entry.
         """
         by_git = _Data(closed=not by_program, replaces=replaces)
         for depth, name in enumerate(parts):
-            found = self._named(name)
+            found = self._find_rule(name)
             if found is None:
                 continue
             rule, entry = found
@@ -166,27 +165,29 @@ class Protection:
                 return Refusal(rule, entry)
             if not by_git.covers(parts[depth + 1 :]):
                 return Refusal("git", "git")
-        if self._home is not None and self._is_of_home(parts):
+        if self._home is not None and self._is_in_home(parts):
             return Refusal("home", "home")
         if self._git and self._is_of_git_folder(parts, exists, by_git):
             return Refusal("git", "git")
         return None
 
     def git_folder(self, parts: "Sequence[str]", exists: "Exists") -> "tuple[str, ...] | None":
-        """The innermost git folder that the entry is in; None if in none, or git is lifted."""
+        """Return the innermost git folder around the entry; None if none or git is lifted."""
         if self._git:
             for depth in range(len(parts) - 1, -1, -1):
                 folder = parts[:depth]
-                if (folder and _folded(folder[-1]) == ".git") or _is_git_folder(folder, exists):
+                if (folder and _normalize(folder[-1]) == ".git") or _is_git_folder(folder, exists):
                     return tuple(folder)
         return None
 
     def is_git(self, name: str) -> bool:
-        """True if some file system takes `name` for ``.git``, whatever is lifted."""
-        return _folded(name) == ".git" or _is_short(_folded(name), _short_stem(".git"))
+        """True if some file system treats `name` as ``.git``, even if git is lifted."""
+        return _normalize(name) == ".git" or _is_short_name(
+            _normalize(name), _short_name_stem(".git")
+        )
 
-    def _named(self, name: str) -> "tuple[str, str] | None":
-        folded = _folded(name)
+    def _find_rule(self, name: str) -> "tuple[str, str] | None":
+        folded = _normalize(name)
         found = self._names.get(folded)
         if found is not None:
             return found
@@ -195,20 +196,20 @@ class Protection:
                 return row
         if "~" in folded:
             for stem, long in self._short.items():
-                if _is_short(folded, stem):
+                if _is_short_name(folded, stem):
                     return self._names[long]
         return None
 
-    def _is_of_home(self, parts: "Sequence[str]") -> bool:
+    def _is_in_home(self, parts: "Sequence[str]") -> bool:
         home = self._home
         if home is None:
             return False
         if len(parts) <= len(home):
-            # The home itself, or a folder above it: moved away, another could take its place.
+            # The home itself, or a folder above it: after a move, another could replace it.
             return tuple(parts) == home[: len(parts)]
         inner = parts[len(home)]
         return tuple(parts[: len(home)]) == home and (
-            inner.startswith(".") or _folded(inner) == "bin"
+            inner.startswith(".") or _normalize(inner) == "bin"
         )
 
     @staticmethod
@@ -216,13 +217,13 @@ class Protection:
         in_git = False
         for depth, name in enumerate(parts):
             folder = parts[:depth]
-            if folder and _folded(folder[-1]) == ".git":
+            if folder and _normalize(folder[-1]) == ".git":
                 in_git = True
             elif _is_git_folder(folder, exists):
                 in_git = True
                 if not by_git.covers(parts[depth:]):
                     return True
-            elif _completes(folder, name, exists, in_git=in_git):
+            elif _completes_git_folder(folder, name, exists, in_git=in_git):
                 return True
         return False
 
@@ -242,12 +243,12 @@ _FOLDERS = frozenset({
 
 
 class _Data:
-    """What git writes into its folder when it records changes (gitrepository-layout(5)).
+    """Data that git writes into its folder when it records changes (gitrepository-layout(5)).
 
-    A list of what may change, not of what may not. `config`, `hooks`, `commondir`, `gitdir`,
-    `info/attributes` and `remotes` name programs, or folders that do. What is known to be as bad:
-    the steps of a rebase have commands, the options of a cherry-pick (`sequencer`) name the program
-    that merges, `MERGE_RR` names files to be written, a shared index is believed as it is.
+    This is an allow-list. `config`, `hooks`, `commondir`, `gitdir`, `info/attributes` and `remotes`
+    name programs, or folders that do. Known to be as dangerous: the steps of a rebase contain
+    commands, the options of a cherry-pick (`sequencer`) name the merge program, `MERGE_RR` names
+    files to be written, and a shared index is trusted without validation.
     """
 
     __slots__ = ("closed", "replaces")
@@ -280,8 +281,8 @@ class _Data:
         return known and not rest
 
     def _covers_module(self, rest: "Sequence[str]") -> bool:
-        # How many names a submodule has is not known. None lies inside another (git's
-        # validate_submodule_git_dir), so what is a folder of git's is none of them.
+        # The depth of a submodule's name is unknown. None lies inside another (git's
+        # validate_submodule_git_dir), so a name of git's own folders is not part of it.
         for depth in range(1, len(rest)):
             if rest[depth] in _FOLDERS or depth == len(rest) - 1:
                 return self.covers(rest[depth:])
@@ -289,21 +290,21 @@ class _Data:
 
     def _covers_object(self, rest: "Sequence[str]") -> bool:
         if rest[:1] in (["info"], ("info",)):
-            # Another repository's objects, and what git runs there.
+            # Names another repository's objects, and git runs programs of that repository.
             return "alternates" not in rest[-1]
-        # git does not look whether an object that it reads is what its name says.
+        # git does not verify on reading that an object matches its name.
         return not self.replaces or not _is_object(rest)
 
 
 def _is_object(rest: "Sequence[str]") -> bool:
-    """True for an object or a pack, and for a folder that may hold some."""
+    """True for an object or a pack, and for a folder that may contain some."""
     if not rest or rest[0] == "pack":
         return len(rest) < 2 or rest[-1].startswith("pack-")
     return all(not name.strip("0123456789abcdef") for name in rest)
 
 
 def _is_git_folder(folder: "Sequence[str]", exists: "Exists") -> bool:
-    """True for what git takes for a repository, whatever its name (is_git_directory, setup.c)."""
+    """True if git treats the folder as a repository under any name (is_git_directory, setup.c)."""
     if not exists((*folder, "HEAD")):
         return False
     if exists((*folder, "commondir")):
@@ -311,12 +312,14 @@ def _is_git_folder(folder: "Sequence[str]", exists: "Exists") -> bool:
     return exists((*folder, "objects")) and exists((*folder, "refs"))
 
 
-def _completes(folder: "Sequence[str]", name: str, exists: "Exists", *, in_git: bool) -> bool:
-    """True if a new entry would be a part of a git folder beside another part.
+def _completes_git_folder(
+    folder: "Sequence[str]", name: str, exists: "Exists", *, in_git: bool
+) -> bool:
+    """True if a new entry would be the second part of a git folder.
 
-    No two parts may come together, so that two changes at once cannot make the third one whole.
+    No two parts may exist together, so that two concurrent changes cannot complete a git folder.
     """
-    folded = _folded(name)
+    folded = _normalize(name)
     if folded not in ("head", "objects", "refs", "commondir") or exists((*folder, name)):
         return False
     if folded == "head":
@@ -332,15 +335,14 @@ _IGNORED = (
     *((0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2065, 0x2065)),
     *((0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF)),
 )
-"""Default_Ignorable_Code_Point of Unicode, first and last, but for those of the category Cf."""
+"""Default_Ignorable_Code_Point of Unicode, first and last, except those of category Cf."""
 
 
-def _folded(name: str) -> str:
-    """The spelling that all spellings of a name have in common.
+def _normalize(name: str) -> str:
+    """Normalize a name so that all its spellings become equal.
 
-    Some file systems fold case and compositions and ignore characters that are not seen (ext4's
-    casefold, APFS, HFS+); FAT and NTFS drop dots and spaces at the end, NTFS has streams after a
-    colon.
+    Some file systems fold case and compositions and ignore invisible characters (ext4's casefold,
+    APFS, HFS+); FAT and NTFS drop trailing dots and spaces, NTFS has streams after a colon.
     """
     if not name.isascii():
         from unicodedata import category, normalize
@@ -356,11 +358,11 @@ def _folded(name: str) -> str:
     return name.casefold().rstrip(". ")
 
 
-def _is_short(folded: str, stem: str) -> bool:
-    """True for what FAT and NTFS call a file for DOS: `VSCODE~1` for `.vscode`."""
+def _is_short_name(folded: str, stem: str) -> bool:
+    """True for a short name of FAT and NTFS: `VSCODE~1` for `.vscode`."""
     return folded.startswith(f"{stem}~") and folded[len(stem) + 1 :][:1].isdigit()
 
 
-def _short_stem(folded: str) -> str:
+def _short_name_stem(folded: str) -> str:
     base, dot, _ = folded.lstrip(".").rpartition(".")
     return (base if dot else folded.lstrip(".")).replace(".", "")[:6]

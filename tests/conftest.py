@@ -1,4 +1,4 @@
-"""What all tests share: both event loops, and a guard that nothing is left behind."""
+"""Shared fixtures: both event loops, and a check that no process or descriptor is left behind."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     and threading.current_thread() is threading.main_thread()
 ):
-    # A shell starts what is in the background with Ctrl-C ignored; programs that the tests
-    # interrupt would inherit that, and heed it.
+    # A shell starts background jobs with Ctrl-C ignored. Programs that the tests interrupt would
+    # inherit that and ignore the signal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -29,7 +29,7 @@ hypothesis.settings.register_profile("thorough", max_examples=500)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep everything that the tests record out of the user's own state directory."""
+    """Keep all records of the tests out of the user's own state directory."""
     folder = tempfile.mkdtemp(prefix="ptc-state-")
     os.environ["XDG_STATE_HOME"] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
@@ -59,19 +59,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what the imports made out of every later collection: a full one takes 100 ms else."""
+    """Exclude imported objects from later collections, which would otherwise take 100 ms each."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(params=["asyncio", "trio"], scope="module")
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Every async test runs on both; on trio by default only with the marker `both_loops`."""
+    """Run async tests on both loops; by default, on trio only those marked `both_loops`."""
     return str(request.param)
 
 
 def descriptors() -> dict[int, str]:
-    """Open descriptors of this process and what they lead to."""
+    """Return the open descriptors of this process and their targets."""
     found = {}
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -82,7 +82,7 @@ def descriptors() -> dict[int, str]:
 
 
 def children() -> set[int]:
-    """Processes this one has started and that are still there."""
+    """Return the running child processes of this process."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     return {int(pid) for pid in listed.split()}
 

@@ -1,7 +1,7 @@
-"""Which test shows what is asked of limits, cache, retry and foreign tools: id -> claim and tests.
+"""Requirements of limits, caching, retries and foreign tools: id -> claim and tests.
 
-The ids are those of the behaviours that earlier systems documented; what is not taken over is in
-`NOT_TAKEN`, with the reason. ``tests/test_requirements.py`` checks both ways.
+``tests/requirements.md`` explains the ids. `NOT_TAKEN` has the requirements that ptc does not
+adopt, with the reason.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ __all__ = ["CALLS", "NOT_TAKEN"]
 
 CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "CG-01": (
-        "sync and async functions, called in every way; errors propagate",
+        "sync and async functions can be called through every API; errors propagate",
         (
             "conformance/test_calls.py::test_every_way_to_a_tool_is_the_same_way",
             "core/calls/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else",
         ),
     ),
     "CG-02": (
-        "every way validates",
+        "every API validates arguments",
         ("conformance/test_calls.py::test_every_way_to_a_tool_is_the_same_way",),
     ),
     "CG-03": (
-        "an option that means nothing is refused where it is written",
+        "an option without effect is rejected when the tool is defined",
         (
             "core/tools/test_tool_options.py::test_an_option_that_means_nothing_is_refused_where_it_is_written",
         ),
     ),
     "CG-04": (
-        "the stages of a call in their order; a kept result is served though the breaker is open",
+        "the stages of a call run in order; a cached result is returned even with an open breaker",
         (
             "conformance/test_calls.py::test_the_stages_of_a_call_come_in_their_order",
             "conformance/test_calls.py::test_a_kept_result_is_served_though_the_breaker_is_open",
@@ -36,11 +36,11 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-05": (
-        "an unknown tool is an error with the nearest name, and is recorded",
+        "an unknown tool is an error that names the nearest tool, and is recorded",
         ("conformance/test_calls.py::test_an_unknown_tool_is_named_with_its_nearest_and_recorded",),
     ),
     "CG-06": (
-        "errors name each argument; text of a number is taken for one, and no shape is repaired",
+        "errors name each argument; numeric text converts to a number; shapes are not repaired",
         (
             "core/tools/test_tool.py::test_wrong_arguments_are_named_one_by_one",
             "core/tools/test_tool.py::test_valid_arguments_arrive_parsed_with_their_defaults",
@@ -48,18 +48,18 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-07": (
-        "no argument of another shape is made into what the tool takes",
+        "arguments of another shape are not converted to the tool's shape",
         ("conformance/test_calls.py::test_no_argument_is_guessed_from_another_shape",),
     ),
     "CG-08": (
-        "every tool can see that it is cancelled",
+        "every tool can detect its cancellation",
         (
             "conformance/test_calls.py::test_a_plain_function_sees_that_nobody_waits_any_more",
             "conformance/test_calls.py::test_an_async_function_is_cancelled_where_it_waits",
         ),
     ),
     "CG-09": (
-        "a value without JSON form is a defined error with its path; falsy values survive",
+        "a value that is not JSON is a defined error with its path; falsy values survive",
         (
             "conformance/test_calls.py::test_a_value_without_a_json_form_is_a_defined_error_with_its_path",
         ),
@@ -69,7 +69,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("core/calls/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else",),
     ),
     "CG-40": (
-        "a limit of executions is a whole number from 0, or none",
+        "a limit of executions is an integer from 0, or None",
         (
             "conformance/test_calls.py::test_a_limit_of_executions_that_is_no_whole_number_is_refused",
             "core/calls/test_dispatch.py::test_zero_executions_is_never_and_asks_nobody",
@@ -78,45 +78,45 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-41": (
-        "what failed or was kept is no execution",
+        "failed calls and cached results do not count as executions",
         ("core/calls/test_dispatch.py::test_what_failed_or_was_kept_is_no_execution",),
     ),
     "CG-42": (
-        "parallel calls cannot pass a limit together",
+        "parallel calls cannot exceed a limit together",
         (
             "core/calls/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",
             "core/calls/test_call_properties.py::test_no_order_of_calls_passes_a_limit_of_executions",
         ),
     ),
     "CG-43": (
-        "a limit is of one run, anew in the next; the direct calls of a session are one",
+        "a limit applies to one run; all direct calls of a session count as one run",
         (
             "core/calls/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",
             "conformance/test_calls.py::test_the_stages_of_a_call_come_in_their_order",
         ),
     ),
     "CG-44": (
-        "the limit of all calls of a run is told and reserved before",
+        "the call limit of a run is reported, and reserved before each call",
         (
             "core/records/test_limits.py::test_the_call_after_the_last_raises_and_the_script_can_return",
             "core/records/test_limits.py::test_parallel_calls_cannot_pass_the_limit",
         ),
     ),
     "CG-45": (
-        "gathered calls run together, so many at once, and answer in their order",
+        "gathered calls run concurrently up to a limit, and return their results in order",
         (
             "conformance/test_calls.py::test_gathered_calls_run_together_and_answer_in_their_order",
             "conformance/test_calls.py::test_no_more_calls_are_under_way_than_a_run_may_have",
         ),
     ),
     "CG-50": (
-        "the same call of a run is made once, and the record says so",
+        "the same call of a run is executed once, and the record says so",
         (
             "core/calls/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",
         ),
     ),
     "CG-51": (
-        "what makes two calls the same: validated arguments, defaults included, or a key function",
+        "calls are equal by validated arguments including defaults, or by a key function",
         (
             "conformance/test_calls.py::test_defaults_and_the_order_of_keys_do_not_make_another_call",
             "core/calls/test_dispatch.py::test_a_key_function_says_what_is_the_same_and_never_crosses_tools",
@@ -124,39 +124,39 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-52": (
-        "a result is kept for its time; 0 serves only those who wait; an ended one is made anew",
+        "a result is cached for its time; 0 shares it with waiting calls only; expired ones rerun",
         (
             "core/calls/test_dispatch.py::test_a_kept_value_ends_with_its_time_and_zero_serves_only_those_who_wait",
         ),
     ),
     "CG-53": (
-        "a scope that there is not is refused",
+        "an unknown cache scope is rejected",
         ("core/tools/test_tool_options.py::test_a_cache_or_a_retry_that_means_nothing_is_refused",),
     ),
     "CG-54": (
-        "the cache of a run is the run's, that of the session the session's",
+        "a cache belongs to its run or to its session",
         (
             "core/calls/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",
             "core/calls/test_dispatch.py::test_a_cache_of_the_session_serves_all_runs_and_direct_calls",
         ),
     ),
     "CG-55": (
-        "kept values are copies",
+        "cached values are copies",
         ("core/calls/test_dispatch.py::test_who_changes_a_kept_value_changes_only_his_own",),
     ),
     "CG-56": (
-        "errors are not kept, None is",
+        "errors are not cached, None is",
         ("core/calls/test_dispatch.py::test_errors_are_not_kept_and_none_is",),
     ),
     "CG-57": (
-        "equal calls at once are made once",
+        "equal concurrent calls are executed once",
         (
             "core/calls/test_dispatch.py::test_equal_calls_at_once_are_made_once",
             "core/calls/test_call_properties.py::test_equal_calls_are_made_once_in_whatever_order_they_come",
         ),
     ),
     "CG-58": (
-        "record and event say that a result was kept",
+        "record and event report that a result came from the cache",
         (
             "conformance/test_calls.py::test_the_event_of_a_kept_result_says_that_it_was_kept",
             "core/calls/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",
@@ -169,18 +169,18 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-60": (
-        "no retry unless asked; 1 + max_retries calls",
+        "no retry by default; with retries at most 1 + max_retries executions",
         (
             "core/calls/test_dispatch.py::test_tries_end_and_the_last_error_is_the_result",
             "core/calls/test_dispatch.py::test_a_tool_that_keeps_failing_is_left_alone",
         ),
     ),
     "CG-61": (
-        "the wait doubles up to its cap; 0 is no wait",
+        "the delay doubles up to its cap; 0 means no delay",
         ("core/calls/test_dispatch.py::test_the_wait_doubles_up_to_its_cap_and_zero_is_no_wait",),
     ),
     "CG-62": (
-        "should_retry is asked after every failure, anything but True ends it, as raising does",
+        "should_retry is called after every failure; an error or any result but True ends retries",
         (
             "core/calls/test_dispatch.py::test_tries_end_and_the_last_error_is_the_result",
             "core/calls/test_execute.py::test_a_predicate_of_retries_that_fails_leaves_the_tools_own_error",
@@ -188,21 +188,21 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-63": (
-        "cancellation ends the wait",
+        "cancellation ends the delay",
         ("core/calls/test_dispatch.py::test_a_cancelled_call_does_not_wait_for_its_next_try",),
     ),
     "CG-64": (
-        "one record of a call, with the number of its tries",
+        "a call has one record, with the number of attempts",
         (
             "core/calls/test_dispatch.py::test_a_failed_call_is_tried_again_and_the_record_says_how_often",
         ),
     ),
     "CG-66": (
-        "an open breaker refuses with a code of its own and the tool is not called",
+        "an open breaker rejects calls with its own code, without calling the tool",
         ("core/calls/test_dispatch.py::test_a_tool_that_keeps_failing_is_left_alone",),
     ),
     "CG-67": (
-        "a breaker lets one call through after its cool-down, and is of one session",
+        "a breaker lets one call through after its cool-down, and belongs to one session",
         (
             "core/calls/test_dispatch.py::test_an_open_breaker_lets_one_call_through_after_its_cool_down",
             "conformance/test_calls.py::test_a_failure_of_the_breaker_is_of_this_session_alone",
@@ -210,7 +210,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-68": (
-        "parallel failures cannot pass the threshold together",
+        "parallel failures cannot exceed the threshold together",
         (
             "core/calls/test_dispatch.py::test_parallel_calls_cannot_pass_the_breaker_together",
             "core/calls/test_call_properties.py::test_no_order_of_calls_passes_an_open_breaker",
@@ -225,7 +225,7 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-71": (
-        "a name is found or asked for; a tool of ours stays itself",
+        "a name is found or required; a ptc tool is returned unchanged",
         (
             "core/tools/test_foreign.py::test_what_is_no_tool_is_refused_with_the_reason",
             "core/tools/test_foreign.py::test_metadata_is_of_tools_and_none_of_anything_else",
@@ -233,15 +233,14 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-73": (
-        "two tools of one name are refused",
+        "two tools with the same name are rejected",
         ("core/tools/test_tool.py::test_duplicates_are_refused_and_functions_are_taken",),
     ),
 }
 
 NOT_TAKEN: dict[str, str] = {
     "CG-72": (
-        "Handing our tools to another library is what the bindings do, one module for each; a "
-        "function that gives its input back when a library is missing would be a silent "
-        "failure."
+        "The bindings pass tools to other libraries, one module for each; a function that "
+        "returns its input when a library is missing would fail silently."
     ),
 }

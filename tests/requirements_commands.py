@@ -1,8 +1,7 @@
-"""Which test shows what is asked of commands, git and the web: id -> claim and tests.
+"""Requirements of commands, git and the web: id -> claim and tests.
 
-The ids are those of the behaviours that earlier systems documented for their tools. A test is
-named by its file beneath ``tests/`` and its function; ``tests/test_requirements.py``
-checks that each is there.
+``tests/requirements.md`` explains the ids. A test is named by its file below ``tests/`` and its
+function.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ _FETCH, _SEARCH = "tools/web/test_web_fetch.py::", "tools/web/test_web_search.py
 
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "SM-67": (
-        "bash has a side effect and is not idempotent; git reads unless made to write",
+        "bash has a side effect and is not idempotent; git only reads unless allowed to write",
         (
             _BASH + "test_its_flags_are_those_of_the_table",
             _GIT + "test_the_flags_are_those_of_what_it_may_do",
         ),
     ),
     "SM-76": (
-        "no shell, stdout then stderr, another exit code is an error with cmd, args and output",
+        "no shell; stdout then stderr; a nonzero exit code is an error with cmd, args and output",
         (
             _BASH + "test_no_shell_reads_the_arguments",
             _BASH + "test_the_streams_are_kept_apart_and_joined_in_order",
@@ -35,14 +34,14 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-77": (
-        "every input limit, at it and over it",
+        "every input limit, at the limit and above it",
         (
             _BASH + "test_arguments_over_a_limit_are_refused",
             _BASH + "test_arguments_at_a_limit_are_taken",
             _BASH + "test_an_option_that_means_nothing_is_refused",
         ),
     ),
-    "SM-78": ("the constants", (_BASH + "test_the_limits_are_those_of_the_seeds",)),
+    "SM-78": ("values of the limits", (_BASH + "test_the_limits_are_those_of_the_seeds",)),
     "SM-79": (
         "cwd is relative to the root and stays in it",
         (
@@ -51,7 +50,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-80": (
-        "a time-out kills everything the command started, and says so",
+        "a time-out kills all processes of the command, and the error says so",
         (
             _BASH + "test_a_time_out_says_so_and_keeps_what_was_written",
             _BASH + "test_a_background_child_does_not_delay_the_return",
@@ -61,12 +60,12 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-81": (
-        "a program that cannot be started has a code of its own",
+        "a program that cannot be started has its own error code",
         (_BASH + "test_a_program_that_cannot_be_started_is_told",),
     ),
     "SM-82": ("a signal is reported", (_BASH + "test_a_signal_is_told_by_number_and_name",)),
     "SM-83": (
-        "a budget for each stream, no character cut, a mark, the whole kept",
+        "each stream has a budget; truncation is marked, keeps characters whole, stores the rest",
         (
             _BASH + "test_a_noisy_stream_takes_nothing_from_the_other",
             _BASH + "test_output_over_the_budget_is_marked_and_kept_whole",
@@ -75,7 +74,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-84": (
-        "the network switch changes what commands can do, end to end",
+        "the network switch changes the abilities of commands, end to end",
         (
             _OUT + "test_with_the_network_on_a_server_is_reached_and_unix_sockets_are_not",
             _OUT + "test_no_known_bypass_reaches_a_server_of_the_host",
@@ -83,18 +82,18 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-85": (
-        "early refusals of network programs, URLs and git's remote commands",
+        "network programs, URLs and git's remote commands are rejected early",
         (
             _BASH + "test_a_command_for_the_network_is_refused_early",
             _BASH + "test_a_remote_command_of_git_is_refused_early",
         ),
     ),
     "SM-86": (
-        "words are not looked for inside words",
+        "network words are not matched inside other words",
         (_BASH + "test_words_that_only_look_alike_are_let_through",),
     ),
     "SM-87": (
-        "loopback targets pass, positions in `sh -c` are looked at",
+        "loopback targets are accepted; positions in `sh -c` are checked",
         (
             _BASH + "test_words_that_only_look_alike_are_let_through",
             _BASH + "test_a_command_for_the_network_is_refused_early",
@@ -102,7 +101,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-88": (
-        "a refusal names what lifts it",
+        "a rejection names the option that lifts it",
         (
             _BASH + "test_a_command_for_the_network_is_refused_early",
             _PROTECTED
@@ -110,14 +109,14 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-89": (
-        "where isolation cannot be enforced, nothing runs unless it is said in so many words",
+        "if isolation cannot be enforced, nothing runs without an explicit opt-out",
         (
             _OUT + "test_a_kernel_without_landlock_refuses_and_names_the_way_out",
             _BASH + "test_a_missing_layer_refuses_the_command",
         ),
     ),
     "SM-90": (
-        "isolation is the kernel's: the known bypasses of a word list reach nothing",
+        "the kernel enforces isolation: known bypasses of a word list reach nothing",
         (
             _OUT + "test_no_known_bypass_reaches_a_server_of_the_host",
             _OUT + "test_the_bypasses_do_reach_the_servers_when_nothing_confines_them",
@@ -131,11 +130,11 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-92": (
-        "a tool that is not in the allow-list cannot be called",
+        "a tool outside the allow-list cannot be called",
         (_BASH + "test_a_script_gets_data_and_an_error_it_can_act_on",),
     ),
     "W7": (
-        "a failure is never a value",
+        "a failure is never returned as a value",
         (
             _BASH + "test_another_exit_code_is_an_error_that_carries_the_output",
             _FETCH + "test_an_error_of_the_server_is_an_error",
@@ -144,7 +143,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "W8": (
-        "nothing is lost unsaid",
+        "nothing is lost silently",
         (
             _BASH + "test_output_over_the_budget_is_marked_and_kept_whole",
             _FETCH + "test_a_long_page_comes_in_parts_without_a_gap",

@@ -1,7 +1,7 @@
-"""Which test shows what is asked of recording, resuming, approvals and undoing: id -> claim, tests.
+"""Requirements of recording, resuming, approvals and rollback: id -> claim and tests.
 
-The ids are those of the behaviours that earlier systems documented for theirs; what is not taken
-over is in `NOT_TAKEN`, with the reason. ``tests/test_requirements.py`` checks both ways.
+``tests/requirements.md`` explains the ids. `NOT_TAKEN` has the requirements that ptc does not
+adopt, with the reason.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _DISPATCH, _CLI = "core/calls/test_dispatch.py::", "cli/test_history.py::"
 
 DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
     "SM-07": (
-        "revert is for a side effect, is refused else, and is told what is recorded of the call",
+        "revert requires a side effect, and receives the record of the call",
         (
             _ROLLBACK + "test_a_revert_is_for_a_side_effect",
             _ROLLBACK + "test_effects_are_undone_newest_first_with_what_was_recorded",
@@ -25,7 +25,7 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         (_RECORD + "test_a_call_is_recorded_before_it_is_made_and_when_it_has_ended",),
     ),
     "SM-23": (
-        "a start that cannot be written blocks the call; an end that cannot is no failure of it",
+        "a failure to record the start blocks the call; a failure to record the end does not",
         (
             _RESUME + "test_a_start_that_cannot_be_written_blocks_the_effect",
             _RECORD + "test_an_end_that_cannot_be_written_is_no_failure_of_the_tool",
@@ -33,7 +33,7 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-24": (
-        "reads and idempotent effects are repeated by themselves, others not; no read is warned of",
+        "reads and idempotent effects are repeated automatically, others not; reads do not warn",
         (
             _RESUME + "test_a_run_that_was_cut_off_goes_on_where_it_was",
             _RESUME + "test_a_resumed_run_comes_to_what_it_would_have_come_to",
@@ -42,7 +42,7 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-30": (
-        "a retry is warned by rows of earlier effects, idempotent ones too, unless undone",
+        "a retry warns about earlier effects, including idempotent ones, unless reverted",
         (
             _RESUME + "test_a_retry_is_told_what_was_done_already",
             _RECORD + "test_a_warning_lists_what_was_done_and_no_more_than_five",
@@ -50,51 +50,51 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-31": (
-        "the warning says what happened, not to do it again blindly, and lists the calls",
+        "the warning says what happened, advises against blind repetition, and lists the calls",
         (_RESUME + "test_a_retry_is_told_what_was_done_already",),
     ),
     "SM-33": (
-        "at most five calls are listed, then how many more; none is no warning",
+        "at most five calls are listed, with a count of the rest; no calls, no warning",
         (_RECORD + "test_a_warning_lists_what_was_done_and_no_more_than_five",),
     ),
     "SM-35": (
-        "a call has the same key when it is made again on resume",
+        "a call keeps its key when it is repeated on resume",
         (
             _RESUME + "test_a_resumed_run_comes_to_what_it_would_have_come_to",
             _RECORD + "test_a_tool_that_hands_its_key_on_is_called_again_by_itself",
         ),
     ),
     "SM-36": (
-        "an unsafe call whose end is not known waits for a decision and is not made",
+        "an unsafe call with unknown outcome waits for a decision and is not repeated",
         (
             _RESUME + "test_what_is_done_with_a_call_whose_end_is_not_known",
             _RESUME + "test_a_tool_that_is_tried_again_does_not_repeat_what_must_not_be",
         ),
     ),
     "SM-38": (
-        "the decision to make it again makes it once",
+        "the decision to repeat a call repeats it once",
         (_RESUME + "test_a_decision_to_make_a_call_again_is_used_once",),
     ),
     "SM-39": (
-        "a decision against it is final: the call is not made, then or later",
+        "a decision against repeating is final",
         (
             _RESUME + "test_what_is_done_with_a_call_whose_end_is_not_known",
             _RESUME + "test_the_first_decision_counts",
         ),
     ),
     "SM-40": (
-        "a call that was made again and cut off again needs another decision",
+        "a repeated call that is interrupted again needs another decision",
         (_RESUME + "test_a_decision_to_make_a_call_again_is_used_once",),
     ),
     "SM-41": (
-        "idempotent tools and those that hand their key on are repeated, with the same key",
+        "idempotent tools and tools that pass their key on are repeated, with the same key",
         (
             _RESUME + "test_a_resumed_run_comes_to_what_it_would_have_come_to",
             _RECORD + "test_a_tool_that_hands_its_key_on_is_called_again_by_itself",
         ),
     ),
     "SM-42": (
-        "that a key is used is declared, not guessed from the number of parameters",
+        "use of a key is declared, not guessed from the number of parameters",
         (
             _DISPATCH
             + "test_a_tool_that_must_not_be_repeated_cannot_be_retried_unless_it_uses_its_key",
@@ -102,7 +102,7 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-43": (
-        "hosts killed at every step: no lost result, no repeated effect, what is open is unknown",
+        "hosts killed at every step: no lost result, no repeated effect, open calls are unknown",
         (
             "core/runs/test_durable.py::test_runs_of_killed_hosts_come_to_what_they_would_have_come_to",
             "core/runs/test_durable.py::test_what_a_server_was_asked_twice_or_never_is_found",
@@ -112,27 +112,27 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-44": (
-        "who was taken over writes nothing and does nothing more, however late it wakes up",
+        "a host that lost its lease writes nothing and does nothing, however late it resumes",
         (
             _JOURNAL + "test_who_lost_a_run_can_write_nothing_more",
             _RESUME + "test_a_host_that_was_stopped_and_wakes_up_does_nothing_more",
         ),
     ),
     "SM-45": (
-        "a plain function that cannot be stopped is waited for a moment and is then unknown",
+        "a sync function that cannot be stopped gets a grace period, then is unknown",
         (
             "core/runs/test_run.py::test_a_thread_that_cannot_be_stopped_does_not_hold_up_the_result",
         ),
     ),
     "SM-50": (
-        "run, place, tool, arguments, outcome, times, status and error of every call are kept",
+        "the journal has run, position, tool, arguments, outcome, times, status and error of calls",
         (
             _JOURNAL + "test_what_is_appended_is_read_back_in_order",
             _RECORD + "test_a_call_is_recorded_before_it_is_made_and_when_it_has_ended",
         ),
     ),
     "SM-51": (
-        "side effect, key and how far its undoing is are kept, also of what failed or was skipped",
+        "it has side effect, key and revert progress, also of failed and skipped calls",
         (
             _RECORD + "test_a_call_is_recorded_before_it_is_made_and_when_it_has_ended",
             _ROLLBACK + "test_a_revert_that_fails_stops_what_is_older",
@@ -140,7 +140,7 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-52": (
-        "calls are numbered from 1 in the order they were made, parallel ones too",
+        "calls are numbered from 1 in the order of their start, including parallel ones",
         (_RECORD + "test_a_call_is_recorded_before_it_is_made_and_when_it_has_ended",),
     ),
     "SM-53": (
@@ -148,32 +148,32 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         (_RECORD + "test_a_call_is_recorded_before_it_is_made_and_when_it_has_ended",),
     ),
     "SM-54": (
-        "arguments over the limit are size, digest and preview; a result over its limit is refused",
+        "oversized arguments become size, digest and preview; an oversized result is an error",
         (
             _RESUME + "test_what_a_write_is_given_is_recorded_bounded",
             _ROLLBACK + "test_a_result_that_was_too_large_is_told_to_be_lost",
         ),
     ),
     "SM-55": (
-        "of what is written to a file there is size and SHA-256, nowhere the text",
+        "file content is recorded as size and SHA-256, never as text",
         (
             _RECORD + "test_what_files_are_given_is_nowhere_in_the_journal",
             _RESUME + "test_what_waits_for_an_approval_shows_no_content_and_no_secret",
         ),
     ),
     "SM-56": (
-        "one row a call, of those that were refused, too",
+        "one row per call, including rejected calls",
         (
             _RECORD + "test_a_call_is_recorded_before_it_is_made_and_when_it_has_ended",
             _RECORD + "test_what_files_are_given_is_nowhere_in_the_journal",
         ),
     ),
     "SM-57": (
-        "a failure is recorded whatever is in it: circles, text that is none",
+        "a failure with any content is recorded: reference cycles, invalid text",
         (_RECORD + "test_a_failure_is_recorded_whatever_is_in_it",),
     ),
     "CG-20": (
-        "a gate is true, false or a function of the validated arguments; one that fails means yes",
+        "approval is a bool or a predicate of validated arguments, and required if that fails",
         (
             _DISPATCH
             + "test_a_gate_that_cannot_tell_means_yes_and_without_an_approver_no_call_is_made",
@@ -181,21 +181,21 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-21": (
-        "a prompt, made from the arguments too, and defaults; a prompt that fails loses its text",
+        "the prompt may use the arguments, or a default; a failing prompt loses its text only",
         (
             _DISPATCH + "test_a_gated_call_waits_for_a_decision_about_the_validated_arguments",
             _RECORD + "test_an_approved_call_that_fails_has_ended_as_any_other",
         ),
     ),
     "CG-22": (
-        "a gated call is not made, the run pauses without a value, and says what waits",
+        "a call that requires approval is not made; the run pauses and lists pending calls",
         (
             _RESUME + "test_gated_calls_pause_the_run_and_decisions_let_it_go_on",
             "conformance/test_calls.py::test_what_waits_and_what_was_decided_are_told_without_content_and_secrets",
         ),
     ),
     "CG-23": (
-        "what waits has call, tool, arguments, prompt; the decision who, why, when and what else",
+        "pending calls have tool, arguments, prompt; decisions have approver, reason, time, details",
         (
             _RECORD + "test_an_approved_call_that_fails_has_ended_as_any_other",
             _RESUME + "test_what_an_approver_decided_is_not_asked_again_on_resume",
@@ -203,18 +203,18 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-24": (
-        "gathered gated calls wait together, and calls beside them that are free are made",
+        "gathered calls wait for approval together; calls without approval proceed",
         (_RESUME + "test_gated_calls_pause_the_run_and_decisions_let_it_go_on",),
     ),
     "CG-25": (
-        "a decision names its call; one about no such call, or several, is refused and says which",
+        "a decision names its call; one about no call, or several, is rejected with the choices",
         (
             _RESUME + "test_gated_calls_pause_the_run_and_decisions_let_it_go_on",
             _RESUME + "test_the_first_decision_counts",
         ),
     ),
     "CG-26": (
-        "the first decision counts, also of another process, also where an approver made it",
+        "the first decision counts, also across processes, and also if an approver made it",
         (
             _RESUME + "test_the_first_decision_counts",
             _JOURNAL + "test_the_first_decision_counts_and_outlives_the_process",
@@ -222,7 +222,7 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-27": (
-        "an approved call is made on resume, and nothing that was done is done again",
+        "an approved call runs on resume, and nothing is repeated",
         (
             _RESUME + "test_gated_calls_pause_the_run_and_decisions_let_it_go_on",
             _RESUME + "test_a_model_is_not_asked_again_for_what_it_answered_before",
@@ -231,7 +231,7 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-28": (
-        "edited arguments are validated; an edit that is not valid decides nothing",
+        "edited arguments are validated; invalid edits decide nothing",
         (
             _RESUME + "test_gated_calls_pause_the_run_and_decisions_let_it_go_on",
             _DISPATCH + "test_an_approver_that_fails_or_edits_wrongly_has_not_approved",
@@ -239,26 +239,26 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "CG-29": (
-        "a rejection is an error the script can catch, with who and why, and the run goes on",
+        "a rejection is an error that the script can catch, with approver and reason",
         (_RESUME + "test_gated_calls_pause_the_run_and_decisions_let_it_go_on",),
     ),
     "CG-30": (
-        "a run that is resumed undecided pauses again with the same calls",
+        "a run resumed without a decision pauses again with the same calls",
         (_RESUME + "test_gated_calls_pause_the_run_and_decisions_let_it_go_on",),
     ),
     "CG-31": (
-        "a paused run goes on from a copy of its journal, in another place and process",
+        "a paused run resumes from a copy of its journal, elsewhere and in another process",
         (
             _RESUME + "test_a_run_resumes_from_a_copy_of_the_journal_elsewhere",
             _JOURNAL + "test_a_copy_of_the_file_is_a_journal",
         ),
     ),
     "CG-32": (
-        "an approved call that fails has ended, and nothing waits any more",
+        "an approved call that fails is finished, and nothing is pending",
         (_RECORD + "test_an_approved_call_that_fails_has_ended_as_any_other",),
     ),
     "CG-33": (
-        "a decision is about one call: the same once more is asked about anew",
+        "a decision applies to one call: an equal call needs another decision",
         (
             _RECORD + "test_an_approved_call_that_fails_has_ended_as_any_other",
             _RESUME + "test_a_call_of_a_tool_waits_for_its_approval_and_is_made_once",
@@ -268,15 +268,15 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
 
 NOT_TAKEN: dict[str, str] = {
     "SM-32": (
-        "a line about registered reverts: what a revert undid is not listed at all; what stands "
-        "is listed whether or not something could undo it"
+        "a line about registered reverts: reverted effects are not listed; remaining effects "
+        "are listed whether or not a revert exists"
     ),
     "SM-34": (
-        "putting the warning into a conversation: a run has none; the result has it as its first "
-        "warning, for whoever speaks to the model"
+        "putting the warning into a conversation: a run has none; it is the first warning of the "
+        "result, for the agent that talks to the model"
     ),
     "SM-37": (
-        "one fingerprint of all unsafe calls of an attempt: each call has a decision of its own "
-        "here, bound to the digest of its tool and arguments"
+        "one fingerprint of all unsafe calls of an attempt: each call has its own decision here, "
+        "bound to the digest of its tool and arguments"
     ),
 }

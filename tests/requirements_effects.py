@@ -1,7 +1,7 @@
-"""Which test shows what is asked of definitions, contexts and effects: id -> claim and tests.
+"""Requirements of definitions, contexts and effects: id -> claim and tests.
 
-The ids are those of the behaviours that earlier systems documented; what is not taken over is in
-`NOT_TAKEN`, with the reason. ``tests/test_requirements.py`` checks both ways.
+``tests/requirements.md`` explains the ids. `NOT_TAKEN` has the requirements that ptc does not
+adopt, with the reason.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ __all__ = ["EFFECTS", "NOT_TAKEN"]
 
 EFFECTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "SM-01": (
-        "a name may have a dot; it is the name everywhere; a description is required",
+        "a name may have a dot and is used everywhere; a description is required",
         (
             "conformance/test_effects.py::test_a_name_with_a_dot_is_the_name_everywhere",
             "core/tools/test_tool.py::test_a_blank_description_and_a_name_of_ctx_are_refused",
         ),
     ),
     "SM-02": (
-        "a description is required, from a docstring or said; a name is no description",
+        "a description is required, from the docstring or an argument; the name does not count",
         (
             "core/tools/test_tool.py::test_a_blank_description_and_a_name_of_ctx_are_refused",
             "core/tools/test_tool.py::test_hints_and_docstring_become_the_definition",
         ),
     ),
     "SM-03": (
-        "arguments are validated on the way to the function: defaults applied, other keys refused",
+        "arguments are validated before the function: defaults applied, unknown keys rejected",
         (
             "conformance/test_effects.py::test_a_function_gets_validated_arguments_or_is_not_called",
             "conformance/test_calls.py::test_every_way_to_a_tool_is_the_same_way",
         ),
     ),
     "SM-04": (
-        "side_effect asks for the hook, without it there is none",
+        "side_effect enables the hook; without it there is none",
         (
             "core/tools/test_foreign.py::test_the_hook_is_awaited_after_a_side_effect_and_cannot_fail_it",
         ),
@@ -43,11 +43,11 @@ EFFECTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-06": (
-        "a function may be plain or async, and its value is handed on as it is",
+        "a function may be sync or async, and its value is passed on unchanged",
         ("conformance/test_effects.py::test_a_value_is_handed_over_as_the_object_it_is",),
     ),
     "SM-08": (
-        "an effect that cannot be repeated and sees no key warns once by name, by signature",
+        "an unrepeatable effect without access to its key warns once per name, by signature",
         (
             "core/tools/test_tool_options.py::test_a_tool_that_must_not_be_repeated_and_takes_no_context_warns_once_by_name",
             "conformance/test_effects.py::test_only_an_effect_that_cannot_be_repeated_warns_without_a_context",
@@ -55,22 +55,22 @@ EFFECTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-09": (
-        "a tool is a value with its metadata, wherever it is put",
+        "a tool is a value that carries its metadata",
         ("core/tools/test_foreign.py::test_metadata_is_of_tools_and_none_of_anything_else",),
     ),
     "SM-10": (
-        "metadata of anything that is no tool is None",
+        "metadata of a value that is not a tool is None",
         ("core/tools/test_foreign.py::test_metadata_is_of_tools_and_none_of_anything_else",),
     ),
     "SM-11": (
-        "outside a run a context says so, field by field; made by hand it has defaults",
+        "outside a run every context field says so; a context made by hand has defaults",
         (
             "conformance/test_effects.py::test_outside_of_a_run_a_context_says_that_there_is_none",
             "core/calls/test_dispatch.py::test_a_context_made_by_hand_answers_with_defaults_and_calls_nothing",
         ),
     ),
     "SM-12": (
-        "what a context says of its call cannot be overridden",
+        "context fields of a call cannot be overridden",
         (
             "conformance/test_effects.py::test_nothing_that_a_caller_sends_changes_what_a_context_says",
         ),
@@ -90,7 +90,7 @@ EFFECTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-15": (
-        "a key given wins and may not be blank; without a run there is none; tries share it",
+        "an explicit key wins and may not be blank; without a run there is none; attempts share it",
         (
             "core/calls/test_dispatch.py::test_a_key_is_given_by_the_caller_of_a_direct_call_or_is_none",
             "core/calls/test_dispatch.py::test_a_failed_call_is_tried_again_and_the_record_says_how_often",
@@ -98,7 +98,7 @@ EFFECTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-16": (
-        "a key tells tool, arguments and occurrence apart and is equal on replay",
+        "a key identifies tool, arguments and occurrence, and is equal on replay",
         (
             "core/calls/test_dispatch.py::test_a_key_is_of_the_call_and_not_of_what_was_called_before",
             "conformance/test_effects.py::test_a_key_is_of_tool_canonical_arguments_and_occurrence_and_of_nothing_else",
@@ -111,18 +111,18 @@ EFFECTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("conformance/test_effects.py::test_the_ambient_context_is_of_its_call_alone",),
     ),
     "SM-18": (
-        "the ambient context is the very object; outside there is none",
+        "the ambient context is the same object; outside a call there is none",
         ("conformance/test_effects.py::test_the_ambient_context_is_of_its_call_alone",),
     ),
     "SM-21": (
-        "the hook comes after a success, is awaited, and its failure is no failure of the tool",
+        "the hook runs after a success, is awaited, and its failure does not fail the tool",
         (
             "core/tools/test_foreign.py::test_the_hook_is_awaited_after_a_side_effect_and_cannot_fail_it",
             "conformance/test_effects.py::test_the_hook_is_not_told_of_an_effect_that_a_resumed_run_did_not_have_again",
         ),
     ),
     "SM-58": (
-        "events of a call: it began, what it told, it ended; of one that was refused, too",
+        "events of a call: start, output, end; also for rejected calls",
         (
             "core/calls/test_dispatch.py::test_a_stream_tells_what_happens_and_ends_with_the_result",
             "conformance/test_effects.py::test_a_call_that_was_refused_is_recorded_and_told_as_one_that_was_not_begun",
@@ -132,12 +132,10 @@ EFFECTS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 NOT_TAKEN: dict[str, str] = {
     "SM-19": (
-        "A tool has no counter to advance: the host numbers calls when they are made, which "
-        "SM-14 shows."
+        "A tool has no counter to advance: the host numbers calls when they start, see SM-14."
     ),
     "SM-20": (
-        "There is no bag of options for all tools: the root is in the context, and output, "
-        "network and time limits are options of the tools that have them (see SM-77, SM-84, "
-        "SM-91)."
+        "There are no options for all tools: the root is in the context, and limits on output, "
+        "network and time are options of the tools that need them (see SM-77, SM-84, SM-91)."
     ),
 }

@@ -1,7 +1,7 @@
-"""Which test shows what is asked of the file tools: id -> claim and tests.
+"""Requirements of the file tools: id -> claim and tests.
 
-The ids are those of the behaviours that earlier systems documented for their tools; what is not
-taken over is in `NOT_TAKEN`, with the reason. ``tests/test_requirements.py`` checks both ways.
+``tests/requirements.md`` explains the ids. `NOT_TAKEN` has the requirements that ptc does not
+adopt, with the reason.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ _README, _TYPED = "tools/test_readme.py::", "core/tools/test_typed_calls.py::"
 
 FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "SM-60": (
-        "everything is confined to one root, the session's",
+        "all paths are confined to the session's root",
         (
             _PATHS + "test_a_root_that_is_gone_is_said_to_be_so",
             _PATHS + "test_a_path_beneath_the_root_is_opened",
         ),
     ),
     "SM-61": (
-        "relative and absolute paths beneath the root are taken, `..` within it too",
+        "relative and absolute paths below the root are accepted, including `..` within it",
         (
             _PATHS + "test_a_path_beneath_the_root_is_opened",
             _PATHS + "test_a_file_is_written_where_its_path_really_leads",
         ),
     ),
     "SM-62": (
-        "a path that leaves the root is refused with a code",
+        "a path that leaves the root is rejected with a code",
         (
             _PATHS + "test_a_path_that_leaves_the_root_is_refused",
             _PATHS + "test_nothing_is_written_outside",
         ),
     ),
     "SM-63": (
-        "links out are refused, links inside followed, for new paths too",
+        "links to the outside are rejected, links inside followed, for new paths too",
         (
             _PATHS + "test_a_link_that_leaves_the_root_is_refused",
             _PATHS + "test_a_link_that_stays_inside_is_followed",
@@ -74,7 +74,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-65": (
-        "a value that is no path is refused",
+        "a value that is not a path is rejected",
         (
             _PATHS + "test_a_path_that_names_nothing_is_invalid",
             _PATHS + "test_what_is_no_place_for_a_file_is_refused",
@@ -82,7 +82,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-66": (
-        "one bundle, whose members are those of the package",
+        "one toolset, which contains the tools of the package",
         (_GREP + "test_the_toolset_has_these_tools_in_this_order",),
     ),
     "SM-67": (
@@ -95,11 +95,11 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-68": (
-        "applications call the tools directly and get data",
+        "applications call the tools directly and receive data",
         (_TYPED + "test_call_is_typed_by_its_tool",),
     ),
     "SM-69": (
-        "read gives text; the exact limit passes, one more byte fails; no file, folder, no UTF-8",
+        "read returns text; the exact limit passes; more, missing, folder and non-UTF-8 fail",
         (
             _READ + "test_a_file_over_the_limit_is_an_error_and_not_a_shorter_text",
             _READ + "test_what_is_not_text_is_an_error_with_the_byte",
@@ -109,7 +109,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-70": (
-        "write makes folders, replaces; size in bytes, checked before the path",
+        "write creates folders and replaces files; the size in bytes is checked before the path",
         (
             _WRITE + "test_a_new_file_is_made_with_its_folders",
             _WRITE + "test_a_file_is_replaced_and_the_old_one_is_told",
@@ -118,7 +118,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-71": (
-        "edit: the file must exist; sizes; context that is not there",
+        "edit: the file must exist; size limits; missing context",
         (
             _EDIT + "test_what_cannot_be_edited_is_refused",
             _EDIT + "test_sizes_are_measured_in_bytes_and_before_the_path",
@@ -127,7 +127,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-72": (
-        "no fuzz, other line numbers; empty, malformed and multi-file diffs fail with one code",
+        "no fuzz; wrong line numbers accepted; empty, malformed, multi-file diffs share one code",
         (
             _DIFF + "test_a_hunk_with_wrong_line_numbers_is_applied_where_its_lines_are",
             _DIFF + "test_nothing_is_fuzzy",
@@ -136,7 +136,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-73": (
-        "grep: no match is empty, ripgrep's words for a wrong pattern, a dash at the start",
+        "grep: no match is empty; ripgrep's error for a bad pattern; a leading dash works",
         (
             _GREP + "test_no_match_is_an_empty_list",
             _GREP + "test_a_wrong_pattern_is_answered_in_ripgreps_own_words",
@@ -145,11 +145,11 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-74": (
-        "always the path relative to the root, line and text",
+        "results always have the path relative to the root, line and text",
         (_GREP + "test_a_model_reads_path_line_and_text",),
     ),
     "SM-75": (
-        "without ripgrep there is a code and how to install it",
+        "without ripgrep there is an error code with installation instructions",
         (_GREP + "test_without_ripgrep_the_error_says_how_to_install_it",),
     ),
     "SM-92": (
@@ -161,7 +161,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-55": (
-        "records have size and digest of what is written, never the content",
+        "records have size and digest of written content, never the content",
         (
             _RECORDS + "test_content_is_in_no_record_and_no_event",
             _RECORDS + "test_content_is_not_in_the_journal_and_a_resumed_run_is_held_to_it",
@@ -169,7 +169,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "W7": (
-        "a failure is never a value, and nothing found is empty",
+        "a failure is never returned as a value, and no match is an empty result",
         (
             _GLOB + "test_nothing_found_is_an_empty_list",
             _GREP + "test_no_match_is_an_empty_list",
@@ -177,7 +177,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "W8": (
-        "nothing is cut unsaid",
+        "nothing is truncated silently",
         (
             _READ + "test_a_file_over_the_limit_is_an_error_and_not_a_shorter_text",
             _READ + "test_a_model_reads_the_text_itself_and_is_told_where_it_was_cut",
@@ -192,7 +192,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 NOT_TAKEN: dict[str, str] = {
     "SM-91": (
-        "no options of a run for the tools: limits are constants of each tool or arguments of its "
-        "maker (`bash_tool`), so that there is none that is accepted and does nothing"
+        "no run-wide options for the tools: limits are constants of each tool or arguments of its "
+        "factory (`bash_tool`), so that no option is accepted and ignored"
     ),
 }

@@ -1,7 +1,7 @@
-"""Which test shows what is asked of arguments, results, attachments and env: id -> claim and tests.
+"""Requirements of arguments, results, attachments and environment: id -> claim and tests.
 
-The ids are those of the behaviours that earlier systems documented; what is not taken over is in
-`NOT_TAKEN`, with the reason. ``tests/test_requirements.py`` checks both ways.
+``tests/requirements.md`` explains the ids. `NOT_TAKEN` has the requirements that ptc does not
+adopt, with the reason.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ __all__ = ["NOT_TAKEN", "TYPED"]
 
 TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
     "SA-01": (
-        "function tools are found by name; any other name is an error",
+        "tools are found by name; any other name is an error",
         (
             "conformance/test_calls.py::test_an_unknown_tool_is_named_with_its_nearest_and_recorded",
             "core/tools/test_tool.py::test_duplicates_are_refused_and_functions_are_taken",
         ),
     ),
     "SA-02": (
-        "a definition has a description and a function that can be called, and may have arguments",
+        "a definition has a description and a callable, and may have arguments",
         (
             "core/tools/test_tool.py::test_hints_and_docstring_become_the_definition",
             "core/tools/test_tool_options.py::test_a_model_of_the_arguments_gives_the_function_an_instance",
@@ -26,18 +26,18 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SA-03": (
-        "a blank description is refused",
+        "a blank description is rejected",
         ("core/tools/test_tool.py::test_a_blank_description_and_a_name_of_ctx_are_refused",),
     ),
     "SA-04": (
-        "arguments are an object; a function may take the context or not",
+        "arguments are an object; a function may accept the context",
         (
             "core/tools/test_tool.py::test_a_schema_that_is_none_is_refused_at_definition",
             "core/tools/test_tool_options.py::test_a_context_is_known_with_none_beside_it_and_with_a_note",
         ),
     ),
     "SA-05": (
-        "each allowed type has a schema and holds; others are refused and named",
+        "each supported type has a schema and accepts its values; others are rejected by name",
         (
             "core/tools/test_tool_options.py::test_an_allowed_type_has_a_schema_and_holds_its_values",
             "core/tools/test_tool_options.py::test_a_type_that_json_does_not_have_is_refused_at_definition_and_named",
@@ -45,14 +45,14 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SA-06": (
-        "depth by one rule; what contains itself is refused",
+        "one rule for depth; recursive types are rejected",
         (
             "core/tools/test_tool_options.py::test_seven_objects_inside_one_another_are_taken_and_eight_are_not",
             "core/tools/test_tool_options.py::test_a_schema_that_never_ends_or_is_a_bomb_is_refused",
         ),
     ),
     "SA-07": (
-        "input is validated before use, and an error names what is wrong",
+        "input is validated before use, and an error names the problem",
         (
             "conformance/test_effects.py::test_a_function_gets_validated_arguments_or_is_not_called",
             "core/tools/test_tool.py::test_wrong_arguments_are_named_one_by_one",
@@ -66,7 +66,7 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SA-09": (
-        "published schemas: a default is optional, records keep their values, no references",
+        "published schemas: defaults are optional, records retain their values, no references",
         (
             "core/tools/test_tool_options.py::test_defaults_and_parsed_values_reach_the_function_and_other_keys_are_refused",
             "core/tools/test_tool_options.py::test_an_allowed_type_has_a_schema_and_holds_its_values",
@@ -75,7 +75,7 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SA-10": (
-        "a tool without arguments takes none",
+        "a tool without arguments accepts none",
         ("conformance/test_typed.py::test_a_tool_without_arguments_takes_none",),
     ),
     "SA-11": (
@@ -87,7 +87,7 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SA-12": (
-        "a tool of an odd name warns and is called under it; an empty name is refused",
+        "an unusual tool name warns and works; an empty name is rejected",
         (
             "core/tools/test_tool.py::test_an_odd_name_warns_and_works",
             "core/tools/test_tool.py::test_a_name_that_is_not_snake_case_warns",
@@ -104,7 +104,7 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SA-21": (
-        "a good end: data and words",
+        "a success has data and text",
         (
             "core/calls/test_attachments.py::test_a_result_has_data_for_a_script_and_words_for_a_model",
             "core/tools/test_tool.py::test_a_result_is_a_value_or_an_error_and_has_a_text",
@@ -112,14 +112,14 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SA-22": (
-        "a bad end reads the same, returned or raised",
+        "a returned error and a raised error have the same form",
         (
             "conformance/test_typed.py::test_what_is_returned_as_an_error_or_raised_reads_the_same",
             "core/calls/test_attachments.py::test_a_failure_that_is_returned_is_a_failure_like_one_that_is_raised",
         ),
     ),
     "SA-23": (
-        "MCP's shape is understood, other data is data; no traceback leaves the host",
+        "the MCP result format is recognized, other data is data; tracebacks stay in the host",
         (
             "core/calls/test_attachments.py::test_the_shape_of_mcp_results_is_understood",
             "core/calls/test_attachments.py::test_data_that_only_looks_alike_stays_data",
@@ -128,15 +128,15 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SA-24": (
-        "a tool that raises is an error of its call, and the run goes on",
+        "a tool that raises is an error of its call, and the run continues",
         ("core/calls/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else",),
     ),
     "SA-25": (
-        "awaited calls come one after another; gathered ones answer in their order",
+        "awaited calls run in sequence; gathered calls return their results in order",
         ("conformance/test_calls.py::test_gathered_calls_run_together_and_answer_in_their_order",),
     ),
     "SA-26": (
-        "a tool that is not allowed is refused, with what is; it is told apart from none",
+        "a call outside the allow-list is rejected with the allowed tools, unlike an unknown tool",
         (
             "core/calls/test_dispatch.py::test_a_tool_calls_another_under_its_callers_allow_list",
             "conformance/test_calls.py::test_an_unknown_tool_is_named_with_its_nearest_and_recorded",
@@ -144,14 +144,14 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SA-29": (
-        "text and images, told apart by type; others are refused",
+        "text and images, distinguished by type; others are rejected",
         (
             "conformance/test_typed.py::test_content_is_told_apart_by_its_type",
             "core/calls/test_attachments.py::test_an_unusable_attachment_or_part_is_an_error_of_the_call",
         ),
     ),
     "SA-30": (
-        "secrets are in nothing that leaves a tool, nor in any file",
+        "secrets appear in no output of a tool and in no file",
         (
             "core/tools/test_environment.py::test_a_secret_does_not_leave_a_tool",
             "conformance/test_typed.py::test_a_secret_is_in_no_file_that_a_session_writes",
@@ -163,25 +163,25 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SA-40": (
-        "an attachment has name, type, data and size; one that is no base64 is an error",
+        "an attachment has name, type, data and size; invalid base64 is an error",
         (
             "core/calls/test_attachments.py::test_an_unusable_attachment_or_part_is_an_error_of_the_call",
             "core/calls/test_attachments.py::test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text",
         ),
     ),
     "SA-41": (
-        "attachments go to the store of the session, under their digest",
+        "attachments go to the session's store, under their digest",
         (
             "core/calls/test_attachments.py::test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text",
             "conformance/test_typed.py::test_files_of_one_name_or_one_moment_are_two_files",
         ),
     ),
     "SA-42": (
-        "a name never steers a path",
+        "a name never determines a path",
         ("core/calls/test_attachments.py::test_a_hostile_name_never_leaves_the_folder",),
     ),
     "SA-43": (
-        "bytes are kept as they are",
+        "bytes are stored unchanged",
         (
             "core/calls/test_attachments.py::test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text",
         ),
@@ -193,43 +193,43 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SA-45": (
-        "a reference is checked",
+        "a reference is validated",
         ("core/calls/test_attachments.py::test_a_reference_to_anything_else_is_refused",),
     ),
     "SA-46": (
-        "references pass without a copy, in the order of the result",
+        "references are passed without a copy, in the order of the result",
         (
             "core/calls/test_attachments.py::test_a_reference_is_passed_on_without_a_second_copy",
             "conformance/test_typed.py::test_kept_and_new_attachments_stay_in_the_order_of_the_result",
         ),
     ),
     "SA-47": (
-        "an attachment that cannot be kept is an error",
+        "an attachment that cannot be stored is an error",
         (
             "core/calls/test_attachments.py::test_an_unusable_attachment_or_part_is_an_error_of_the_call",
             "conformance/test_typed.py::test_an_attachment_that_cannot_be_kept_is_an_error_and_never_silence",
         ),
     ),
     "SA-48": (
-        "files of a tool that another tool called are the run's, and may be handed on",
+        "files of a nested call belong to the run, and may be passed on",
         (
             "conformance/test_typed.py::test_files_of_a_tool_that_another_tool_called_are_the_runs",
             "conformance/test_typed.py::test_a_tool_passes_on_the_files_of_a_tool_it_called_in_the_order_it_says",
         ),
     ),
     "SA-60": (
-        "what a function is told of its call",
+        "the context describes the call to the function",
         (
             "conformance/test_effects.py::test_outside_of_a_run_a_context_says_that_there_is_none",
             "conformance/test_effects.py::test_the_number_of_a_call_is_the_same_in_context_record_and_journal",
         ),
     ),
     "SA-61": (
-        "there is a context during a call and none at rest",
+        "a context exists during a call, and not otherwise",
         ("conformance/test_effects.py::test_the_ambient_context_is_of_its_call_alone",),
     ),
     "SA-62": (
-        "cancelled before, between and during calls",
+        "cancellation before, between and during calls",
         (
             "conformance/test_typed.py::test_a_sequence_of_calls_ends_where_it_is_cancelled",
             "conformance/test_calls.py::test_an_async_function_is_cancelled_where_it_waits",
@@ -242,28 +242,28 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
         ("core/calls/test_dispatch.py::test_a_tool_calls_another_under_its_callers_allow_list",),
     ),
     "SA-70": (
-        "a tool asks for values by a schema",
+        "a tool requests environment values by a schema",
         (
             "core/tools/test_environment.py::test_what_is_missing_is_told_all_at_once_and_by_name",
             "core/tools/test_environment.py::test_a_later_layer_wins_and_none_is_none",
         ),
     ),
     "SA-71": (
-        "later layers win, None is none",
+        "later layers win; None means no value",
         ("core/tools/test_environment.py::test_a_later_layer_wins_and_none_is_none",),
     ),
     "SA-72": (
-        "what is missing fails creation, all names at once",
+        "missing values fail session creation, all names at once",
         ("core/tools/test_environment.py::test_what_is_missing_is_told_all_at_once_and_by_name",),
     ),
     "SA-73": (
-        "values are read in the context and changed by nobody",
+        "values are read from the context and are immutable",
         (
             "core/tools/test_environment.py::test_fields_are_given_by_their_names_and_no_tool_changes_them",
         ),
     ),
     "SA-74": (
-        "a wrong type fails creation, without the value",
+        "a wrong type fails session creation, without the value",
         ("core/tools/test_environment.py::test_a_wrong_type_is_told_without_the_value",),
     ),
     "SA-75": (
@@ -274,12 +274,12 @@ TYPED: dict[str, tuple[str, tuple[str, ...]]] = {
 
 NOT_TAKEN: dict[str, str] = {
     "SA-27": (
-        "It watches the turns of a model. Here a script loops, and limits on calls, time and "
-        "CPU time end it; what to do about the next turn is the agent's."
+        "It monitors the turns of a model. Here a script loops, and limits on calls, time and "
+        "CPU time stop it; the agent decides about the next turn."
     ),
     "SA-28": (
-        "Hooks that replace or drop a result would make the record and what a script saw "
-        "disagree. Events and `after_side_effect` observe; a toolset wraps tools to change "
-        "what they give."
+        "Hooks that replace or drop a result would make the record differ from the values in "
+        "the script. Events and `after_side_effect` observe; to change results, wrap the "
+        "tools in a toolset."
     ),
 }

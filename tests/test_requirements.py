@@ -1,10 +1,11 @@
-"""The lists of requirements (``tests/requirements_*.py``) and the tests agree, both ways."""
+"""The table ``requirements.md``, the lists ``requirements_*.py`` and the tests agree."""
 
 from __future__ import annotations
 
 import ast
 import functools
 import importlib.util
+import re
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -15,23 +16,28 @@ import pytest
 TESTS = Path(__file__).parent
 LISTS = sorted(TESTS.glob("requirements_*.py"))
 
-TOOLS = {f"SM-{number}" for number in range(60, 93)} | {"W7", "W8"}
-"""Everything that is asked of the built-in tools."""
+IN_TWO_LISTS = {"SM-55", "SM-67", "SM-92", "W7", "W8"}
+"""Requirements with a part in each of two lists."""
 
 
-def numbered(kind: str, *ranges: tuple[int, int]) -> set[str]:
-    return {f"{kind}-{n:02}" for first, last in ranges for n in range(first, last + 1)}
+def table() -> list[tuple[set[str], set[str]]]:
+    """Return ids and lists of each row of the table."""
+    text = (TESTS / "requirements.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (\w+-?\d[^|]*) \| [^|]+ \| ([^|]+) \|$", text, re.MULTILINE)
+    return [(expand(ids), set(lists.split(", "))) for ids, lists in cells]
 
 
-CONTRACT = (
-    numbered("SM", (1, 24), (30, 45), (50, 58))
-    | numbered("CG", (1, 10), (20, 33), (40, 45), (50, 64), (66, 68), (70, 73))
-    | numbered("SA", (1, 12), (20, 30), (40, 48), (60, 63), (70, 75))
-)
-"""Everything that is asked of what a tool is, how it is called, recorded, approved and undone."""
-
-IN_TWO_AREAS = {"SM-55", "SM-67", "SM-92", "W7", "W8"}
-"""Asked of several built-in tools, or of tools and journal: each list has its part."""
+def expand(ids: str) -> set[str]:
+    """Return every id of ``SM-01 to SM-06, SM-08``."""
+    found: set[str] = set()
+    for part in ids.split(", "):
+        first, _, last = part.partition(" to ")
+        if not last:
+            found.add(first)
+            continue
+        prefix, start = first.split("-")
+        found |= {f"{prefix}-{n:02}" for n in range(int(start), int(last.split("-")[1]) + 1)}
+    return found
 
 
 def load(path: Path) -> ModuleType:
@@ -44,7 +50,7 @@ def load(path: Path) -> ModuleType:
 
 
 def areas() -> dict[str, dict[str, tuple[str, tuple[str, ...]]]]:
-    """The rows of each list by the name of its dict, which is that of its file."""
+    """Return the rows of each list, by the name of its file."""
     return {
         path.stem: getattr(load(path), path.stem.removeprefix("requirements_").upper())
         for path in LISTS
@@ -96,24 +102,30 @@ def test_every_requirement_is_shown_by_the_default_run_too() -> None:
     assert only_slow == []
 
 
-def test_everything_asked_of_the_tools_is_shown_or_left_out_for_a_reason() -> None:
+def test_every_id_of_a_list_is_in_one_row_of_the_table_that_names_the_list() -> None:
+    rows = table()
+    lists = areas()
+    for path in LISTS:
+        for name in [*lists[path.stem], *getattr(load(path), "NOT_TAKEN", {})]:
+            named = [names for ids, names in rows if name in ids]
+            assert len(named) == 1, name
+            assert path.stem.removeprefix("requirements_") in named[0], name
+
+
+def test_every_id_of_the_table_is_shown_or_left_out_for_a_reason() -> None:
+    required = set().union(*(ids for ids, _ in table()))
     shown = {name for area in areas().values() for name in area}
     left_out = not_taken()
-    assert TOOLS - shown == TOOLS & set(left_out)
+    assert required == shown | set(left_out)
     assert not shown & set(left_out)
     assert all(len(reason) > 40 for reason in left_out.values())
-
-
-def test_everything_asked_of_the_contract_is_shown_or_left_out_for_a_reason() -> None:
-    shown = {name for area in areas().values() for name in area}
-    assert CONTRACT - shown == CONTRACT & set(not_taken())
 
 
 def test_what_is_asked_is_in_one_list_once() -> None:
     lists = [name for area in areas().values() for name in area]
     left_out = [name for path in LISTS for name in getattr(load(path), "NOT_TAKEN", {})]
     twice = {name for name, count in Counter([*lists, *left_out]).items() if count > 1}
-    assert twice == IN_TWO_AREAS
+    assert twice == IN_TWO_LISTS
 
 
 def test_every_test_file_of_the_tools_shows_something_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""The allow-list that a binding was made with, as it goes with every call."""
+"""Allow-list of a binding, passed with every call."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["allow_list"]
 def allow_list(
     session: ptc.Session, names: Iterable[str | ptc.Allow] | None
 ) -> list[str | ptc.Allow]:
-    """`names` with their rules on arguments; for None the tools without a side effect.
+    """Return `names` with their argument rules; for None, all tools without side effects.
 
-    It goes with every call, so that what a tool calls in turn is held to it too.
+    Pass it with every call, so that it also restricts the calls that a tool makes.
 
     Raises:
         UsageError: If a name is unknown.

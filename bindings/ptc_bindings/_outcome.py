@@ -1,7 +1,7 @@
-"""A run's outcome as a model is told of it: small JSON data and a compact text, the same for all.
+"""The outcome of a run as a model sees it: small JSON data and compact text, for all bindings.
 
 `RunResult` is a record for an operator; a model's context is paid by the token. Here every part
-has a bound, and a part that is empty is left out.
+has a bound, and empty parts are omitted.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from ptc._records._result import Status
 
 __all__ = ["OUTCOME_SCHEMA", "outcome", "outcome_of_error", "outcome_texts", "value_text"]
 
-_MOST_CALLS = 50
-"""Calls that are listed, the last ones; the count of the others is given."""
-_MOST_FINDINGS = 20
-_MOST_WARNINGS = 20
+_MAX_CALLS = 50
+"""Maximum number of calls listed, the last ones; the others are counted."""
+_MAX_FINDINGS = 20
+_MAX_WARNINGS = 20
 _STDOUT_CHARS = 8_192
-"""Characters of the output's tail. `print` is for notes; data is returned."""
+"""Characters of the output's tail. `print` is for notes; a script returns data."""
 _MESSAGE_CHARS = 4_000
 _ARGUMENT_CHARS = 100
 
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer", "minimum": 0}
-_PLACE = {
+_LOCATION = {
     "code": _TEXT,
     "message": _TEXT,
     "line": {**_COUNT, "description": "Line of the script, from 1."},
     "column": {**_COUNT, "description": "Column, from 1."},
-    "excerpt": {**_TEXT, "description": "The source line with a caret under the place."},
-    "hint": {**_TEXT, "description": "The way out."},
+    "excerpt": {**_TEXT, "description": "The source line with a caret under the column."},
+    "hint": {**_TEXT, "description": "Suggested fix."},
 }
 
 
@@ -48,24 +48,24 @@ OUTCOME_SCHEMA: dict[str, Any] = _object(
     ["status"],
     {
         "status": {"enum": list(get_args(Status)), "type": "string"},
-        "value": {"description": "What the script returned; there if it completed."},
+        "value": {"description": "Return value of the script, present if it completed."},
         "error": _object(
             ["code", "message"],
             {
-                **_PLACE,
+                **_LOCATION,
                 "type": {**_TEXT, "description": "Name of the exception."},
                 "traceback": _TEXT,
                 "tool": _TEXT,
                 "findings": {
-                    **_list(_object(["code", "message"], _PLACE)),
-                    "description": "All reasons, where the script was refused.",
+                    **_list(_object(["code", "message"], _LOCATION)),
+                    "description": "All findings, if the script was rejected.",
                 },
             },
         ),
         "partial": {"type": "array", "description": "Values of ctx.emit, the last ones."},
         "partial_omitted": _COUNT,
-        "stdout": {**_TEXT, "description": "Tail of what was printed."},
-        "stderr": {**_TEXT, "description": "Tail of what was logged or printed to sys.stderr."},
+        "stdout": {**_TEXT, "description": "Tail of the printed output."},
+        "stderr": {**_TEXT, "description": "Tail of the log and of output to sys.stderr."},
         "calls": _list(
             _object(
                 ["seq", "tool", "status"],
@@ -73,7 +73,7 @@ OUTCOME_SCHEMA: dict[str, Any] = _object(
                     "seq": _COUNT,
                     "tool": _TEXT,
                     "status": _TEXT,
-                    "arguments": {**_TEXT, "description": "JSON, cut."},
+                    "arguments": {**_TEXT, "description": "JSON, truncated."},
                     "duration_ms": {"type": "number"},
                     "result_bytes": _COUNT,
                     "error_code": _TEXT,
@@ -82,7 +82,7 @@ OUTCOME_SCHEMA: dict[str, Any] = _object(
                 },
             )
         ),
-        "calls_omitted": {**_COUNT, "description": "Earlier calls that are not listed."},
+        "calls_omitted": {**_COUNT, "description": "Number of earlier calls not listed."},
         "usage": _object(
             ["duration_ms", "tool_calls"],
             {
@@ -97,16 +97,17 @@ OUTCOME_SCHEMA: dict[str, Any] = _object(
         "warnings": _list(_TEXT),
         "cut": {
             **_object(["bytes"], {"bytes": _COUNT, "sha256": _TEXT, "artifact": _TEXT}),
-            "description": "There if the value was too large: it is cut, the artifact has all.",
+            "description": "Present if the value was too large: it is truncated, and the artifact "
+            "holds all of it.",
         },
         "run_id": _TEXT,
     },
 )
-"""JSON Schema of what `outcome` and `outcome_of_error` give."""
+"""JSON Schema of the results of `outcome` and `outcome_of_error`."""
 
 
 def outcome(result: RunResult) -> dict[str, Any]:
-    """`result` as JSON data for a model; `OUTCOME_SCHEMA` describes it."""
+    """Convert `result` to JSON data for a model, by `OUTCOME_SCHEMA`."""
     usage = result.usage
     shown, omitted = _tail_of_partial(result)
     row: dict[str, Any] = {"status": result.status}
@@ -119,8 +120,8 @@ def outcome(result: RunResult) -> dict[str, Any]:
         partial_omitted=omitted,
         stdout=_tail(result.stdout),
         stderr=_tail(result.stderr),
-        calls=[_call(call) for call in result.calls[-_MOST_CALLS:]],
-        calls_omitted=max(0, len(result.calls) - _MOST_CALLS),
+        calls=[_call(call) for call in result.calls[-_MAX_CALLS:]],
+        calls_omitted=max(0, len(result.calls) - _MAX_CALLS),
     )
     row["usage"] = {"duration_ms": usage.duration_ms, "tool_calls": usage.tool_calls} | _present(
         output_bytes=usage.output_bytes,
@@ -128,7 +129,7 @@ def outcome(result: RunResult) -> dict[str, Any]:
         stderr_bytes=usage.stderr_bytes,
         emit_bytes=usage.emit_bytes,
     )
-    row |= _present(warnings=[_short(text) for text in result.warnings[:_MOST_WARNINGS]])
+    row |= _present(warnings=[_truncate(text) for text in result.warnings[:_MAX_WARNINGS]])
     if result.cut is not None:
         cut = result.cut
         row["cut"] = {"bytes": cut.bytes, "sha256": cut.sha256, "artifact": cut.artifact}
@@ -136,13 +137,13 @@ def outcome(result: RunResult) -> dict[str, Any]:
 
 
 def outcome_of_error(error: PtcError) -> dict[str, Any]:
-    """The same for a run that could not be asked for: a wrong argument, a missing jail."""
+    """Convert an error that prevented a run: an invalid argument or a missing jail."""
     code = "usage" if isinstance(error, UsageError) else "setup"
-    return {"status": "rejected", "error": {"code": code, "message": _short(str(error))}}
+    return {"status": "rejected", "error": {"code": code, "message": _truncate(str(error))}}
 
 
 def outcome_texts(result: RunResult) -> list[str]:
-    """`result` as texts: of a completed run the value alone, then notes if there are any."""
+    """Convert `result` to texts: the value of a completed run alone, then notes if any."""
     if result.ok:
         notes = "\n\n".join(_notes(result))
         return [value_text(result.value), *([notes] if notes else [])]
@@ -156,7 +157,7 @@ def outcome_texts(result: RunResult) -> list[str]:
 
 
 def value_text(value: Any) -> str:
-    """JSON data as a model reads it: text as it is, everything else as JSON."""
+    """Format a value for a model: a string unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json_form.dumps(value).decode()
 
 
@@ -168,16 +169,16 @@ def _present(**items: Any) -> dict[str, Any]:
 
 
 def _failure(error: Failure) -> dict[str, Any]:
-    row = _place(error) | _present(type=error.type, tool=error.tool)
-    if _has_way(error):
+    row = _location(error) | _present(type=error.type, tool=error.tool)
+    if _has_call_chain(error):
         row["traceback"] = _tail(error.traceback)
     if len(error.findings) > 1:
-        row["findings"] = [_place(finding) for finding in error.findings[:_MOST_FINDINGS]]
+        row["findings"] = [_location(finding) for finding in error.findings[:_MAX_FINDINGS]]
     return row
 
 
-def _place(item: Failure | Finding) -> dict[str, Any]:
-    return {"code": item.code, "message": _short(item.message)} | _present(
+def _location(item: Failure | Finding) -> dict[str, Any]:
+    return {"code": item.code, "message": _truncate(item.message)} | _present(
         line=item.line, column=item.column, excerpt=item.excerpt, hint=item.hint
     )
 
@@ -185,17 +186,17 @@ def _place(item: Failure | Finding) -> dict[str, Any]:
 def _call(call: CallRecord) -> dict[str, Any]:
     row = {"seq": call.seq, "tool": call.tool, "status": call.status}
     return row | _present(
-        arguments=_short(call.arguments, _ARGUMENT_CHARS),
+        arguments=_truncate(call.arguments, _ARGUMENT_CHARS),
         duration_ms=call.duration_ms,
         result_bytes=call.result_bytes,
         error_code=call.error_code,
-        error=_short(call.error or "", 400),
+        error=_truncate(call.error or "", 400),
         line=call.line,
     )
 
 
 def _tail_of_partial(result: RunResult) -> tuple[list[Any], int]:
-    """The last partial values, together no larger than a returned value may be."""
+    """Return the last partial values that fit the limit of a returned value together."""
     room = result.limits.max_output_bytes
     shown: list[Any] = []
     for value in reversed(result.partial):
@@ -210,12 +211,12 @@ def _tail_of_partial(result: RunResult) -> tuple[list[Any], int]:
 
 _HEADS = {
     "failed": "The script failed",
-    "rejected": "The script was refused; nothing of it ran",
+    "rejected": "The script was rejected before it ran",
     "timed_out": "The run timed out",
-    "limit_exceeded": "The run spent a limit",
+    "limit_exceeded": "The run exceeded a limit",
     "cancelled": "The run was cancelled",
     "crashed": "The script's process crashed",
-    "violation": "The run was stopped at the sandbox",
+    "violation": "The sandbox stopped the run",
 }
 
 
@@ -225,36 +226,36 @@ def _failure_text(result: RunResult) -> str:
     if error is None:
         return f"{head}."
     if len(error.findings) > 1:
-        rows = [_place_text(finding) for finding in error.findings[:_MOST_FINDINGS]]
+        rows = [_location_text(finding) for finding in error.findings[:_MAX_FINDINGS]]
         more = len(error.findings) - len(rows)
         rows += [f"... and {more} more"] if more else []
-        return "\n\n".join([f"{head} ({len(error.findings)} reasons):", *rows])
-    if _has_way(error):
-        hint = f"\nWay out: {error.hint}" if error.hint else ""
-        return f"{head}: {_short(error.message)}\n{_tail(error.traceback)}{hint}"
-    return f"{head}: {_place_text(error)}"
+        return "\n\n".join([f"{head} ({len(error.findings)} findings):", *rows])
+    if _has_call_chain(error):
+        hint = f"\nSuggested fix: {error.hint}" if error.hint else ""
+        return f"{head}: {_truncate(error.message)}\n{_tail(error.traceback)}{hint}"
+    return f"{head}: {_location_text(error)}"
 
 
-def _has_way(error: Failure) -> bool:
-    """True if a traceback says more than the place does: it has more than one frame."""
+def _has_call_chain(error: Failure) -> bool:
+    """True if the traceback has more than one frame, so more than the location."""
     return error.traceback.count("\n  File ") > 1
 
 
-def _place_text(item: Failure | Finding) -> str:
-    rows = [_short(item.message)]
+def _location_text(item: Failure | Finding) -> str:
+    rows = [_truncate(item.message)]
     if item.line:
         column = f", column {item.column}" if item.column else ""
         rows.append(f"line {item.line}{column}:")
         rows += [f"    {row}" for row in item.excerpt.split("\n") if row]
     if item.hint:
-        rows.append(f"Way out: {item.hint}")
+        rows.append(f"Suggested fix: {item.hint}")
     return "\n".join(rows)
 
 
 def _calls_text(result: RunResult) -> list[str]:
     if not result.calls:
         return []
-    shown = result.calls[-_MOST_CALLS:]
+    shown = result.calls[-_MAX_CALLS:]
     omitted = len(result.calls) - len(shown)
     earlier = f", {omitted} earlier not shown" if omitted else ""
     rows = [_call_text(call) for call in shown]
@@ -264,7 +265,7 @@ def _calls_text(result: RunResult) -> list[str]:
 def _call_text(call: CallRecord) -> str:
     why = f" [{call.error_code}]" if call.error_code else ""
     line = f" (line {call.line})" if call.line else ""
-    arguments = _short(call.arguments, _ARGUMENT_CHARS)
+    arguments = _truncate(call.arguments, _ARGUMENT_CHARS)
     return f"  {call.seq}. {call.tool} {arguments}: {call.status}{why}{line}"
 
 
@@ -277,18 +278,18 @@ def _notes(result: RunResult) -> list[str]:
             notes.append(f"{head}:\n{_tail(text).rstrip()}")
     if result.cut is not None:
         notes.append(
-            f"The value has {result.cut.bytes:,} bytes of JSON and was cut to fit "
-            f"{result.limits.max_output_bytes:,}; return less. All of it: "
-            f"{result.cut.artifact or 'not kept, see the warnings'}"
+            f"The value has {result.cut.bytes:,} bytes of JSON and was truncated to fit "
+            f"{result.limits.max_output_bytes:,}; return less. The whole value: "
+            f"{result.cut.artifact or 'not stored, see the warnings'}"
         )
     if result.warnings:
-        rows = "\n".join(f"  {_short(text)}" for text in result.warnings[:_MOST_WARNINGS])
+        rows = "\n".join(f"  {_truncate(text)}" for text in result.warnings[:_MAX_WARNINGS])
         notes.append(f"Warnings:\n{rows}")
     return notes
 
 
-def _short(text: str, most: int = _MESSAGE_CHARS) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+def _truncate(text: str, max_chars: int = _MESSAGE_CHARS) -> str:
+    return text if len(text) <= max_chars else f"{text[: max_chars - 3]}..."
 
 
 def _tail(text: str) -> str:

@@ -1,8 +1,8 @@
-"""Plain Python callables as tools, and tools as plain Python callables.
+"""Convert plain Python callables to tools, and tools to plain Python callables.
 
-Most agent frameworks take a function with type hints and a docstring as a tool. So these three are
-a binding to all of them: `toolset` brings an application's callables in, `as_functions` gives the
-tools of a session out one by one, `program_function` gives out the one that runs scripts.
+Most agent frameworks accept a function with type hints and a docstring as a tool, so this module
+serves all of them: `toolset` turns an application's callables into tools, `as_functions` returns
+the tools of a session as functions, and `program_function` returns one that runs scripts.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ AsyncFunction: TypeAlias = Callable[..., Awaitable[Any]]
 def toolset(
     name: str, *functions: Callable[..., Any], side_effects: Collection[str] = ()
 ) -> ptc.Toolset:
-    """Callables as tools: functions, methods of an object, objects with ``__call__``, partials.
+    """Make a toolset of callables: functions, methods, objects with ``__call__``, partials.
 
-    Type hints give the schema, the docstring the description and (``Args:``) the parameters'. What
-    a `functools.partial` has bound stays bound: a caller neither sees nor changes it, so a key or
-    a tenant may be bound that way.
+    Type hints define the schema; the docstring has the description and, under ``Args:``, those of
+    the parameters. Arguments bound by a `functools.partial` are hidden: a caller can neither see
+    nor change them, so you can bind a key or a tenant.
 
     Args:
         name: Name of the set in messages.
-        functions: The callables. An object is called by its class's name in snake_case.
-        side_effects: Names of the tools that change anything outside the run; those need to be
-            allowed by name.
+        functions: The callables. The tool of an object is named after its class, in snake_case.
+        side_effects: Names of the tools that change anything outside the run; a script may call
+            them only if they are allowed by name.
 
     Raises:
         UsageError: If a callable has no name, no docstring or a parameter without a type hint; if
-            two have the same name; if `side_effects` has a name that is none of them.
+            two have the same name; if `side_effects` contains an unknown name.
     """
     if isinstance(side_effects, str):
-        msg = f"side_effects is a collection of names, not the string {side_effects!r}"
+        msg = f"side_effects must be a collection of names, not the string {side_effects!r}"
         raise ptc.UsageError(msg)
     plain = [_as_function(function) for function in functions]
     known = [function.__name__ for function in plain]
@@ -59,14 +59,14 @@ def toolset(
 def as_functions(
     session: ptc.Session, names: Iterable[str | ptc.Allow] | None = None
 ) -> dict[str, AsyncFunction]:
-    """The tools of an open session as async functions, for a framework that takes functions.
+    """Return the tools of an open session as async functions, for a framework that accepts those.
 
-    Each has the tool's name, description, parameters and type hints, gives the tool's value and
-    raises `ToolError` if the tool fails.
+    Each function has the tool's name, description, parameters and type hints, returns the tool's
+    value and raises `ToolError` if the tool fails.
 
     Args:
         session: Runs the calls.
-        names: Tools to give. None: all without a side effect.
+        names: Tools to return. None: all without side effects.
 
     Raises:
         UsageError: If a name is unknown.
@@ -82,16 +82,16 @@ def program_function(
     allowed_tools: Iterable[str | ptc.Allow] | None = None,
     limits: ptc.Limits | None = None,
 ) -> Callable[..., Awaitable[dict[str, Any]]]:
-    """One async function ``program(source, inputs=None)`` that runs scripts in `session`.
+    """Return one async function ``program(source, inputs=None)`` that runs scripts in `session`.
 
-    Its docstring tells a model the rules of a script and the signatures of the tools. It gives a
-    dict with ``status`` and ``value``, or ``error`` with line, excerpt and hint; what goes wrong
-    is in there and never raised, so a framework cannot hide it.
+    Its docstring gives a model the rules of a script and the signatures of the tools. It returns a
+    dict with ``status`` and ``value``, or ``error`` with line, excerpt and hint. Errors of a script
+    are returned and never raised, so that a framework cannot hide them.
 
     Args:
-        session: Runs the scripts; open while the function is in use.
-        allowed_tools: Names of the tools a script may call. None: all without a side effect.
-        limits: Limits of each script. None: the session's.
+        session: Runs the scripts; must be open while the function is in use.
+        allowed_tools: Names of the tools that a script may call. None: all without side effects.
+        limits: Limits of each script. None: the session's limits.
 
     Raises:
         UsageError: If a name is unknown.
@@ -116,25 +116,25 @@ def program_function(
 
     rules = describe_program(list(tools.values()), effective, list(MODULES))
     arguments = {"source": "The script.", "inputs": "JSON data for the script."}
-    head = "Run a Python script that calls many tools and gives one result."
+    head = "Run a Python script that calls many tools and returns one result."
     program.__doc__ = _docstring(f"{head}\n\n{rules}", arguments)
-    # Text in `__annotations__` is looked up in this module by frameworks that find it nowhere else.
+    # Resolved: some frameworks cannot look up string annotations in this module.
     program.__annotations__ = get_type_hints(program)
     return program
 
 
-# --- in -----------------------------------------------------------------------------------------
+# --- callables to tools -------------------------------------------------------------------------
 
 
 def _as_function(target: Callable[..., Any]) -> Callable[..., Any]:
-    """`target` as a function with a name, a docstring, a signature and resolved type hints."""
+    """Wrap `target` in a function with a name, docstring, signature and resolved type hints."""
     inner = target
     bound: set[str] = set()
     while isinstance(inner, functools.partial):
         bound |= set(inner.keywords)
         inner = inner.func
     if not callable(inner) or isinstance(inner, type):
-        msg = f"{inner!r} is no function, method or object that can be called"
+        msg = f"{inner!r} is not a function, method or callable object"
         raise ptc.UsageError(msg)
     is_object = not inspect.isroutine(inner)
     code = type(inner).__call__ if is_object else inner
@@ -145,17 +145,17 @@ def _as_function(target: Callable[..., Any]) -> Callable[..., Any]:
     except (NameError, TypeError, ValueError) as error:
         msg = f"tool {name!r}: its signature cannot be read: {error}"
         raise ptc.UsageError(msg) from None
-    # inspect shows what a partial binds by keyword as a default: a caller would see and change it.
-    kept = [p for key, p in signature.parameters.items() if key not in bound]
+    # inspect shows the bound keywords of a partial as defaults: a caller could see and change them.
+    visible = [p for key, p in signature.parameters.items() if key not in bound]
     function = _wrapper(target, code)
     function.__name__ = function.__qualname__ = name
-    # Not getdoc for an object: a __call__ without a docstring inherits "Call self as a function."
+    # No getdoc for an object: a __call__ without a docstring inherits "Call self as a function."
     own = code.__doc__ or type(inner).__doc__ if is_object else inspect.getdoc(inner)
     function.__doc__ = inspect.cleandoc(own) if own else None
     function.__module__ = getattr(code, "__module__", __name__)
-    shown = {p.name for p in kept} | {"return"}
-    function.__annotations__ = {key: hint for key, hint in hints.items() if key in shown}
-    function.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]  # inspect.signature reads it
+    names = {p.name for p in visible} | {"return"}
+    function.__annotations__ = {key: hint for key, hint in hints.items() if key in names}
+    function.__signature__ = signature.replace(parameters=visible)  # type: ignore[attr-defined]  # inspect.signature reads it
     return function
 
 
@@ -177,7 +177,7 @@ def _snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
-# --- out ----------------------------------------------------------------------------------------
+# --- tools to functions -------------------------------------------------------------------------
 
 
 def _tool_function(
@@ -185,13 +185,13 @@ def _tool_function(
 ) -> AsyncFunction:
     signature, hints = _signature_of(tool)
 
-    async def call(*args: Any, **given: Any) -> Any:
-        arguments = _named(tool.name, list(signature.parameters), args, given)
+    async def call(*args: Any, **keywords: Any) -> Any:
+        arguments = _bind_names(tool.name, list(signature.parameters), args, keywords)
         if not tool.spread:
-            # A framework says None for what a model left out; a raw schema rarely takes null.
+            # Frameworks pass None for an omitted argument; a raw schema rarely accepts null.
             optional = {p.name for p in signature.parameters.values() if p.default is None}
             arguments = {k: v for k, v in arguments.items() if v is not None or k not in optional}
-        # By its name and not as a method: a tool may be called as a method of Session is.
+        # Called by name, since a tool may share its name with a method of Session.
         return (await session.tool(tool.name, arguments, allowed_tools=allowed)).unwrap()
 
     call.__name__ = call.__qualname__ = tool.name
@@ -202,38 +202,38 @@ def _tool_function(
     return call
 
 
-def _named(
-    tool: str, names: list[str], args: tuple[Any, ...], given: dict[str, Any]
+def _bind_names(
+    tool: str, names: list[str], args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> dict[str, Any]:
     if len(args) > len(names):
         msg = f"{tool} takes at most {len(names)} arguments: {', '.join(names)}"
         raise TypeError(msg)
     positional = dict(zip(names, args, strict=False))
-    if twice := positional.keys() & given.keys():
-        msg = f"{tool} got two values for argument {min(twice)!r}"
+    if duplicates := positional.keys() & keywords.keys():
+        msg = f"{tool} got two values for argument {min(duplicates)!r}"
         raise TypeError(msg)
-    return positional | given
+    return positional | keywords
 
 
 def _signature_of(tool: ptc.Tool) -> tuple[inspect.Signature, dict[str, Any]]:
-    """Signature and type hints: the function's own, or made from a raw schema."""
+    """Return signature and type hints: the function's own, or built from a raw schema."""
     if tool.spread:
         own = inspect.signature(tool.function)
         hints = get_type_hints(tool.function, include_extras=True)
         hints.pop(tool.context_parameter or "", None)
-        kept = [
+        parameters = [
             p.replace(annotation=hints.get(name, p.annotation))
             for name, p in own.parameters.items()
             if name != tool.context_parameter
         ]
         returns = hints.get("return", inspect.Signature.empty)
-        return own.replace(parameters=kept, return_annotation=returns), hints
+        return own.replace(parameters=parameters, return_annotation=returns), hints
     required = tool.parameters.get("required", ())
     hints = {}
-    made = []
+    parameters = []
     for name, schema in tool.parameters.get("properties", {}).items():
         if not name.isidentifier():
-            msg = f"tool {tool.name!r}: parameter {name!r} is no name that a function can have"
+            msg = f"tool {tool.name!r}: parameter {name!r} is not a valid Python identifier"
             raise ptc.UsageError(msg)
         hints[name] = _hint_of(schema)
         default: Any = inspect.Parameter.empty
@@ -241,8 +241,8 @@ def _signature_of(tool: ptc.Tool) -> tuple[inspect.Signature, dict[str, Any]]:
             default = schema.get("default") if isinstance(schema, Mapping) else None
             hints[name] = hints[name] | None if default is None else hints[name]
         kind = inspect.Parameter.KEYWORD_ONLY
-        made.append(inspect.Parameter(name, kind, default=default, annotation=hints[name]))
-    return inspect.Signature(made, return_annotation=Any), hints | {"return": Any}
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=hints[name]))
+    return inspect.Signature(parameters, return_annotation=Any), hints | {"return": Any}
 
 
 _HINTS: dict[object, Any] = {
@@ -256,7 +256,7 @@ _HINTS: dict[object, Any] = {
 
 
 def _hint_of(schema: object) -> Any:
-    """A type hint for a raw schema, as near as a hint comes; the tool itself checks the rest."""
+    """Return the closest type hint for a raw schema; the tool itself validates the rest."""
     if not isinstance(schema, Mapping):
         return Any
     values = schema.get("enum")
@@ -274,7 +274,7 @@ def _text_of(schema: object) -> str:
 
 
 def _docstring(description: str, arguments: Mapping[str, str]) -> str:
-    """Google's form, which the frameworks read."""
+    """Build a docstring in Google style, which the frameworks parse."""
     if not arguments:
         return description
     rows = "\n".join(f"    {name}: {text}" for name, text in arguments.items())

@@ -30,7 +30,7 @@ from .._journal._journal import CallEnd, CallRow
 from .._records._content import Attachment, AttachmentRef
 from .._records._result import CallRecord, CallStatus, EventKind
 from .._redact import SENT, Redactor, leads_to_secrets
-from .._schema._check import Arguments, plain_arguments
+from .._schema._check import Arguments, arguments_mapping
 from .._tools._approval import ApprovalRequest, Approver, Decision, is_gated, prompt_text
 from .._tools._context import ambient_call
 from .._tools._environment import Environment
@@ -369,7 +369,7 @@ class Dispatch:
             # Nobody is asked about a call that could not be made.
             self._refuse_spent(tool)
         if tool.needs_approval is not False and await is_gated(
-            tool.needs_approval, plain_arguments(call.arguments)
+            tool.needs_approval, arguments_mapping(call.arguments)
         ):
             decision = await self._decide(tool, call)
             if not decision.approved:
@@ -390,7 +390,7 @@ class Dispatch:
                 "open the session with approver="
             )
             raise ToolError(msg, code="approval_required")
-        arguments = plain_arguments(call.arguments)
+        arguments = arguments_mapping(call.arguments)
         request = ApprovalRequest(
             call_id=call.id,
             run_id=call.call.run_id,
@@ -429,7 +429,7 @@ class Dispatch:
         if cache is None:
             return await self._limited(tool, call)
         results = self.shared.results if self._is_shared(tool) else self._results
-        call.awaited = cache.digest(tool.name, plain_arguments(call.arguments))
+        call.awaited = cache.digest(tool.name, arguments_mapping(call.arguments))
         if any(above.awaited == call.awaited for above in call.above()):
             # It would wait for the result of a call that waits for it.
             msg = f"{tool.name}: it calls itself with the same arguments; that is a circle"

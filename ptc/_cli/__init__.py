@@ -1,6 +1,6 @@
-"""The command ``ptc``. Importing this imports nothing else: a command loads what it needs.
+"""The command ``ptc``. Importing it imports nothing else: each command loads its own modules.
 
-Exit status, the same for every command: see `_status`.
+All commands share one table of exit statuses, see `_status`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def main() -> None:
 
         status = run_command_line(sys.argv[1:])
     except KeyboardInterrupt:
-        # Before a command had taken the signal over: nothing was started, nothing is to be told.
+        # No command had installed its handler: nothing was started, so nothing is reported.
         sys.stderr.write("interrupted\n")
         status = 130
     sys.exit(status)

@@ -1,4 +1,4 @@
-"""``ptc call``: one tool, called by a person."""
+"""``ptc call``: call one tool from the command line."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED
 
 __all__ = ["command"]
 
-_HELP = """Call TOOL with ARGUMENTS, a JSON object (none: no arguments; `-` reads standard input).
+_HELP = """Call TOOL with ARGUMENTS, a JSON object (default: {}; `-` reads standard input).
 
-Prints what a model would read, or with --json the value. No jail is needed: the tool is trusted,
-there is no script. A tool with side effects has them.
+Prints the text that a model would read, or the value with --json. The call runs without the jail:
+tools are trusted code, and there is no script. Side effects happen as in a run.
 
 \b
 Examples:
@@ -48,7 +48,7 @@ def command(
     model: str | None,
     as_json: bool,
 ) -> int:
-    """Run the command; the docstring for users is `_HELP`."""
+    """Run the command; `_HELP` is its help text."""
     import anyio
 
     from .. import _json
@@ -80,6 +80,6 @@ def command(
             text = result.text
             output.write(text if text.endswith("\n") else f"{text}\n")
     except _json.JsonError as error:
-        errors.line(f"Error: the value has no JSON form: {error}", "bold red")
+        errors.line(f"Error: the value cannot be encoded as JSON: {error}", "bold red")
         return FAILED
     return COMPLETED

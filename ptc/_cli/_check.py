@@ -1,4 +1,4 @@
-"""``ptc check``: what is wrong with a script, without running it."""
+"""``ptc check``: find the problems of a script without running it."""
 
 from __future__ import annotations
 
@@ -9,38 +9,39 @@ import click
 from ._options import (
     isolation_option,
     json_option,
-    names_of,
     open_session,
     package_option,
     root_option,
+    split_names,
     toolset_option,
 )
 from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED
 
 __all__ = ["command"]
 
-_HELP = """Look at SCRIPT (`-`: standard input) without running it.
+_HELP = """Check SCRIPT (`-` reads standard input) without running it.
 
-Finds what would be refused, tools that do not exist, wrong or missing arguments and awaits that
-are missing, all at once. Exit status 1 if there is more than advice.
+Reports forbidden code, unknown tools, wrong or missing arguments and missing awaits, all at once.
+Exits with status 1 if any finding is more than advice.
 
 \b
 Examples:
   ptc check samples/find_usages.py --allow grep,read
+  cat script.py | ptc check -
   ptc check script.py --json | jq '.[].message'
 """
 
 
 @click.command(
-    "check", short_help="Look at a script without running it.", help=_HELP, epilog=EXIT_STATUS_HELP
+    "check", short_help="Check a script without running it.", help=_HELP, epilog=EXIT_STATUS_HELP
 )
 @click.argument("script", metavar="SCRIPT")
 @click.option(
     "--allow",
     "allowed",
     multiple=True,
-    metavar="NAMES",
-    help="Tools it will have, comma separated. Default: all without side effects.",
+    metavar="TOOL,...",
+    help="Tools that the script may call; may be repeated. [default: all without side effects]",
 )
 @root_option
 @toolset_option
@@ -57,12 +58,12 @@ def command(
     packages: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Run the command; the docstring for users is `_HELP`."""
+    """Run the command; `_HELP` is its help text."""
     import anyio
 
     from .._records._result import Finding
     from ..errors import UsageError
-    from ._options import in_words_of_options
+    from ._options import with_option_names
     from ._report import report_findings
     from ._script import read_script
     from ._terminal import standard_error, standard_output
@@ -72,11 +73,11 @@ def command(
 
     async def check() -> tuple[Finding, ...]:
         async with session:
-            names = names_of(allowed) if allowed else None
+            names = split_names(allowed) if allowed else None
             try:
                 return await session.check(source=source, allowed_tools=names, filename=filename)
             except UsageError as error:
-                raise in_words_of_options(error) from None
+                raise with_option_names(error) from None
 
     findings = anyio.run(check)
     if as_json:
@@ -84,5 +85,5 @@ def command(
     else:
         report_findings(standard_output(), findings, filename)
         if not findings:
-            standard_error().line(f"{filename}: nothing found", "green")
+            standard_error().line(f"{filename}: no problems found", "green")
     return FAILED if any(not finding.advisory for finding in findings) else COMPLETED

@@ -1,4 +1,4 @@
-"""``ptc approvals``, ``approve``, ``reject``, ``settle``, ``resume`` and ``rollback``."""
+"""``ptc approvals``, ``approve``, ``reject``, ``settle``, ``resume``, ``rollback``: decisions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ._options import (
     toolset_option,
     unprotect_option,
 )
-from ._runs import history_of
+from ._runs import open_history
 from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED, status_of
 
 __all__ = ["approvals", "approve", "reject", "resume", "rollback", "settle"]
 
-_APPROVALS_HELP = """List the calls that wait for a decision, of RUN or of all paused runs.
+_APPROVALS_HELP = """List the calls that are awaiting a decision, of RUN or of all paused runs.
 
 \b
 Examples:
@@ -31,20 +31,20 @@ Examples:
 """
 
 
-@click.command("approvals", short_help="List calls that wait.", help=_APPROVALS_HELP)
+@click.command("approvals", short_help="List pending calls.", help=_APPROVALS_HELP)
 @click.argument("run", metavar="[RUN]", required=False)
 @root_option
 @journal_option
 @json_option("Print the list as JSON.")
 def approvals(*, run: str | None, root: str, journal: str | None, as_json: bool) -> int:
-    """Run the command; the docstring for users is `_APPROVALS_HELP`."""
+    """Run the command; `_APPROVALS_HELP` is its help text."""
     from dataclasses import asdict
 
     from .. import _json
     from ._table import write_table
     from ._terminal import standard_output
 
-    history = history_of(root, journal)
+    history = open_history(root, journal)
     names = [run] if run else [r.run_id for r in history.runs(1_000) if r.status == "paused"]
     found = [(name, call) for name in names for call in history.pending(name)]
     history.close()
@@ -58,13 +58,15 @@ def approvals(*, run: str | None, root: str, journal: str | None, as_json: bool)
     return COMPLETED
 
 
-def _deciding(command: Any) -> Any:
-    """Give `command` the arguments and options of a decision."""
+def _decision_options(command: Any) -> Any:
+    """Add the arguments and options of a decision to `command`."""
     for option in (
         journal_option,
         root_option,
-        click.option("--comment", default="", metavar="TEXT", help="Why."),
-        click.option("--by", default="", metavar="NAME", help="Who decides."),
+        click.option("--comment", default="", metavar="TEXT", help="Reason, for the record."),
+        click.option(
+            "--by", default="", metavar="NAME", help="Name of the decider, for the record."
+        ),
         click.argument("call", metavar="[CALL]", required=False),
         click.argument("run", metavar="RUN"),
     ):
@@ -72,9 +74,10 @@ def _deciding(command: Any) -> Any:
     return command
 
 
-_APPROVE_HELP = """Approve a call that RUN waits for; CALL may be left out if there is only one.
+_APPROVE_HELP = """Approve a pending call of RUN; CALL may be omitted if there is only one.
 
-The decision is final. `ptc resume RUN` then goes on with the run.
+`ptc approvals` lists the pending calls. The decision is final. Then continue the run with
+`ptc resume RUN`.
 
 \b
 Examples:
@@ -83,9 +86,9 @@ Examples:
 """
 
 
-@click.command("approve", short_help="Approve a call that waits.", help=_APPROVE_HELP)
-@_deciding
-@click.option("--arguments", metavar="JSON", help="Other arguments to make the call with.")
+@click.command("approve", short_help="Approve a pending call.", help=_APPROVE_HELP)
+@_decision_options
+@click.option("--arguments", metavar="JSON", help="Replace the call's arguments.")
 @toolset_option
 def approve(
     *,
@@ -98,7 +101,7 @@ def approve(
     arguments: str | None,
     toolsets: tuple[str, ...],
 ) -> int:
-    """Run the command; the docstring for users is `_APPROVE_HELP`."""
+    """Run the command; `_APPROVE_HELP` is its help text."""
     from ._inputs import parse_object
 
     edited = tools = None
@@ -106,13 +109,16 @@ def approve(
         edited = parse_object(arguments, "--arguments")
         session = open_session(root=root, toolsets=toolsets)
         tools = session.select_tools(session.tool_names())
-    history = history_of(root, journal, tools=tools)
+    history = open_history(root, journal, tools=tools)
     history.approve(run, call, arguments=edited, by=by, comment=comment)
     history.close()
     return COMPLETED
 
 
-_REJECT_HELP = """Reject a call that RUN waits for: its script gets a ToolError. Final.
+_REJECT_HELP = """Reject a pending call of RUN; CALL may be omitted if there is only one.
+
+The call raises ToolError in the script. The decision is final. Then continue the run with
+`ptc resume RUN`.
 
 \b
 Example:
@@ -120,19 +126,22 @@ Example:
 """
 
 
-@click.command("reject", short_help="Reject a call that waits.", help=_REJECT_HELP)
-@_deciding
+@click.command("reject", short_help="Reject a pending call.", help=_REJECT_HELP)
+@_decision_options
 def reject(
     *, run: str, call: str | None, by: str, comment: str, root: str, journal: str | None
 ) -> int:
-    """Run the command; the docstring for users is `_REJECT_HELP`."""
-    history = history_of(root, journal)
+    """Run the command; `_REJECT_HELP` is its help text."""
+    history = open_history(root, journal)
     history.reject(run, call, by=by, comment=comment)
     history.close()
     return COMPLETED
 
 
-_SETTLE_HELP = """Say what became of a call of RUN that began and whose end is not known.
+_SETTLE_HELP = """Record the outcome of an interrupted call of RUN.
+
+The host died during the call, so ptc cannot know whether it took effect. Check the effect yourself,
+record it, then continue the run with `ptc resume RUN`.
 
 \b
 Examples:
@@ -141,15 +150,16 @@ Examples:
 """
 
 
-@click.command("settle", short_help="Say what became of a call.", help=_SETTLE_HELP)
-@_deciding
+@click.command("settle", short_help="Record a call's outcome.", help=_SETTLE_HELP)
+@_decision_options
 @click.option(
     "--outcome",
     type=click.Choice(["done", "failed", "again"]),
     required=True,
-    help="done: with --value. failed: it was not done. again: make it again, with the same key.",
+    help="done: it returned --value. failed: it had no effect. again: retry it, with the same "
+    "idempotency key.",
 )
-@click.option("--value", metavar="JSON", default="null", help="What the script is given.")
+@click.option("--value", metavar="JSON", default="null", help="Return value of a `done` call.")
 def settle(
     *,
     run: str,
@@ -161,24 +171,24 @@ def settle(
     outcome: Any,
     value: str,
 ) -> int:
-    """Run the command; the docstring for users is `_SETTLE_HELP`."""
+    """Run the command; `_SETTLE_HELP` is its help text."""
     from .. import _json
     from ..errors import UsageError
 
     try:
         data = _json.loads(value)
     except ValueError as error:
-        msg = f"--value is no JSON: {error}"
+        msg = f"--value is not JSON: {error}"
         raise UsageError(msg) from None
-    history = history_of(root, journal)
+    history = open_history(root, journal)
     history.settle(run, call, outcome, value=data, by=by, comment=comment)
     history.close()
     return COMPLETED
 
 
-_RESUME_HELP = """Go on with RUN, which is paused or was cut off, where it was.
+_RESUME_HELP = """Resume RUN, which is paused or was interrupted, at the point where it stopped.
 
-No tool is called again for what it did before.
+Finished calls are not repeated: the script receives their recorded results.
 
 \b
 Examples:
@@ -187,7 +197,7 @@ Examples:
 """
 
 
-@click.command("resume", short_help="Go on with a run.", help=_RESUME_HELP, epilog=EXIT_STATUS_HELP)
+@click.command("resume", short_help="Resume a run.", help=_RESUME_HELP, epilog=EXIT_STATUS_HELP)
 @click.argument("run", metavar="RUN")
 @root_option
 @toolset_option
@@ -209,13 +219,13 @@ def resume(
     model: str | None,
     as_json: bool,
 ) -> int:
-    """Run the command; the docstring for users is `_RESUME_HELP`."""
+    """Run the command; `_RESUME_HELP` is its help text."""
     import anyio
 
     from .._records._result import RunResult
-    from ._run import tell
+    from ._run import print_result
 
-    history_of(root, journal).close()
+    open_history(root, journal).close()
     session = open_session(
         root=root,
         toolsets=toolsets,
@@ -226,20 +236,20 @@ def resume(
         model=model,
     )
 
-    async def go_on() -> RunResult:
+    async def resume_run() -> RunResult:
         async with session:
             return await session.resume(run)
 
-    result = anyio.run(go_on)
-    tell(result, "script.py", as_json=as_json)
+    result = anyio.run(resume_run)
+    print_result(result, "script.py", as_json=as_json)
     return status_of(result)
 
 
-_ROLLBACK_HELP = """Undo what RUN did, the newest call first, with the reverts of its tools.
+_ROLLBACK_HELP = """Roll back RUN with the `revert` functions of its tools, newest call first.
 
-What no tool can undo, and calls whose end is not known, are listed and left. A revert that fails
-stops it: put right what is in the way and ask again, or --skip the call. RUN cannot be resumed
-afterwards. Exit status 1 if a revert failed.
+Calls that no tool can revert, and calls with an unknown outcome, are listed and left alone. A
+failed revert stops the rollback: fix its cause and repeat the command, or --skip the call. RUN
+cannot be resumed afterwards. Exits with status 1 if a revert failed.
 
 \b
 Examples:
@@ -248,10 +258,10 @@ Examples:
 """
 
 
-@click.command("rollback", short_help="Undo what a run did.", help=_ROLLBACK_HELP)
+@click.command("rollback", short_help="Undo the effects of a run.", help=_ROLLBACK_HELP)
 @click.argument("run", metavar="RUN")
-@click.option("--dry-run", is_flag=True, help="Do nothing, list what would be undone.")
-@click.option("--skip", multiple=True, metavar="CALL", help="Pass over this call. May be repeated.")
+@click.option("--dry-run", is_flag=True, help="List the reverts without running them.")
+@click.option("--skip", multiple=True, metavar="CALL", help="Skip this call; may be repeated.")
 @root_option
 @toolset_option
 @journal_option
@@ -268,7 +278,7 @@ def rollback(
     journal_in_root: bool,
     as_json: bool,
 ) -> int:
-    """Run the command; the docstring for users is `_ROLLBACK_HELP`."""
+    """Run the command; `_ROLLBACK_HELP` is its help text."""
     from dataclasses import asdict
 
     import anyio
@@ -277,7 +287,7 @@ def rollback(
     from ._table import write_table
     from ._terminal import standard_output
 
-    history_of(root, journal).close()
+    open_history(root, journal).close()
     session = open_session(
         root=root, toolsets=toolsets, journal=journal, journal_in_root=journal_in_root
     )
@@ -291,9 +301,9 @@ def rollback(
     if as_json:
         output.json(asdict(done))
     elif done.steps:
-        columns = (("call", ""), ("tool", ""), ("outcome", ""), ("why", "wrap"))
+        columns = (("call", ""), ("tool", ""), ("outcome", ""), ("reason", "wrap"))
         rows = [(s.call, s.tool, s.status.replace("_", " "), s.error or "") for s in done.steps]
         write_table(output, columns, rows)
     else:
-        output.line("the run had no effect: there is nothing to undo")
+        output.line("the run had no effects: there is nothing to roll back")
     return COMPLETED if done.ok or dry_run else FAILED

@@ -1,4 +1,4 @@
-"""``ptc doctor``: the kernel layers of this machine, a run behind them, toolsets, commands."""
+"""``ptc doctor``: check this machine's kernel layers, a trial run, toolsets and commands."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_HELP = """Show which kernel layers confine scripts on this machine, at both isolation levels.
+_HELP = """Check which kernel layers confine scripts on this machine, at both isolation levels.
 
-Starts a worker at each level, probes each layer, runs a script, and has the language layer refuse
-one. Exit status 0 if everything that --isolation requires is on, 5 if not.
+Starts a worker at each level, probes each layer, runs a script, and checks that the language layer
+rejects a forbidden one. Exits with 0 if every layer that --isolation requires is on, otherwise 5.
 
 \b
 Examples:
@@ -36,11 +36,11 @@ _TRIAL = 'def run(ctx, inputs):\n    return sum(inputs["numbers"])\n'
 _FORBIDDEN = "import subprocess\n\ndef run(ctx, inputs):\n    return subprocess.run(['true'])\n"
 
 
-@click.command("doctor", short_help="Show the kernel layers that are on here.", help=_HELP)
+@click.command("doctor", short_help="Check the sandbox of this machine.", help=_HELP)
 @isolation_option
 @json_option("Print the findings as JSON.")
 def command(*, isolation: str, as_json: bool) -> int:
-    """Run the command; the docstring for users is `_HELP`."""
+    """Run the command; `_HELP` is its help text."""
     import anyio
 
     from .. import __version__
@@ -75,7 +75,7 @@ def command(*, isolation: str, as_json: bool) -> int:
 
 
 async def _examine(level: str) -> dict[str, Any]:
-    """Start a worker at a level as a session does, and see what it can and cannot do."""
+    """Start a worker at `level` as a session does, and test its sandbox."""
     import dataclasses
 
     from .._session import Session
@@ -88,7 +88,7 @@ async def _examine(level: str) -> dict[str, Any]:
         async with Session(toolsets=(), isolation=level, workers=1) as session:
             layers = await session.warm_up()
             found["layers"] = [dataclasses.asdict(layer) for layer in layers]
-            # A session with such a layer refuses to start; this says so should it ever not.
+            # Redundant: a session refuses to start without a required layer.
             problems.extend(
                 f"layer {layer.name} is required and off: {layer.detail}"
                 for layer in layers
@@ -109,19 +109,19 @@ async def _trial(session: Session, problems: list[str]) -> dict[str, Any]:
     result = await session.program(source=_TRIAL, inputs={"numbers": [1, 2, 3]})
     if not result.ok or result.value != 6:
         reason = result.error.message if result.error else f"it returned {result.value!r}"
-        problems.append(f"a script that adds three numbers ended {result.status}: {reason}")
+        problems.append(f"a script that adds three numbers finished {result.status}: {reason}")
     return {"status": result.status, "duration_ms": result.usage.duration_ms}
 
 
 async def _refusal(session: Session, problems: list[str]) -> dict[str, Any]:
     result = await session.program(source=_FORBIDDEN)
     if result.status != "rejected":
-        problems.append(f"the language policy let `import subprocess` pass: {result.status}")
+        problems.append(f"the language layer accepted `import subprocess`: {result.status}")
     return {"import subprocess": result.status}
 
 
 def _ripgrep() -> str | None:
-    """Where `rg` is found: on PATH, or beside this interpreter as the package of PyPI puts it."""
+    """Find `rg` on PATH, or beside this interpreter, where the PyPI package installs it."""
     beside = str(Path(sys.executable).parent)
     return shutil.which("rg", path=os.pathsep.join([os.environ.get("PATH", ""), beside]))
 
@@ -168,37 +168,37 @@ def _show(output: Stream, findings: dict[str, Any]) -> None:
     output.line()
     if findings["trial"]:
         took = f"{findings['trial']['duration_ms']:.1f} ms"
-        output.line(f"a script of two lines: {findings['trial']['status']} in {took}")
+        output.line(f"a two-line script: {findings['trial']['status']} in {took}")
     if findings["policy"]:
         output.line(f"a script that imports subprocess: {findings['policy']['import subprocess']}")
-    output.line(f"ripgrep: {findings['ripgrep'] or 'not found; tools that search need it'}")
+    output.line(f"ripgrep: {findings['ripgrep'] or 'not found; the search tools need it'}")
     for row in findings["toolsets"]:
         output.line(f"toolset {row['name']}: {row['error'] or ', '.join(row['tools'])}")
     for row in findings["commands"]:
         output.line(f"command {row['name']}: {row['error'] or 'ready'}")
     output.line()
     for level, found in levels.items():
-        asked = level == findings["isolation"]
+        requested = level == findings["isolation"]
         if found["ok"]:
-            output.line(f"{level}: {_verdict(found)}", "green" if asked else "")
+            output.line(f"{level}: {_summary(found)}", "green" if requested else "")
         for problem in found["problems"]:
-            output.line(f"{level}: problem: {problem}", "bold red" if asked else "")
+            output.line(f"{level}: problem: {problem}", "bold red" if requested else "")
 
 
-def _show_layers(output: Stream, levels: dict[str, Any], asked: str) -> None:
-    """One row a layer: its state at each level, and how that was found out at the one asked for."""
+def _show_layers(output: Stream, levels: dict[str, Any], requested: str) -> None:
+    """Write one row per layer: its state at each level, and its probe at the requested level."""
     from ._table import write_table
 
     by_level = {
         level: {layer["name"]: layer for layer in found["layers"]}
         for level, found in levels.items()
     }
-    shown = by_level[asked] or next(layers for layers in by_level.values() if layers)
+    shown = by_level[requested] or next(layers for layers in by_level.values() if layers)
     columns = (
         ("layer", ""),
         *((level, "") for level in levels),
         ("verified by", "wrap"),
-        ("", "wrap"),
+        ("seen", "wrap"),
     )
     rows = [
         (
@@ -218,13 +218,13 @@ def _state(layer: dict[str, Any] | None) -> str:
     return f"{'on' if layer['on'] else 'off'}, {'required' if layer['required'] else 'optional'}"
 
 
-def _verdict(found: dict[str, Any]) -> str:
-    """What a level that works here is worth here."""
+def _summary(found: dict[str, Any]) -> str:
+    """Summarize the protection of a level that works on this machine."""
     off = {layer["name"] for layer in found["layers"] if not layer["on"]}
     missing = [name for name in ("seccomp", "landlock") if name in off]
     if not missing:
-        return "ok, scripts run here behind every layer that confines them"
+        return "ok, every required kernel layer confines scripts on this machine"
     return (
-        f"scripts run here without {' and '.join(missing)}: one bug in the language layer is then "
-        "your own user's rights"
+        f"scripts run here without {' and '.join(missing)}: one bug in the language layer gives a "
+        "script your user's rights"
     )

@@ -1,4 +1,4 @@
-"""``ptc generate``: data from a model, by a schema."""
+"""``ptc generate``: have a model generate data that matches a JSON Schema."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_HELP = """Ask a model for data that conforms to a JSON Schema; what is printed does.
+_HELP = """Have a model generate data that matches a JSON Schema. The output is always valid.
 
-FILE (`-` reads standard input) is given to the model after the prompt. Damaged JSON is mended where
-it has one meaning only; what breaks the schema goes back to the model with what is wrong.
+The text of FILE (`-` reads standard input) is appended to the prompt. Damaged JSON is repaired if
+it has exactly one meaning; an answer that violates the schema is returned to the model with its
+errors.
 
 \b
 Examples:
@@ -28,63 +29,70 @@ Examples:
   pdftotext a.pdf - | ptc generate --schema invoice.json --prompt "Extract the invoice." -
 """
 
-_MOST_BYTES = 8_388_608
-"""More than any model reads at once."""
+_MAX_BYTES = 8_388_608
+"""More than any model's context window."""
 
 
 @click.command(
-    "generate", short_help="Data from a model, by a schema.", help=_HELP, epilog=EXIT_STATUS_HELP
+    "generate", short_help="Have a model fill in a schema.", help=_HELP, epilog=EXIT_STATUS_HELP
 )
 @click.argument("file", metavar="[FILE]", required=False)
-@click.option("--schema", required=True, metavar="FILE", help="JSON Schema of what is wanted.")
+@click.option("--schema", required=True, metavar="FILE", help="JSON Schema of the data.")
 @click.option("--prompt", required=True, metavar="TEXT", help="The task.")
-@click.option("--system", metavar="TEXT", help="Instructions.")
-@click.option("--schema-name", default="result", metavar="NAME", help="What the answer is called.")
-@click.option("--schema-description", metavar="TEXT", help="What the answer is.")
+@click.option("--system", metavar="TEXT", help="System instructions for the model.")
+@click.option(
+    "--schema-name",
+    default="result",
+    metavar="NAME",
+    help="Name of the schema, shown to the model. [default: result]",
+)
+@click.option(
+    "--schema-description", metavar="TEXT", help="Description of the data, shown to the model."
+)
 @click.option(
     "--mode",
     type=click.Choice(["auto", "tool", "native", "prompt"]),
     default="auto",
-    help="How the model is brought to answer in the form. [default: auto, what works]",
+    help="How to request structured output. [default: auto, by the model's features]",
 )
 @click.option(
     "--max-repair-attempts",
     type=int,
     default=2,
     metavar="N",
-    help="How often it is asked again, 0 to 5. [default: 2]",
+    help="Further attempts after an invalid answer, 0 to 5. [default: 2]",
 )
-@click.option("--max-tokens", type=int, metavar="N", help="Room for one answer.")
+@click.option("--max-tokens", type=int, metavar="N", help="Maximum tokens per answer.")
 @click.option(
     "--timeout-ms",
     type=int,
     default=120_000,
     metavar="N",
-    help="Time for all of it. [default: 120,000]",
+    help="Wall time of all attempts together. [default: 120,000]",
 )
 @model_option
-@json_option("Print attempts, repairs, mode and usage as well, as JSON.")
+@json_option("Print the value with attempts, repairs, mode and usage, as JSON.")
 def command(
     *, file: str | None, schema: str, prompt: str, model: str | None, as_json: bool, **options: Any
 ) -> int:
-    """Run the command; the docstring for users is `_HELP`."""
+    """Run the command; `_HELP` is its help text."""
     import anyio
 
     from .._generation._generate import generate_object
     from ..errors import GenerationError, UsageError
     from ..models._open import OpenModels
     from ._inputs import read_object, read_text
-    from ._options import in_words_of_options
+    from ._options import with_option_names
     from ._terminal import standard_error, standard_output
 
     if model is None:
-        msg = "no model is given: --model provider:name, or PTC_MODEL in the environment"
+        msg = "no model is configured; pass --model PROVIDER:NAME or set PTC_MODEL"
         raise UsageError(msg)
     wanted = read_object(schema, "--schema")
     if file is not None:
-        prompt = f"{prompt}\n\n{read_text(file, 'FILE', f'FILE {file!r}', _MOST_BYTES)}"
-    room = options.pop("max_tokens")
-    settings = {"max_tokens": room} if room is not None else {}
+        prompt = f"{prompt}\n\n{read_text(file, 'FILE', f'FILE {file!r}', _MAX_BYTES)}"
+    max_tokens = options.pop("max_tokens")
+    settings = {"max_tokens": max_tokens} if max_tokens is not None else {}
 
     async def ask() -> Generated[Any]:
         models = OpenModels(model)
@@ -98,7 +106,7 @@ def command(
     try:
         found = anyio.run(ask)
     except UsageError as error:
-        raise in_words_of_options(error) from None
+        raise with_option_names(error) from None
     except GenerationError as error:
         errors.line(f"Error: {error}", "bold red")
         if as_json:
@@ -108,15 +116,15 @@ def command(
         for violation in attempt.violations:
             errors.line(f"attempt {number}: {violation}", "dim")
     for repair in found.repairs:
-        errors.line(f"mended: {repair.path or '(root)'} {repair.kind}", "dim")
+        errors.line(f"repaired: {repair.path or '(root)'} {repair.kind}", "dim")
     output.json(_whole(found) if as_json else found.value)
     return COMPLETED
 
 
 def _whole(found: Generated[Any]) -> dict[str, Any]:
-    from .._generation._tool import row_of
+    from .._generation._tool import to_row
 
-    return asdict(row_of(found, raw_text=True))
+    return asdict(to_row(found, raw_text=True))
 
 
 def _failure(error: GenerationError) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The commands by name: our own, and those that other packages bring. Loaded when asked for."""
+"""The command table: built-in commands and those of other packages, loaded on use."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _HOME = {
     "export": "_runs:export",
     "forget": "_runs:forget",
 }
-"""Our commands and where they are, in the order of the help. A package cannot replace one."""
+"""Built-in commands and their locations, in help order. A package cannot replace one."""
 
-_HELP = """Run Python scripts whose only powers are the tools you allow, in a jail.
+_HELP = """Run Python scripts in a jail, with no powers but the tools you allow.
 
 \b
   ptc run find.py --input query=TODO --allow grep,read   run a script
   ptc call grep '{"pattern": "TODO"}'                    call one tool yourself
-  ptc generate --schema s.json --prompt "..." a.txt      data from a model, by a schema
-  ptc tools                                              what tools there are
-  ptc doctor                                             which fences are on here
-  ptc runs                                               what was run, to show and resume
+  ptc generate --schema s.json --prompt "..." a.txt      have a model fill in a JSON Schema
+  ptc tools                                              list the tools
+  ptc doctor                                             check the sandbox of this machine
+  ptc runs                                               list recorded runs, to show or resume
 
-A script is `async def run(ctx, inputs)`; what it returns is printed as JSON.
+A script defines `async def run(ctx, inputs)`; ptc prints its return value as JSON.
 """
 
 
@@ -74,7 +74,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        # click knows only commands that are loaded, and so would suggest none.
+        # click would suggest only commands that are loaded, so none.
         name = args[0]
         if not name.startswith("-") and not ctx.resilient_parsing:
             known = self.list_commands(ctx)
@@ -86,7 +86,7 @@ class _Commands(click.Group):
 
 
 class _Unavailable(click.Command):
-    """A command whose package cannot be loaded: its help and its use say why."""
+    """Command whose package cannot be loaded; its help and its use report the reason."""
 
     def __init__(self, name: str, error: SetupError) -> None:
         super().__init__(name, short_help=f"(not available: {error})", add_help_option=False)
@@ -105,7 +105,7 @@ def _ptc() -> None:
 
 
 def run_command_line(arguments: Sequence[str]) -> int:
-    """Run the command that `arguments` name; give the exit status. See `_status`."""
+    """Run the command that `arguments` name and return its exit status, see `_status`."""
     try:
         outcome: Any = _ptc.main(list(arguments), prog_name="ptc", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -120,7 +120,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
     except PtcError as error:
         _say(f"Error: {error}")
         return {UsageError: USAGE, SetupError: SETUP}.get(type(error), FAILED)
-    # A command of another package may return anything.
+    # A plugin command may return anything.
     return outcome if type(outcome) is int else 0
 
 

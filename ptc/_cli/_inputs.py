@@ -1,4 +1,4 @@
-"""What an option or a file of the command line holds: text, and JSON in it."""
+"""Parse text and JSON from options and files of the command line."""
 
 from __future__ import annotations
 
@@ -12,72 +12,72 @@ from ._script import read_standard_input
 
 __all__ = ["merge_inputs", "parse_object", "read_object", "read_text"]
 
-_MOST_BYTES = 67_108_864
-"""As much as `Limits.max_inputs_bytes` can be."""
+_MAX_BYTES = 67_108_864
+"""The ceiling of `Limits.max_inputs_bytes`."""
 
 
 class _NotJsonError(ValueError):
-    """The text is no JSON; the message says where it stops being so."""
+    """Raised when a text is not JSON; the message has the location."""
 
 
 def merge_inputs(pairs: Iterable[str], base: dict[str, Any]) -> dict[str, Any]:
-    """`base` with each ``NAME=VALUE`` of `pairs` over it.
+    """Return `base` overridden by each ``NAME=VALUE`` of `pairs`.
 
-    One rule for VALUE: it is what JSON makes of it, and if it is no JSON it is a string.
+    VALUE is parsed as JSON; if it is not JSON, it is a string.
 
     Raises:
-        UsageError: If a pair has no ``=`` or no name, or a name comes twice.
+        UsageError: If a pair has no ``=`` or no name, or a name is repeated.
     """
-    given: dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             msg = f"--input {pair!r}: write NAME=VALUE, as in --input query=TODO"
             raise UsageError(msg)
-        if name in given:
-            msg = f"--input {name!r} is given twice; pass a list as --input '{name}=[1, 2]'"
+        if name in overrides:
+            msg = f"--input {name!r} is repeated; pass a list as --input '{name}=[1, 2]'"
             raise UsageError(msg)
         try:
-            given[name] = _parse(text)
+            overrides[name] = _parse(text)
         except _NotJsonError:
-            given[name] = text
-    return {**base, **given}
+            overrides[name] = text
+    return {**base, **overrides}
 
 
 def read_object(name: str, option: str) -> dict[str, Any]:
-    """The JSON object in file `name`; ``-`` is standard input.
+    """Read a JSON object from the file `name`; ``-`` is standard input.
 
     Raises:
-        UsageError: If it cannot be read or holds anything else.
+        UsageError: If the file cannot be read or is not a JSON object.
     """
     what = option if name == "-" else f"{option} {name!r}"
-    return parse_object(read_text(name, option, what, _MOST_BYTES), what)
+    return parse_object(read_text(name, option, what, _MAX_BYTES), what)
 
 
-def read_text(name: str, option: str, what: str, most_bytes: int) -> str:
-    """The UTF-8 text in file `name`; ``-`` is standard input.
+def read_text(name: str, option: str, what: str, max_bytes: int) -> str:
+    """Read UTF-8 text from the file `name`; ``-`` is standard input.
 
     Args:
-        name: As it was given.
-        option: Where it was given.
-        what: What errors call it.
-        most_bytes: What is read at most.
+        name: Path of the file, or ``-``.
+        option: Option or argument that names it.
+        what: Name of the text in error messages.
+        max_bytes: Size limit.
 
     Raises:
-        UsageError: If it cannot be read, is larger, or is no text.
+        UsageError: If the file cannot be read, is too large, or is not UTF-8 text.
     """
     if name == "-":
         data = read_standard_input(option)
     else:
         try:
             with Path(name).open("rb") as file:
-                data = file.read(most_bytes + 1)
+                data = file.read(max_bytes + 1)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             msg = f"{what} cannot be read: {reason}"
             raise UsageError(msg) from None
-    if len(data) > most_bytes:
-        msg = f"{what} has more than {most_bytes:,} bytes"
+    if len(data) > max_bytes:
+        msg = f"{what} has more than {max_bytes:,} bytes"
         raise UsageError(msg)
     try:
         return data.decode("utf-8-sig")
@@ -87,10 +87,10 @@ def read_text(name: str, option: str, what: str, most_bytes: int) -> str:
 
 
 def parse_object(text: str, what: str) -> dict[str, Any]:
-    """The JSON object that `text` is.
+    """Parse `text` as a JSON object.
 
     Raises:
-        UsageError: If it is something else; the message has the line and column.
+        UsageError: If it is anything else; the message has the line and column.
     """
     try:
         value = _parse(text)
@@ -100,15 +100,15 @@ def parse_object(text: str, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         kind = {list: "an array", str: "a string", type(None): "null", bool: "a boolean"}
         found = kind.get(type(value), "a number")
-        msg = f'{what} must be a JSON object, {{"name": value}}, and is {found}'
+        msg = f'{what} must be a JSON object, {{"name": value}}, not {found}'
         raise UsageError(msg)
     return value
 
 
 def _parse(text: str) -> Any:
-    """JSON by the letter: no NaN, no name twice.
+    """Parse strict JSON: no NaN, no duplicate keys.
 
-    Integers stay exact, so that one over 64 bits is refused later by name, not rounded here.
+    Integers stay exact, so that a later check rejects one over 64 bits instead of rounding it.
     """
     try:
         return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
@@ -124,13 +124,13 @@ def _parse(text: str) -> Any:
 
 
 def _no_constant(name: str) -> Any:
-    raise _NotJsonError(f"{name} is no JSON number")
+    raise _NotJsonError(f"{name} is not a JSON number")
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"JSON object has the name {twice!r} twice")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"JSON object has the key {duplicate!r} twice")
     return found

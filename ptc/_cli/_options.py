@@ -1,4 +1,4 @@
-"""Options that commands share, and the session they describe."""
+"""Options shared by commands, and the session that they configure."""
 
 from __future__ import annotations
 
@@ -15,67 +15,68 @@ if TYPE_CHECKING:
     from .._session import Session
 
 __all__ = [
-    "in_words_of_options",
     "isolation_option",
     "journal_in_root_option",
     "journal_option",
     "json_option",
     "limit_options",
-    "limits_of",
     "model_option",
-    "names_of",
     "open_session",
     "package_option",
+    "parse_limits",
     "require_tool",
     "root_option",
+    "split_names",
     "toolset_option",
     "unprotect_option",
+    "with_option_names",
 ]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _LIMITS = {
-    "timeout_ms": "Wall time of the run, tools included.",
-    "max_cpu_ms": "CPU time of the script's process.",
-    "max_tool_calls": "Tool calls the script may make.",
-    "tool_timeout_ms": "Time of one tool call; one that takes longer is cancelled.",
-    "max_output_bytes": "JSON bytes of the value; a larger one is cut and kept whole in a file.",
-    "max_memory_bytes": "Memory the script may use.",
+    "timeout_ms": "Wall time of the run, tools included, in ms.",
+    "max_cpu_ms": "CPU time of the script's process, in ms.",
+    "max_tool_calls": "Tool calls that the script may make.",
+    "tool_timeout_ms": "Wall time of one tool call in ms; a longer call is cancelled.",
+    "max_output_bytes": "Bytes of the value's JSON; a larger value is truncated and stored whole "
+    "in a file.",
+    "max_memory_bytes": "Memory that the script may use.",
 }
-"""The limits that have an option, and its help. Their defaults are those of `Limits`."""
+"""Limits with an option, and its help. The defaults are those of `Limits`."""
 
 
 def limit_options(command: _Command) -> _Command:
-    """Give `command` one option for each limit of `_LIMITS`."""
+    """Add one option for each limit of `_LIMITS` to `command`."""
     for name, text in reversed(_LIMITS.items()):
-        usual = getattr(Limits(), name)
+        default = getattr(Limits(), name)
         option = click.option(
             f"--{name.replace('_', '-')}",
             type=int,
             metavar="N",
-            help=f"{text} [default: {usual:,}]",
+            help=f"{text} [default: {default:,}]",
         )
         command = option(command)
     return click.option(
         "--max-calls-by-tool",
         multiple=True,
         metavar="TOOL=N",
-        help="Calls of one tool; repeat it for more tools.",
+        help="Calls of one tool, as in bash=3; may be repeated.",
     )(command)
 
 
-def limits_of(given: Mapping[str, Any]) -> Limits:
-    """The limits that the options in `given` ask for; None is the default.
+def parse_limits(options: Mapping[str, Any]) -> Limits:
+    """Build the limits from the values of `limit_options`; None means the default.
 
     Raises:
         UsageError: If a number is out of its range.
     """
-    asked = {name: value for name, value in given.items() if value is not None}
-    asked["max_calls_by_tool"] = _calls_by_tool(asked.get("max_calls_by_tool", ()))
+    values = {name: value for name, value in options.items() if value is not None}
+    values["max_calls_by_tool"] = _calls_by_tool(values.get("max_calls_by_tool", ()))
     try:
-        return Limits(**asked)
+        return Limits(**values)
     except UsageError as error:
-        raise in_words_of_options(error) from None
+        raise with_option_names(error) from None
 
 
 def _calls_by_tool(pairs: Iterable[str]) -> dict[str, int]:
@@ -83,68 +84,68 @@ def _calls_by_tool(pairs: Iterable[str]) -> dict[str, int]:
     for pair in pairs:
         name, sign, number = pair.rpartition("=")
         if not sign or not name or not re.fullmatch(r"-?[0-9]{1,9}", number):
-            msg = f"--max-calls-by-tool {pair!r:.80}: write TOOL=N, as bash=3"
+            msg = f"--max-calls-by-tool {pair!r:.80}: write TOOL=N, as in bash=3"
             raise UsageError(msg)
         if name in calls:
-            msg = f"--max-calls-by-tool names {name!r} twice; give one number"
+            msg = f"--max-calls-by-tool names {name!r} twice; name each tool once"
             raise UsageError(msg)
         calls[name] = int(number)
     return calls
 
 
 def root_option(command: _Command) -> _Command:
-    """Give `command` the option ``--root``."""
-    text = "Folder the tools are confined to. [default: the current folder]"
+    """Add the option ``--root`` to `command`."""
+    text = "Folder to which the tools are confined. [default: the current folder]"
     return click.option("--root", default=".", metavar="DIR", help=text)(command)
 
 
 def toolset_option(command: _Command) -> _Command:
-    """Give `command` the option ``--toolset``."""
-    text = "Installed toolset to use; repeat it for more. [default: builtin]"
+    """Add the option ``--toolset`` to `command`."""
+    text = "Installed toolset to use; may be repeated. [default: builtin]"
     return click.option("--toolset", "toolsets", multiple=True, metavar="NAME", help=text)(command)
 
 
 def isolation_option(command: _Command) -> _Command:
-    """Give `command` the option ``--isolation``."""
+    """Add the option ``--isolation`` to `command`."""
     return click.option(
         "--isolation",
         type=click.Choice(["jail", "process"]),
         default="jail",
-        help="jail: every kernel layer, or nothing runs. process: those that this machine has; "
-        "without seccomp or Landlock one bug in the language layer is your own user's rights. "
-        "[default: jail]",
+        help="jail: require every kernel layer. process: use the layers that this machine has; "
+        "without seccomp or Landlock, one bug in the language layer gives a script your user's "
+        "rights. [default: jail]",
     )(command)
 
 
 def package_option(command: _Command) -> _Command:
-    """Give `command` the option ``--package``."""
+    """Add the option ``--package`` to `command`."""
     text = (
-        "Installed package the script may import, such as numpy; repeat it for more. Only the jail "
-        "fences in a script that has one."
+        "Installed package that the script may import, such as numpy; may be repeated. A script "
+        "with packages is confined by the kernel layer alone."
     )
     return click.option("--package", "packages", multiple=True, metavar="NAME", help=text)(command)
 
 
 def journal_option(command: _Command) -> _Command:
-    """Give `command` the option ``--journal``."""
-    text = "File that runs are recorded in. [default: a file for --root in your state directory]"
+    """Add the option ``--journal`` to `command`."""
+    text = "Journal file of recorded runs. [default: a file for --root in your state directory]"
     return click.option("--journal", metavar="FILE", help=text)(command)
 
 
 def journal_in_root_option(command: _Command) -> _Command:
-    """Give `command` the option ``--journal-in-root``."""
+    """Add the option ``--journal-in-root`` to `command`."""
     text = (
-        "Allow a journal inside --root. Scripts that may write there can then record approvals "
-        "that nobody gave, and read the inputs and results of all runs."
+        "Allow a journal inside --root. Scripts that may write there can then forge approvals, "
+        "and read the inputs and results of all runs."
     )
     return click.option("--journal-in-root", is_flag=True, help=text)(command)
 
 
 def unprotect_option(command: _Command) -> _Command:
-    """Give `command` the option ``--unprotect``."""
+    """Add the option ``--unprotect`` to `command`."""
     text = (
-        "Protected path that tools may change, such as .vscode or git; repeat it for more. Other "
-        "programs execute what is written there. docs/security.md has the table."
+        "Protected path that tools may change, such as .vscode or git; may be repeated. Other "
+        "programs execute files written there. See the table in docs/security.md."
     )
     return click.option("--unprotect", "unprotected", multiple=True, metavar="NAME", help=text)(
         command
@@ -152,21 +153,21 @@ def unprotect_option(command: _Command) -> _Command:
 
 
 def model_option(command: _Command) -> _Command:
-    """Give `command` the option ``--model``."""
-    text = "Model that `generate_object` asks; without one there is no such tool."
+    """Add the option ``--model`` to `command`."""
+    text = "Model that generates data (the tool generate_object), as in openai:gpt-5."
     return click.option(
         "--model", envvar="PTC_MODEL", show_envvar=True, metavar="PROVIDER:NAME", help=text
     )(command)
 
 
 def json_option(text: str) -> Callable[[_Command], _Command]:
-    """Give a command the option ``--json`` with its own help."""
+    """Return a decorator that adds the option ``--json`` with the help `text`."""
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
-def names_of(given: Iterable[str]) -> list[str]:
-    """The names in options that may be repeated and hold several, separated by commas."""
-    return [name.strip() for text in given for name in text.split(",") if name.strip()]
+def split_names(values: Iterable[str]) -> list[str]:
+    """Split the comma-separated values of an option that may be repeated."""
+    return [name.strip() for text in values for name in text.split(",") if name.strip()]
 
 
 def open_session(
@@ -181,37 +182,37 @@ def open_session(
     journal_in_root: bool = False,
     model: str | None = None,
 ) -> Session:
-    """A session for one command: one worker is kept ready, for there is one run.
+    """Create the session of one command, with one ready worker since there is one run.
 
     Raises:
-        UsageError: If an option is wrong, in the words of the options.
-        SetupError: If a toolset is installed and cannot be loaded.
+        UsageError: If an option is invalid; the message names the option.
+        SetupError: If an installed toolset cannot be loaded.
     """
     from .._session import Session
 
     try:
-        names = names_of(toolsets) or ["builtin"]
+        names = split_names(toolsets) or ["builtin"]
         return Session(
             root,
             toolsets=names,
             limits=limits,
             isolation=isolation,
-            packages=names_of(packages),
-            unprotected=names_of(unprotected),
+            packages=split_names(packages),
+            unprotected=split_names(unprotected),
             workers=1,
             journal=journal,
             journal_in_root=journal_in_root,
             model=model,
         )
     except UsageError as error:
-        raise in_words_of_options(error) from None
+        raise with_option_names(error) from None
 
 
 def require_tool(name: str, names: list[str]) -> None:
-    """Refuse the name of no tool, before an event loop is started for it.
+    """Reject an unknown tool before an event loop is started.
 
     Raises:
-        UsageError: With the nearest of `names`.
+        UsageError: If `name` is not in `names`; the message suggests the nearest.
     """
     from .._arguments import nearest
 
@@ -221,8 +222,8 @@ def require_tool(name: str, names: list[str]) -> None:
         raise UsageError(msg)
 
 
-def in_words_of_options(error: UsageError) -> UsageError:
-    """The same error, with the SDK's names of arguments replaced by those of options."""
+def with_option_names(error: UsageError) -> UsageError:
+    """Return the same error with SDK argument names replaced by option names."""
     message = re.sub(
         r"\bLimits\.(\w+)", lambda found: "--" + found[1].replace("_", "-"), str(error)
     )

@@ -1,12 +1,12 @@
-"""Commands of other packages: entry points of the group ``ptc.commands``, name -> click.Command.
+"""Commands from other packages: entry points of the group ``ptc.commands``, name -> click.Command.
 
 ::
 
     [project.entry-points."ptc.commands"]
     serve = "my_package.serve:command"
 
-A package that is broken, or whose optional dependency is missing, costs one line, never a
-traceback, and only where it is asked for.
+A broken package, or a missing optional dependency, produces one line instead of a traceback, and
+only when its command is used or listed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GROUP = "ptc.commands"
 
 
 def plugin_names() -> list[str]:
-    """Names of the commands that installed packages offer, sorted."""
+    """Return the sorted names of the commands that installed packages provide."""
     return sorted({entry.name for entry in entry_points(group=_GROUP)})
 
 
@@ -37,21 +37,21 @@ def load_plugin(name: str) -> click.Command:
     try:
         command = entry.load()
     except ModuleNotFoundError as error:
-        raise SetupError(_what_is_missing(entry, error.name or "")) from error
-    except Exception as error:  # whatever it is, it is another package's own
+        raise SetupError(_explain_missing_module(entry, error.name or "")) from error
+    except Exception as error:  # another package's code may raise anything
         first = (str(error).splitlines() or [""])[0][:200]
         msg = f"ptc {name} of {_package(entry)} cannot be loaded: {type(error).__name__}: {first}"
         raise SetupError(msg) from error
     if not isinstance(command, click.Command):
         kind = type(command).__name__
-        msg = f"ptc {name}: {entry.value} of {_package(entry)} is no click.Command but {kind}"
+        msg = f"ptc {name}: {entry.value} of {_package(entry)} must be a click.Command, not {kind}"
         raise SetupError(msg)
     return command
 
 
-def _what_is_missing(entry: EntryPoint, module: str) -> str:
+def _explain_missing_module(entry: EntryPoint, module: str) -> str:
     if module == entry.module or entry.module.startswith(f"{module}."):
-        # Not a dependency of the command but the command itself.
+        # The command itself is missing, not one of its dependencies.
         return f"ptc {entry.name} is not in this installation of {_package(entry)}: no {module}"
     package = entry.dist.name if entry.dist is not None else None
     extras = list(entry.extras)

@@ -1,4 +1,4 @@
-"""What is seen of a run while it goes on. Not a terminal: what the script prints, as it comes."""
+"""Progress display of a run. Off a terminal it only forwards the script's output."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 __all__ = ["Progress"]
 
 _SHOW_AFTER_SECONDS = 0.25
-"""A run that is over sooner leaves the terminal alone: a flicker tells nobody anything."""
+"""Shorter runs show no display, which would only flicker."""
 _REFRESH_SECONDS = 0.1
 _ROWS = 8
-"""Running calls shown at most; the rest is a number."""
+"""Maximum number of running calls shown; the rest is counted."""
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TAIL_CHARS = 200
 
 
 class Progress:
-    """Follows one run by its events and shows it on standard error.
+    """Display of one run on standard error, fed by its events.
 
-    `on_event` is given to the session, `follow` runs beside the run as a task and is cancelled at
-    its end; `close` leaves the terminal as it was.
+    Pass `on_event` to the session, run `follow` as a task beside the run and cancel it when the
+    run ends; `close` restores the terminal.
     """
 
     def __init__(self, stream: Stream, *, quiet: bool) -> None:
-        """Show nothing yet. With `quiet` nothing is ever shown."""
+        """Create the display, hidden. With `quiet` nothing is ever shown."""
         self._stream = stream
         self._quiet = quiet
         self._live: Live | None = None
@@ -43,10 +43,10 @@ class Progress:
         self._line = ""
         self._begun = anyio.Event()
         self.began = 0.0
-        """When the script was sent to its worker (`time.perf_counter`); 0.0 until then."""
+        """Time at which the script was sent to its worker (`time.perf_counter`), or 0.0."""
 
     def on_event(self, event: RunEvent) -> None:
-        """Take note of `event`. Text is shown at once, the rest with the next refresh."""
+        """Record `event`. Text appears at once, everything else with the next refresh."""
         if event.kind == "started":
             self.began = time.perf_counter()
             self._begun.set()
@@ -62,10 +62,10 @@ class Progress:
             self._failed += event.call.status != "succeeded"
 
     async def follow(self) -> None:
-        """Redraw until cancelled; returns at once where nothing can be redrawn."""
+        """Redraw until cancelled; return at once if the stream cannot be redrawn."""
         if self._quiet or not self._stream.has_cursor:
             return
-        # Let the workers be spawned first: they start while rich is being imported.
+        # Spawn the workers first: they start while rich is being imported.
         await anyio.sleep(0.01)
         from rich.live import Live
 
@@ -77,7 +77,7 @@ class Progress:
             console=console,
             auto_refresh=False,
             transient=True,
-            # Both streams are ours; what others write to them is not to pass through here.
+            # Output of other writers to these streams must not pass through here.
             redirect_stdout=False,
             redirect_stderr=False,
         )
@@ -87,7 +87,7 @@ class Progress:
             self._live.update(self._picture(), refresh=True)
 
     def close(self) -> None:
-        """Take the display away and end a line that the script left open."""
+        """Remove the display and terminate a line that the script left open."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -100,11 +100,11 @@ class Progress:
             return
         if not self._stream.is_terminal:
             self._stream.write(text)
-            # Only to know whether a line is open.
+            # Tracks only whether a line is open.
             self._line = (text if text.strip("\n") or "\n" in text else self._line + text)[-1:]
             self._line = "" if self._line == "\n" else self._line
             return
-        # A line is shown when it is whole: half of one would be torn by the display.
+        # Show whole lines only: the display would tear a partial one.
         *lines, self._line = (self._line + text).split("\n")
         if not lines:
             return

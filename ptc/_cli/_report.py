@@ -1,4 +1,4 @@
-"""The end of a run in words, for standard error: why it ended, what it had, the calls it made."""
+"""Report of a run for standard error: its outcome, partial values and calls."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
     from .._records._result import CallRecord, Failure, Finding, RunResult
 
-__all__ = ["counted_calls", "report_calls", "report_findings", "report_outcome"]
+__all__ = ["format_call_count", "report_calls", "report_findings", "report_outcome"]
 
 CALL_ROWS = 30
-"""Calls in the table; the rest is a number."""
+"""Maximum number of calls in the table; the rest is counted."""
 _FINDINGS = 50
 _PARTIAL_ROWS = 20
 _PARTIAL_CHARS = 200
 
 _HEADS = {
     "failed": "the script failed",
-    "rejected": "the script was refused before it ran",
+    "rejected": "the script was rejected before it ran",
     "timed_out": "the run timed out",
-    "limit_exceeded": "the run went over a limit",
+    "limit_exceeded": "the run exceeded a limit",
     "cancelled": "the run was cancelled",
     "crashed": "the worker crashed",
-    "violation": "the script was stopped at the second fence",
-    "paused": "the run is paused: a call waits for a decision",
+    "violation": "the kernel layer stopped the script",
+    "paused": "the run is paused: a call is awaiting a decision",
 }
 
 
 def report_outcome(stream: Stream, result: RunResult, filename: str) -> None:
-    """Warnings, and of a run that did not complete: why, where, the way out and what it emitted."""
+    """Write the warnings of a run and, if it did not complete, its error and partial values."""
     for warning in result.warnings:
         stream.line(f"warning: {warning}", "yellow")
     if result.ok:
@@ -41,13 +41,14 @@ def report_outcome(stream: Stream, result: RunResult, filename: str) -> None:
     if result.error is not None:
         _failure(stream, result.status, result.error, filename)
     for call in result.pending:
-        what = "needs an approval" if call.kind == "approval" else "began, and its end is not known"
-        shown = _short(_one_line_json(call.arguments), _PARTIAL_CHARS)
-        stream.line(f"paused: call {call.call}, {call.tool}({shown}), {what}", "yellow")
+        approval = call.kind == "approval"
+        reason = "requires approval" if approval else "started, and its outcome is unknown"
+        shown = _truncate(_one_line_json(call.arguments), _PARTIAL_CHARS)
+        stream.line(f"paused: call {call.call}, {call.tool}({shown}), {reason}", "yellow")
     if result.partial:
-        stream.line(f"partial values it had emitted: {len(result.partial)} (--json has them whole)")
+        stream.line(f"partial values emitted: {len(result.partial)} (--json shows them in full)")
         for value in result.partial[:_PARTIAL_ROWS]:
-            stream.line(f"  {_short(_one_line_json(value), _PARTIAL_CHARS)}")
+            stream.line(f"  {_truncate(_one_line_json(value), _PARTIAL_CHARS)}")
         if len(result.partial) > _PARTIAL_ROWS:
             stream.line(f"  and {len(result.partial) - _PARTIAL_ROWS} more")
 
@@ -60,7 +61,7 @@ def _failure(stream: Stream, status: str, error: Failure, filename: str) -> None
     line = f" in line {error.line}" if error.line else ""
     stream.line(f"Error: {_HEADS[status]}{line}: {error.message}", "bold red")
     if error.traceback:
-        # The head has said the last line of it already.
+        # The heading already has its last line.
         stream.line(error.traceback.removesuffix(error.message).rstrip("\n"))
     else:
         _indented(stream, error.excerpt)
@@ -68,7 +69,7 @@ def _failure(stream: Stream, status: str, error: Failure, filename: str) -> None
 
 
 def report_findings(stream: Stream, findings: Sequence[Finding], filename: str) -> None:
-    """Each finding with its place, the source line and the way out."""
+    """Write each finding with its location, source line and suggested fix."""
     for finding in findings[:_FINDINGS]:
         where = f"{filename}:{finding.line}:{finding.column}: " if finding.line else ""
         advice = ", advice" if finding.advisory else ""
@@ -76,7 +77,7 @@ def report_findings(stream: Stream, findings: Sequence[Finding], filename: str) 
         _indented(stream, finding.excerpt)
         _hint(stream, finding.hint)
     if len(findings) > _FINDINGS:
-        stream.line(f"and {len(findings) - _FINDINGS} more (--json has them all)")
+        stream.line(f"and {len(findings) - _FINDINGS} more (--json shows all)")
 
 
 def _indented(stream: Stream, excerpt: str) -> None:
@@ -90,9 +91,9 @@ def _hint(stream: Stream, hint: str) -> None:
 
 
 def report_calls(stream: Stream, result: RunResult) -> None:
-    """One line about the run and a table of its calls."""
+    """Write one line about the run and a table of its calls."""
     usage = result.usage
-    calls = counted_calls(usage.tool_calls)
+    calls = format_call_count(usage.tool_calls)
     stream.line(f"{result.status} in {usage.duration_ms:,.0f} ms, {calls}", "dim")
     if not result.calls:
         return
@@ -102,30 +103,30 @@ def report_calls(stream: Stream, result: RunResult) -> None:
         ("status", ""),
         ("ms", "number"),
         ("bytes", "number"),
-        ("arguments", "cut"),
+        ("arguments", "truncate"),
         ("error", "wrap"),
     )
     failed = any(call.error for call in result.calls[:CALL_ROWS])
     width = len(columns) if failed else len(columns) - 1
     write_table(stream, columns[:width], [_row(c)[:width] for c in result.calls[:CALL_ROWS]])
     if len(result.calls) > CALL_ROWS:
-        stream.line(f"and {len(result.calls) - CALL_ROWS:,} more (--json has them all)")
+        stream.line(f"and {len(result.calls) - CALL_ROWS:,} more (--json shows all)")
 
 
-def counted_calls(number: int) -> str:
-    """``1 tool call``, ``2 tool calls``."""
+def format_call_count(number: int) -> str:
+    """Format a number of calls: ``1 tool call``, ``2 tool calls``."""
     return f"{number:,} tool call{'' if number == 1 else 's'}"
 
 
 def _row(call: CallRecord) -> tuple[str, ...]:
     return (
         str(call.seq),
-        _short(call.tool, 24),
+        _truncate(call.tool, 24),
         call.status,
         f"{call.duration_ms:,.1f}",
         f"{call.result_bytes:,}",
         " ".join(call.arguments.split()),
-        _short(f"{call.error_code}: {call.error}", 160) if call.error else "",
+        _truncate(f"{call.error_code}: {call.error}", 160) if call.error else "",
     )
 
 
@@ -135,5 +136,5 @@ def _one_line_json(value: Any) -> str:
     return _json.dumps(value).decode()
 
 
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _truncate(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"

@@ -1,6 +1,6 @@
-"""``ptc run``: one script, its value on standard output, its outcome as the exit status.
+"""``ptc run``: run a script, print its value, and exit with the status of its outcome.
 
-Rule 1: Ctrl-C ends the run in order: the session is closed, and no process is left.
+Rule 1: Ctrl-C stops the run cleanly: the session is closed, and no process is left.
     tests/cli/test_terminal.py::test_ctrl_c_ends_the_run_in_order_and_leaves_no_process
 """
 
@@ -18,11 +18,11 @@ from ._options import (
     journal_option,
     json_option,
     limit_options,
-    limits_of,
     model_option,
-    names_of,
     package_option,
+    parse_limits,
     root_option,
+    split_names,
     toolset_option,
     unprotect_option,
 )
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from .._session import Session
     from ._progress import Progress
 
-__all__ = ["command", "tell"]
+__all__ = ["command", "print_result"]
 
 _HELP = """Run SCRIPT, a file with `async def run(ctx, inputs)` or `def run(ctx, inputs)`.
 
-SCRIPT is a path from the current folder, inside --root or not; `-` reads standard input. The value
-that `run` returns goes to standard output as JSON (a string is shown as it is on a terminal). What
-the script prints, warnings and errors go to standard error.
+SCRIPT is a path relative to the current folder, inside --root or not; `-` reads standard input.
+ptc prints the return value of `run` to standard output as JSON (a terminal shows a string as plain
+text). The script's own output, warnings and errors go to standard error.
 
 \b
 Examples:
@@ -51,8 +51,8 @@ Examples:
   ptc run find.py --json | jq .calls
   echo 'def run(ctx, inputs): return inputs["n"] * 2' | ptc run - --input n=21
 
-The VALUE of --input is what JSON makes of it: 3 is a number, true a boolean, [1,2] a list. What is
-no JSON is a string: TODO. To pass a string that looks like JSON, quote it: --input 'id="007"'.
+VALUE of --input is parsed as JSON: 3 is a number, true a boolean, [1,2] a list. A value that is not
+JSON is a string: TODO. To pass a string that looks like JSON, quote it: --input 'id="007"'.
 """
 
 
@@ -63,14 +63,14 @@ no JSON is a string: TODO. To pass a string that looks like JSON, quote it: --in
     "pairs",
     multiple=True,
     metavar="NAME=VALUE",
-    help="An input of the script; repeat it for more. Goes over --inputs.",
+    help="An input of the script; may be repeated. Overrides --inputs.",
 )
 @click.option("--inputs", metavar="FILE", help="JSON file with an object of inputs; - reads stdin.")
 @click.option(
     "--allow",
     multiple=True,
     metavar="TOOL,...",
-    help="Tools the script may call; may be repeated; '' allows none. "
+    help="Tools that the script may call; may be repeated; '' allows none. "
     "[default: all without side effects]",
 )
 @root_option
@@ -100,7 +100,7 @@ def command(
     as_json: bool,
     **limits: Any,
 ) -> int:
-    """Run the command; the docstring for users is `_HELP`."""
+    """Run the command; `_HELP` is its help text."""
     from ..errors import UsageError
     from ._inputs import merge_inputs, read_object
     from ._script import read_script
@@ -108,16 +108,16 @@ def command(
     if script == "-" and inputs == "-":
         msg = "SCRIPT and --inputs cannot both be `-`: there is one standard input"
         raise UsageError(msg)
-    # All that can be wrong with the command line is found before anything is started.
-    asked = limits_of(limits)
+    # Validate the whole command line before anything is started.
+    requested_limits = parse_limits(limits)
     source, filename = read_script(script)
     merged = merge_inputs(pairs, read_object(inputs, "--inputs") if inputs is not None else {})
     return _execute(
         source,
         filename,
         inputs=merged,
-        allowed=names_of(allow) if allow else None,
-        limits=asked,
+        allowed=split_names(allow) if allow else None,
+        limits=requested_limits,
         root=root,
         toolsets=toolsets,
         isolation=isolation,
@@ -150,9 +150,9 @@ def _execute(
     import anyio
 
     from ..errors import UsageError
-    from ._options import in_words_of_options, open_session
+    from ._options import open_session, with_option_names
     from ._progress import Progress
-    from ._report import counted_calls
+    from ._report import format_call_count
     from ._terminal import standard_error
 
     session = open_session(
@@ -170,8 +170,8 @@ def _execute(
     if isolation == "process":
         errors.line(
             "warning: --isolation process: kernel layers that this machine lacks are not required; "
-            "where one is missing, one bug in the language layer is your own user's rights "
-            "(`ptc doctor` shows both levels)",
+            "where one is missing, one bug in the language layer gives the script your user's "
+            "rights (`ptc doctor` shows both levels)",
             "yellow",
         )
     guarded = _GuardedRun(session, Progress(errors, quiet=as_json))
@@ -179,20 +179,20 @@ def _execute(
     try:
         result = anyio.run(guarded.execute, program)
     except UsageError as error:
-        raise in_words_of_options(error) from None
+        raise with_option_names(error) from None
     if result is not None:
-        tell(result, filename, as_json=as_json)
+        print_result(result, filename, as_json=as_json)
     if guarded.signal is not None:
         if result is None or not as_json:
-            after = f" after {counted_calls(len(result.calls))}" if result is not None else ""
+            after = f" after {format_call_count(len(result.calls))}" if result is not None else ""
             errors.line(f"interrupted{after}")
         return TERMINATED if guarded.signal == signal.SIGTERM else INTERRUPTED
     assert result is not None  # noqa: S101  # only a signal leaves none
     return status_of(result)
 
 
-def tell(result: RunResult, filename: str, *, as_json: bool) -> None:
-    """The value, then what is to be said of the run."""
+def print_result(result: RunResult, filename: str, *, as_json: bool) -> None:
+    """Print the value of a run, then its report."""
     from .. import _json
     from ._report import report_calls, report_outcome
     from ._terminal import standard_error, standard_output
@@ -213,16 +213,16 @@ def tell(result: RunResult, filename: str, *, as_json: bool) -> None:
 
 
 class _GuardedRun:
-    """One program of one session, that a signal ends in order."""
+    """One run of one session that stops cleanly on a signal."""
 
     def __init__(self, session: Session, progress: Progress) -> None:
         self._session = session
         self._progress = progress
         self.signal: signal.Signals | None = None
-        """The signal that ended it; None if none did."""
+        """Signal that stopped the run, or None."""
 
     async def execute(self, program: Mapping[str, Any]) -> RunResult | None:
-        """Run it; None if a signal came before the script had begun."""
+        """Run the program; return None if a signal arrived before the script started."""
         import anyio
 
         from ..errors import PtcError, SessionClosedError
@@ -234,7 +234,7 @@ class _GuardedRun:
             group.start_soon(self._progress.follow)
             if sys.platform != "win32":
                 group.start_soon(self._watch, scope)
-                # So that it watches before there is something to end.
+                # Let the watcher install its handler before the run starts.
                 await anyio.lowlevel.checkpoint()
             try:
                 with scope:
@@ -242,7 +242,7 @@ class _GuardedRun:
                         **program, on_event=self._progress.on_event
                     )
             except SessionClosedError as error:
-                # The signal came between two steps of the start.
+                # The signal arrived during the start.
                 failure = error if self.signal is None else None
             except PtcError as error:
                 # Raised outside the group, which would wrap it.
@@ -255,15 +255,15 @@ class _GuardedRun:
         return result
 
     async def _watch(self, starting: Any) -> None:
-        """Close the session at the first signal. A second one finds Python's own handler."""
+        """Close the session at the first signal. A second one reaches Python's own handler."""
         import anyio
 
-        # What a shell has told us to ignore (`nohup`, a job in the background) stays ignored.
-        ends = (signal.SIGINT, signal.SIGTERM)
-        heeded = [number for number in ends if signal.getsignal(number) != signal.SIG_IGN]
-        if not heeded:
+        # Signals that the shell made us ignore (`nohup`, a background job) stay ignored.
+        stopping = (signal.SIGINT, signal.SIGTERM)
+        handled = [number for number in stopping if signal.getsignal(number) != signal.SIG_IGN]
+        if not handled:
             return
-        with anyio.open_signal_receiver(*heeded) as signals:
+        with anyio.open_signal_receiver(*handled) as signals:
             async for number in signals:
                 self.signal = number
                 break

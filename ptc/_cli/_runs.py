@@ -1,4 +1,4 @@
-"""``ptc runs``, ``show``, ``replay``, ``export`` and ``forget``: runs that were."""
+"""``ptc runs``, ``show``, ``replay``, ``export`` and ``forget``: recorded runs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     from .._runs._history import History
     from .._tools._tool import Tool
 
-__all__ = ["export", "forget", "history_of", "replay", "runs", "show"]
+__all__ = ["export", "forget", "open_history", "replay", "runs", "show"]
 
 
-def history_of(root: str, journal: str | None, tools: Mapping[str, Tool] | None = None) -> History:
-    """Recorded runs of a folder. Raises `UsageError` if it has no journal."""
+def open_history(
+    root: str, journal: str | None, tools: Mapping[str, Tool] | None = None
+) -> History:
+    """Open the recorded runs of a folder.
+
+    Raises:
+        UsageError: If the folder has no journal.
+    """
     from pathlib import Path
 
     from .._journal._location import about_former, former_journal, journal_of
@@ -30,23 +36,23 @@ def history_of(root: str, journal: str | None, tools: Mapping[str, Tool] | None 
 
     if journal is not None:
         if not Path(journal).is_file():
-            raise UsageError(f"there is no journal {journal!r}")
+            raise UsageError(f"there is no journal {journal!r}; check the path of --journal")
         return History(Path(journal), tools=tools)
     folder = Path(root).resolve()
-    place, former = journal_of(folder), former_journal(folder)
+    path, former = journal_of(folder), former_journal(folder)
     note = "" if former is None else about_former(former)
-    if not place.is_file():
+    if not path.is_file():
         msg = (
-            f"there is no journal of {str(folder)!r}: {str(place)!r} does not exist, so no run was "
+            f"there is no journal of {str(folder)!r}: {str(path)!r} does not exist, so no run was "
             "recorded. Name the folder with --root, or the file with --journal"
         )
         raise UsageError(f"{msg}. {note}" if note else msg)
     if note:
         standard_error().line(f"note: {note}")
-    return History(place, tools=tools)
+    return History(path, tools=tools)
 
 
-_RUNS_HELP = """List the newest runs: name, when, outcome, calls, and the script's file name.
+_RUNS_HELP = """List the newest runs: ID, start time, outcome, number of calls, and file name.
 
 \b
 Examples:
@@ -55,37 +61,48 @@ Examples:
 """
 
 
-@click.command("runs", short_help="List the runs that were.", help=_RUNS_HELP)
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, metavar="N")
+@click.command("runs", short_help="List recorded runs.", help=_RUNS_HELP)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=20,
+    metavar="N",
+    help="Maximum number of runs to list. [default: 20]",
+)
 @root_option
 @journal_option
 @json_option("Print the list as JSON.")
 def runs(*, limit: int, root: str, journal: str | None, as_json: bool) -> int:
-    """Run the command; the docstring for users is `_RUNS_HELP`."""
+    """Run the command; `_RUNS_HELP` is its help text."""
     from datetime import datetime
 
     from ._table import write_table
     from ._terminal import standard_output
 
-    history = history_of(root, journal)
+    history = open_history(root, journal)
     rows = []
     for run in history.runs(limit):
-        begun = datetime.fromtimestamp(run.created_ms / 1000).astimezone()
+        started = datetime.fromtimestamp(run.created_ms / 1000).astimezone()
         calls = len(history.recorded(run.run_id).calls)
         status = "rolled back" if run.rolled_back_ms is not None else run.status
-        rows.append((run.run_id, begun.isoformat(" ", "seconds"), status, calls, run.filename))
+        rows.append((run.run_id, started.isoformat(" ", "seconds"), status, calls, run.filename))
     history.close()
     output = standard_output()
     if as_json:
         names = ("run_id", "begun", "status", "calls", "filename")
         output.json([dict(zip(names, row, strict=True)) for row in rows])
         return COMPLETED
-    columns = (("run", ""), ("begun", ""), ("outcome", ""), ("calls", "number"), ("script", "cut"))
+    columns = (
+        *(("run", ""), ("started", ""), ("outcome", "")),
+        *(("calls", "number"), ("script", "truncate")),
+    )
     write_table(output, columns, [tuple(map(str, row)) for row in rows])
     return COMPLETED
 
 
-_SHOW_HELP = """Show RUN: its source with the calls beside its lines, then each call in order.
+_SHOW_HELP = """Show the run RUN: its source annotated with calls, each call in order, its outcome.
+
+RUN is an ID from `ptc runs`.
 
 \b
 Examples:
@@ -98,16 +115,16 @@ Examples:
 @click.argument("run", metavar="RUN")
 @root_option
 @journal_option
-@json_option("Print everything that is recorded as JSON, as `ptc export` does.")
+@json_option("Print the whole record as JSON, as `ptc export` does.")
 def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
-    """Run the command; the docstring for users is `_SHOW_HELP`."""
+    """Run the command; `_SHOW_HELP` is its help text."""
     from .. import _json
     from .._runs._history import recorded_result
     from ..testing import Recording
     from ._report import report_outcome
     from ._terminal import standard_output
 
-    history = history_of(root, journal)
+    history = open_history(root, journal)
     recorded = history.recorded(run)
     history.close()
     output = standard_output()
@@ -117,21 +134,13 @@ def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
     for line in _annotated(recorded):
         output.line(line)
     output.line("")
-    reverts = {row.path: row for row in recorded.reverts}
     for row in recorded.calls:
-        undone = reverts.get(row.start.path)
-        note = "" if undone is None else f"  [revert: {undone.status}]"
-        for verdict in recorded.verdicts:
-            if verdict.path == row.start.path:
-                by = f" by {verdict.by}" if verdict.by else ""
-                why = f": {verdict.comment[:120]}" if verdict.comment else ""
-                note += f"  [{verdict.action}{by}{why}]"
-        output.line(_told(row) + note)
+        output.line(_describe_call(row) + _describe_decisions(recorded, row.start.path))
     result = recorded_result(recorded.run)
     if recorded.run.rolled_back_ms is not None:
         output.line(f"rolled back; it was {recorded.run.status}")
     elif result is None:
-        output.line(f"{recorded.run.status}: no outcome is recorded; `ptc resume` goes on with it")
+        output.line(f"{recorded.run.status}: no outcome is recorded; `ptc resume` continues it")
     elif result.ok:
         output.line("completed:")
         output.json(result.value)
@@ -156,21 +165,35 @@ def _annotated(recorded: Recorded) -> list[str]:
     return shown
 
 
-def _told(row: CallRow) -> str:
+def _describe_decisions(recorded: Recorded, path: str) -> str:
+    """Describe the revert of a call and the decisions about it."""
+    note = ""
+    for revert in recorded.reverts:
+        if revert.path == path:
+            note = f"  [revert: {revert.status}]"
+    for decision in recorded.verdicts:
+        if decision.path == path:
+            by = f" by {decision.by}" if decision.by else ""
+            comment = f": {decision.comment[:120]}" if decision.comment else ""
+            note += f"  [{decision.action}{by}{comment}]"
+    return note
+
+
+def _describe_call(row: CallRow) -> str:
     start, end = row.start, row.end
     arguments = start.arguments.decode(errors="replace")
     head = f"{start.path:>4}  {start.tool}({arguments[:120]}{'…' if len(arguments) > 120 else ''})"
     if end is None:
-        return f"{head}  began; its end is not known"
+        return f"{head}  started; its outcome is unknown"
     value = end.body.decode(errors="replace")
     took = f"{end.at_ms - start.at_ms} ms"
     return f"{head}  {end.status}, {took}: {value[:120]}{'…' if len(value) > 120 else ''}"
 
 
-_REPLAY_HELP = """Run RUN's script again with the recorded answers; no tool is called.
+_REPLAY_HELP = """Run the script of RUN again with the recorded results; no tool is called.
 
-With --until CALL it stops when the script is given the outcome of that call, and shows the local
-variables of the script at that moment.
+With --until CALL it stops when the script receives the result of that call, and shows the script's
+local variables at that point. `ptc show RUN` lists the calls.
 
 \b
 Examples:
@@ -180,15 +203,15 @@ Examples:
 
 
 @click.command(
-    "replay", short_help="Run a run's script again.", help=_REPLAY_HELP, epilog=EXIT_STATUS_HELP
+    "replay", short_help="Replay a recorded run.", help=_REPLAY_HELP, epilog=EXIT_STATUS_HELP
 )
 @click.argument("run", metavar="RUN")
-@click.option("--until", metavar="CALL", help="Stop there and show the variables.")
+@click.option("--until", metavar="CALL", help="Stop at this call and show the variables.")
 @root_option
 @journal_option
 @json_option("Print the whole result as JSON.")
 def replay(*, run: str, until: str | None, root: str, journal: str | None, as_json: bool) -> int:
-    """Run the command; the docstring for users is `_REPLAY_HELP`."""
+    """Run the command; `_REPLAY_HELP` is its help text."""
     from functools import partial
 
     import anyio
@@ -198,7 +221,7 @@ def replay(*, run: str, until: str | None, root: str, journal: str | None, as_js
     from ._report import report_outcome
     from ._terminal import standard_error, standard_output
 
-    history = history_of(root, journal)
+    history = open_history(root, journal)
     recording = Recording.of(history, run)
     history.close()
     result = anyio.run(partial(recording.replay, until=until))
@@ -218,7 +241,7 @@ def replay(*, run: str, until: str | None, root: str, journal: str | None, as_js
     return status_of(result)
 
 
-_EXPORT_HELP = """Write RUN as one JSON file, or to standard output, that replays anywhere.
+_EXPORT_HELP = """Export RUN as one JSON file that replays on any machine.
 
 \b
 Examples:
@@ -227,18 +250,18 @@ In a test: await ptc.testing.Recording.load("tests/data/report.json").replay()
 """
 
 
-@click.command("export", short_help="Write a run as a test fixture.", help=_EXPORT_HELP)
+@click.command("export", short_help="Export a run as a test fixture.", help=_EXPORT_HELP)
 @click.argument("run", metavar="RUN")
-@click.option("-o", "--output", "target", metavar="FILE", help="Where to. [default: stdout]")
+@click.option("-o", "--output", "target", metavar="FILE", help="Output file. [default: stdout]")
 @root_option
 @journal_option
 def export(*, run: str, target: str | None, root: str, journal: str | None) -> int:
-    """Run the command; the docstring for users is `_EXPORT_HELP`."""
+    """Run the command; `_EXPORT_HELP` is its help text."""
     from ..errors import UsageError
     from ..testing import Recording
     from ._terminal import standard_output
 
-    history = history_of(root, journal)
+    history = open_history(root, journal)
     recording = Recording.of(history, run)
     history.close()
     if target is None:
@@ -252,10 +275,10 @@ def export(*, run: str, target: str | None, root: str, journal: str | None) -> i
     return COMPLETED
 
 
-_FORGET_HELP = """Delete the runs that ended more than DAYS days ago, and give their room back.
+_FORGET_HELP = """Delete the runs that finished more than DAYS days ago, and free their disk space.
 
-Runs that are paused, or whose host died, have not ended and stay. What is deleted can be neither
-shown nor replayed any more; `ptc export` what is to be kept.
+Paused and interrupted runs have not finished and are not deleted. A deleted run can no longer be
+shown or replayed; use `ptc export` first to keep one.
 
 \b
 Examples:
@@ -270,21 +293,21 @@ Examples:
     type=click.FloatRange(0, 36_500),
     required=True,
     metavar="DAYS",
-    help="Days since a run ended; 0: all that have ended.",
+    help="Minimum days since a run finished; 0 deletes every finished run.",
 )
 @root_option
 @journal_option
-@json_option("Print the number as JSON.")
+@json_option("Print the number of deleted runs as JSON.")
 def forget(*, days: float, root: str, journal: str | None, as_json: bool) -> int:
-    """Run the command; the docstring for users is `_FORGET_HELP`."""
+    """Run the command; `_FORGET_HELP` is its help text."""
     from ._terminal import standard_output
 
-    history = history_of(root, journal)
+    history = open_history(root, journal)
     count = history.forget(days)
     history.close()
     output = standard_output()
     if as_json:
         output.json({"forgotten": count})
     else:
-        output.line(f"{count} run{'' if count == 1 else 's'} forgotten")
+        output.line(f"{count} run{'' if count == 1 else 's'} deleted")
     return COMPLETED

@@ -1,4 +1,4 @@
-"""Exit status: what a shell script is told of an outcome."""
+"""Exit statuses of the command line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 COMPLETED = 0
 FAILED = 1
 USAGE = 2
-"""click's own status for a wrong command line, too."""
+"""Also click's own status for an invalid command line."""
 LIMIT = 3
 CRASHED = 4
 SETUP = 5
@@ -35,16 +35,16 @@ TERMINATED = 143
 
 EXIT_STATUS_HELP = """\b
 Exit status:
-    0  it completed
-    1  the script (or the tool) failed, or the script was refused
-    2  the command line is wrong; nothing ran
-    3  a limit: timed out, or too many calls, bytes or memory
-    4  the worker crashed, or the script reached the second fence
-    5  this machine lacks something, e.g. a layer of the jail
-    6  the run is paused: a call waits for a decision
+    0  completed
+    1  the script (or tool) failed, or the script was rejected before it ran
+    2  the command line is invalid; nothing ran
+    3  a limit was exceeded: time, tool calls, bytes or memory
+    4  the worker crashed, or the kernel layer stopped the script
+    5  this machine lacks a requirement, e.g. a kernel layer of the jail
+    6  the run is paused: a call is awaiting a decision
   130  interrupted with Ctrl-C (143: terminated)
 """
-"""For the end of a command's help; ``\\b`` keeps click from joining the lines."""
+"""Epilogue of a command's help; ``\\b`` stops click from joining the lines."""
 
 _BY_OUTCOME = {
     "completed": COMPLETED,
@@ -60,5 +60,5 @@ _BY_OUTCOME = {
 
 
 def status_of(result: RunResult) -> int:
-    """The exit status that tells the outcome of a run."""
+    """Return the exit status for the outcome of a run."""
     return _BY_OUTCOME[result.status]

@@ -1,4 +1,4 @@
-"""Rows under headings: drawn on a terminal, tab-separated lines elsewhere."""
+"""Tables: drawn on a terminal, tab-separated lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ._terminal import Stream, safe
 __all__ = ["Column", "write_table"]
 
 Column = tuple[str, str]
-"""A heading and how the column behaves: ``""`` stays whole, ``"wrap"`` folds, ``"cut"`` is cut
-to what room there is, ``"number"`` is set to the right."""
+"""A heading and the column's layout: ``""`` never shrinks, ``"wrap"`` wraps, ``"truncate"`` is
+truncated to the available width, ``"number"`` is right-aligned."""
 
 
 def write_table(stream: Stream, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Write `rows` to `stream`. Off a terminal: one line a row, for `cut`, `grep` and `awk`."""
+    """Write `rows` to `stream`; off a terminal one line per row, for `cut`, `grep` and `awk`."""
     if not stream.is_terminal:
         for row in rows:
             stream.write("\t".join(" ".join(cell.split()) for cell in row) + "\n")
@@ -30,9 +30,9 @@ def write_table(stream: Stream, columns: Sequence[Column], rows: Sequence[Sequen
             no_wrap=kind != "wrap",
             overflow="fold" if kind == "wrap" else "ellipsis",
             justify="right" if kind == "number" else "left",
-            # What must stay whole does not shrink; the others share the rest.
+            # Columns that must not shrink take their full width; the others share the rest.
             min_width=None
-            if kind in ("wrap", "cut")
+            if kind in ("wrap", "truncate")
             else max((len(heading), *(len(row[len(table.columns)]) for row in rows))),
         )
     for row in rows:

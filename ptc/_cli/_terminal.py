@@ -1,6 +1,6 @@
-"""What goes to standard output and standard error, and what a terminal must not be sent.
+"""Standard output and standard error, with text made safe for terminals.
 
-Rule 1: standard output carries the result and nothing else; whoever reads a pipe can parse it.
+Rule 1: standard output carries the result and nothing else; a program reading a pipe can parse it.
     tests/cli/test_run.py::test_a_pipe_gets_the_value_as_json_and_nothing_else
 Rule 2: text of a script, tool or model reaches a terminal without control characters: an escape
     sequence could repaint the screen, set the clipboard or answer as if it were typed.
@@ -24,44 +24,44 @@ if TYPE_CHECKING:
 __all__ = ["Stream", "pretty_json", "safe", "standard_error", "standard_output"]
 
 # C0 but tab and newline, DEL, and C1: U+009B alone is CSI (ECMA-48, 8.3.16). Then the directional
-# controls, which let text read differently from what it is (CVE-2021-42574), and lone surrogates,
-# which no stream can encode.
+# controls, which make text display in an order other than its own (CVE-2021-42574), and lone
+# surrogates, which no stream can encode.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _HIGHLIGHT_MOST = 100_000
-"""Characters of JSON that are coloured; more is shown plain, at once."""
+"""Maximum length of JSON that is coloured; longer JSON is written plain, without delay."""
 
 
 def safe(text: str) -> str:
-    """`text` with every character that could control a terminal written as an escape."""
+    """Return `text` with every character that could control a terminal escaped."""
     return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def pretty_json(value: Any) -> str:
-    """JSON-able plain data as indented JSON."""
+    """Format plain data as indented JSON."""
     import orjson
 
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
 class Stream:
-    """One of the two standard streams, and what it is connected to."""
+    """One of the two standard streams and the features of its terminal, if it has one."""
 
     def __init__(self, file: TextIO, name: str, *, must_arrive: bool) -> None:
-        """Take the stream `file`; with `must_arrive` a lost write is an error, not a shrug."""
+        """Wrap `file`; with `must_arrive` a failed write raises instead of being ignored."""
         self._file = file
         self._name = name
         self._must_arrive = must_arrive
         self.is_terminal = file.isatty()
         self.has_cursor = self.is_terminal and os.environ.get("TERM") not in ("dumb", "unknown")
         """True if lines can be redrawn in place."""
-        # https://no-color.org: any value that is not empty.
+        # https://no-color.org: any non-empty value.
         self.has_colour = self.has_cursor and not os.environ.get("NO_COLOR")
         self._console: Console | None = None
 
     @property
     def console(self) -> Console:
-        """A rich console on this stream. Imports rich: ask only on a terminal."""
+        """A rich console on this stream. Imports rich: use it on a terminal only."""
         if self._console is None:
             from rich.console import Console
 
@@ -77,12 +77,12 @@ class Stream:
         return self._console
 
     def write(self, text: str) -> None:
-        """Write `text` as it is, made safe if it goes to a terminal.
+        """Write `text`, escaped by `safe` if the stream is a terminal.
 
-        A reader that has gone away is not our failure: the rest is dropped.
+        If the reader of a pipe has closed it, the rest is dropped without an error.
 
         Raises:
-            SetupError: If what must arrive did not, e.g. because the disk is full.
+            SetupError: If a write to a `must_arrive` stream failed, e.g. the disk is full.
         """
         try:
             self._file.write(safe(text) if self.is_terminal else text)
@@ -96,7 +96,7 @@ class Stream:
                 raise SetupError(msg) from None
 
     def line(self, text: str = "", style: str = "") -> None:
-        """Write one line; `style` is used where there is colour."""
+        """Write one line, with `style` if the stream has colour."""
         if style and self.has_colour:
             from rich.text import Text
 
@@ -110,7 +110,7 @@ class Stream:
         if not self.is_terminal:
             self.write(f"{text}\n")
             return
-        # Such characters stand in strings only, where JSON has an escape for them.
+        # These characters occur only in strings, where JSON can escape them.
         text = _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
         if self.has_colour and len(text) <= _HIGHLIGHT_MOST:
             from rich.highlighter import JSONHighlighter
@@ -123,7 +123,7 @@ class Stream:
             self.write(f"{text}\n")
 
     def _drop(self) -> None:
-        """Send what follows nowhere, so that the interpreter's last flush cannot fail."""
+        """Redirect further writes to /dev/null, so that Python's flush at exit cannot fail."""
         self.is_terminal = self.has_cursor = self.has_colour = False
         with suppress(OSError, ValueError):
             null = os.open(os.devnull, os.O_WRONLY)
@@ -132,19 +132,19 @@ class Stream:
 
 
 def standard_output() -> Stream:
-    """Standard output: the result."""
+    """Open standard output, which carries the result."""
     return Stream(_as_utf8(sys.stdout), "standard output", must_arrive=True)
 
 
 def standard_error() -> Stream:
-    """Standard error: everything else."""
+    """Open standard error, which carries everything else."""
     return Stream(_as_utf8(sys.stderr), "standard error", must_arrive=False)
 
 
 def _as_utf8(file: TextIO | None) -> TextIO:
     if file is None or file.closed:  # closed by the shell, as in `ptc run x >&-`
         return Path(os.devnull).open("w", encoding="utf-8")
-    # JSON is UTF-8 whatever the locale says (RFC 8259, 8.1).
+    # JSON is UTF-8 in every locale (RFC 8259, 8.1).
     reconfigure = getattr(file, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""``ptc tools``: what tools there are, and all about one of them."""
+"""``ptc tools``: list the tools, or describe one."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_HELP = """List the tools, or with NAME show all about one.
+_HELP = """List the tools, or describe the tool NAME.
 
-Parameters in brackets may be left out. Tools with side effects are allowed in a run only by name
-(--allow). Off a terminal each tool is one line, its columns separated by tabs.
+Parameters in brackets are optional. A script may call a tool with side effects only if --allow
+names it. Off a terminal each tool is one line with tab-separated columns.
 
 \b
 Examples:
@@ -32,9 +32,9 @@ Examples:
 @click.command("tools", short_help="List the tools, or describe one.", help=_HELP)
 @click.argument("name", metavar="[NAME]", required=False)
 @toolset_option
-@json_option("Print the definitions as a model is given them.")
+@json_option("Print the definitions as JSON, as models receive them.")
 def command(*, name: str | None, toolsets: tuple[str, ...], as_json: bool) -> int:
-    """Run the command; the docstring for users is `_HELP`."""
+    """Run the command; `_HELP` is its help text."""
     from ._table import write_table
     from ._terminal import standard_output
 
@@ -50,7 +50,7 @@ def command(*, name: str | None, toolsets: tuple[str, ...], as_json: bool) -> in
     if name is not None:
         _describe(output, tools[name])
         return COMPLETED
-    columns = (("tool", ""), ("parameters", "wrap"), ("side effect", ""), ("what it does", "wrap"))
+    columns = (("tool", ""), ("parameters", "wrap"), ("side effect", ""), ("description", "wrap"))
     rows = [
         (
             tool.name,
@@ -71,7 +71,7 @@ def _describe(output: Stream, tool: Tool) -> None:
     output.line()
     output.line(tool.description)
     if tool.side_effect:
-        output.line("\nIt has side effects: a run may call it only if --allow names it.")
+        output.line("\nIt has side effects: a script may call it only if --allow names it.")
     properties = tool.parameters.get("properties", {})
     if not properties:
         return
@@ -80,13 +80,13 @@ def _describe(output: Stream, tool: Tool) -> None:
     rows = [
         (
             name,
-            type_of(schema, tool.parameters.get("$defs", {})),
+            describe_type(schema, tool.parameters.get("$defs", {})),
             "required" if name in required else _default(schema),
             str(schema.get("description", "")),
         )
         for name, schema in properties.items()
     ]
-    columns = (("parameter", ""), ("type", "wrap"), ("default", "wrap"), ("meaning", "wrap"))
+    columns = (("parameter", ""), ("type", "wrap"), ("default", "wrap"), ("description", "wrap"))
     write_table(output, columns, rows)
 
 
@@ -102,17 +102,17 @@ def _default(schema: Mapping[str, Any]) -> str:
     return _json.dumps(schema["default"]).decode() if "default" in schema else "optional"
 
 
-def type_of(schema: Mapping[str, Any], named: Mapping[str, Any]) -> str:
-    """The type a JSON Schema asks for, in a few words; `named` are its ``$defs``."""
+def describe_type(schema: Mapping[str, Any], named: Mapping[str, Any]) -> str:
+    """Describe the type of a JSON Schema in a few words; `named` holds its ``$defs``."""
     from .. import _json
 
     if "$ref" in schema:
         name = str(schema["$ref"]).rpartition("/")[2]
         target = named.get(name, {})
-        return type_of(target, {}) if "enum" in target else name
+        return describe_type(target, {}) if "enum" in target else name
     for choice in ("anyOf", "oneOf"):
         if choice in schema:
-            return " or ".join(dict.fromkeys(type_of(item, named) for item in schema[choice]))
+            return " or ".join(dict.fromkeys(describe_type(item, named) for item in schema[choice]))
     if "enum" in schema:
         return " or ".join(_json.dumps(item).decode() for item in schema["enum"])
     if "const" in schema:
@@ -121,5 +121,5 @@ def type_of(schema: Mapping[str, Any], named: Mapping[str, Any]) -> str:
     if isinstance(kind, list):
         return " or ".join(kind)
     if kind == "array" and isinstance(schema.get("items"), Mapping):
-        return f"array of {type_of(schema['items'], named)}"
+        return f"array of {describe_type(schema['items'], named)}"
     return str(kind)

@@ -1,1 +1,1 @@
-"""Schema-valid answers from a language model, through a repair loop."""
+"""Generate schema-valid data with a language model, through a repair loop."""

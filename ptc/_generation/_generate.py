@@ -1,13 +1,14 @@
-"""One structured answer of a model: asked, judged, asked again with what is wrong, or given up.
+"""Generate one structured answer: request, validate, repair, and stop.
 
-It decides who is asked how and when it ends; what conforms is `ptc.structured`'s to say, and how a
-provider is spoken to is `ptc.models`'.
+This module chooses the mode and drives the loop. `ptc.structured` validates answers, and
+`ptc.models` talks to providers.
 
-Rule 1: what is returned conforms (test_what_is_returned_conforms_...).
-Rule 2: a cut answer and a lost connection cost no repair (test_a_cut_answer_..., test_a_lost_...).
-Rule 3: a form that is refused is left for the next by ``auto`` only, and that is told
+Rule 1: the returned value conforms (test_what_is_returned_conforms_...).
+Rule 2: truncated answers and lost connections do not use up repair attempts
+(test_a_cut_answer_..., test_a_lost_...).
+Rule 3: only ``auto`` falls back from a rejected mode to the next, and reports it
 (test_a_form_that_is_refused_..., test_a_form_that_was_asked_for_...).
-Rule 4: no failure loses what was answered and spent (test_every_failure_keeps_...).
+Rule 4: every failure carries the attempts and usage so far (test_every_failure_keeps_...).
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ from ..structured import (
     StreamParser,
     Violation,
 )
-from ..structured._stream import continues
+from ..structured._stream import extends
 
 __all__ = ["Fallback", "GenerateOptions", "Generated", "Question", "Validator", "generate_object"]
 
 T = TypeVar("T")
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,59}")
-"""What may name an answer. Names of tools have 64 characters at OpenAI and Anthropic."""
+"""Valid name of an answer. OpenAI and Anthropic limit tool names to 64 characters."""
 RESENDS = 2
-"""How often a request is sent again whose answer was lost on the way. Requests that were answered
-by an error are repeated by the provider's own package, which knows how long to wait."""
-MOST_TIMEOUT_MS = 86_400_000
+"""Times a request is sent again after its answer was lost. If a provider answers with an error, its
+own package retries, because it knows how long to wait."""
+MAX_TIMEOUT_MS = 86_400_000
 
 Validator: TypeAlias = Callable[[Any], Any]
-"""Gets the object. It objects by raising `ValueError` or by returning text or a list of texts, and
-returns None if all is well. May be async. The model is told its words."""
+"""Validates the object. It rejects it by raising `ValueError` or by returning text or a list of
+texts, which the model receives, and accepts it by returning None. It may be async."""
 OnPartial: TypeAlias = Callable[[Partial], None]
 
 
@@ -60,31 +61,31 @@ class GenerateOptions(TypedDict, total=False):
     """The options of `Session.generate_object`."""
 
     schema_name: str
-    """What the answer is called, 1 to 59 letters, digits, ``_`` and ``-``. Default: ``result``."""
+    """Name of the answer: 1 to 59 letters, digits, ``_`` and ``-``. Default: ``result``."""
     schema_description: str | None
-    """What the answer is, for the model."""
+    """Description of the answer, for the model."""
     system: str | None
-    """Instructions."""
+    """System instructions."""
     mode: Literal["auto", "tool", "native", "prompt"]
-    """How the model is brought to answer in the form, see `ptc.models.Mode`. ``auto``, the default,
-    takes the first that works; another that does not work is an error."""
+    """Method of requesting structured output, see `ptc.models.Mode`. ``auto``, the default, uses
+    the first that works; any other mode that does not work raises an error."""
     max_repair_attempts: int
-    """How often it is asked again after an answer that does not conform, 0 to 5. Default: 2."""
+    """Times the model is asked again after an answer that does not conform, 0 to 5. Default: 2."""
     validators: Sequence[Validator]
-    """Asked about an object that conforms; an objection is a violation like any other."""
+    """Additional checks of a conforming object; an objection is a violation like any other."""
     model: ModelSource | None
-    """Who is asked. Default: the session's."""
+    """Model to use. Default: the session's."""
     settings: Mapping[str, Any] | None
-    """``max_tokens``, ``temperature`` and what else the provider takes."""
+    """``max_tokens``, ``temperature`` and other settings of the provider."""
     timeout_ms: int
-    """Time for all of it. Default: 120,000."""
+    """Time limit for all attempts together. Default: 120,000."""
     on_partial: OnPartial | None
-    """Told the answer as it comes: then the model is streamed. Must return at once, not raise."""
+    """Receives partial answers while the model streams. Must return at once and not raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """A form in which the model could not be asked."""
+    """A mode that could not be used, and the reason."""
 
     mode: Mode
     reason: str
@@ -92,35 +93,35 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class Generated(Generic[T]):
-    """An answer that conforms, and how it came about."""
+    """An answer that conforms, with its history and usage."""
 
     object: T
-    """The answer: an instance of the type that was given, plain JSON data for a schema."""
+    """The answer: an instance of the requested type, or plain JSON data for a JSON Schema."""
     value: Any
-    """The same as plain JSON data."""
+    """The answer as plain JSON data."""
     attempts: tuple[Attempt, ...]
-    """Every answer in order; the last is this one. Those before say what was wrong with them."""
+    """Every answer in order, with its violations; the last is this answer."""
     repairs: tuple[Repair, ...]
-    """Edits that the answer took without a model."""
+    """Edits made to this answer without a model."""
     mode_used: Mode
-    """The form in which the model was asked."""
+    """The mode that produced the answer."""
     fallbacks: tuple[Fallback, ...]
-    """Forms before it that could not be used, and why; only in mode ``auto``."""
+    """Modes that could not be used, and why; only in mode ``auto``."""
     usage: ModelUsage
-    """What all attempts spent."""
+    """Usage of all attempts together."""
 
     @property
     def raw_texts(self) -> tuple[str, ...]:
-        """What the model wrote, attempt by attempt."""
+        """The text of every attempt as the model wrote it."""
         return tuple(attempt.text for attempt in self.attempts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked, checked before anything is paid.
+    """A request for one answer, validated before any model is called.
 
     Raises:
-        UsageError: If a part of it means nothing, or no answer could conform.
+        UsageError: If an argument is invalid, or no answer can conform.
     """
 
     contract: Contract
@@ -136,30 +137,30 @@ class Question:
     def __post_init__(self) -> None:
         name: Any = self.contract.name
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            msg = f"schema_name {name!r:.80}: use 1 to 59 letters, digits, _ and -"
+            msg = f"schema_name {name!r:.80} is invalid; use 1 to 59 letters, digits, _ and -"
             raise UsageError(msg)
         if not isinstance(self.prompt, str) or not self.prompt.strip():
-            msg = "prompt is text that is not blank"
+            msg = "prompt must be a string that is not blank"
             raise UsageError(msg)
         for name in ("description", "system"):
             if not isinstance(getattr(self, name), str | None):
-                msg = f"{name} is text, not {getattr(self, name)!r:.80}"
+                msg = f"{name} must be a string, not {getattr(self, name)!r:.80}"
                 raise UsageError(msg)
         if self.mode not in ("auto", *MODES):
             msg = f"mode {self.mode!r:.80} is unknown; modes: auto, {', '.join(MODES)}"
             raise UsageError(msg)
-        _in_range("max_repair_attempts", self.max_repair_attempts, 0, 5)
-        _in_range("timeout_ms", self.timeout_ms, 1, MOST_TIMEOUT_MS)
-        if refused := [v for v in self.validators if not callable(v)]:
-            msg = f"validators are functions of the object, and {refused[0]!r:.80} is none"
+        _require_range("max_repair_attempts", self.max_repair_attempts, 0, 5)
+        _require_range("timeout_ms", self.timeout_ms, 1, MAX_TIMEOUT_MS)
+        if invalid := [v for v in self.validators if not callable(v)]:
+            msg = f"validators must be functions that take the object, not {invalid[0]!r:.80}"
             raise UsageError(msg)
         if (why := self.contract.why_impossible()) is not None:
             raise UsageError(why)
 
 
-def _in_range(name: str, value: int, least: int, most: int) -> None:
+def _require_range(name: str, value: int, least: int, most: int) -> None:
     if type(value) is not int or not least <= value <= most:
-        msg = f"{name} is an integer from {least} to {most:,}, not {value!r:.80}"
+        msg = f"{name} must be an integer from {least} to {most:,}, not {value!r:.80}"
         raise UsageError(msg)
 
 
@@ -179,9 +180,9 @@ async def generate_object(
     timeout_ms: int = 120_000,
     on_partial: OnPartial | None = None,
 ) -> Generated[Any]:
-    """Ask one of `models` until its answer conforms: `Session.generate_object`, without a session.
+    """Ask a model until its answer conforms: `Session.generate_object` without a session.
 
-    The options are those of `GenerateOptions`.
+    See `GenerateOptions` for the options.
     """
     require_function("on_partial", on_partial)
     question = Question(
@@ -201,21 +202,21 @@ async def generate_object(
 async def _generate(
     question: Question, model: Model, on_partial: OnPartial | None
 ) -> Generated[Any]:
-    work = _Generation(question, model, on_partial)
+    generation = _Generation(question, model, on_partial)
     try:
         with anyio.move_on_after(question.timeout_ms / 1000):
-            return await work.run()
+            return await generation.run()
     except (TruncatedError, ModelError) as error:
-        error.attempts, error.usage = work.attempts, work.usage
+        error.attempts, error.usage = generation.attempts, generation.usage
         raise
-    msg = f"{model.name} took longer than timeout_ms={question.timeout_ms:,}"
-    late = ModelError(msg, retryable=True)
-    late.attempts, late.usage = work.attempts, work.usage
-    raise late
+    msg = f"{model.name} did not finish within timeout_ms={question.timeout_ms:,}"
+    timeout = ModelError(msg, retryable=True)
+    timeout.attempts, timeout.usage = generation.attempts, generation.usage
+    raise timeout
 
 
 class _Generation:
-    """One question on its way to an answer."""
+    """State of one `Question` while the model is asked."""
 
     def __init__(self, question: Question, model: Model, on_partial: OnPartial | None) -> None:
         self._question = question
@@ -227,29 +228,29 @@ class _Generation:
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """All answers so far."""
+        """All attempts so far."""
         return tuple(self._loop.attempts) if self._loop is not None else ()
 
     async def run(self) -> Generated[Any]:
-        """Ask in the first form that works."""
+        """Generate the answer in the first mode that works."""
         modes = self._modes()
         for mode in modes:
             try:
-                return await self._in_mode(mode)
+                return await self._run_in_mode(mode)
             except ModelError as error:
-                # After an answer it is not the form that is refused.
+                # After an answer, the rejection cannot be about the mode.
                 if not error.refused or self.attempts or mode == modes[-1]:
                     raise
                 self._fallbacks.append(Fallback(mode, str(error)))
         raise AssertionError  # pragma: no cover  # the last mode returns or raises
 
     def _modes(self) -> list[Mode]:
-        asked = self._question.mode
-        if asked != "auto":
-            if (why := self._why_not(asked)) is not None:
-                msg = f"mode={asked!r} cannot be used: {why}; mode='auto' finds one that can"
+        requested = self._question.mode
+        if requested != "auto":
+            if (why := self._why_not(requested)) is not None:
+                msg = f"mode={requested!r} cannot be used: {why}; mode='auto' selects one that can"
                 raise UsageError(msg)
-            return [asked]
+            return [requested]
         usable: list[Mode] = []
         for mode in MODES:
             why = self._why_not(mode)
@@ -258,7 +259,8 @@ class _Generation:
             elif not usable:
                 self._fallbacks.append(Fallback(mode, why))
         if not usable:
-            msg = f"{self._model.name} can be asked in no form: {self._fallbacks}"
+            reasons = "; ".join(f"{f.mode}: {f.reason}" for f in self._fallbacks)
+            msg = f"{self._model.name} supports no mode of structured output: {reasons}"
             raise UsageError(msg)
         return usable
 
@@ -266,29 +268,33 @@ class _Generation:
         return self._model.why_not(mode, self._schema(mode))
 
     def _schema(self, mode: Mode) -> Mapping[str, Any]:
-        """What is asked for: an object, but where there is no provider that wants one."""
+        """Return the schema to request; providers require an object, a prompt does not."""
         contract = self._question.contract
         schema = contract.schema if mode == "prompt" else contract.object_schema()
         return schema if isinstance(schema, Mapping) else {}
 
-    async def _in_mode(self, mode: Mode) -> Generated[Any]:
+    async def _run_in_mode(self, mode: Mode) -> Generated[Any]:
         question = self._question
         contract, wrapped = question.contract, mode != "prompt"
         loop = RepairLoop(
             contract, max_repair_attempts=question.max_repair_attempts, wrapped=wrapped
         )
         self._loop = loop
-        told = _Told(contract, self._on_partial, wrapped=wrapped) if self._on_partial else None
-        asked = Turn("user", question.prompt)
-        request = self._request(mode, asked)
+        reporter = (
+            _PartialReporter(contract, self._on_partial, wrapped=wrapped)
+            if self._on_partial
+            else None
+        )
+        prompt_turn = Turn("user", question.prompt)
+        request = self._request(mode, prompt_turn)
         resends = RESENDS
         while True:
             reply: ModelReply | None = None
             try:
-                if told is not None:
-                    told.begin()
-                reply = await self._ask(request, told)
-                verdict = loop.take(reply.answer, ended=reply.finish == "stop")
+                if reporter is not None:
+                    reporter.start_attempt()
+                reply = await self._ask(request, reporter)
+                action = loop.take(reply.answer, ended=reply.finish == "stop")
             except (TruncatedError, ModelError) as error:
                 if isinstance(error, ModelError):
                     lost = error.lost
@@ -298,29 +304,31 @@ class _Generation:
                     raise
                 resends -= 1
                 continue
-            if isinstance(verdict, Accepted):
-                value = contract.typed(verdict.value)
+            if isinstance(action, Accepted):
+                value = contract.typed(action.value)
                 objections = await self._objections(value)
                 if not objections:
-                    if told is not None:
-                        told.end(verdict)
-                    return self._generated(mode, value, verdict)
-                verdict = loop.refuse(objections)
-            if isinstance(verdict, GaveUp):
-                raise self._failed(verdict)
-            # The question and the last answer, not all of them: the prompt does not grow.
-            error_turn = Turn("error", verdict.feedback)
-            request = self._request(mode, asked, Turn("model", reply.answer, reply), error_turn)
+                    if reporter is not None:
+                        reporter.finish(action)
+                    return self._to_result(mode, value, action)
+                action = loop.refuse(objections)
+            if isinstance(action, GaveUp):
+                raise self._generation_error(action)
+            # Only the prompt and the last answer, so that the conversation does not grow.
+            error_turn = Turn("error", action.feedback)
+            request = self._request(
+                mode, prompt_turn, Turn("model", reply.answer, reply), error_turn
+            )
 
-    async def _ask(self, request: ModelRequest, told: _Told | None) -> ModelReply:
-        if told is None:
+    async def _ask(self, request: ModelRequest, reporter: _PartialReporter | None) -> ModelReply:
+        if reporter is None:
             reply = await self._model.complete(request)
         else:
-            reply = await self._model.stream(request, told.hear)
+            reply = await self._model.stream(request, reporter.feed_delta)
         self.usage += reply.usage
         if reply.finish == "refused":
-            said = f": {reply.text[:200]}" if reply.text else ""
-            msg = f"{self._model.name} will not answer this, or a filter does not let it{said}"
+            reason = f": {reply.text[:200]}" if reply.text else ""
+            msg = f"{self._model.name} refused to answer, or a content filter blocked it{reason}"
             raise ModelError(msg)
         return reply
 
@@ -329,16 +337,16 @@ class _Generation:
         contract = question.contract
         instructions = [question.system] if question.system else []
         if mode == "prompt":
-            what = f" ({question.description})" if question.description else ""
+            description = f" ({question.description})" if question.description else ""
             instructions.append(
-                f"Answer with the {contract.name}{what} as one JSON value, and nothing else: no "
-                "prose, no code fence. It conforms to this JSON Schema:\n"
+                f"Answer with the {contract.name}{description} as one JSON value and nothing else: "
+                "no prose, no code block. The value must conform to this JSON Schema:\n"
                 + json.dumps(contract.schema, ensure_ascii=False)
             )
         return ModelRequest(
             mode=mode,
             name=contract.name,
-            description=question.description or "The answer, in the form that is asked for.",
+            description=question.description or "The answer, as required by the schema.",
             schema=self._schema(mode),
             turns=turns,
             system="\n\n".join(instructions),
@@ -349,15 +357,15 @@ class _Generation:
         found: list[Violation] = []
         for validator in self._question.validators:
             try:
-                said = validator(value)
-                if inspect.isawaitable(said):
-                    said = await said
+                objection = validator(value)
+                if inspect.isawaitable(objection):
+                    objection = await objection
             except ValueError as error:
-                said = str(error) or type(error).__name__
-            found.extend(_violation(item, validator) for item in _listed(said))
+                objection = str(error) or type(error).__name__
+            found.extend(_violation(item, validator) for item in _as_objections(objection))
         return found
 
-    def _generated(self, mode: Mode, value: Any, accepted: Accepted) -> Generated[Any]:
+    def _to_result(self, mode: Mode, value: Any, accepted: Accepted) -> Generated[Any]:
         return Generated(
             object=value,
             value=accepted.value,
@@ -368,18 +376,18 @@ class _Generation:
             usage=self.usage,
         )
 
-    def _failed(self, verdict: GaveUp) -> GenerationError:
+    def _generation_error(self, action: GaveUp) -> GenerationError:
         attempts = self.attempts
         last = "; ".join(str(violation) for violation in attempts[-1].violations[:5])
-        times = f"{len(attempts)} answers" if len(attempts) > 1 else "the answer"
-        again = " (the last two were wrong alike)" if verdict.reason == "no_progress" else ""
+        count = f"{len(attempts)} answers" if len(attempts) > 1 else "the answer"
+        again = " (the last two have the same violations)" if action.reason == "no_progress" else ""
         verb = "do" if len(attempts) > 1 else "does"
-        msg = f"{times} of {self._model.name} {verb} not conform{again}: {last}"
-        return GenerationError(msg, reason=verdict.reason, attempts=attempts, usage=self.usage)
+        msg = f"{count} of {self._model.name} {verb} not conform to the schema{again}: {last}"
+        return GenerationError(msg, reason=action.reason, attempts=attempts, usage=self.usage)
 
 
-class _Told:
-    """Turns what is heard of a model into what is told of the answer."""
+class _PartialReporter:
+    """Turns the deltas of a model into partial answers for the caller."""
 
     def __init__(self, contract: Contract, on_partial: OnPartial, *, wrapped: bool) -> None:
         self._parser = StreamParser(contract, wrapped=wrapped)
@@ -388,49 +396,52 @@ class _Told:
         self._in_call = False
         self._last: Partial | None = None
 
-    def begin(self) -> None:
-        """Another request is sent: what comes now continues nothing."""
+    def start_attempt(self) -> None:
+        """Discard the text of the previous request."""
         if self._attempt:
             self._parser.restart()
         self._attempt += 1
         self._in_call = False
 
-    def hear(self, delta: Delta) -> None:
-        """Take the next characters."""
+    def feed_delta(self, delta: Delta) -> None:
+        """Parse the next characters."""
         if delta.in_call and not self._in_call:
-            # What was said before the call was no answer.
+            # Text before the call is not the answer.
             self._in_call = True
             self._parser.restart()
         elif self._in_call and not delta.in_call:
             return
         partial = self._parser.feed(delta.text)
         if partial is not None:
-            self._tell(replace(partial, attempt=self._attempt))
+            self._report(replace(partial, attempt=self._attempt))
 
-    def end(self, accepted: Accepted) -> None:
-        """The last: what was accepted."""
-        self._tell(Partial(accepted.value, self._attempt, False, True, None, accepted.repairs))
+    def finish(self, accepted: Accepted) -> None:
+        """Report the accepted answer as the final partial."""
+        self._report(Partial(accepted.value, self._attempt, False, True, None, accepted.repairs))
 
-    def _tell(self, partial: Partial) -> None:
+    def _report(self, partial: Partial) -> None:
         before = self._last
         reset = before is not None and (
-            before.attempt != partial.attempt or not continues(before.value, partial.value)
+            before.attempt != partial.attempt or not extends(before.value, partial.value)
         )
         self._last = replace(partial, reset=reset)
         self._on_partial(self._last)
 
 
-def _listed(said: Any) -> Iterable[Any]:
-    if said is None:
+def _as_objections(returned: Any) -> Iterable[Any]:
+    """Return the items of a validator's result, which may be one objection or several."""
+    if returned is None:
         return ()
-    return (said,) if isinstance(said, str | Violation) or not isinstance(said, Iterable) else said
+    if isinstance(returned, str | Violation) or not isinstance(returned, Iterable):
+        return (returned,)
+    return returned
 
 
-def _violation(said: Any, validator: Validator) -> Violation:
-    if isinstance(said, Violation):
-        return said
-    if isinstance(said, str) and said:
-        return Violation("", "validator", said)
+def _violation(objection: Any, validator: Validator) -> Violation:
+    if isinstance(objection, Violation):
+        return objection
+    if isinstance(objection, str) and objection:
+        return Violation("", "validator", objection)
     name = getattr(validator, "__name__", repr(validator))
-    msg = f"validator {name} returned {said!r:.80}: return None, or text that says what is wrong"
+    msg = f"validator {name} returned {objection!r:.80}; return None, or text with the objection"
     raise UsageError(msg)

@@ -1,4 +1,4 @@
-"""`generate_object` as a tool: for scripts, agents, the command line and MCP."""
+"""The tool `generate_object`, for scripts, agents, the command line and MCP."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ from pydantic import Field
 
 from .._tools._context import ToolContext
 from .._tools._tool import Tool, tool
-from ..errors import GenerationError, ModelError, SetupError, ToolError, TruncatedError, UsageError
+from ..errors import (
+    GenerationError,
+    ModelError,
+    PtcError,
+    SetupError,
+    ToolError,
+    TruncatedError,
+    UsageError,
+)
 from ..models._open import OpenModels
 from ..structured import Partial
 from ._generate import Generated, generate_object
 
-__all__ = ["generate_object_tool", "row_of"]
+__all__ = ["generate_object_tool", "to_row"]
 
-_MOST_KEPT = 2_000
+_MAX_TEXT_CHARS = 2_000
 """Characters of each answer in the details of an error."""
+_FAILURES = (UsageError, SetupError, GenerationError, TruncatedError, ModelError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +35,14 @@ class AttemptRow:
     """One answer of the model."""
 
     violations: list[str]
-    """What was wrong with it; empty for the one that was accepted."""
+    """Violations of the schema; empty for the accepted answer."""
     text: str | None
-    """What it wrote, if that was asked for."""
+    """The answer as the model wrote it, if requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairRow:
-    """One edit that an answer took without a model."""
+    """One edit made to an answer without a model."""
 
     path: str
     kind: str
@@ -43,7 +52,7 @@ class RepairRow:
 
 @dataclass(frozen=True, slots=True)
 class FallbackRow:
-    """A form in which the model could not be asked."""
+    """A mode that could not be used."""
 
     mode: str
     reason: str
@@ -51,7 +60,7 @@ class FallbackRow:
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """What all attempts spent."""
+    """Usage of all attempts together."""
 
     requests: int
     input_tokens: int
@@ -62,7 +71,7 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedRow:
-    """An answer that conforms, and how it came about."""
+    """An answer that conforms, with its history and usage."""
 
     object: Any
     attempts: list[AttemptRow]
@@ -73,9 +82,9 @@ class GeneratedRow:
 
 
 def generate_object_tool(models: OpenModels) -> Tool:
-    """The tool `generate_object`, which asks the default of `models`."""
+    """Create the tool `generate_object`, which uses the default model of `models`."""
 
-    # Costs tokens, changes nothing: doing it twice is as good as once.
+    # Costs tokens but changes nothing, so repeating it is safe.
     @tool(name="generate_object", idempotent=True)
     async def ask(
         ctx: ToolContext,
@@ -89,22 +98,22 @@ def generate_object_tool(models: OpenModels) -> Tool:
         include_raw_text: bool = False,
         timeout_ms: Annotated[int, Field(ge=1_000, le=600_000)] = 120_000,
     ) -> GeneratedRow:
-        """Ask a language model for data that conforms to a JSON Schema; what is given does.
+        """Ask a language model for data; the returned object always conforms to the JSON Schema.
 
-        Damaged JSON is mended where it has one meaning only; an answer that breaks the schema goes
-        back to the model with what is wrong. Calls may be gathered over many documents.
+        Unambiguous damage to the JSON is repaired. An answer that violates the schema goes back to
+        the model with its errors. To process many documents, gather the calls.
 
         Args:
             ctx: Filled in by the host.
-            schema: JSON Schema of the object, list or value that is wanted.
-            prompt: The task, with all that the model needs to know, such as the document.
-            schema_name: What the answer is called.
-            schema_description: What the answer is.
-            system: Instructions.
-            mode: How the model is brought to answer in the form; auto takes what works.
-            max_repair_attempts: How often it is asked again.
-            include_raw_text: Whether `attempts` have what the model wrote.
-            timeout_ms: Time for all of it.
+            schema: JSON Schema of the object, list or value to generate.
+            prompt: The task, with everything the model needs, such as the document.
+            schema_name: Name of the answer.
+            schema_description: Description of the answer.
+            system: System instructions.
+            mode: Method of requesting structured output; auto selects one that works.
+            max_repair_attempts: Times the model is asked again after an invalid answer.
+            include_raw_text: Whether to include the text of each answer in `attempts`.
+            timeout_ms: Time limit for all attempts together, in milliseconds.
         """
         try:
             found = await generate_object(
@@ -119,29 +128,15 @@ def generate_object_tool(models: OpenModels) -> Tool:
                 timeout_ms=timeout_ms,
                 on_partial=(lambda p: ctx.output(_event(p))) if ctx.watched else None,
             )
-        except UsageError as error:
-            raise ToolError(str(error), code="invalid_arguments") from error
-        except SetupError as error:
-            raise ToolError(str(error), code="setup") from error
-        except GenerationError as error:
-            details = _details(error.attempts, reason=error.reason)
-            raise ToolError(str(error), code="not_conforming", details=details) from error
-        except TruncatedError as error:
-            raise ToolError(
-                str(error), code="truncated", details=_details(error.attempts)
-            ) from error
-        except ModelError as error:
-            details = _details(error.attempts, status=error.status)
-            raise ToolError(
-                str(error), code="model_failed", retryable=error.retryable, details=details
-            ) from error
-        return row_of(found, raw_text=include_raw_text)
+        except _FAILURES as error:
+            raise _to_tool_error(error) from error
+        return to_row(found, raw_text=include_raw_text)
 
     return ask
 
 
-def row_of(found: Generated[Any], *, raw_text: bool) -> GeneratedRow:
-    """An answer as JSON data."""
+def to_row(found: Generated[Any], *, raw_text: bool) -> GeneratedRow:
+    """Convert an answer to JSON data."""
     return GeneratedRow(
         object=found.value,
         attempts=[
@@ -168,9 +163,26 @@ def _event(partial: Partial) -> dict[str, Any]:
     }
 
 
+def _to_tool_error(error: PtcError) -> ToolError:
+    """Convert a failure to an error that a script can catch by its code."""
+    message = str(error)
+    if isinstance(error, UsageError):
+        return ToolError(message, code="invalid_arguments")
+    if isinstance(error, GenerationError):
+        details = _details(error.attempts, reason=error.reason)
+        return ToolError(message, code="not_conforming", details=details)
+    if isinstance(error, TruncatedError):
+        return ToolError(message, code="truncated", details=_details(error.attempts))
+    if isinstance(error, ModelError):
+        details = _details(error.attempts, status=error.status)
+        retryable = error.retryable
+        return ToolError(message, code="model_failed", retryable=retryable, details=details)
+    return ToolError(message, code="setup")
+
+
 def _details(attempts: Iterable[Any], **more: Any) -> dict[str, object]:
     rows = [
-        {"violations": [str(v) for v in a.violations], "text": a.text[:_MOST_KEPT]}
+        {"violations": [str(v) for v in a.violations], "text": a.text[:_MAX_TEXT_CHARS]}
         for a in attempts
     ]
     return {"attempts": rows, **more}

@@ -164,7 +164,7 @@ class Run:
             raise WorkerGoneError
         self._worker, self._lost = worker, False
         worker.on_frame, worker.on_fault, worker.on_end = self._frame, self._fault, self._gone
-        worker.on_oversized, worker.most_bytes = self._oversized, self._intake.decoded_bytes
+        worker.on_oversized, worker.decode_limits = self._oversized, self._intake.decoded_bytes
         # A script that repeats itself has its next call there as soon as it is answered.
         worker.eager = self._replay is not None
         try:
@@ -239,7 +239,7 @@ class Run:
     def stop(self, status: Status, failure: Failure) -> None:
         """End the run now, from outside: the session closes."""
         if self._worker is not None:
-            self._worker.look(1)
+            self._worker.busy_poll(1)
         self._finish(status, failure)
 
     # --- calls ------------------------------------------------------------------------------
@@ -471,7 +471,7 @@ class Run:
     def _timed_out(self) -> None:
         # What the script has said and the loop had no time to read is the script's, too.
         if self._worker is not None:
-            self._worker.look(1)
+            self._worker.busy_poll(1)
         if self._status is not None:
             return
         most = self._limits.timeout_ms
@@ -491,7 +491,7 @@ class Run:
 
     def _used_cpu(self, used_ms: int) -> None:
         if self._worker is not None:
-            self._worker.look(1)
+            self._worker.busy_poll(1)
         self._finish("limit_exceeded", used_cpu(self._limits, used_ms))
 
     def _cut_off(self) -> None:
@@ -515,7 +515,7 @@ class Run:
     def _gone(self) -> None:
         """The worker's process ended; called when its last frame has been read."""
         how = self._worker.exit if self._worker is not None else None
-        if how is not None and how.reached_the_fence:
+        if how is not None and how.stopped_by_kernel:
             # An alarm whatever the run has come to: a worker may have sent its result before.
             self._violated(self._violations.system_call(how.call, **self._script()))
         if self._status is not None or how is None:

@@ -18,7 +18,7 @@ from .._calls._call import OpenCall
 from .._calls._dispatch import Dispatch
 from .._calls._recorder import ParkedError
 from .._tools._tool_result import ToolResult
-from .._workers._process import LOOKS, Worker
+from .._workers._process import BUSY_POLLS, Worker
 
 __all__ = ["Serving"]
 
@@ -146,7 +146,7 @@ class Serving:
             while True:
                 while self._waiting and not self._stopped and not scope.cancel_called:
                     if worker.backlog_bytes > _BACKLOG_BYTES:
-                        await worker.taken()
+                        await worker.wait_drained()
                         continue
                     number, call = self._waiting.popleft()
                     if number in self._withdrawn:
@@ -177,7 +177,7 @@ class Serving:
         if self._stopped:
             return
         self._looking = True
-        self._missed = 0 if worker.look(LOOKS) else self._missed + 1
+        self._missed = 0 if worker.busy_poll(BUSY_POLLS) else self._missed + 1
         self._looking = False
         # The first call is ours.
         for _ in range(len(self._waiting) - 1):

@@ -1,7 +1,7 @@
-"""JSON Schema of a function's parameters and result, and the check of arguments against it.
+"""Derive JSON Schemas from functions and types, and validate arguments and values against them.
 
-pydantic reads type hints; jsonschema-rs checks raw schemas. Both give the same errors: one
-sentence an argument, with the nearest name for an unknown one.
+pydantic reads type hints; jsonschema-rs validates raw schemas. Both produce the same errors: one
+sentence for each argument, with the nearest name for an unknown one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from .. import _json
 from .._arguments import caller_frame, nearest
 from ..errors import ToolError, UsageError
-from ._shape import published, untitled
+from ._shape import publish_schema, strip_titles
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -36,15 +36,15 @@ __all__ = [
     "Arguments",
     "Validator",
     "ValueCheck",
-    "adapted",
-    "compiled",
+    "compile_schema",
     "describe_function",
-    "hints_of",
+    "has_named_fields",
+    "make_adapter",
     "model_validator",
-    "names_fields",
     "plain_data",
     "raw_validator",
     "registry",
+    "resolve_hints",
     "result_reader",
     "result_schema",
     "signature_validator",
@@ -53,15 +53,15 @@ __all__ = [
 ]
 
 Arguments = Any
-"""What a tool's function gets: keywords as a dict, or one dict or model instance."""
+"""Arguments of a tool's function: keywords as a dict, or one dict or model instance."""
 Validator = Callable[[Mapping[str, Any]], Arguments]
-"""Takes what a caller sent, gives what the function gets, or raises `ToolError`."""
+"""Converts a caller's arguments to those of the function, or raises `ToolError`."""
 ValueCheck = Callable[[Any], list[str]]
-"""Takes JSON data, gives a sentence for each way in which it does not conform."""
+"""Returns a sentence for each violation of JSON data; none if it conforms."""
 
 
 def describe_function(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """A docstring as the description and the text for each parameter (Google's ``Args:``)."""
+    """Split a docstring into the description and a text for each parameter (Google style)."""
     text = inspect.getdoc(function) or ""
     head, *sections = re.split(r"(?m)^(Args|Returns|Raises|Example|Examples|Yields):\s*$", text)
     named = dict(zip(sections[::2], sections[1::2], strict=False))
@@ -73,28 +73,28 @@ def describe_function(function: Callable[..., Any]) -> tuple[str, dict[str, str]
     return head.strip(), docs
 
 
-def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Resolved type hints, with ``Annotated`` kept.
+def resolve_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Resolve the type hints of `function`, including ``Annotated``.
 
-    Names are looked up where the function was written and, for tools made inside a function, in
-    the locals of whoever is making the tool.
+    Names are resolved in the function's module and, for tools defined inside a function, in the
+    locals of the caller that defines the tool.
 
     Raises:
-        UsageError: If a name in a hint cannot be found.
+        UsageError: If a name in a hint cannot be resolved.
     """
-    target = _hinted(function)
+    target = _function_with_hints(function)
     if target is None:
         return {}
     try:
         return get_type_hints(target, localns=_local_names(), include_extras=True)
     except NameError as error:
         name = getattr(function, "__name__", repr(function))
-        msg = f"tool {name!r}: type hint cannot be resolved: {error}"
+        msg = f"tool {name!r}: a type hint cannot be resolved: {error}"
         raise UsageError(msg) from None
 
 
-def _hinted(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """The plain function whose hints describe `function`; None where there is none."""
+def _function_with_hints(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Return the plain function that carries the hints of `function`, or None."""
     while isinstance(function, functools.partial):
         function = function.func
     if inspect.isfunction(function) or inspect.ismethod(function):
@@ -104,7 +104,7 @@ def _hinted(function: Callable[..., Any]) -> Callable[..., Any] | None:
 
 
 def _local_names() -> dict[str, Any]:
-    """Locals of the nearest caller outside this package."""
+    """Return the locals of the nearest caller outside ptc."""
     frame, _ = caller_frame()
     return dict(frame.f_locals) if frame is not None else {}
 
@@ -115,44 +115,47 @@ def signature_validator(
     context_parameter: str | None,
     hidden: Collection[str] = (),
 ) -> tuple[dict[str, Any], Validator]:
-    """Schema and validator of `function`'s parameters, the context parameter left out.
+    """Return schema and validator of `function`'s parameters, without the context parameter.
 
     Args:
-        name: Of the tool.
-        function: Its function.
-        context_parameter: Parameter that is no argument.
-        hidden: Parameters whose values no error quotes.
+        name: Name of the tool.
+        function: The tool's function.
+        context_parameter: Parameter that receives the context.
+        hidden: Parameters with values that errors must not quote.
 
     Raises:
-        UsageError: If a parameter has no type hint, or one that has no JSON Schema.
+        UsageError: If a parameter has no type hint, or one without a JSON Schema.
     """
     _, docs = describe_function(function)
-    hints = hints_of(function)
+    hints = resolve_hints(function)
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
-    bound = _bound_keywords(function)
+    bound = _partial_keywords(function)
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name == context_parameter or parameter.name in bound:
             continue
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            msg = f"tool {name!r}: parameter `{parameter.name}` has no name to callers; remove `/`"
+            msg = f"tool {name!r}: parameter `{parameter.name}` is positional-only; remove `/`"
             raise UsageError(msg)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            msg = f"tool {name!r}: parameter `*{parameter.name}` has no schema; name each one"
+            msg = (
+                f"tool {name!r}: parameter `*{parameter.name}` has no schema; "
+                "declare each parameter by name"
+            )
             raise UsageError(msg)
         if parameter.name not in hints:
-            msg = f"tool {name!r}: parameter `{parameter.name}` needs a type hint"
+            msg = f"tool {name!r}: parameter `{parameter.name}` has no type hint; add one"
             raise UsageError(msg)
         default = ... if parameter.default is parameter.empty else parameter.default
         text = docs.get(parameter.name)
-        # Only where the docstring has a text: a None would hide that of an `Annotated` hint.
-        said: dict[str, Any] = {"description": text} if text else {}
+        # Only if the docstring has a text: None would hide the text of an `Annotated` hint.
+        options: dict[str, Any] = {"description": text} if text else {}
         field = parameter.name
         if field.startswith("_") or hasattr(BaseModel, field):
-            # A name that is a method of the model, or that a model may not have.
-            field, said["alias"] = f"parameter_{len(fields)}", parameter.name
+            # The name of a method of the model, or one that pydantic does not allow.
+            field, options["alias"] = f"parameter_{len(fields)}", parameter.name
         names[parameter.name] = field
-        fields[field] = (hints[parameter.name], Field(default, **said))
+        fields[field] = (hints[parameter.name], Field(default, **options))
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
     try:
         model = create_model(name, __config__=config, **fields)
@@ -161,11 +164,13 @@ def signature_validator(
         first = str(error).splitlines()[0]
         msg = f"tool {name!r}: a parameter has no JSON Schema: {first}"
         raise UsageError(msg) from None
-    return published(name, schema, from_hints=True), _keyword_validator(name, model, names, hidden)
+    return publish_schema(name, schema, from_hints=True), _keyword_validator(
+        name, model, names, hidden
+    )
 
 
-def _bound_keywords(function: Callable[..., Any]) -> set[str]:
-    """Keywords that a `functools.partial` gives: no caller sees or changes them."""
+def _partial_keywords(function: Callable[..., Any]) -> set[str]:
+    """Return keywords that a `functools.partial` binds: callers neither see nor change them."""
     bound: set[str] = set()
     while isinstance(function, functools.partial):
         bound.update(function.keywords)
@@ -184,26 +189,32 @@ def _keyword_validator(
         try:
             valid = validate(arguments)
         except ValidationError as error:
-            sentences = [_sentence(e, names, hidden) for e in error.errors()]
-            raise _invalid(name, sentences) from None
+            sentences = [_argument_error(e, names, hidden) for e in error.errors()]
+            raise _invalid_arguments(name, sentences) from None
         return {key: getattr(valid, field) for key, field in pairs}
 
     return check
 
 
 def model_validator(name: str, model: type[BaseModel]) -> tuple[dict[str, Any], Validator]:
-    """Schema and validator of a pydantic model: the function gets an instance.
+    """Return schema and validator of a pydantic model; the function receives an instance.
 
-    Fields that the model does not have are refused, whatever its own config says of extra ones.
+    Unknown fields are rejected, even if the model's config allows extra fields.
 
     Raises:
-        UsageError: If it is no model, or a field has no JSON Schema.
+        UsageError: If `model` is not a model, or a field has no JSON Schema.
     """
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        msg = f"tool {name!r}: parameters is a JSON Schema or a pydantic model, not {model!r:.80}"
+        msg = (
+            f"tool {name!r}: parameters must be a JSON Schema or a pydantic model, "
+            f"not {model!r:.80}"
+        )
         raise UsageError(msg)
     if issubclass(model, RootModel):
-        msg = f"tool {name!r}: {model.__name__} has no fields; arguments are named, one field each"
+        msg = (
+            f"tool {name!r}: {model.__name__} has no fields; use a model with a field for each "
+            "argument"
+        )
         raise UsageError(msg)
     try:
         schema = model.model_json_schema()
@@ -216,55 +227,55 @@ def model_validator(name: str, model: type[BaseModel]) -> tuple[dict[str, Any], 
 
     def check(arguments: Mapping[str, Any]) -> BaseModel:
         unknown = [key for key in arguments if key not in accepted]
-        sentences = [_unknown(u, known) for u in unknown]
+        sentences = [_unknown_argument(u, known) for u in unknown]
         try:
             valid = model.model_validate(dict(arguments))
         except ValidationError as error:
-            sentences = [_sentence(e, tuple(known)) for e in error.errors()]
+            sentences = [_argument_error(e, tuple(known)) for e in error.errors()]
         if sentences:
-            raise _invalid(name, sentences)
+            raise _invalid_arguments(name, sentences)
         return valid
 
-    # As `check` has it, whatever the model's config says of other keys.
-    return published(name, {**schema, "additionalProperties": False}, from_hints=True), check
+    # `check` rejects extra keys even if the model's config allows them.
+    return publish_schema(name, {**schema, "additionalProperties": False}, from_hints=True), check
 
 
-def _sentence(error: Any, names: tuple[str, ...], hidden: Collection[str] = ()) -> str:
+def _argument_error(error: Any, names: tuple[str, ...], hidden: Collection[str] = ()) -> str:
     where = ".".join(str(part) for part in error["loc"])
     if error["type"] == "missing":
         return f"`{where}` is required"
     if error["type"] == "extra_forbidden":
-        return _unknown(where, names)
+        return _unknown_argument(where, names)
     if error["loc"] and error["loc"][0] in hidden:
         return f"`{where}`: {error['msg']}"
-    given = repr(error["input"])
-    return f"`{where}`: {error['msg']}, got {given[:80] + '...' if len(given) > 80 else given}"
+    value = repr(error["input"])
+    return f"`{where}`: {error['msg']}, got {value[:80] + '...' if len(value) > 80 else value}"
 
 
-def _unknown(argument: str, names: Collection[str]) -> str:
+def _unknown_argument(argument: str, names: Collection[str]) -> str:
     near = nearest(argument, names)
     if not near:
         near = f" (there are {', '.join(f'`{n}`' for n in names)})" if names else " (it takes none)"
     return f"unknown argument `{argument}`{near}"
 
 
-def _invalid(name: str, sentences: list[str]) -> ToolError:
+def _invalid_arguments(name: str, sentences: list[str]) -> ToolError:
     message = f"{name}: {'; '.join(sentences[:8])}"
     return ToolError(message, code="invalid_arguments", tool=name)
 
 
 def raw_validator(name: str, schema: Mapping[str, Any]) -> Validator:
-    """Validator for a raw JSON Schema (the draft its ``$schema`` names; formats asserted).
+    """Return the validator of a raw JSON Schema (draft by ``$schema``; formats asserted).
 
-    Defaults of top-level properties are filled in.
+    It fills in the defaults of top-level properties.
 
     Raises:
-        UsageError: If `schema` is no JSON Schema of an object.
+        UsageError: If `schema` is not a JSON Schema of an object.
     """
     if schema.get("type") != "object":
         msg = f'tool {name!r}: parameters must be a JSON Schema with "type": "object"'
         raise UsageError(msg)
-    validator = compiled(schema, f"tool {name!r}: parameters")
+    validator = compile_schema(schema, f"tool {name!r}: parameters")
     names = tuple(schema.get("properties", {}))
     defaults = {
         key: sub["default"]
@@ -281,17 +292,17 @@ def raw_validator(name: str, schema: Mapping[str, Any]) -> Validator:
                 where = ".".join(str(part) for part in error.instance_path)
                 sentences.append(f"`{where}`: {error.message}" if where else error.message)
             unknown = [key for key in plain if key not in names]
-            sentences += [_unknown(u, names) for u in unknown]
-            raise _invalid(name, sentences)
+            sentences += [_unknown_argument(u, names) for u in unknown]
+            raise _invalid_arguments(name, sentences)
         return plain
 
     return check
 
 
 def registry(schema: Any, resources: Mapping[str, Any]) -> jsonschema_rs.Registry | None:
-    """The documents that references in `schema` may name; None if there are none.
+    """Return the documents that references in `schema` may name; None if there are none.
 
-    A document that names no draft of its own is read by the draft of `schema`.
+    A document without ``$schema`` uses the draft of `schema`.
     """
     import jsonschema_rs
 
@@ -305,25 +316,26 @@ def registry(schema: Any, resources: Mapping[str, Any]) -> jsonschema_rs.Registr
     return jsonschema_rs.Registry(list(resources.items()), draft=number)
 
 
-def compiled(
+def compile_schema(
     schema: Any, what: str, *, formats: bool = True, resources: Mapping[str, Any] | None = None
 ) -> jsonschema_rs.Validator:
-    """The validator of a JSON Schema: the draft its ``$schema`` names, no network.
+    """Compile a JSON Schema (draft by ``$schema``) to a validator without network access.
 
     Args:
         schema: A dict or bool.
-        what: The word errors call the schema by.
-        formats: Whether ``format`` is asserted.
-        resources: Documents that references may name, by address.
+        what: Name of the schema in errors.
+        formats: Whether to assert ``format``.
+        resources: Documents that references may name, by URI.
 
     Raises:
-        UsageError: If it is no JSON Schema, or refers to what is not in it or in `resources`.
+        UsageError: If it is not a JSON Schema, or has a reference to a document that is not in
+            `resources`.
     """
     import jsonschema_rs
 
     try:
-        # Without `offline` a reference in a schema would be fetched: a request of ours to
-        # wherever the author of the schema, perhaps a model, wants one.
+        # Without `offline`, references would be fetched: a request forged by the author of the
+        # schema, perhaps a model (SSRF).
         return jsonschema_rs.validator_for(
             schema if isinstance(schema, bool) else dict(schema),
             validate_formats=formats,
@@ -336,24 +348,24 @@ def compiled(
 
 
 def result_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
-    """JSON Schema of what `function` returns by its type hint; None where it says nothing."""
-    hint = hints_of(function).get("return")
+    """Return the JSON Schema of `function`'s return type; None without a usable hint."""
+    hint = resolve_hints(function).get("return")
     if hint is None or hint is Any:
         return None
     try:
         schema = TypeAdapter(hint).json_schema(mode="serialization")
     except (PydanticSchemaGenerationError, PydanticUserError):
         return None
-    plain: dict[str, Any] = untitled(schema)
+    plain: dict[str, Any] = strip_titles(schema)
     return plain
 
 
 def result_reader(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return a function that turns the JSON data of a result into what `function` returned.
+    """Return a function that converts the JSON data of a result to `function`'s return type.
 
-    Without a return type that pydantic knows, or for data that it refuses, that is the data.
+    Data is returned unchanged if pydantic does not know the return type or rejects the data.
     """
-    hint = hints_of(function).get("return")
+    hint = resolve_hints(function).get("return")
     if hint is None or hint is Any:
         return plain_data
 
@@ -375,47 +387,46 @@ def plain_data(data: Any) -> Any:
     return data
 
 
-def names_fields(schema: Any) -> bool:
+def has_named_fields(schema: Any) -> bool:
     """True if the schema, or a part of it, describes an object with named fields."""
     if isinstance(schema, Mapping):
-        return "properties" in schema or any(map(names_fields, schema.values()))
-    return isinstance(schema, list | tuple) and any(map(names_fields, schema))
+        return "properties" in schema or any(map(has_named_fields, schema.values()))
+    return isinstance(schema, list | tuple) and any(map(has_named_fields, schema))
 
 
-def adapted(kind: Any, what: str) -> tuple[TypeAdapter[Any], dict[str, Any]]:
-    """What pydantic makes of a type, and its JSON Schema; `what` names the argument.
+def make_adapter(kind: Any, what: str) -> tuple[TypeAdapter[Any], dict[str, Any]]:
+    """Return the pydantic adapter and the JSON Schema of a type; `what` names the argument.
 
-    Text is no type: pydantic would evaluate it as Python, and a schema may come from anywhere.
+    Text is rejected: pydantic would evaluate it as Python, and a schema may be untrusted.
 
     Raises:
-        UsageError: If `kind` is no type that pydantic knows.
+        UsageError: If `kind` is not a type that pydantic knows.
     """
     if isinstance(kind, str | bytes | ForwardRef):
-        reason = "text is never evaluated; json.loads(...) makes a schema of it"
+        reason = "text is never evaluated; parse a schema with json.loads(...)"
     else:
         try:
             adapter: TypeAdapter[Any] = TypeAdapter(kind)
             return adapter, adapter.json_schema()
-        except Exception as error:  # noqa: BLE001  # pydantic takes whatever it is given apart
+        except Exception as error:  # noqa: BLE001  # pydantic inspects arbitrary objects
             reason = next(iter(str(error).splitlines()), type(error).__name__)
-    msg = f"{what} is a JSON Schema or a type, and {kind!r:.80} is neither: {reason}"
+    msg = f"{what} must be a JSON Schema or a type, not {kind!r:.80}: {reason}"
     raise UsageError(msg)
 
 
 def value_check(schema: Any, what: str = "result") -> ValueCheck:
-    """A check of JSON data against a JSON Schema, a pydantic model or any type pydantic knows.
+    """Return a check of JSON data against a JSON Schema, a pydantic model or any other type.
 
     Args:
-        schema: A dict is a JSON Schema (the draft its ``$schema`` names; formats asserted), all
-            else a type.
-        what: The word sentences call the value by.
+        schema: A JSON Schema as a dict (draft by ``$schema``; formats asserted), or a type.
+        what: Name of the value in the sentences.
 
     Raises:
         UsageError: If `schema` is neither.
     """
     if isinstance(schema, Mapping):
         return _schema_check(schema, what)
-    adapter, _ = adapted(schema, "output_schema")
+    adapter, _ = make_adapter(schema, "output_schema")
 
     def check(value: Any) -> list[str]:
         try:
@@ -433,13 +444,13 @@ def value_reader(schema: Any) -> Callable[[Any], Any] | None:
         return None
 
     def read(value: Any) -> Any:
-        return adapted(schema, "output_schema")[0].validate_json(_json.dumps(value))
+        return make_adapter(schema, "output_schema")[0].validate_json(_json.dumps(value))
 
     return read
 
 
 def _schema_check(schema: Mapping[str, Any], what: str) -> ValueCheck:
-    validator = compiled(schema, "output_schema")
+    validator = compile_schema(schema, "output_schema")
 
     def check(value: Any) -> list[str]:
         errors = validator.iter_errors(value)
@@ -452,6 +463,6 @@ def _path(what: str, parts: Iterable[Any]) -> str:
     return what + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts)
 
 
-def plain_arguments(arguments: Any) -> Mapping[str, Any]:
-    """Validated arguments as a mapping: they may be an instance of a model."""
+def arguments_mapping(arguments: Any) -> Mapping[str, Any]:
+    """Return validated arguments as a mapping; they may be an instance of a model."""
     return arguments if isinstance(arguments, Mapping) else dict(arguments)

@@ -1,7 +1,7 @@
-"""The shape of a tool's parameters as it is published: flat, finite, one that providers accept.
+"""Convert the schema of a tool's parameters to the flat, finite form that providers accept.
 
-What is published has no references (some providers do not follow ``$ref``), no titles (they repeat
-the names and cost prompt tokens), and at most `MOST_LEVELS` objects inside one another.
+The published schema has no references (some providers do not follow ``$ref``), no titles (they
+repeat the names and cost prompt tokens), and at most `MAX_LEVELS` nested objects.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any
 
 from ..errors import UsageError
 
-__all__ = ["MOST_LEVELS", "published", "untitled"]
+__all__ = ["MAX_LEVELS", "publish_schema", "strip_titles"]
 
-MOST_LEVELS = 7
-"""Objects inside one another below the parameters themselves. Lists and unions do not count:
+MAX_LEVELS = 7
+"""Nested objects below the parameters themselves. Lists and unions do not count:
 ``{"a": [{"b": {"c": 1}}]}`` has two. Providers document 5 (OpenAI, strict mode) to 10."""
 
-_MOST_NODES = 20_000
-"""Parts of a schema once its references are written out: a few lines of ``$defs`` that refer to
-one another can stand for billions."""
+_MAX_NODES = 20_000
+"""Parts of a schema after inlining its references: a few lines of ``$defs`` that reference one
+another can expand to billions."""
 
-_FOREIGN_FORMATS = {
+_NON_JSON_FORMATS = {
     "date": "a date",
     "date-time": "a date and time",
     "time": "a time",
@@ -38,44 +38,44 @@ _FOREIGN_FORMATS = {
     "uuid4": "a UUID",
     "uuid5": "a UUID",
 }
-"""What pydantic writes for types that JSON does not have: a model would have to guess their text.
-A ``str`` that the function reads says what it accepts."""
+"""Formats that pydantic writes for types that JSON does not have. A model would have to guess their
+notation; a ``str`` parameter can document what the function parses."""
 
 
-def published(tool: str, schema: Mapping[str, Any], *, from_hints: bool) -> dict[str, Any]:
-    """`schema` of an object with its references written out.
+def publish_schema(tool: str, schema: Mapping[str, Any], *, from_hints: bool) -> dict[str, Any]:
+    """Return the `schema` of an object with its references inlined.
 
     Args:
         tool: Name of the tool, for messages.
         schema: JSON Schema of the parameters.
-        from_hints: True: made of type hints, where a part without a schema is a mistake (`Any`) and
-            one with a format is a type that JSON does not have (`datetime`). A schema written by
-            hand says what it means.
+        from_hints: True for a schema derived from type hints: a part without a schema (`Any`) and
+            a type that JSON does not have (`datetime`) are then errors. A schema written by hand
+            may have both.
 
     Raises:
-        UsageError: For a part that is recursive, too deep, or has no schema; names the parameter.
+        UsageError: If a part is recursive, too deep, or has no schema; names the parameter.
     """
-    reader = _Reader(tool, schema, from_hints)
+    reader = _Inliner(tool, schema, from_hints)
     plain = reader.read(schema, "", 0, ())
     plain.pop("description", None)
-    return _flat({key: value for key, value in plain.items() if key != "title"})
+    return _merge_alternatives({key: value for key, value in plain.items() if key != "title"})
 
 
 _BRANCHES = ("allOf", "anyOf", "oneOf")
-_ABOVE = (*_BRANCHES, "not", "if", "then", "else", "dependentSchemas", "dependentRequired")
-"""What OpenAI and Anthropic refuse at the top of a tool's schema."""
+_DROPPED_AT_TOP = (*_BRANCHES, "not", "if", "then", "else", "dependentSchemas", "dependentRequired")
+"""Keywords that OpenAI and Anthropic reject at the top of a tool's schema."""
 
 
-def _flat(schema: dict[str, Any]) -> dict[str, Any]:
-    """`schema` of an object without alternatives at its top: it then accepts what any of them does.
+def _merge_alternatives(schema: dict[str, Any]) -> dict[str, Any]:
+    """Merge the top-level alternatives of `schema`; the result accepts what any of them accepts.
 
-    The check of arguments is against the schema as it was written.
+    Arguments are still validated against the original schema.
     """
-    flat = {key: value for key, value in schema.items() if key not in _ABOVE}
+    flat = {key: value for key, value in schema.items() if key not in _DROPPED_AT_TOP}
     own = flat.setdefault("properties", {})
     if flat.get("additionalProperties") is False:
         return flat
-    found, required = _branched(schema)
+    found, required = _alternative_properties(schema)
     for name, kinds in found.items():
         if name not in own:
             own[name] = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
@@ -84,18 +84,20 @@ def _flat(schema: dict[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _branched(schema: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, None]]:
-    """Parameters that alternatives name, each with its schemas; and those that all require."""
+def _alternative_properties(
+    schema: Mapping[str, Any],
+) -> tuple[dict[str, list[Any]], dict[str, None]]:
+    """Return the properties of all alternatives with their schemas, and those that all require."""
     found: dict[str, list[Any]] = {}
     required: dict[str, None] = {}
     for key in (*_BRANCHES, "then", "else"):
-        given = schema.get(key, [])
-        branches = given if isinstance(given, list) else [given]
+        value = schema.get(key, [])
+        branches = value if isinstance(value, list) else [value]
         needs: list[dict[str, None]] = []
         for branch in branches:
             if not isinstance(branch, Mapping):
                 continue
-            inner, also = _branched(branch)
+            inner, also = _alternative_properties(branch)
             for name, sub in branch.get("properties", {}).items():
                 inner.setdefault(name, []).insert(0, sub)
             for name, kinds in inner.items():
@@ -109,8 +111,8 @@ def _branched(schema: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str
     return found, required
 
 
-_NAMED = ("properties", "patternProperties", "dependentSchemas", "dependencies")
-_ONE = (
+_NAMED_SUBSCHEMAS = ("properties", "patternProperties", "dependentSchemas", "dependencies")
+_SINGLE_SUBSCHEMA = (
     "additionalItems",
     "contains",
     "contentSchema",
@@ -123,12 +125,12 @@ _ONE = (
     "unevaluatedProperties",
 )
 _DROPPED = frozenset({"$defs", "definitions", "discriminator"})
-"""Definitions are written out, and the mapping of a discriminator refers to them: the constant in
-each alternative says the same."""
+"""Definitions are inlined. The mapping of a discriminator references them, and the constant in each
+alternative has the same information."""
 
 
-class _Reader:
-    """Copies a schema with its references written out, and checks it on the way."""
+class _Inliner:
+    """Copies a schema with its references inlined, and checks its parts."""
 
     def __init__(self, tool: str, root: Mapping[str, Any], from_hints: bool) -> None:
         self._tool = tool
@@ -137,22 +139,20 @@ class _Reader:
         self._nodes = 0
 
     def read(self, node: Any, where: str, level: int, refs: tuple[str, ...]) -> Any:
-        """`node` at parameter `where`, `level` objects deep, inside the definitions `refs`."""
+        """Copy `node` of parameter `where`, `level` objects deep, inside the definitions `refs`."""
         self._nodes += 1
-        if self._nodes > _MOST_NODES:
-            self._refuse(where, f"its schema has over {_MOST_NODES:,} parts; take less at once")
+        if self._nodes > _MAX_NODES:
+            self._reject(where, f"its schema has over {_MAX_NODES:,} parts; simplify the type")
         if not isinstance(node, Mapping):
             if self._from_hints and node is True:
-                self._refuse_shapeless(where)
+                self._reject_shapeless(where)
             return node
         if "$ref" in node:
             return self._follow(node, where, level, refs)
         if self._is_object(node) and where:
             level += 1
-            if level > MOST_LEVELS:
-                self._refuse(
-                    where, f"more than {MOST_LEVELS} objects inside one another; flatten it"
-                )
+            if level > MAX_LEVELS:
+                self._reject(where, f"more than {MAX_LEVELS} nested objects; flatten the type")
         if self._from_hints:
             self._check_type(node, where)
         return {
@@ -162,8 +162,8 @@ class _Reader:
         }
 
     def _part(self, key: str, value: Any, where: str, level: int, refs: tuple[str, ...]) -> Any:
-        if key in _NAMED and isinstance(value, Mapping):
-            # Keys in here are names, and a parameter may be called "title".
+        if key in _NAMED_SUBSCHEMAS and isinstance(value, Mapping):
+            # The keys are names here: a parameter may be called "title".
             return {
                 name: self.read(sub, f"{where}.{name}" if where else str(name), level, refs)
                 for name, sub in value.items()
@@ -175,9 +175,9 @@ class _Reader:
         if key == "items":
             return self.read(value, f"{where}[]", level, refs)
         if key == "additionalProperties" and isinstance(value, Mapping):
-            # `dict[str, Any]` is a record of whatever JSON has: that is a schema of its own.
+            # `dict[str, Any]` accepts any JSON value, and so has a schema.
             return self.read(value, f"{where}.*", level, refs) if value else True
-        if key in _ONE:
+        if key in _SINGLE_SUBSCHEMA:
             return self.read(value, where, level, refs)
         return value
 
@@ -186,9 +186,9 @@ class _Reader:
     ) -> Any:
         ref = node["$ref"]
         if ref in refs or ref == "#":
-            self._refuse(
+            self._reject(
                 where,
-                "its type contains itself; take a `dict[str, Any]` and check it in the function",
+                "its type is recursive; use `dict[str, Any]` and validate it in the function",
             )
         target: Any = self._root
         for part in str(ref).removeprefix("#/").split("/"):
@@ -198,7 +198,7 @@ class _Reader:
                 or not str(ref).startswith("#/")
                 or key not in target
             ):
-                self._refuse(where, f"$ref {ref!r} is not a part of the schema itself")
+                self._reject(where, f"$ref {ref!r} does not resolve within the schema")
             target = target[key]
         plain = self.read(target, where, level, (*refs, ref))
         beside = {key: value for key, value in node.items() if key != "$ref"}
@@ -214,34 +214,38 @@ class _Reader:
         )
 
     def _check_type(self, node: Mapping[str, Any], where: str) -> None:
-        kind = _FOREIGN_FORMATS.get(str(node.get("format")))
+        kind = _NON_JSON_FORMATS.get(str(node.get("format")))
         if kind is not None:
-            self._refuse(where, f"{kind} is no JSON type; take a `str` and read it in the function")
+            self._reject(
+                where, f"{kind} is not a JSON type; use `str` and parse it in the function"
+            )
         says = node.keys() - {"title", "description", "default", "examples", "deprecated"}
         if not says and where and not where.endswith("[]"):
-            self._refuse_shapeless(where)
+            self._reject_shapeless(where)
 
-    def _refuse_shapeless(self, where: str) -> None:
-        self._refuse(where, "`Any` tells a model nothing; name the type, or `dict[str, Any]`")
+    def _reject_shapeless(self, where: str) -> None:
+        self._reject(
+            where, "`Any` does not describe a value; use a specific type, or `dict[str, Any]`"
+        )
 
-    def _refuse(self, where: str, why: str) -> None:
+    def _reject(self, where: str, why: str) -> None:
         place = f"parameter `{where}`" if where else "parameters"
         msg = f"tool {self._tool!r}: {place}: {why}"
         raise UsageError(msg)
 
 
-def untitled(node: Any) -> Any:
-    """`node`, a schema, without its titles."""
+def strip_titles(node: Any) -> Any:
+    """Copy the schema `node` without its titles."""
     if isinstance(node, Mapping):
         plain = {}
         for key, value in node.items():
             if key == "title" and isinstance(value, str):
                 continue
             if key in ("properties", "$defs", "patternProperties") and isinstance(value, Mapping):
-                plain[key] = {name: untitled(sub) for name, sub in value.items()}
+                plain[key] = {name: strip_titles(sub) for name, sub in value.items()}
             else:
-                plain[key] = untitled(value)
+                plain[key] = strip_titles(value)
         return plain
     if isinstance(node, list):
-        return [untitled(item) for item in node]
+        return [strip_titles(item) for item in node]
     return node

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from .._arguments import nearest, parts_of
-from .._schema._check import plain_arguments
+from .._schema._check import arguments_mapping
 from ..errors import ToolError, UsageError
 from ._tool import Tool
 from ._toolset import fitting
@@ -204,7 +204,7 @@ def _ruled(item: Tool, rules: tuple[Allow, ...]) -> Tool:
 
     def ruled(arguments: Mapping[str, Any]) -> Any:
         valid = validate(arguments)
-        if not any(rule.fits(plain_arguments(valid)) for rule in rules):
+        if not any(rule.fits(arguments_mapping(valid)) for rule in rules):
             msg = f"{item.name}: not allowed in this run with these arguments: {words}"
             raise ToolError(msg, code="not_allowed", tool=item.name)
         return valid

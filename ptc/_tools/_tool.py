@@ -35,16 +35,16 @@ from .._arguments import caller_frame, nearest
 from .._schema._check import (
     Validator,
     describe_function,
-    hints_of,
+    has_named_fields,
     model_validator,
-    names_fields,
     plain_data,
     raw_validator,
+    resolve_hints,
     result_reader,
     result_schema,
     signature_validator,
 )
-from .._schema._shape import published
+from .._schema._shape import publish_schema
 from ..errors import UsageError
 from ._approval import ApprovalGate, ApprovalPrompt
 from ._cache import Cache, CacheKey
@@ -213,7 +213,7 @@ class Tool(Generic[P, R_co]):
             getattr(function, "__call__", None)  # noqa: B004  # an object whose call is async
         )
         object.__setattr__(self, "is_async", is_async)
-        object.__setattr__(self, "returns_records", names_fields(self.result_schema))
+        object.__setattr__(self, "returns_records", has_named_fields(self.result_schema))
         self._check_options()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
@@ -410,7 +410,7 @@ def _own_name(function: Callable[..., Any]) -> str:
 
 
 def _context_parameter(function: Callable[..., Any]) -> str | None:
-    found = [name for name, hint in hints_of(function).items() if _is_context(hint)]
+    found = [name for name, hint in resolve_hints(function).items() if _is_context(hint)]
     return found[0] if found else None
 
 
@@ -573,7 +573,7 @@ def define_tool(
     _check_takes_one(own_name, function, context)
     if isinstance(parameters, Mapping):
         validate = raw_validator(own_name, parameters)
-        schema = published(own_name, parameters, from_hints=False)
+        schema = publish_schema(own_name, parameters, from_hints=False)
     else:
         schema, validate = model_validator(own_name, parameters)
     return _with_context_warning(

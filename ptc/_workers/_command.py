@@ -1,12 +1,12 @@
-"""A command that a tool runs: started confined, observed, and killed with all it started.
+"""The host's side of a command that a tool runs: start it confined, read its output, kill it.
 
-This is the host's side. `ptc.worker.command` confines the command in a process of its own, which
-this module starts by name; it imports nothing of it.
+`ptc.worker.command` confines the command in a separate launcher process. This module starts it as a
+program and imports none of its code.
 
-Rule 1: No byte is lost unsaid: each stream has its own budget, and what is over it is counted.
+Rule 1: No output is lost silently: each stream has its own budget, and excess bytes are counted.
     (test_a_noisy_stream_takes_nothing_from_the_other)
-Rule 2: However the wait ends, by time-out or by `Command.kill` from another thread, no process is
-    left when `run` returns. (test_no_process_of_a_command_survives_it,
+Rule 2: No process is left when `run` returns, also after a time-out or a `Command.kill` from
+    another thread. (test_no_process_of_a_command_survives_it,
     test_a_cancelled_command_leaves_no_process)
 """
 
@@ -29,66 +29,66 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from .._protected import Protection
 
-__all__ = ["KEPT_BYTES", "Command", "Ended", "Output", "Protected"]
+__all__ = ["MAX_STREAM_BYTES", "Command", "CommandOutcome", "Output", "Protected"]
 
-KEPT_BYTES = 10_485_760
-"""Bytes of one stream that are kept (10 MiB); of a longer one its beginning and its last 64 KiB."""
+MAX_STREAM_BYTES = 10_485_760
+"""Bytes retained of one stream (10 MiB); a longer stream keeps this start and its last 64 KiB."""
 
 _TAIL_BYTES = 65_536
 _CHUNK_BYTES = 65_536
 _END_SECONDS = 10.0
-"""How long the launcher may take to kill and collect; then it is killed itself."""
+"""Time for the launcher to kill and reap; after it the launcher itself is killed."""
 
-# An empty package of that name: the launcher needs none of what `import ptc` would import.
+# An empty package named ptc: the launcher needs nothing that `import ptc` would import.
 _ENTRY = (
     "import sys; ptc = sys.modules['ptc'] = type(sys)('ptc'); ptc.__path__ = [sys.argv.pop(1)];"
     " from ptc.worker.command._command import main; main()"
 )
 
-_SEARCHED = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-_PASSED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
-"""All that a command gets to see of the host's environment."""
+_PROGRAM_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_INHERITED_VARIABLES = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
+"""Variables of the host's environment that are passed to a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What came out of one stream."""
+    """Output of one stream."""
 
     head: bytes
-    """Its first bytes, all of them up to `KEPT_BYTES`."""
+    """Its first bytes, up to `MAX_STREAM_BYTES`."""
     tail: bytes
-    """Where it was longer: its last bytes."""
+    """The last bytes of a longer stream."""
     total_bytes: int
-    """Bytes written, kept or not."""
+    """Bytes written, retained or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protected:
-    """A change of a protected path, which was not made."""
+    """A refused change of a protected path."""
 
     path: str
     """Relative to the root."""
     rule: str
     entry: str
-    """What lifts it, see `ptc._protected`."""
+    """Name of the table that lifts it, see `ptc._protected`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a command ended."""
+class CommandOutcome:
+    """Outcome of a command."""
 
     how: Literal["exit", "signal", "timeout", "killed", "missing", "refused", "fault"]
-    """``missing``: the program could not be started. ``refused``: a layer cannot be had.
+    """``missing``: the program could not be started. ``refused``: a required layer is missing.
     ``fault``: the launcher failed. ``killed``: by `Command.kill`."""
     number: int
     """Exit code, signal or errno."""
     text: str
-    """Of the last three kinds: why."""
+    """Reason, for the last three kinds."""
     stdout: Output
     stderr: Output
     duration_ms: float
     protected: tuple[Protected, ...] = ()
-    """Changes that were refused, up to 20."""
+    """Refused changes, up to 20."""
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class _Stream:
 
     def feed(self, data: bytes) -> None:
         self.total += len(data)
-        room = KEPT_BYTES - len(self.head)
+        room = MAX_STREAM_BYTES - len(self.head)
         self.head += data[:room]
         self.tail += data[room:]
         del self.tail[:-_TAIL_BYTES]
@@ -109,7 +109,7 @@ class _Stream:
 
 
 class Command:
-    """One command, run once. Only `kill` may be called from another thread."""
+    """A command to run once. Only `kill` may be called from another thread."""
 
     def __init__(
         self,
@@ -127,20 +127,20 @@ class Command:
         stdin: bytes = b"",
         max_memory_bytes: int = 0,
     ) -> None:
-        """Describe it; nothing is started.
+        """Describe the command without starting it.
 
         Args:
-            argv: Program and arguments. No shell reads them.
+            argv: Program and arguments; no shell interprets them.
             root: Folder in which files may be changed; resolved.
-            cwd: Where it starts: beneath `root`, without links.
-            env: Variables on top of the clean environment.
-            network: True: it may use the host's network. Unix sockets are refused all the same.
-            required: False: where the kernel lacks a layer, go without it.
-            readable: Further files and folders it may read and execute.
-            programs: If there are any: all that may be executed, scripts' interpreters included.
-            writable: False: nothing in the root may be changed.
-            protection: What in a writable root may not be changed; None: all of it may.
-            stdin: What it reads from its standard input.
+            cwd: Working folder, relative to `root`, without links.
+            env: Variables to add to the clean environment.
+            network: True: it may use the host's network. Unix sockets are denied in any case.
+            required: False: continue without layers that the kernel lacks.
+            readable: Further files and folders that it may read and execute.
+            programs: If not empty: the only files it may execute, including script interpreters.
+            writable: False: it may change nothing in the root.
+            protection: Protected paths in a writable root; None: none.
+            stdin: Data for its standard input.
             max_memory_bytes: Address space of each of its processes (RLIMIT_AS); 0: no limit.
         """
         self._argv = list(argv)
@@ -160,14 +160,14 @@ class Command:
         self._wake = -1
 
     def kill(self) -> None:
-        """End the command and all it started; `run` returns. From any thread, any number."""
+        """Kill the command and its processes, so that `run` returns. Thread-safe, repeatable."""
         with self._lock:
             self._killed = True
             if self._wake >= 0:
                 os.eventfd_write(self._wake, 1)
 
-    def run(self, timeout_ms: int) -> Ended:
-        """Run it to its end. Blocks.
+    def run(self, timeout_ms: int) -> CommandOutcome:
+        """Run the command and wait for it. Blocks.
 
         Raises:
             OSError: If no process can be started.
@@ -175,7 +175,7 @@ class Command:
         with self._lock:
             if self._killed:
                 nothing = Output(b"", b"", 0)
-                return Ended("killed", 0, "", nothing, nothing, 0.0)
+                return CommandOutcome("killed", 0, "", nothing, nothing, 0.0)
             self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         tmp = Path(tempfile.mkdtemp(prefix="ptc-command-")).resolve()
         try:
@@ -186,12 +186,12 @@ class Command:
                 self._wake = -1
             _remove(tmp)
 
-    def _run(self, tmp: Path, timeout_ms: int) -> Ended:
+    def _run(self, tmp: Path, timeout_ms: int) -> CommandOutcome:
         spec = os.memfd_create("ptc-command")
         stdin = os.memfd_create("ptc-stdin")
         lifeline, ours = os.pipe()
         report, theirs = os.pipe()
-        began = time.monotonic()
+        started = time.monotonic()
         try:
             _write_all(spec, self._spec(tmp))
             _write_all(stdin, self._stdin)
@@ -217,12 +217,12 @@ class Command:
         finally:
             for fd in (spec, stdin, lifeline, theirs):
                 os.close(fd)
-        watch = _Watch(process, ours, report, self._wake)
+        running = _RunningCommand(process, ours, report, self._wake)
         try:
-            how = watch.until(began + timeout_ms / 1000)
+            how = running.read_until(started + timeout_ms / 1000)
         finally:
-            watch.end()
-        return watch.ended(how, (time.monotonic() - began) * 1000)
+            running.close()
+        return running.outcome(how, (time.monotonic() - started) * 1000)
 
     def _spec(self, tmp: Path) -> bytes:
         protection = self._protection
@@ -249,24 +249,24 @@ class Command:
 
     def _environment(self, tmp: Path) -> dict[str, str]:
         folders = [str(path) for path in self._readable]
-        searched = [
+        path_folders = [
             entry
             for entry in os.environ.get("PATH", "").split(os.pathsep)
-            # Only what may be read; never a relative entry, which the workspace could fill.
+            # Readable folders only; never a relative entry, which could be in the workspace.
             if any(entry == folder or entry.startswith(f"{folder}/") for folder in folders)
         ]
         own = os.path.join(sys.prefix, "bin")
         return {
-            "PATH": os.pathsep.join(dict.fromkeys([*searched, own, *_SEARCHED])),
+            "PATH": os.pathsep.join(dict.fromkeys([*path_folders, own, *_PROGRAM_FOLDERS])),
             "HOME": str(tmp),
             "TMPDIR": str(tmp),
             "TERM": "dumb",
-            **{name: os.environ[name] for name in _PASSED if name in os.environ},
+            **{name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ},
             **self._env,
         }
 
 
-class _Watch:
+class _RunningCommand:
     """A started command and the pipes to it."""
 
     def __init__(
@@ -276,7 +276,7 @@ class _Watch:
         self._lifeline = lifeline
         self._report = report
         self._wake = wake
-        self._said = b""
+        self._report_bytes = b""
         self._open = 3
         self._streams = (
             _Stream(bytearray(), bytearray()),
@@ -294,20 +294,20 @@ class _Watch:
             raise AssertionError("started with pipes")
         return process.stdout.fileno(), process.stderr.fileno()
 
-    def until(self, deadline: float) -> Literal["ended", "timeout", "killed"]:
-        """Read everything until the command is gone, the time is up, or it is to be killed."""
-        how: Literal["ended", "timeout", "killed"] = "ended"
+    def read_until(self, deadline: float) -> Literal["exited", "timeout", "killed"]:
+        """Read everything until the command exits, the deadline passes, or `kill` is called."""
+        how: Literal["exited", "timeout", "killed"] = "exited"
         while self._open:
             left = deadline - time.monotonic()
             events = self._selector.select(max(0.0, left))
-            woken = any(key.data == "wake" for key, _ in events)
-            # A command that never stops writing always has events: look at the clock as well.
-            if how == "ended" and (woken or left <= 0):
-                how = "killed" if woken else "timeout"
+            killed = any(key.data == "wake" for key, _ in events)
+            # A command that never stops writing always has events: check the clock as well.
+            if how == "exited" and (killed or left <= 0):
+                how = "killed" if killed else "timeout"
                 self._selector.unregister(self._wake)
                 os.close(self._lifeline)
                 self._lifeline = -1
-                # What it wrote until now is still in the pipes, and their end is the proof.
+                # Read the remaining output; the end of the pipes proves that no process is left.
                 deadline = time.monotonic() + _END_SECONDS
             elif left <= 0:
                 break
@@ -323,11 +323,11 @@ class _Watch:
             self._open -= 1
         elif isinstance(key.data, _Stream):
             key.data.feed(data)
-        elif len(self._said) < _CHUNK_BYTES:
-            self._said += data
+        elif len(self._report_bytes) < _CHUNK_BYTES:
+            self._report_bytes += data
 
-    def end(self) -> None:
-        """Make sure that it is gone, and let go of everything."""
+    def close(self) -> None:
+        """Kill the launcher if it still runs, and close everything."""
         if self._lifeline >= 0:
             os.close(self._lifeline)
         try:
@@ -341,34 +341,37 @@ class _Watch:
             if pipe is not None:
                 pipe.close()
 
-    def ended(self, how: Literal["ended", "timeout", "killed"], duration_ms: float) -> Ended:
+    def outcome(
+        self, how: Literal["exited", "timeout", "killed"], duration_ms: float
+    ) -> CommandOutcome:
         stdout, stderr = (stream.output() for stream in self._streams)
-        lines = self._said.decode("utf-8", "replace").splitlines()
-        protected = tuple(filter(None, map(_protected, lines)))
+        lines = self._report_bytes.decode("utf-8", "replace").splitlines()
+        protected = tuple(filter(None, map(_parse_protected, lines)))
         rest = (stdout, stderr, duration_ms, protected)
-        if how != "ended":
-            return Ended(how, 0, "", *rest)
-        said = next((line for line in lines if _protected(line) is None), "")
-        kind, _, text = said.partition(" ")
+        if how != "exited":
+            return CommandOutcome(how, 0, "", *rest)
+        first = next((line for line in lines if _parse_protected(line) is None), "")
+        kind, _, text = first.partition(" ")
         number, _, why = text.partition(" ")
         match kind:
             case "exit" | "signal":
-                return Ended(kind, int(number), "", *rest)
+                return CommandOutcome(kind, int(number), "", *rest)
             case "missing":
-                return Ended("missing", int(number), why, *rest)
+                return CommandOutcome("missing", int(number), why, *rest)
             case "refused":
-                return Ended("refused", 0, text, *rest)
-        words = text or stderr.head[-2_000:].decode("utf-8", "replace") or "it said nothing"
-        return Ended("fault", 0, words, *rest)
+                return CommandOutcome("refused", 0, text, *rest)
+        output = stderr.head[-2_000:].decode("utf-8", "replace")
+        words = text or output or "it wrote nothing to stderr"
+        return CommandOutcome("fault", 0, words, *rest)
 
 
-def _protected(line: str) -> Protected | None:
+def _parse_protected(line: str) -> Protected | None:
     words = line.split(" ", 3)
     return Protected(words[3], *words[1:3]) if words[0] == "protected" and words[3:] else None
 
 
 def _interpreter_folders() -> list[Path]:
-    """The running Python and its packages; nothing where that would be a whole home or more."""
+    """List the folders of the running Python and its packages, except one that holds the home."""
     home = Path(os.path.expanduser("~"))
     found = []
     for prefix in dict.fromkeys((sys.prefix, sys.base_prefix)):
@@ -379,7 +382,7 @@ def _interpreter_folders() -> list[Path]:
 
 
 def _loaders() -> list[Path]:
-    """What the kernel itself starts for a program that is linked dynamically."""
+    """List the dynamic loaders, which the kernel executes for dynamically linked programs."""
     return [path for pattern in ("lib/ld-*", "lib64/ld-*") for path in Path("/").glob(pattern)]
 
 
@@ -390,12 +393,12 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder a command had for itself, whatever it left there."""
+    """Remove a command's private folder with any content."""
     with suppress(OSError):
         folder.rmdir()
         return
-    # Not shutil.rmtree alone: it recurses, and stops at a folder whose mode forbids looking.
+    # Not shutil.rmtree alone: it recurses, and stops at folders without read permission.
     for tool in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
-        program = shutil.which(tool[0], path=os.pathsep.join(_SEARCHED))
+        program = shutil.which(tool[0], path=os.pathsep.join(_PROGRAM_FOLDERS))
         if program is not None:
             subprocess.run([program, *tool[1:], "--", str(folder)], env={}, check=False)  # noqa: S603

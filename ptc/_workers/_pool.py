@@ -1,4 +1,4 @@
-"""Ready workers: forked before they are needed, used once, replaced in the background."""
+"""Pool of workers that are forked in advance, used once and replaced in the background."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ __all__ = ["Pool"]
 _log = logging.getLogger("ptc")
 
 _FAILED_FORKS = 3
-"""Forks in a row that may fail before those who wait are told."""
+"""Consecutive forks that may fail before waiting runs get an error."""
 _STARTS = 3
 """Zygotes that may die while one run waits for its worker."""
 _DIED = (
-    f"the process that forks the workers died {_STARTS} times before it gave one; look for an "
-    "out-of-memory killer or a limit of the container"
+    f"the process that forks the workers died {_STARTS} times without forking one; check the log "
+    "of the out-of-memory killer and the limits of the container"
 )
-_BARREN = 2
-"""Zygotes in a row that may die without a single worker before the next has to wait."""
-_REST_SECONDS = 0.05
-_MOST_REST_SECONDS = 1.0
+_MAX_BARREN = 2
+"""Consecutive zygotes that may die without a worker before the next start is delayed."""
+_BACKOFF_SECONDS = 0.05
+_MAX_BACKOFF_SECONDS = 1.0
 _FORK_SECONDS = 20.0
 _CLOSED = "the session was closed"
 _CLOSE_SECONDS = 5.0
@@ -50,10 +50,10 @@ class _Waiter:
 
 
 class Pool:
-    """A zygote and its workers. `size` workers are kept ready.
+    """A zygote and its workers, of which `size` are kept ready.
 
-    A run with the pool's own memory limit gets a ready worker; one with another limit gets a worker
-    forked for it, which takes about a millisecond more.
+    A run with the pool's own memory limit gets a ready worker. For another limit a worker is forked
+    on demand, which takes about a millisecond more.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Pool:
         self._packages = packages
         self._size = size
         self._memory_bytes = memory_bytes
-        # The kernel's own stop, should the host hang: what any run may have at most.
+        # Enforced by the kernel should the host hang: the maximum of any run.
         self._cpu_seconds = math.ceil(cpu_ms / 1000) + 1
         self._reactor: Reactor | None = None
         self._zygote: Zygote | None = None
@@ -78,12 +78,12 @@ class Pool:
         self._last = 0
         self._workers: dict[int, Worker] = {}
         self._ready: deque[Worker] = deque()
-        self._cold: list[Worker] = []
-        self._coming = 0
+        self._unrehearsed: list[Worker] = []
+        self._pending_forks = 0
         self._waiting: deque[_Waiter] = deque()
         self._failed = 0
         self._faults: dict[int, str] = {}
-        self._young: set[int] = set()
+        self._unready: set[int] = set()
         self._barren = 0
         self._warned = False
         self._closing = False
@@ -92,18 +92,18 @@ class Pool:
 
     @property
     def reactor(self) -> Reactor:
-        """The event loop's callbacks."""
+        """Callbacks of the event loop."""
         assert self._reactor is not None  # noqa: S101  # set by `spawn`, before any use
         return self._reactor
 
     @property
     def ready(self) -> int:
-        """Workers that wait for a run."""
+        """Number of workers that wait for a run."""
         return len(self._ready)
 
     @property
     def live(self) -> int:
-        """Worker processes that have not been reaped."""
+        """Number of worker processes that have not been reaped."""
         return len(self._workers)
 
     def spawn(self) -> None:
@@ -111,9 +111,9 @@ class Pool:
         self._reactor = current_reactor()
         zygote = Zygote(self._isolation, self._reactor, self._packages)
         zygote.spawn()
-        zygote.on_forked = self._forked
-        zygote.on_exited = self._exited
-        zygote.on_gone = self._zygote_gone
+        zygote.on_forked = self._on_forked
+        zygote.on_exited = self._on_exited
+        zygote.on_gone = self._on_zygote_gone
         self._zygote = zygote
 
     async def hello(self) -> Hello:
@@ -127,7 +127,7 @@ class Pool:
             for _ in range(_STARTS):
                 if self._hello is not None:
                     break
-                await self._rest()
+                await self._back_off()
                 self._check_open()
                 if self._zygote is None:
                     self.spawn()
@@ -142,7 +142,7 @@ class Pool:
                         zygote.close()
                         self._zygote = None
                     raise
-                # It may have said hello and died before this task had its turn.
+                # It may have sent hello and died before this task ran.
                 if self._zygote is zygote:
                     self._hello = hello
                     self._warn_of_missing(hello)
@@ -152,7 +152,7 @@ class Pool:
             return self._hello
 
     def _warn_of_missing(self, hello: Hello) -> None:
-        """Say once what a weaker level does without on this machine."""
+        """Log once which layers a weaker level lacks on this machine."""
         if hello.missing and not self._warned:
             self._warned = True
             _log.warning(
@@ -162,10 +162,12 @@ class Pool:
                 " and ".join(hello.missing) + (" is" if len(hello.missing) == 1 else " are"),
             )
 
-    async def _rest(self) -> None:
-        """Wait before yet another zygote is started where the last ones were of no use."""
-        if self._barren > _BARREN:
-            seconds = min(_REST_SECONDS * 2 ** (self._barren - _BARREN), _MOST_REST_SECONDS)
+    async def _back_off(self) -> None:
+        """Delay the start of a zygote if the last ones died without a worker."""
+        if self._barren > _MAX_BARREN:
+            seconds = min(
+                _BACKOFF_SECONDS * 2 ** (self._barren - _MAX_BARREN), _MAX_BACKOFF_SECONDS
+            )
             with anyio.move_on_after(seconds):
                 await self._closed.wait()
 
@@ -174,10 +176,10 @@ class Pool:
             raise SessionClosedError(_CLOSED)
 
     async def acquire(self, memory_bytes: int) -> Worker:
-        """A worker for one run, in the order of asking.
+        """Return a worker for one run; requests are served in order.
 
         Raises:
-            SetupError: If workers cannot be had.
+            SetupError: If no worker can be forked.
             SessionClosedError: If the pool was closed.
         """
         for _ in range(_STARTS):
@@ -186,8 +188,7 @@ class Pool:
             self._check_open()
             if memory_bytes == self._memory_bytes and self._ready and not self._waiting:
                 worker = self._ready.popleft()
-                # A fork takes a core for a millisecond, which this run may need: let it have a
-                # start.
+                # A fork takes a core for a millisecond: let this run start first.
                 self.reactor.call_later(_REFILL_SECONDS, self._refill)
                 return worker
             waiter = await self._wait(memory_bytes)
@@ -195,11 +196,11 @@ class Pool:
                 raise waiter.error
             if waiter.worker is not None:
                 return waiter.worker
-            # The zygote died. A script that has not begun does not suffer from it.
+            # The zygote died. A script that has not started is not affected.
         raise SetupError(_DIED)
 
     async def _wait(self, memory_bytes: int) -> _Waiter:
-        """Wait for a worker that has yet to be forked."""
+        """Wait for a worker to be forked."""
         waiter = _Waiter(memory_bytes, anyio.Event())
         self._waiting.append(waiter)
         try:
@@ -218,13 +219,13 @@ class Pool:
             self._waiting.remove(waiter)
             msg = (
                 f"no worker was forked in {_FORK_SECONDS:.0f} s: the process that forks them does "
-                "not answer; it may be stopped, or the machine out of memory"
+                "not respond; check whether it is stopped, or the machine is out of memory"
             )
             waiter.error = SetupError(msg)
         return waiter
 
     async def close(self) -> None:
-        """Kill every worker and the zygote, and wait until none is left."""
+        """Kill every worker and the zygote, and wait until they have exited."""
         self._closing = True
         self._closed.set()
         try:
@@ -240,24 +241,26 @@ class Pool:
                 with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
                     await self._empty.wait()
         finally:
-            # Also where the wait was cancelled: the workers die with their zygote.
+            # Also if the wait was cancelled: the workers die with their zygote.
             if self._zygote is not None:
                 self._zygote.close()
                 self._zygote = None
-            self._forget_all()
+            self._discard_workers()
 
-    # --- zygote's side ----------------------------------------------------------------------
+    # --- requests to the zygote and its reports ---------------------------------------------
 
     def _refill(self) -> None:
-        """Ask for as many workers as are missing."""
+        """Request as many workers as are missing."""
         if self._closing or self._zygote is None or not self._zygote.alive:
             return
         plain = sum(1 for w in self._waiting if w.memory_bytes == self._memory_bytes)
         wanted = self._size + plain
-        while len(self._ready) + self._coming < wanted and self._coming < 2 * self._size:
+        while (
+            len(self._ready) + self._pending_forks < wanted and self._pending_forks < 2 * self._size
+        ):
             if not self._fork(self._memory_bytes):
                 return
-            self._coming += 1
+            self._pending_forks += 1
 
     def _fork(self, memory_bytes: int) -> bool:
         zygote = self._zygote
@@ -267,29 +270,29 @@ class Pool:
         try:
             sock = zygote.fork(number, memory_bytes, self._cpu_seconds)
         except (SetupError, OSError) as error:
-            # One that has died has not failed to fork: `_zygote_gone` has seen to those who wait.
+            # If it died, no fork has failed: `_on_zygote_gone` has notified the waiting runs.
             if self._zygote is zygote:
                 self._fork_failed(memory_bytes, str(error))
             return False
         worker = Worker(number, sock, self.reactor, memory_bytes)
-        worker.on_frame = lambda kind, _message, _size: self._first_frame(worker, kind)
-        worker.on_fault = lambda error: self._first_fault(worker, error)
+        worker.on_frame = lambda kind, _message, _size: self._on_first_frame(worker, kind)
+        worker.on_fault = lambda error: self._on_first_fault(worker, error)
         self._workers[number] = worker
-        self._young.add(number)
+        self._unready.add(number)
         return True
 
-    def _first_frame(self, worker: Worker, kind: Kind) -> None:
+    def _on_first_frame(self, worker: Worker, kind: Kind) -> None:
         if kind is not Kind.READY:  # pragma: no cover  # the table allows nothing else here
             return
-        # One that cannot be killed yet is given no script: `_forked` offers it.
+        # A worker that cannot be killed yet gets no script: `_on_forked` offers it.
         if worker.killable:
             self._offer(worker)
 
     def _offer(self, worker: Worker) -> None:
-        self._young.discard(worker.id)
+        self._unready.discard(worker.id)
         self._failed = self._barren = 0
         if worker.memory_bytes == self._memory_bytes:
-            self._coming -= 1
+            self._pending_forks -= 1
         for waiter in self._waiting:
             if waiter.memory_bytes == worker.memory_bytes:
                 self._waiting.remove(waiter)
@@ -299,28 +302,28 @@ class Pool:
                 return
         if worker.memory_bytes == self._memory_bytes:
             self._ready.append(worker)
-            self._cold.append(worker)
-            if not self._coming:
+            self._unrehearsed.append(worker)
+            if not self._pending_forks:
                 self._rehearse()
         else:
             worker.hang_up()
 
     def _rehearse(self) -> None:
-        """Have the new workers take their copy-on-write faults while nobody waits for one.
+        """Have new workers take their copy-on-write faults while no run waits for a worker.
 
-        Not before the pool is full: while runs come faster than forks, what one worker does ahead
-        of its run is time that another run waits.
+        Only when the pool is full: while runs arrive faster than forks, rehearsing one worker
+        delays another run.
         """
-        for worker in self._cold:
+        for worker in self._unrehearsed:
             if worker.state is State.IDLE and not worker.eof:
                 worker.send((Kind.REHEARSE, b"[]"))
-        self._cold.clear()
+        self._unrehearsed.clear()
 
-    def _first_fault(self, worker: Worker, error: Exception) -> None:
-        # What follows is its exit, which counts as a fork that failed.
-        self._faults[worker.id] = f"a fresh worker broke the protocol: {error}"
+    def _on_first_fault(self, worker: Worker, error: Exception) -> None:
+        # Its exit follows, which counts as a failed fork.
+        self._faults[worker.id] = f"a new worker violated the protocol: {error}"
 
-    def _forked(self, number: int, pidfd: int | None) -> None:
+    def _on_forked(self, number: int, pidfd: int | None) -> None:
         worker = self._workers.get(number)
         if pidfd is None:
             self._faults[number] = f"{os.strerror(errno.EMFILE)} in this process"
@@ -332,31 +335,31 @@ class Pool:
         if worker is None:
             os.close(pidfd)
             return
-        worker.adopt(pidfd)
+        worker.set_pidfd(pidfd)
         if worker.eof or self._closing:
             worker.hang_up()
         elif worker.state is State.IDLE:
             self._offer(worker)
 
-    def _exited(self, number: int, how: Exit) -> None:
+    def _on_exited(self, number: int, how: Exit) -> None:
         worker = self._workers.pop(number, None)
         fault = self._faults.pop(number, how.why)
         if worker is None:
             return
-        if how.reached_the_fence and worker.state in {State.FORKED, State.IDLE}:
+        if how.stopped_by_kernel and worker.state in {State.FORKED, State.IDLE}:
             _log.error("violation: a worker without a run was %s", how.words)
         if worker in self._ready:
             self._ready.remove(worker)
             worker.hang_up()
             self.reactor.call_later(0, self._refill)
-        elif number in self._young:
-            self._young.discard(number)
+        elif number in self._unready:
+            self._unready.discard(number)
             worker.hang_up()
             if worker.memory_bytes == self._memory_bytes:
-                self._coming -= 1
-            reason = fault or f"a worker ended before it was ready ({how.words})"
+                self._pending_forks -= 1
+            reason = fault or f"a worker exited before it was ready ({how.words})"
             self._fork_failed(worker.memory_bytes, reason)
-        worker.ended(how)
+        worker.record_exit(how)
         if not self._workers and self._empty is not None:
             self._empty.set()
 
@@ -374,8 +377,8 @@ class Pool:
         for waiter in [w for w in self._waiting if w.memory_bytes == memory_bytes]:
             self._waiting.remove(waiter)
             msg = (
-                f"no worker can be forked: {reason}; close what is open, use fewer workers, or "
-                "raise the limit (ulimit -n, ulimit -u, pids.max)"
+                f"no worker can be forked: {reason}; close open files, use fewer workers, or raise "
+                "the limit (ulimit -n, ulimit -u, pids.max)"
             )
             self._fail(waiter, SetupError(msg))
 
@@ -383,8 +386,8 @@ class Pool:
         if not self._closing and self._zygote is not None and self._zygote.alive:
             self._fork(memory_bytes)
 
-    def _zygote_gone(self) -> None:
-        """The zygote died: its workers died with it. The next `acquire` starts another."""
+    def _on_zygote_gone(self) -> None:
+        """Handle the death of the zygote and its workers. The next `acquire` starts another."""
         if self._zygote is not None:
             self._zygote.close()
             self._zygote = None
@@ -392,23 +395,23 @@ class Pool:
             self._barren += 1
         self._hello = None
         self._failed = 0
-        self._forget_all("the process that forked it died")
+        self._discard_workers("the process that forked it died")
         for waiter in self._waiting:
             waiter.event.set()
         self._waiting.clear()
 
-    def _forget_all(self, why: str = "") -> None:
+    def _discard_workers(self, why: str = "") -> None:
         self._ready.clear()
-        self._cold.clear()
+        self._unrehearsed.clear()
         self._faults.clear()
-        self._young.clear()
-        self._coming = 0
+        self._unready.clear()
+        self._pending_forks = 0
         workers, self._workers = self._workers, {}
         for worker in workers.values():
             worker.hang_up()
         for worker in workers.values():
             worker.wait()
-            worker.ended(Exit(signal=9, status=0, why=why))
+            worker.record_exit(Exit(signal=9, status=0, why=why))
         if self._empty is not None:
             self._empty.set()
 
@@ -418,5 +421,5 @@ class Pool:
         waiter.event.set()
 
     def describe(self) -> dict[str, Any]:
-        """Numbers for a person who looks: how many workers are ready, coming and alive."""
-        return {"ready": self.ready, "coming": self._coming, "live": self.live}
+        """Return how many workers are ready, coming and alive, for diagnostics."""
+        return {"ready": self.ready, "coming": self._pending_forks, "live": self.live}

@@ -1,6 +1,6 @@
-"""One worker process seen from the host: send, receive, kill.
+"""The host's handle of one worker process: send, receive, kill.
 
-Rule 1: a frame that is not legal now, or not well-formed, ends the worker at once.
+Rule 1: an illegal or malformed frame kills the worker at once.
     tests/core/runs/test_hostile_worker.py
 Rule 2: the worker is signalled through a pidfd, never through a number that may be reused.
     tests/core/workers/test_process.py::test_a_worker_is_killed_by_descriptor
@@ -37,55 +37,55 @@ from .._wire._protocol import (
 )
 from ._syscall_names import syscall_name
 
-__all__ = ["LOOKS", "Exit", "Worker", "WorkerGoneError"]
+__all__ = ["BUSY_POLLS", "Exit", "Worker", "WorkerGoneError"]
 
 _CHUNK = 65_536
-"""Bytes read at once. Over 128 KiB malloc takes fresh pages for each buffer: 8 us a frame."""
+"""Bytes per read. Above 128 KiB malloc maps new pages for each buffer: 8 us per frame."""
 
-LOOKS = 30
-"""Times the socket is looked at after an answer, about 20 us: a script that calls one tool after
-the other has its next call there in 15, and two turns of the event loop cost 25."""
-_LOOKS_IN_A_ROW = 32
-"""Looks that find something before the event loop has its turn."""
+BUSY_POLLS = 30
+"""Polls of the socket after an answer, about 20 us: a script that calls one tool after the other
+sends its next call within 15 us, and two iterations of the event loop cost 25 us."""
+_BUSY_POLLS_IN_A_ROW = 32
+"""Successful busy-polls before the event loop runs again."""
 _END_SECONDS = 1.0
 _CHUNKS_IN_A_ROW = 8
-"""Chunks of one worker that are read before the event loop has its turn."""
+"""Chunks of one worker that are read before the event loop runs again."""
 _FRAMES_IN_A_ROW = 128
-"""Frames of one worker that are handled before the event loop has its turn: of 64 KiB of the
-shortest, 10,000, it would wait for a tenth of a second."""
+"""Frames of one worker that are handled before the event loop runs again: for 64 KiB of the
+shortest frames, 10,000, it would wait a tenth of a second."""
 _PROCESS_CLOCK = 2
-"""CPUCLOCK_SCHED of linux/posix-timers.h: the clock of a process is ``~pid << 3 | 2``, which is
-what clock_getcpuclockid(3) gives."""
+"""CPUCLOCK_SCHED of linux/posix-timers.h: the clock of a process is ``~pid << 3 | 2``, as returned
+by clock_getcpuclockid(3)."""
 
 
 class WorkerGoneError(Exception):
-    """Raised when a program cannot be sent: the worker died before it had one."""
+    """Raised when a program cannot be sent because the worker has died."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a worker process ended."""
+    """Exit of a worker process."""
 
     signal: int
-    """Signal that killed it; 0: none."""
+    """Signal that killed it; 0 if none."""
     status: int
-    """Exit status; -1: it could not be forked."""
+    """Exit status; -1 if it could not be forked."""
     call: tuple[int, ...] | None = None
-    """The system call that the jail stopped it at, as the kernel told the zygote: architecture,
-    number, six arguments. None: it was not stopped, or nobody was told."""
+    """System call at which the jail stopped it, as the kernel reported it to the zygote:
+    architecture, number, six arguments. None: it was not stopped, or the call is unknown."""
     why: str = ""
-    """What is known beyond that."""
+    """Further information, if any."""
     memory_bytes: int = 0
-    """The most memory it held at once beside what it was forked with."""
+    """Peak memory beyond that of the zygote it was forked from."""
 
     @property
-    def reached_the_fence(self) -> bool:
-        """True if the jail ended it."""
+    def stopped_by_kernel(self) -> bool:
+        """True if the jail killed it."""
         return self.call is not None or self.signal == signal.SIGSYS
 
     @property
     def words(self) -> str:
-        """How it ended, for a person."""
+        """Description of the exit for messages."""
         if self.call is not None:
             return f"stopped at system call {syscall_name(self.call[0], self.call[1])}"
         words = signal.Signals(self.signal).name if self.signal else f"exit status {self.status}"
@@ -93,11 +93,12 @@ class Exit:
 
 
 class Worker:
-    """A forked worker: its socket, its pidfd, where it is in its run."""
+    """A forked worker: its socket, its pidfd and the state of its run."""
 
     __slots__ = (
         "_backlog",
         "_decoder",
+        "_drained",
         "_frames",
         "_held",
         "_pidfd",
@@ -106,14 +107,13 @@ class Worker:
         "_stop_reading",
         "_stop_resuming",
         "_stop_writing",
-        "_taken",
         "batch",
+        "decode_limits",
         "eager",
         "eof",
         "exit",
         "id",
         "memory_bytes",
-        "most_bytes",
         "on_end",
         "on_fault",
         "on_frame",
@@ -130,15 +130,15 @@ class Worker:
         self.exit: Exit | None = None
         self.eof = False
         self.batch = 0
-        """Counts what was read at once."""
+        """Counter of reads; frames of the same read share its value."""
         self.eager = False
-        """True: look for more before the event loop is asked."""
+        """True: busy-poll for more data before returning to the event loop."""
         self.on_frame: Callable[[Kind, Any, int], None] = lambda _kind, _message, _size: None
-        self.most_bytes: Mapping[Kind, int] = {}
-        """Bytes up to which a body of these kinds is decoded; a larger one is passed on raw."""
+        self.decode_limits: Mapping[Kind, int] = {}
+        """Maximum size at which a body of these kinds is decoded; larger ones are passed raw."""
         self.on_oversized: Callable[[Kind, int], None] = lambda _kind, _size: None
-        """Called in place of `on_frame` for a value that does not come in parts and is too large to
-        come otherwise. Nothing more is read from the worker."""
+        """Called instead of `on_frame` for a value that is too large for one frame and not sent in
+        parts. Nothing more is read from the worker."""
         self.on_fault: Callable[[Exception], None] = lambda _error: None
         self.on_end: Callable[[], None] = lambda: None
         self._socket = sock
@@ -148,34 +148,34 @@ class Worker:
         self._held = False
         self._pidfd: int | None = None
         self._backlog = bytearray()
-        self._taken: anyio.Event | None = None
+        self._drained: anyio.Event | None = None
         self._stop_writing: Stop | None = None
         self._stop_resuming: Stop | None = None
         self._stop_reading: Stop | None = reactor.on_readable(sock, self._readable)
 
     @property
     def killable(self) -> bool:
-        """True once the descriptor has come through which it is signalled."""
+        """True once its pidfd has arrived."""
         return self._pidfd is not None
 
-    def adopt(self, pidfd: int) -> None:
-        """Take the descriptor through which the worker is signalled."""
+    def set_pidfd(self, pidfd: int) -> None:
+        """Set the pidfd through which the worker is signalled."""
         self._pidfd = pidfd
 
     @property
     def backlog_bytes(self) -> int:
-        """Bytes sent that the worker has not yet made room for."""
+        """Bytes of sent frames that the socket has not accepted yet."""
         return len(self._backlog)
 
-    async def taken(self) -> None:
-        """Wait until the worker has made room for what was sent, or is gone."""
+    async def wait_drained(self) -> None:
+        """Wait until the socket has accepted all sent frames, or the worker is gone."""
         if self._backlog:
-            if self._taken is None:
-                self._taken = anyio.Event()
-            await self._taken.wait()
+            if self._drained is None:
+                self._drained = anyio.Event()
+            await self._drained.wait()
 
     def send(self, *frames: tuple[Kind, bytes]) -> bool:
-        """Send frames; what the socket does not take now is sent when it does.
+        """Send frames, buffering the bytes that the socket does not accept yet.
 
         Returns:
             False if the worker is known to be gone.
@@ -208,36 +208,36 @@ class Worker:
         return True
 
     def cpu_seconds(self) -> float | None:
-        """CPU time its process has used so far; None if that cannot be known any more."""
+        """Return the CPU time its process has used so far, or None if it has exited."""
         if self._pidfd is None or self.exit is not None:
             return None
         try:
             text = Path(f"/proc/self/fdinfo/{self._pidfd}").read_text(encoding="ascii")
             pid = int(text.partition("\nPid:")[2].split(None, 1)[0])
-            # Of a process that has been reaped, -1. A number that was given to another since is
-            # read at worst; nothing is done to that process.
+            # -1 for a reaped process. At worst the clock of a process that reuses the pid is read;
+            # nothing is done to that process.
             return time.clock_gettime((~pid << 3) | _PROCESS_CLOCK) if pid > 0 else None
         except (OSError, ValueError, IndexError):
             return None
 
     def kill(self) -> None:
-        """End the process now. Does nothing to one that has ended."""
+        """Kill the process. Does nothing if it has exited."""
         if self._pidfd is not None and self.exit is None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def hang_up(self) -> None:
-        """Kill, and close the socket: nothing more is read from the worker."""
+        """Kill the process and close the socket: nothing more is read from the worker."""
         self.kill()
         self._close_socket()
 
     def wait(self) -> None:
-        """Wait for the end of a worker that has been killed and whose zygote is gone: a moment."""
+        """Wait briefly for the exit of a killed worker after the death of its zygote."""
         if self._pidfd is not None and self.exit is None:
             select.select([self._pidfd], [], [], _END_SECONDS)
 
-    def ended(self, how: Exit) -> None:
-        """Called with the zygote's report that the process has been reaped."""
+    def record_exit(self, how: Exit) -> None:
+        """Record the exit, after the zygote reported that the process has been reaped."""
         self.exit = how
         if self._pidfd is not None:
             os.close(self._pidfd)
@@ -253,7 +253,7 @@ class Worker:
         self._stop_reading = self._stop_writing = self._stop_resuming = None
         self._frames = None
         self._backlog.clear()
-        self._all_taken()
+        self._signal_drained()
         if self._socket.fileno() >= 0:
             self._reactor.closing(self._socket)
             self._socket.close()
@@ -269,17 +269,17 @@ class Worker:
         if not self._backlog and self._stop_writing is not None:
             self._stop_writing()
             self._stop_writing = None
-            self._all_taken()
+            self._signal_drained()
 
-    def _all_taken(self) -> None:
-        if self._taken is not None:
-            self._taken.set()
-            self._taken = None
+    def _signal_drained(self) -> None:
+        if self._drained is not None:
+            self._drained.set()
+            self._drained = None
 
     def hold(self) -> None:
-        """Handle no further frame, and read nothing, until `release`."""
+        """Stop reading and handling frames until `release`."""
         self._held = True
-        self._stop_now()
+        self._stop_reading_now()
 
     def release(self) -> None:
         """Undo `hold`."""
@@ -287,7 +287,7 @@ class Worker:
             self._held = False
             self._resume_soon()
 
-    def _stop_now(self) -> None:
+    def _stop_reading_now(self) -> None:
         if self._stop_reading is not None:
             self._stop_reading()
             self._stop_reading = None
@@ -297,7 +297,7 @@ class Worker:
             self._stop_resuming = self._reactor.call_later(0, self._resume)
 
     def _resume(self) -> None:
-        """Go on with the frames that were read before, then read."""
+        """Handle the frames that were already read, then resume reading."""
         self._stop_resuming = None
         if self.eof or self._held:
             return
@@ -307,8 +307,8 @@ class Worker:
         if self._frames is None and not self.eof and self._stop_reading is None:
             self._stop_reading = self._reactor.on_readable(self._socket, self._readable)
 
-    def look(self, times: int) -> bool:
-        """Look for bytes and handle them, without the event loop; True if there were some."""
+    def busy_poll(self, times: int) -> bool:
+        """Poll the socket without the event loop and handle its data; True if there was some."""
         if self.eof or self._held:
             return False
         if self._frames is not None:
@@ -322,20 +322,20 @@ class Worker:
                 continue
             except OSError:
                 data = b""
-            self._received(data)
+            self._on_received(data)
             return True
         return False
 
     def _readable(self) -> None:
-        self.look(1)
-        for _ in range(_LOOKS_IN_A_ROW):
-            if not self.eager or self._frames is not None or not self.look(LOOKS):
+        self.busy_poll(1)
+        for _ in range(_BUSY_POLLS_IN_A_ROW):
+            if not self.eager or self._frames is not None or not self.busy_poll(BUSY_POLLS):
                 return
 
-    def _received(self, data: bytes) -> None:
-        """Handle bytes that have come; a chunk that is part of a large frame brings the next.
+    def _on_received(self, data: bytes) -> None:
+        """Handle received bytes; read on only after a chunk that is part of a large frame.
 
-        Not a chunk of whole frames: thousands of them are enough for one turn of the event loop.
+        Whole frames end the loop: a chunk can hold thousands, enough for one event loop iteration.
         """
         for _ in range(_CHUNKS_IN_A_ROW):
             whole = self._handle(data)
@@ -348,7 +348,7 @@ class Worker:
         self._handle(data)
 
     def _handle(self, data: bytes) -> bool:
-        """Handle what `data` completes; True if that is a frame."""
+        """Handle the frames that `data` completes; True if there was one."""
         self.batch += 1
         if not data:
             self._close_socket()
@@ -359,24 +359,24 @@ class Worker:
         return self._handle_frames()
 
     def _handle_frames(self) -> bool:
-        """Handle frames that were read; True if there was one. Some may be left for later."""
-        assert self._frames is not None  # noqa: S101  # asked before
+        """Handle frames that were read; True if there was one. Some may remain for later."""
+        assert self._frames is not None  # noqa: S101  # callers have checked
         count = 0
         try:
             for count, (kind, body) in enumerate(self._frames, start=1):
                 self.state = next_state(self.state, kind)
                 size = len(body)
-                decoded = size <= self.most_bytes.get(kind, size)
+                decoded = size <= self.decode_limits.get(kind, size)
                 self.on_frame(kind, parse(kind, body) if decoded else body, size)
                 if self.eof:
                     return True
                 if self._held or count >= _FRAMES_IN_A_ROW:
-                    self._stop_now()
+                    self._stop_reading_now()
                     if not self._held:
                         self._resume_soon()
                     return True
         except OversizedError as error:
-            if error.kind in self.most_bytes and error.size <= MAX_BODY[error.kind]:
+            if error.kind in self.decode_limits and error.size <= MAX_BODY[error.kind]:
                 self.on_oversized(error.kind, error.size)
                 self.hang_up()
             else:

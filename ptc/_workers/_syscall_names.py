@@ -1,4 +1,4 @@
-"""Names of system calls, for a person who reads that one was refused. It decides nothing.
+"""Names of system calls, for messages only.
 
 The numbers are the kernel's: ``arch/x86/entry/syscalls/syscall_64.tbl`` and
 ``include/uapi/asm-generic/unistd.h`` (aarch64), as of Linux 6.17.
@@ -10,7 +10,7 @@ from functools import cache
 
 __all__ = ["syscall_name"]
 
-# A number begins a run of calls that follow one another.
+# A number starts a sequence of calls with consecutive numbers.
 _X86_64 = """
 0: read write open close stat fstat lstat poll lseek mmap mprotect munmap brk rt_sigaction
 rt_sigprocmask rt_sigreturn ioctl pread64 pwrite64 readv writev access pipe select sched_yield
@@ -98,7 +98,7 @@ _TABLES = {0xC000003E: _X86_64, 0xC00000B7: _AARCH64}
 
 
 def syscall_name(architecture: int, number: int) -> str:
-    """The name of a call, or words with its number if there is none here.
+    """Return the name of a system call, or a description of an unknown one.
 
     Args:
         architecture: ``AUDIT_ARCH_*`` of the call.

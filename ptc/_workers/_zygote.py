@@ -1,4 +1,4 @@
-"""The host's handle of the zygote process: start it, ask for forks, learn of ends."""
+"""The host's handle of the zygote process: start it, request forks, receive exits."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ __all__ = ["ISOLATION_LEVELS", "Hello", "UnprotectedLevel", "Zygote"]
 
 ISOLATION_LEVELS = ("jail", "process")
 """``jail``: seccomp, Landlock, rlimits and no-new-privileges are required; namespaces are used
-where the kernel allows them. ``process``: the same layers, as far as the kernel has them; seccomp
-and Landlock are not required. Never chosen unless it is asked for by name: where one of them is
-missing, one bug in the language layer gives a script the rights of the user."""
-_NOT_REQUIRED = ("seccomp", "landlock")
+if the kernel allows them. ``process``: the same layers, as far as the kernel has them; seccomp
+and Landlock are not required. Used only if requested by name: if one of them is missing, one bug in
+the language layer gives a script the rights of the user."""
+_JAIL_ONLY = ("seccomp", "landlock")
 """Layers that only ``jail`` requires."""
 
 
 class UnprotectedLevel(str):
-    """An isolation level that is no name: it is not reached from a string or an option."""
+    """An isolation level that no string or option can select."""
 
     __slots__ = ()
 
@@ -46,28 +46,28 @@ _START_SECONDS = 20.0
 _END_SECONDS = 1.0
 _MESSAGE_BYTES = 65_536
 _MESSAGES_IN_A_ROW = 64
-"""Messages that are handled before the event loop has its turn."""
+"""Messages handled before the event loop runs again."""
 _MESSAGES_LEFT = 4_096
 """More than a socket's buffer holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What a zygote says when it is ready."""
+    """First message of a zygote that is ready."""
 
     layers: tuple[Layer, ...]
     policy: str
-    """Version of the language policy: part of the key of compiled scripts."""
+    """Version of the language policy, part of the cache key of compiled scripts."""
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Layers that are off here and required at the default level."""
+        """Layers that are off on this machine and required at the default level."""
         off = {layer.name for layer in self.layers if not layer.on}
-        return tuple(name for name in _NOT_REQUIRED if name in off)
+        return tuple(name for name in _JAIL_ONLY if name in off)
 
 
 class Zygote:
-    """A running zygote. `start` before anything else; `close` whatever happens."""
+    """A zygote process. Call `spawn` first, and `close` in any case."""
 
     def __init__(self, isolation: str, reactor: Reactor, packages: Sequence[str] = ()) -> None:
         self._isolation = isolation
@@ -81,41 +81,45 @@ class Zygote:
         self._hello: Hello | None = None
         self._fault = ""
         self._layers: tuple[Layer, ...] = ()
-        self.on_forked: Callable[[int, int | None], None] = _unwanted
+        self.on_forked: Callable[[int, int | None], None] = _close_pidfd
         self.on_exited: Callable[[int, Exit], None] = lambda _number, _exit: None
         self.on_gone: Callable[[], None] = lambda: None
 
     @property
     def alive(self) -> bool:
-        """True while it can be asked for forks."""
+        """True while it accepts fork requests."""
         return self._control is not None and self._hello is not None
 
     @property
     def pid(self) -> int:
-        """Process id of the process the host spawned."""
-        assert self._process is not None  # noqa: S101  # asked for only after `start`
+        """Process id of the process that the host spawned."""
+        assert self._process is not None  # noqa: S101  # read only after `spawn`
         return self._process.pid
 
     def spawn(self) -> None:
-        """Start the process. It prepares itself while the caller goes on."""
+        """Start the process without waiting until it is ready.
+
+        Raises:
+            SetupError: If it cannot be started.
+        """
         if sys.platform != "linux":
             msg = (
                 f"ptc runs scripts on Linux only, and this is {sys.platform}; "
-                "direct tool calls work everywhere"
+                "direct tool calls work on every system"
             )
             raise SetupError(msg)
         folders = _import_folders(everything=bool(self._packages))
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except OSError as error:
-            raise SetupError(_cannot_start(error)) from None
+            raise SetupError(_start_error(error)) from None
         with theirs:
             try:
                 self._process = self._popen(theirs.fileno(), folders)
             except BaseException as error:
                 ours.close()
                 if isinstance(error, OSError):
-                    raise SetupError(_cannot_start(error)) from None
+                    raise SetupError(_start_error(error)) from None
                 raise
         ours.setblocking(False)
         self._control = ours
@@ -124,8 +128,7 @@ class Zygote:
     def _popen(self, control_fd: int, folders: list[str]) -> subprocess.Popen[bytes]:
         entry = Path(__file__).parent.parent / "worker" / "__main__.py"
         return subprocess.Popen(  # noqa: S603  # our own interpreter and our own file
-            # -I would be these and -E, but -E drops PYTHONHASHSEED; the environment is empty
-            # but for that, so nothing else can come in by it.
+            # -I would be these and -E, but -E drops PYTHONHASHSEED, the only variable set here.
             [
                 *(sys.executable, "-P", "-s", "-S", str(entry)),
                 *(str(control_fd), self._isolation, ",".join(self._packages)),
@@ -137,7 +140,7 @@ class Zygote:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             cwd="/",
-            # Ctrl-C in the terminal is for the host, which ends its runs in order.
+            # Ctrl-C in the terminal is for the host, which stops its runs cleanly.
             start_new_session=True,
         )
 
@@ -145,7 +148,7 @@ class Zygote:
         """Wait until the zygote is ready.
 
         Raises:
-            SetupError: If it cannot be: a missing layer, or a failure of its own.
+            SetupError: If a layer is missing or the process failed to start.
         """
         with anyio.move_on_after(_START_SECONDS):
             await self._answered.wait()
@@ -155,10 +158,10 @@ class Zygote:
         return self._hello
 
     def fork(self, number: int, memory_bytes: int, cpu_seconds: int) -> socket.socket:
-        """Ask for a worker; its socket is returned at once, its pidfd follows to `on_forked`.
+        """Request a worker; return its socket at once, and pass its pidfd to `on_forked` later.
 
         Raises:
-            SetupError: If it cannot be asked. If that is because it has died, `on_gone` was called.
+            SetupError: If the request cannot be sent. If the zygote died, `on_gone` was called.
         """
         ours, theirs = socket.socketpair()
         with theirs:
@@ -174,40 +177,40 @@ class Zygote:
                 ours.close()
                 if isinstance(error, BrokenPipeError | ConnectionResetError):
                     self._drain()
-                msg = f"the process that forks the workers cannot be reached: {error}"
+                msg = f"the process that forks the workers does not respond: {error}"
                 raise SetupError(msg) from None
         ours.setblocking(False)
         return ours
 
     def _drain(self) -> None:
-        """Read what a zygote that has died said before, then report its death.
+        """Read the last messages of a dead zygote, then report its death.
 
-        A send fails before the event loop finds the end of the stream. What it said may be that a
-        worker was stopped at a system call, which must not be lost.
+        A send fails before the event loop reaches the end of the stream. The messages may report
+        that a worker was stopped at a system call, which must not be lost.
         """
         for _ in range(_MESSAGES_LEFT):
             if self._control is not None and not self._read_one():
                 break
         if self._control is not None:
-            self._gone()
+            self._on_gone()
 
     def kill(self, number: int) -> None:
-        """Have a worker killed whose pidfd did not arrive."""
+        """Have the zygote kill a worker, for lack of its pidfd."""
         if self._control is not None:
-            # One that cannot be told has gone, and its workers with it.
+            # If the send fails the zygote is dead, and its workers with it.
             with contextlib.suppress(OSError):
                 self._control.send(orjson.dumps({"kill": number}))
 
     def close(self) -> None:
-        """End the zygote and, through it, every worker. Returns when it has been reaped."""
+        """Kill the zygote and, through it, every worker. Returns when it has been reaped."""
         self._hang_up()
         if not self._answered.is_set():
-            # Whoever waits for it to start must not wait for nothing.
+            # Wake the tasks that wait for the start.
             self._fault = "the session was closed while its workers were starting"
             self._answered.set()
         if self._pidfd is not None:
-            # What was started may be no more than the shell of a PID namespace, whose end does not
-            # wait for the zygote's. The zygote's own waits for the workers'.
+            # The spawned process may be only the shell of a PID namespace, which exits without
+            # waiting for the zygote. The zygote's own exit waits for its workers'.
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             select.select([self._pidfd], [], [], _END_SECONDS)
@@ -235,21 +238,21 @@ class Zygote:
                 return
 
     def _read_one(self) -> bool:
-        """Read and handle a message, or the end; False if there is none yet."""
+        """Read and handle a message or the end of the stream; False if there is none yet."""
         assert self._control is not None  # noqa: S101  # callers have checked
         size = array.array("i").itemsize
         try:
-            # recvmsg is right here: the zygote runs no script, and pidfds come this way.
+            # recvmsg is safe here: the zygote runs no script, and it sends pidfds.
             data, ancillary, _, _ = self._control.recvmsg(_MESSAGE_BYTES, socket.CMSG_SPACE(size))
         except (BlockingIOError, InterruptedError):
             return False
         except ConnectionResetError:
-            # It died with requests unread. What it has sent comes after this error.
+            # It died with unread requests. Its own messages follow this error.
             return True
         except OSError:
             data, ancillary = b"", []
         if not data:
-            self._gone()
+            self._on_gone()
             return True
         fds = array.array("i")
         for level, kind, payload in ancillary:
@@ -260,7 +263,7 @@ class Zygote:
 
     def _message(self, message: dict[str, Any], fds: list[int]) -> None:
         if "forked" in message:
-            # The kernel drops a descriptor for which this process has no room.
+            # The kernel drops a descriptor that exceeds this process's limit.
             self.on_forked(message["forked"], fds[0] if fds else None)
         elif "exited" in message:
             call = message["call"]
@@ -274,9 +277,9 @@ class Zygote:
             self.on_exited(message["exited"], how)
         elif "hello" in message:
             if not fds:
-                # Without it there would be no sure end of the zygote.
+                # Without the pidfd the zygote could not be killed reliably.
                 error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-                self._fault = _cannot_start(error)
+                self._fault = _start_error(error)
                 self._answered.set()
                 return
             hello, self._pidfd = message["hello"], fds[0]
@@ -287,14 +290,14 @@ class Zygote:
             self._layers = tuple(Layer(**row) for row in message.get("layers", ()))
             self._answered.set()
 
-    def _gone(self) -> None:
+    def _on_gone(self) -> None:
         self._hang_up()
         if not self._answered.is_set():
-            self._fault = f"the worker process ended while it started: {self._last_words()}"
+            self._fault = f"the worker process exited during its start: {self._last_output()}"
             self._answered.set()
         self.on_gone()
 
-    def _last_words(self) -> str:
+    def _last_output(self) -> str:
         if self._process is None or self._process.stderr is None:
             return "no reason given"
         os.set_blocking(self._process.stderr.fileno(), False)
@@ -302,24 +305,27 @@ class Zygote:
         return words[-2_000:] or "no reason given"
 
 
-def _unwanted(_number: int, pidfd: int | None) -> None:
+def _close_pidfd(_number: int, pidfd: int | None) -> None:
     if pidfd is not None:
         os.close(pidfd)
 
 
-def _cannot_start(error: OSError) -> str:
+def _start_error(error: OSError) -> str:
     return (
         f"the process that forks the workers cannot be started: {error}; "
-        "raise the limit it names (ulimit -n, ulimit -u, pids.max), or close what is open"
+        "raise the limit it names (ulimit -n, ulimit -u, pids.max), or close open files"
     )
 
 
 def _import_folders(*, everything: bool) -> list[str]:
-    """Folders that hold what a zygote imports; it starts without `site`.
+    """List the folders that a zygote imports from; it starts without `site`.
 
     Args:
-        everything: All that this process imports from, but for the current folder: what the
-            packages of a session need is anybody's guess.
+        everything: True: all folders that this process imports from, except the current one, since
+            the dependencies of a session's packages are unknown.
+
+    Raises:
+        SetupError: If a dependency is missing.
     """
     folders = [str(Path(__file__).parent.parent.parent)]
     for name in ("RestrictedPython", "orjson"):

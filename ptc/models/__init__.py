@@ -1,9 +1,8 @@
-"""Models that answer `generate_object`: one small protocol, and what fits it.
+"""Models for `generate_object`: the `Model` protocol and its adapters.
 
-A model is named by text (``"openai:gpt-5"``, ``"anthropic:claude-opus-5"``: every provider that
-pydantic-ai has, with the extra ``ptc-host[models]``), given as a model object of pydantic-ai, as a
-plain async function, or as anything that has the methods of `Model`. The face is lazy: no
-provider is imported before it is asked.
+A model is a name (``"openai:gpt-5"``, ``"anthropic:claude-opus-5"``: any provider of pydantic-ai,
+with the extra ``ptc-host[models]``), a model object of pydantic-ai, an async function, or any object
+with the methods of `Model`. Names and providers are imported on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""A plain async function as a model."""
+"""Adapter from an async function to a model."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from .._redact import SENT, Redactor, leads_to_secrets
 from ..errors import ModelError, PtcError
 from ._model import Delta, Mode, ModelReply, ModelRequest
 
-__all__ = ["AskFunction", "FunctionAsModel", "is_ask_function"]
+__all__ = ["FunctionAsModel", "ModelFunction", "is_model_function"]
 
 _REDACTOR = Redactor({})
 
-AskFunction: TypeAlias = (
+ModelFunction: TypeAlias = (
     Callable[[ModelRequest], Awaitable[str | ModelReply]]
     | Callable[[ModelRequest], AsyncIterator[str]]
 )
-"""Gets the request and gives the text of the answer, whole or, as an async generator, in parts."""
+"""Takes the request and returns the answer's text; an async generator yields it in parts."""
 
 
-def is_ask_function(thing: Any) -> bool:
+def is_model_function(thing: Any) -> bool:
     """True for an async function or async generator function, or an object whose call is one."""
     called = thing if inspect.isroutine(thing) else getattr(thing, "__call__", None)  # noqa: B004  # an object whose call is async
     function = getattr(called, "func", called)
@@ -29,69 +29,69 @@ def is_ask_function(thing: Any) -> bool:
 
 
 class FunctionAsModel:
-    """Answers with what a function gives: in text, so that the schema is in the instructions."""
+    """A model that calls a function. It answers in text, so the schema goes in the prompt."""
 
-    def __init__(self, function: AskFunction) -> None:
+    def __init__(self, function: ModelFunction) -> None:
         self._function = function
 
     @property
     def name(self) -> str:
-        """The function's."""
+        """Name of the function."""
         return str(getattr(self._function, "__name__", type(self._function).__name__))
 
     def why_not(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
-        """A function knows of no tools and no schemas."""
-        return None if mode == "prompt" else "a plain function answers in text"
+        """Support mode ``prompt`` only: a function has no tools and no schemas."""
+        return None if mode == "prompt" else "a function model answers in text only"
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        """As `stream`, telling nobody."""
+        """Call the function and return its whole answer."""
         return await self.stream(request, lambda _: None)
 
     async def stream(self, request: ModelRequest, tell: Callable[[Delta], None]) -> ModelReply:
-        """Call the function.
+        """Call the function and report its answer.
 
         Raises:
-            ModelError: If it raises anything else, or gives no text.
+            ModelError: If it raises an error that is not a `PtcError`, or does not return text.
         """
         try:
-            said: Any = self._function(request)
-            if inspect.isasyncgen(said):
-                said = await _joined(cast("AsyncIterator[str]", said), tell)
+            answer: Any = self._function(request)
+            if inspect.isasyncgen(answer):
+                answer = await _collect(cast("AsyncIterator[str]", answer), tell)
             else:
-                said = await cast("Awaitable[str | ModelReply]", said)
-                if isinstance(said, ModelReply):
-                    tell(Delta(said.answer, in_call=bool(said.arguments)))
-                elif isinstance(said, str):
-                    tell(Delta(said))
+                answer = await cast("Awaitable[str | ModelReply]", answer)
+                if isinstance(answer, ModelReply):
+                    tell(Delta(answer.answer, in_call=bool(answer.arguments)))
+                elif isinstance(answer, str):
+                    tell(Delta(answer))
         except PtcError:
             raise
         except Exception as error:  # noqa: BLE001  # the function's own
-            failure = self._failed(error)
+            failure = self._wrap_error(error)
         else:
-            return self._checked(said)
+            return self._to_reply(answer)
         raise failure
 
-    def _failed(self, error: Exception) -> ModelError:
-        """What the function raised; raised outside of the `except`, it leads to no secret."""
+    def _wrap_error(self, error: Exception) -> ModelError:
+        """Wrap the function's error. Raise it outside `except`, so that it chains no secret."""
         SENT.failed(error)
         text = _REDACTOR.error_text(f"{type(error).__name__}: {error}")
-        made = ModelError(f"model {self.name} failed: {text}")
+        failure = ModelError(f"model {self.name} failed: {text}")
         if not leads_to_secrets(error, _REDACTOR):
-            made.__cause__ = error
-        return made
+            failure.__cause__ = error
+        return failure
 
-    def _checked(self, said: Any) -> ModelReply:
-        if isinstance(said, ModelReply):
-            return said
-        if not isinstance(said, str):
-            msg = f"model {self.name} gave {said!r:.80}: give text or a ModelReply"
+    def _to_reply(self, answer: Any) -> ModelReply:
+        if isinstance(answer, ModelReply):
+            return answer
+        if not isinstance(answer, str):
+            msg = f"model {self.name} returned {answer!r:.80}; return a string or a ModelReply"
             raise ModelError(msg)
-        return ModelReply(said)
+        return ModelReply(answer)
 
 
-async def _joined(parts: AsyncIterator[str], tell: Callable[[Delta], None]) -> str:
-    heard: list[str] = []
+async def _collect(parts: AsyncIterator[str], tell: Callable[[Delta], None]) -> str:
+    chunks: list[str] = []
     async for part in parts:
-        heard.append(part)
+        chunks.append(part)
         tell(Delta(part))
-    return "".join(heard)
+    return "".join(chunks)

@@ -1,6 +1,6 @@
-"""What a model is to ptc: it is asked for an answer, in one of three ways, and gives a reply.
+"""The `Model` protocol: requests in one of three modes, replies and streamed deltas.
 
-It knows nothing of schemas' meaning, of repair or of providers.
+It knows nothing about the meaning of schemas, repair or providers.
 """
 
 from __future__ import annotations
@@ -22,38 +22,39 @@ __all__ = [
 ]
 
 Mode: TypeAlias = Literal["tool", "native", "prompt"]
-"""How a model is brought to answer in a form.
+"""Method of requesting structured output from a model.
 
-``tool``: it is made to call one tool, whose arguments are the answer. ``native``: the provider has
-a parameter for the schema of the answer. ``prompt``: the schema stands in the instructions.
+``tool``: force a call of one tool, whose arguments are the answer. ``native``: pass the schema in
+the provider's parameter for structured output. ``prompt``: put the schema in the instructions.
 """
 MODES: tuple[Mode, ...] = ("tool", "native", "prompt")
-"""All of them, in the order in which ``auto`` tries them."""
+"""All modes, in the order in which ``auto`` tries them."""
 
 Finish: TypeAlias = Literal["stop", "length", "refused"]
-"""``stop``: it had said all. ``length``: it had no more room. ``refused``: it, or a filter of its
-provider, will not answer this."""
+"""Reason why a reply ended. ``stop``: the model finished. ``length``: it reached the token limit.
+``refused``: the model or a content filter refused to answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What a model said, without what it thought."""
+    """A reply of a model, without its reasoning."""
 
     text: str = ""
-    """Its text."""
+    """Text of the reply."""
     arguments: tuple[str, ...] = ()
-    """Arguments of each call of the tool that it made, as it wrote them."""
+    """Arguments of each tool call, as the model wrote them."""
     finish: Finish | None = "stop"
-    """Why it ended; None if nobody said: the connection may have been lost."""
+    """Reason why the reply ended; None if not reported: the connection may have been lost."""
     usage: ModelUsage = field(default_factory=lambda: ModelUsage(requests=1))
     raw: Any = field(default=None, repr=False)
-    """The reply in the provider's own form, for the turn after it."""
+    """The provider's own reply object, for the next turn."""
 
     @property
     def answer(self) -> str:
-        """The arguments of its calls if it made any, else its text.
+        """The arguments of the tool calls if there are any, else the text.
 
-        Calls that say the same are one; others stand beneath each other, and so are no answer.
+        Identical calls are merged. Different calls are joined by line breaks, and so are not a
+        valid answer.
         """
         return "\n".join(dict.fromkeys(self.arguments)) if self.arguments else self.text
 
@@ -63,29 +64,29 @@ class Turn:
     """One message of a conversation."""
 
     role: Literal["user", "model", "error"]
-    """``error``: what is wrong with the reply before; if that called the tool, its result."""
+    """``error``: feedback on the previous reply; if that called the tool, the tool's result."""
     text: str
     reply: ModelReply | None = None
-    """Of a ``model``'s turn, the reply itself."""
+    """The reply itself, for a turn of the ``model``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What a model is asked."""
+    """A request to a model."""
 
     mode: Mode
     name: str
-    """What the answer is called: the tool's name."""
+    """Name of the answer, and of the tool."""
     description: str
-    """What the answer is."""
+    """Description of the answer."""
     schema: Mapping[str, Any]
-    """JSON Schema of the answer, an object; in mode ``prompt`` it is in `system` already."""
+    """JSON Schema of the answer, an object; in mode ``prompt`` it is already part of `system`."""
     turns: tuple[Turn, ...]
-    """The conversation; the first is a user's."""
+    """The conversation, starting with a user's turn."""
     system: str = ""
-    """Instructions; empty: none."""
+    """System instructions; may be empty."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """``max_tokens``, ``temperature`` and what else the provider takes."""
+    """``max_tokens``, ``temperature`` and other settings of the provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,40 +95,40 @@ class Delta:
 
     text: str
     in_call: bool = False
-    """True if they are arguments of the first call of the tool."""
+    """True for arguments of the first tool call."""
 
 
 @runtime_checkable
 class Model(Protocol):
-    """Something that answers. Its methods may be called many times at once.
+    """Interface of a language model. Its methods may be called concurrently.
 
-    What goes wrong on the way is a `ModelError`.
+    A failed request raises `ModelError`.
     """
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Name of the model in messages."""
         ...
 
     def why_not(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
-        """Why it cannot answer by `schema` in a mode, in a few words.
+        """Return in a few words why the model does not support `mode` with `schema`.
 
-        None if it can, as far as it knows without being asked.
+        Return None if it does, as far as is known without a request.
         """
         ...
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        """Ask, and wait for the whole reply.
+        """Send a request and return the whole reply.
 
         Raises:
-            ModelError: If no reply came.
+            ModelError: If the request failed.
         """
         ...
 
     async def stream(self, request: ModelRequest, tell: Callable[[Delta], None]) -> ModelReply:
-        """Ask, and tell what comes as it comes; give the whole reply at the end.
+        """Send a request, call `tell` with each delta, and return the whole reply.
 
         Raises:
-            ModelError: If the reply did not come to its end.
+            ModelError: If the request failed or the reply did not finish.
         """
         ...

@@ -1,4 +1,4 @@
-"""The models of all providers, by pydantic-ai's request layer; its agents are not used.
+"""Adapter to the models of all providers, through pydantic-ai's request layer without its agents.
 
 Only this module knows pydantic-ai. It is imported when the first such model is opened.
 """
@@ -24,7 +24,7 @@ try:
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import ToolDefinition
 except ImportError as _error:
-    _msg = f"models by name need pydantic-ai ({_error}): pip install 'ptc-host[models]'"
+    _msg = f"models by name need pydantic-ai ({_error}); run: pip install 'ptc-host[models]'"
     raise SetupError(_msg) from _error
 
 __all__ = ["ProviderAsModel"]
@@ -37,14 +37,14 @@ _FINISH: Final[dict[str | None, Finish | None]] = {
     "error": None,
     None: None,
 }
-_DOUBLES = frozenset({"function", "test"})
-"""pydantic-ai's own doubles. They have no connection that could be lost, and give no reason."""
-_REFUSED = frozenset({400, 404, 405, 422, 501})
-"""Statuses by which a provider says that it does not take such a request. 404 and 405 are also
-those of gateways that have nobody who supports it, in words."""
-_ABOUT_FORM = re.compile(r"tool|function|schema|response_format|json|strict|thinking", re.I)
-_MOST_SAID = 500
-"""Characters of a provider's error that are told."""
+_TEST_MODELS = frozenset({"function", "test"})
+"""pydantic-ai's own test models. They have no connection to lose, and report no finish reason."""
+_REJECTION_STATUSES = frozenset({400, 404, 405, 422, 501})
+"""Statuses by which a provider rejects a kind of request. Gateways also send 404 and 405, with an
+explanation, if none of their providers supports it."""
+_ABOUT_SCHEMA = re.compile(r"tool|function|schema|response_format|json|strict|thinking", re.I)
+_MAX_ERROR_CHARS = 500
+"""Characters of a provider's error in a message."""
 
 
 class ProviderAsModel:
@@ -52,17 +52,17 @@ class ProviderAsModel:
 
     def __init__(self, model: models.Model) -> None:
         self._model = model
-        for name, value in _keys_of(model):
+        for name, value in _find_keys(model):
             SENT.remember(name, value)
         self._entered = False
         self._owned = False
 
     @classmethod
-    def of(cls, source: str | models.Model) -> ProviderAsModel:
-        """The model of a name, which is then ours to close; or an object, which is not.
+    def from_source(cls, source: str | models.Model) -> ProviderAsModel:
+        """Open a model by name, to be closed by `aclose`, or adapt an object of the caller.
 
         Raises:
-            UsageError: If there is no provider or model of that name.
+            UsageError: If no provider or model has that name.
             SetupError: If the provider's package or key is missing.
         """
         if not isinstance(source, str):
@@ -72,14 +72,14 @@ class ProviderAsModel:
         except exceptions.UserError as error:
             if str(error).startswith("Unknown model"):
                 msg = (
-                    f"there is no model {source!r:.80}; write provider:name as pydantic-ai has it, "
+                    f"there is no model {source!r:.80}; write provider:name as in pydantic-ai, "
                     'for example "openai:gpt-5" or "anthropic:claude-sonnet-4-5"'
                 )
                 raise UsageError(msg) from None
             msg = f"model {source!r} cannot be used here: {error}"
             raise SetupError(msg) from None
         except ImportError as error:
-            # pydantic-ai says which of its extras has the provider's package.
+            # pydantic-ai names the extra that installs the provider's package.
             msg = f"model {source!r} cannot be used here: {error}"
             raise SetupError(msg) from None
         made._owned = True
@@ -91,36 +91,37 @@ class ProviderAsModel:
         return f"{self._model.system}:{self._model.model_name}"
 
     def why_not(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
-        """What the profile of the model says, and what pydantic-ai can make of the schema."""
+        """Check the model's profile, and whether pydantic-ai can convert the schema."""
         try:
             profile = self._model.profile
         except NotImplementedError:
-            # One that chooses among others, and cannot say before.
+            # A model that delegates to other models has no profile in advance.
             return None
         if mode == "tool":
             if not profile.get("supports_tools", True):
-                return f"{self.name} has no tools"
+                return f"{self.name} does not support tools"
             if not profile.get("supports_forced_tool_choice", True):
-                return f"{self.name} cannot be made to call a tool"
+                return f"{self.name} cannot be forced to call a tool"
         if mode == "native" and not profile.get("supports_json_schema_output", False):
-            return f"{self.name} takes no schema of the answer"
+            return f"{self.name} does not support structured output by JSON Schema"
         if mode == "native" and _has_free_keys(schema):
-            # They are closed on the way: an answer would lose what it has there, and conform.
-            return "a provider's own form has no objects with free keys, and the schema has"
-        return self._cannot_send(mode, schema)
+            # pydantic-ai closes such objects: an answer would lose their data and still conform.
+            return "native structured output does not support objects with arbitrary keys"
+        return self._schema_problem(mode, schema)
 
-    def _cannot_send(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
+    def _schema_problem(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
         request = ModelRequest(mode, "answer", "", schema, ())
         try:
             self._model.prepare_request(_settings(request), _parameters(request))
         except NotImplementedError:
             return None
-        except Exception as error:  # noqa: BLE001  # what rewrites schemas fails on some in its own ways
-            return f"{self.name} does not take the schema: {type(error).__name__}: {_said(error)}"
+        except Exception as error:  # noqa: BLE001  # converters of schemas raise errors of any kind
+            reason = f"{type(error).__name__}: {_error_text(error)}"
+            return f"{self.name} does not support the schema: {reason}"
         return None
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        """Ask, and wait for the whole reply."""
+        """Send a request and return the whole reply."""
         await self._enter()
         try:
             response = await direct.model_request(
@@ -134,34 +135,34 @@ class ProviderAsModel:
             if failure is None:
                 raise
         else:
-            return self._reply(response, request, streamed=False)
+            return self._to_reply(response, request, streamed=False)
         raise failure
 
     async def stream(self, request: ModelRequest, tell: Callable[[Delta], None]) -> ModelReply:
-        """Ask, and tell what comes as it comes."""
+        """Send a request, call `tell` with each delta, and return the whole reply."""
         await self._enter()
-        heard = _Heard(tell)
+        reader = _DeltaReader(tell)
         try:
-            async with self._opened(request) as stream:
+            async with self._open_stream(request) as stream:
                 async for event in stream:
-                    heard.take(event)
+                    reader.take(event)
                 response = stream.get()
         except Exception as error:
             failure = _model_error(self.name, error)
             if failure is None:
                 raise
         else:
-            return self._reply(response, request, streamed=True)
+            return self._to_reply(response, request, streamed=True)
         raise failure
 
     async def aclose(self) -> None:
-        """Close the connections, if this was opened by name."""
+        """Close the connections of a model that was opened by name."""
         if self._entered:
             self._entered = False
             await self._model.__aexit__(None, None, None)
 
     @asynccontextmanager
-    async def _opened(self, request: ModelRequest) -> AsyncIterator[models.StreamedResponse]:
+    async def _open_stream(self, request: ModelRequest) -> AsyncIterator[models.StreamedResponse]:
         async with direct.model_request_stream(
             self._model,
             _history(request),
@@ -175,14 +176,14 @@ class ProviderAsModel:
             self._entered = True
             await self._model.__aenter__()
 
-    def _reply(
+    def _to_reply(
         self, response: messages.ModelResponse, request: ModelRequest, *, streamed: bool
     ) -> ModelReply:
         usage = response.usage
         calls = [part for part in response.parts if isinstance(part, messages.ToolCallPart)]
         return ModelReply(
             text=_REDACTOR.text(response.text or ""),
-            arguments=tuple(_REDACTOR.text(_written(call.args)) for call in calls),
+            arguments=tuple(_REDACTOR.text(_arguments_text(call.args)) for call in calls),
             finish=self._finish(response, streamed=streamed),
             usage=ModelUsage(
                 requests=1,
@@ -196,25 +197,25 @@ class ProviderAsModel:
 
     def _finish(self, response: messages.ModelResponse, *, streamed: bool) -> Finish | None:
         finish = _FINISH.get(response.finish_reason)
-        if response.finish_reason is None and self._model.system in _DOUBLES:
+        if response.finish_reason is None and self._model.system in _TEST_MODELS:
             return "stop"
         said = (response.provider_details or {}).get("finish_reason")
         if streamed and finish == "stop" and said is None:
-            # pydantic-ai says "stop" of a stream that ended without a reason, as one does whose
-            # connection was lost: what the provider itself said is what counts.
-            return None if self._model.system not in _DOUBLES else "stop"
+            # pydantic-ai reports "stop" for a stream that ended without a reason, for example
+            # after a lost connection: only the provider's own report counts.
+            return None if self._model.system not in _TEST_MODELS else "stop"
         return finish
 
 
 _KEY = re.compile(r"(^|_)(api_?key|access_?key|auth_?token|token|secret|password)$", re.I)
 _CLIENT = re.compile(r"client|provider|models?$|wrapped|credentials|session", re.I)
-_MOST_LOOKED_AT = 40
+_MAX_OBJECTS = 40
 
 
-def _keys_of(model: object) -> Iterator[tuple[str, str]]:
-    """The keys that a model's client sends, as far as they are attributes of it."""
+def _find_keys(model: object) -> Iterator[tuple[str, str]]:
+    """Yield the keys that a model's client sends, if they are attributes of it."""
     todo, seen = [model], 0
-    while todo and seen < _MOST_LOOKED_AT:
+    while todo and seen < _MAX_OBJECTS:
         thing, seen = todo.pop(0), seen + 1
         names = vars(thing) if hasattr(thing, "__dict__") else {}
         for name, value in list(names.items()):
@@ -226,8 +227,8 @@ def _keys_of(model: object) -> Iterator[tuple[str, str]]:
                 todo += value if isinstance(value, list | tuple) else [value]
 
 
-class _Heard:
-    """Tells the text, and the arguments of the first call, out of pydantic-ai's events."""
+class _DeltaReader:
+    """Extracts the text and the arguments of the first call from pydantic-ai's events."""
 
     def __init__(self, tell: Callable[[Delta], None]) -> None:
         self._tell = tell
@@ -236,24 +237,24 @@ class _Heard:
     def take(self, event: Any) -> None:
         if isinstance(event, messages.PartStartEvent):
             if isinstance(event.part, messages.TextPart):
-                self._say(event.part.content)
+                self._report(event.part.content)
             elif isinstance(event.part, messages.ToolCallPart):
                 if self._call is None:
                     self._call = event.index
                 if self._call == event.index and event.part.args:
-                    self._say(_written(event.part.args), in_call=True)
+                    self._report(_arguments_text(event.part.args), in_call=True)
         elif isinstance(event, messages.PartDeltaEvent):
             delta = event.delta
             if isinstance(delta, messages.TextPartDelta):
-                self._say(delta.content_delta)
+                self._report(delta.content_delta)
             elif (
                 isinstance(delta, messages.ToolCallPartDelta)
                 and event.index == self._call
                 and isinstance(delta.args_delta, str)
             ):
-                self._say(delta.args_delta, in_call=True)
+                self._report(delta.args_delta, in_call=True)
 
-    def _say(self, text: str, *, in_call: bool = False) -> None:
+    def _report(self, text: str, *, in_call: bool = False) -> None:
         if text:
             self._tell(Delta(text, in_call))
 
@@ -264,8 +265,8 @@ def _parameters(request: ModelRequest) -> models.ModelRequestParameters:
             name=request.name,
             parameters_json_schema=dict(request.schema),
             description=request.description,
-            # Strict is a provider's own subset of JSON Schema: most schemas are none of it, and
-            # what is sent would not be what was given.
+            # Strict mode supports only a provider's subset of JSON Schema: most schemas are outside
+            # of it, and the request would not carry the caller's schema.
             strict=False,
             kind="output",
         )
@@ -313,7 +314,7 @@ def _history(request: ModelRequest) -> list[messages.ModelMessage]:
 
 
 def _has_free_keys(node: Any) -> bool:
-    """True if a schema has an object whose keys are not all named."""
+    """True if a schema has an object with keys that it does not name."""
     if isinstance(node, list | tuple):
         return any(_has_free_keys(item) for item in node)
     if not isinstance(node, Mapping):
@@ -325,40 +326,40 @@ def _has_free_keys(node: Any) -> bool:
     return any(_has_free_keys(value) for value in node.values())
 
 
-def _written(arguments: str | Mapping[str, Any] | None) -> str:
-    """Arguments as the model wrote them, or nearly: some providers give them parsed."""
+def _arguments_text(arguments: str | Mapping[str, Any] | None) -> str:
+    """Return arguments as text; some providers return them parsed."""
     if isinstance(arguments, str):
         return arguments
     return json.dumps(arguments if arguments is not None else {}, ensure_ascii=False)
 
 
 def _model_error(name: str, error: Exception) -> ModelError | None:
-    """What pydantic-ai or a provider's package raised, as a `ModelError`; None if it is neither.
+    """Convert an error of pydantic-ai or a provider's package; None for any other error.
 
-    It is to be raised outside of the `except`: what a provider answers may have the key in it.
+    Raise the result outside `except`: the answer of a provider may contain the key.
     """
     SENT.failed(error)
     if isinstance(error, exceptions.ModelHTTPError):
         status = error.status_code
         context = isinstance(error, exceptions.ModelContextWindowExceededError)
-        about_form = status in (400, 422) or _ABOUT_FORM.search(str(error.body)) is not None
+        about_schema = status in (400, 422) or _ABOUT_SCHEMA.search(str(error.body)) is not None
         made = ModelError(
-            f"{name}: HTTP {status}: {_said(error.body)}",
+            f"{name}: HTTP {status}: {_error_text(error.body)}",
             status=status,
             retryable=status in (408, 409, 429) or status >= 500,
-            refused=status in _REFUSED and about_form and not context,
+            refused=status in _REJECTION_STATUSES and about_schema and not context,
         )
     elif isinstance(error, exceptions.ModelConnectionError):
-        msg = f"{name} was not reached, or the connection was lost: {_said(error)}"
+        msg = f"{name} is unreachable, or the connection was lost: {_error_text(error)}"
         lost = error.phase == "read" and not isinstance(error, exceptions.ModelTimeoutError)
         made = ModelError(msg, retryable=True, lost=lost)
     elif isinstance(error, exceptions.ModelRequestRejectedError | exceptions.UserError):
-        # The provider, or the library itself, does not take such a request.
-        made = ModelError(f"{name}: {_said(error)}", refused=True)
+        # The provider, or the library itself, rejects such a request.
+        made = ModelError(f"{name}: {_error_text(error)}", refused=True)
     elif isinstance(error, exceptions.ModelAPIError):
-        made = ModelError(f"{name}: {_said(error)}", retryable=True)
+        made = ModelError(f"{name}: {_error_text(error)}", retryable=True)
     elif isinstance(error, exceptions.AgentRunError):
-        made = ModelError(f"{name}: {_said(error)}")
+        made = ModelError(f"{name}: {_error_text(error)}")
     else:
         return None
     if not leads_to_secrets(error, _REDACTOR):
@@ -367,12 +368,12 @@ def _model_error(name: str, error: Exception) -> ModelError | None:
 
 
 _REDACTOR: Final = Redactor({})
-"""Looks for the credentials that this process sent."""
+"""Redacts the credentials that this process sent."""
 
 
-def _said(thing: Any) -> str:
+def _error_text(thing: Any) -> str:
     if isinstance(thing, dict):
         inner = thing.get("error", thing)
         thing = inner.get("message", thing) if isinstance(inner, dict) else thing
     text = " ".join(_REDACTOR.error_text(str(thing)).split())
-    return text if len(text) <= _MOST_SAID else f"{text[:_MOST_SAID]}..."
+    return text if len(text) <= _MAX_ERROR_CHARS else f"{text[:_MAX_ERROR_CHARS]}..."

@@ -1,10 +1,9 @@
-"""Structured answers: a contract, its check, and the repair of damaged text without a model.
+"""Structured answers: schema validation, and repair of damaged JSON without a model.
 
     contract = Contract(Invoice)
-    recovered = recover(text, contract)      # None: ask again, never guess
+    recovered = recover(text, contract)      # None: ask again, nothing is guessed
 
-All of it is pure: no model, no file, no network. The face is lazy: a name is imported when it is
-first used.
+Everything here is pure: no model, no file, no network. Names are imported on first use.
 """
 
 from typing import TYPE_CHECKING

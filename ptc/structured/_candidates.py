@@ -1,7 +1,8 @@
-"""Where in a text the values are: what is prose, thinking or markup, and what was meant as data.
+"""Find the values in a text, apart from prose, thinking and markup.
 
-It reads from left to right, every character once. What began as data and cannot be read is not
-skipped: its parts would pass for the whole. It knows no schema, only the names of its properties.
+The text is read from left to right, every character once. Text that starts as data and cannot be
+read is not skipped: its parts would pass for the whole. This module knows the names of a schema's
+properties, and nothing else of the schema.
 """
 
 from __future__ import annotations
@@ -14,18 +15,25 @@ from itertools import pairwise
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
 
 from ._edits import Repair, Repairs
-from ._names import normal
-from ._notation import Unreadable
+from ._names import normalize
+from ._notation import ReadError
 from ._reader import Reader, Reading
 
-__all__ = ["Candidate", "Unclear", "candidates", "rows", "spaced", "whole_reading"]
+__all__ = [
+    "AmbiguousTextError",
+    "Candidate",
+    "are_adjacent",
+    "are_space_separated",
+    "find_candidates",
+    "read_whole",
+]
 
-MAX_STARTS = 1_000
-"""Openers in prose that are tried; a text with more is refused."""
+MAX_OPENERS = 1_000
+"""Opening brackets that are tried; a text with more is rejected."""
 MAX_READINGS = 27
-"""Readings of one text with wrong closers: three choices at three places."""
+"""Readings of one text with wrong closers: three choices at three positions."""
 MAX_CHOICE_CHARS = 100_000
-"""Longest text that is read more than once."""
+"""Longest text that is parsed more than once."""
 
 _THINKING = r"think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue"
 _MARK = re.compile(
@@ -54,11 +62,11 @@ _NOTHING = re.compile(r"[\s,]*")
 _TAIL = re.compile(r"[\s}\]`;]*(?:</?[\w|][^<>]{0,40}>\s*)*")
 
 
-class Unclear(Exception):
-    """Something in the text was meant as data and has no single reading.
+class AmbiguousTextError(Exception):
+    """Part of the text was meant as data and has no single reading.
 
     Attributes:
-        cut: True if the text ended inside of it.
+        cut: True if the text ended inside that part.
     """
 
     def __init__(self, *, cut: bool = False) -> None:
@@ -68,63 +76,63 @@ class Unclear(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One value in the text; more than one reading if it has closers of the wrong kind."""
+    """A value in the text; it has several readings if it has closers of the wrong kind."""
 
     start: int
     end: int
     readings: tuple[Reading, ...]
     bare_list: bool
-    """True for a list that prose may contain: ``[1]``, ``[1, 2]``."""
+    """True for a list that may be a citation in prose: ``[1]``, ``[1, 2]``."""
 
 
-def candidates(text: str, names: Collection[str]) -> list[Candidate]:
-    """The values in `text` outside thinking, in order.
+def find_candidates(text: str, names: Collection[str]) -> list[Candidate]:
+    """Return the values in `text` outside thinking, in order.
 
     Args:
-        text: What a model wrote.
-        names: Normal forms of the property names that data would have.
+        text: The model's answer.
+        names: Normalized property names of the schema.
 
     Raises:
-        Unclear: If something was meant as data and has no single reading.
+        AmbiguousTextError: If part of the text was meant as data and has no single reading.
     """
     member = _MEMBER_START.match(text)
     if member is not None:
-        return [_members(text, member.end())]
+        return [_read_members(text, member.end())]
     channels = list(_CHANNEL.finditer(text))
     begin = position = channels[-1].end() if channels else 0
     found: list[Candidate] = []
-    # What is no prose: the values, and the thinking.
+    # Values and thinking: everything else is prose.
     taken: list[tuple[int, int, bool]] = []
     starts = 0
     while (mark := _MARK.search(text, position)) is not None:
         if mark.group() not in ("{", "["):
             closing = any(mark.groupdict().values())
             if closing:
-                # The opening tag was in the prompt: all before it was thinking.
+                # The opening tag was in the prompt: everything before it was thinking.
                 found.clear()
                 taken.clear()
                 begin = position = mark.end()
             else:
-                position = _after_thinking(text, mark)
+                position = _end_of_thinking(text, mark)
                 taken.append((mark.start(), position, True))
             continue
         starts += 1
-        if starts > MAX_STARTS:
-            raise Unclear
-        candidate, position = _at(text, mark.start(), names)
+        if starts > MAX_OPENERS:
+            raise AmbiguousTextError
+        candidate, position = _read_at(text, mark.start(), names)
         if candidate is not None:
             found.append(candidate)
             taken.append((candidate.start, candidate.end, False))
-    if found and not rows(text, found):
+    if found and not are_adjacent(text, found):
         _check_prose(text, begin, taken)
     return found
 
 
 def _check_prose(text: str, begin: int, taken: list[tuple[int, int, bool]]) -> None:
-    """Refuse a text in which what stands around the values is no prose but more of the data.
+    """Reject a text in which more data, and not prose, surrounds the values.
 
-    A value behind ``"key":``, inside of brackets that nobody closed, or before a stray closer is
-    a part that can be read of a whole that cannot.
+    A value after ``"key":``, inside unclosed brackets, or before a stray closer is the readable
+    part of a whole that cannot be read.
     """
     gaps = [""]
     position = begin
@@ -139,163 +147,163 @@ def _check_prose(text: str, begin: int, taken: list[tuple[int, int, bool]]) -> N
     for index, gap in enumerate(gaps):
         inner = 0 < index < len(gaps) - 1
         if (inner and not gap) or ("," in gap and not gap.strip(" \t\r\n,{}[]")):
-            # Parts of a list that cannot be read as one.
-            raise Unclear
+            # Parts of a list that cannot be read as a whole.
+            raise AmbiguousTextError
         if index and _GLUED.match(gap):
-            raise Unclear
+            raise AmbiguousTextError
         _check_gap(gap, last=index == len(gaps) - 1)
     closers = any(gap.lstrip(_SPACES)[:1] in ("}", "]") for gap in gaps if gap.strip())
     if closers and (len(gaps) > 2 or re.search("[\"\u201c]|'\\s", gaps[0])):
-        # A closer too many is a slip after one value; after several it may close any of them.
-        raise Unclear
+        # One extra closer is a slip after one value; after several it may close any of them.
+        raise AmbiguousTextError
 
 
 def _check_gap(gap: str, *, last: bool) -> None:
-    """Refuse text that is no prose."""
+    """Reject text that is not prose."""
     if _QUOTED_KEY.search(gap):
-        raise Unclear
+        raise AmbiguousTextError
     if last or gap[:1] in ("}", "]"):
         closed = gap.lstrip(_SPACES + "}];")
         stripped = gap[: len(gap) - len(closed)]
         if last and stripped.strip() and closed[:1].isalnum() and "\n" not in stripped:
-            raise Unclear
+            raise AmbiguousTextError
         gap = closed.lstrip(_SPACES + "\"'")
     if not gap or gap.isspace():
         return
     if not last and _BEFORE_PART.search(gap):
-        raise Unclear
+        raise AmbiguousTextError
     opened: list[str] = []
     for bracket in _BRACKETS.findall(gap):
         if bracket in "{[":
             opened.append("}" if bracket == "{" else "]")
         elif not opened or opened.pop() != bracket:
-            raise Unclear
+            raise AmbiguousTextError
     if opened:
-        raise Unclear
+        raise AmbiguousTextError
 
 
-def _after_thinking(text: str, mark: re.Match[str]) -> int:
+def _end_of_thinking(text: str, mark: re.Match[str]) -> int:
     tag = re.sub(r"[^\w]", "", mark.group().split(None, 1)[0])
     close = re.compile(rf"<\s*/\s*{tag}\s*>|\u25c1/think\u25b7|\[/THINK\]", re.IGNORECASE)
     end = close.search(text, mark.end())
     if end is None:
-        # The thinking never ended: there is no answer.
-        raise Unclear(cut=True)
+        # The thinking never ended, so the text has no answer.
+        raise AmbiguousTextError(cut=True)
     return end.end()
 
 
-def _at(text: str, start: int, names: Collection[str]) -> tuple[Candidate | None, int]:
-    """The value that begins at `start`, or None for prose; and where to go on."""
+def _read_at(text: str, start: int, names: Collection[str]) -> tuple[Candidate | None, int]:
+    """Return the value that starts at `start`, or None for prose, and the next position."""
     if _ESCAPED_START.match(text, start):
-        return _escaped(text, start)
+        return _read_escaped(text, start)
     reader = Reader(text)
     try:
         reading = reader.read(start)
-        chosen = reading.choices
-    except Unreadable as failure:
-        chosen = reader.chosen
-        if not chosen:
-            return None, _prose(failure, reader, start, names)
-    if not chosen:
+        choice_count = reading.choices
+    except ReadError as failure:
+        choice_count = reader.choice_count
+        if not choice_count:
+            return None, _skip_opener(failure, reader, start, names)
+    if not choice_count:
         bare = _CITATION.fullmatch(text, start, reading.end) is not None
         return Candidate(start, reading.end, (reading,), bare), reading.end
     if len(text) > MAX_CHOICE_CHARS:
-        raise Unclear
-    readings = tuple(_choices(text, start))
+        raise AmbiguousTextError
+    readings = tuple(_all_readings(text, start))
     if not readings:
-        raise Unclear
-    # A reading that ends before another leaves data unread.
+        raise AmbiguousTextError
+    # A reading that is shorter than another leaves data unread.
     end = max(reading.end for reading in readings)
     longest = tuple(reading for reading in readings if reading.end == end)
     return Candidate(start, end, longest, False), end
 
 
-def _prose(failure: Unreadable, reader: Reader, start: int, names: Collection[str]) -> int:
-    """Where prose goes on after an opener that begins no value."""
+def _skip_opener(failure: ReadError, reader: Reader, start: int, names: Collection[str]) -> int:
+    """Return the position at which prose continues after an opener that starts no value."""
     if failure.cut or failure.deep:
-        raise Unclear(cut=failure.cut)
+        raise AmbiguousTextError(cut=failure.cut)
     if reader.committed:
-        known = any(normal(key) in names for key in reader.keys)
+        known = any(normalize(key) in names for key in reader.keys)
         if failure.ambiguous or reader.quoted or known:
-            raise Unclear
+            raise AmbiguousTextError
     return max(failure.position, start + 1)
 
 
-def _choices(text: str, start: int) -> Iterator[Reading]:
-    """Every reading of a value with closers of the wrong kind."""
+def _all_readings(text: str, start: int) -> Iterator[Reading]:
+    """Yield every reading of a value with closers of the wrong kind."""
     waiting: list[tuple[int, ...]] = [()]
     runs = 0
     while waiting:
         runs += 1
         if runs > MAX_READINGS * 2:
-            raise Unclear
+            raise AmbiguousTextError
         choices = waiting.pop()
         reader = Reader(text, choices)
         reading = None
-        with contextlib.suppress(Unreadable):
+        with contextlib.suppress(ReadError):
             reading = reader.read(start)
-        if reader.chosen > len(choices):
+        if reader.choice_count > len(choices):
             waiting += [(*choices, option) for option in (0, 1, 2)]
         elif reading is not None:
             yield reading
 
 
-def _escaped(text: str, start: int) -> tuple[Candidate, int]:
-    """A value whose quotes are all escaped, with the quotation marks around it or without."""
+def _read_escaped(text: str, start: int) -> tuple[Candidate, int]:
+    """Parse a value whose quotes are all escaped, with or without quotation marks around it."""
     if text[start - 1 : start] == '"':
         try:
             inner, end = scanstring(text, start, False)
         except ValueError:
-            raise Unclear from None
+            raise AmbiguousTextError from None
         if inner[:1] not in ("{", "["):
-            raise Unclear
+            raise AmbiguousTextError
     else:
-        inner, end = _ESCAPES.sub(_unescaped, text[start:]), len(text)
+        inner, end = _ESCAPES.sub(_unescape, text[start:]), len(text)
     try:
         reading = Reader(inner).read(0)
-    except Unreadable:
-        raise Unclear from None
+    except ReadError:
+        raise AmbiguousTextError from None
     if _TAIL.fullmatch(inner, reading.end) is None or reading.choices:
-        raise Unclear
+        raise AmbiguousTextError
     repairs = Repairs((Repair("", "escaped_text", text[start : start + 40], inner[:40]),))
     repairs.made += reading.repairs.made
     reading.repairs = repairs
     return Candidate(start, end, (reading,), False), end
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     plain = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "r": "\r", "t": "\t"}.get(found.group(1))
     if plain is None:
-        raise Unclear
+        raise AmbiguousTextError
     return plain
 
 
-def _members(text: str, start: int) -> Candidate:
-    """``"key": value`` pairs without the opener; nothing may follow them."""
+def _read_members(text: str, start: int) -> Candidate:
+    """Parse ``"key": value`` pairs without the opener; nothing may follow them."""
     try:
         reading = Reader(text).read_members(start)
-    except Unreadable as failure:
-        raise Unclear(cut=failure.cut) from None
+    except ReadError as failure:
+        raise AmbiguousTextError(cut=failure.cut) from None
     if reading.choices or _TAIL.fullmatch(text, reading.end) is None:
-        raise Unclear
+        raise AmbiguousTextError
     return Candidate(start, len(text), (reading,), False)
 
 
-def whole_reading(text: str) -> Reading | None:
-    """`text` as one value and nothing else; for a string that holds JSON."""
+def read_whole(text: str) -> Reading | None:
+    """Parse `text` as one value and nothing else, for a string that holds JSON."""
     start = len(text) - len(text.lstrip())
     try:
         reading = Reader(text).read(start)
-    except Unreadable:
+    except ReadError:
         return None
     clean = not reading.choices and not reading.open_ends and not text[reading.end :].strip()
     return reading if clean else None
 
 
-def rows(text: str, found: list[Candidate]) -> bool:
-    """True if the values stand in a row, with nothing but space and commas around them.
+def are_adjacent(text: str, found: list[Candidate]) -> bool:
+    """True if only space and commas surround the values.
 
-    A closer may end the row: the opener of the list is what is missing then.
+    A closer may follow: the opener of the list is then missing.
     """
     edges = [0, *(c.end for c in found)]
     starts = [*(c.start for c in found), len(text)]
@@ -305,7 +313,7 @@ def rows(text: str, found: list[Candidate]) -> bool:
     )
 
 
-def spaced(text: str, found: list[Candidate]) -> bool:
-    """True if between the values there is space, and nothing else."""
+def are_space_separated(text: str, found: list[Candidate]) -> bool:
+    """True if only space separates the values."""
     gaps = [text[one.end : other.start] for one, other in pairwise(found)]
     return all(gap.isspace() for gap in gaps) and not text[found[-1].end :].strip()

@@ -1,18 +1,18 @@
-"""The contract of a structured answer: a JSON Schema or a type, compiled once, asked often.
+"""The contract of a structured answer: a JSON Schema or a type, compiled once and reused.
 
-It knows schemas and values, nothing of models, prompts or damaged text.
+It knows schemas and values, and nothing about models, prompts or damaged text.
 
-Rule 1: the draft is the one ``$schema`` names, 2020-12 without one (test_the_draft_is_the_one_...).
-Rule 2: no reference leaves the process; documents are handed in (test_a_remote_reference_is_...).
-Rule 3: NaN and the infinities conform to nothing (test_nan_and_the_infinities_are_refused).
-Rule 4: a type is checked by its JSON Schema and then by pydantic (test_a_model_is_checked_by_...).
+Rule 1: ``$schema`` selects the draft, 2020-12 by default (test_the_draft_is_the_one_...).
+Rule 2: no reference is fetched; callers pass documents in (test_a_remote_reference_is_...).
+Rule 3: NaN and the infinities never conform (test_nan_and_the_infinities_are_refused).
+Rule 4: a type is validated by its JSON Schema, then by pydantic (test_a_model_is_checked_by_...).
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -20,8 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 from .. import _json
 from .._schema import _check as _schema
 from ..errors import UsageError
-from ._violations import Violation, pointer, violations_of
-from ._wrapping import needs_wrapping, wrapped
+from ._violations import Violation, collect_violations, pointer
+from ._wrapping import wrap_schema, wrapper_key
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 __all__ = ["MAX_SCHEMA_BYTES", "MAX_SCHEMA_DEPTH", "Contract"]
 
 MAX_SCHEMA_BYTES = 262_144
-"""Largest schema as JSON. A schema rides in every request; the longest of 9,557 real ones that
-providers were asked for is below this."""
+"""Largest schema as JSON. Every request carries the schema; the longest of 9,557 real schemas sent
+to providers is below this."""
 MAX_SCHEMA_DEPTH = 64
-"""Deepest nesting of a schema. Recursion is written with ``$ref``, not by nesting."""
+"""Deepest nesting of a schema. Recursive schemas use ``$ref``, not nesting."""
 
 
 class Contract:
-    """What an answer must be: any JSON Schema, pydantic model or type, and its check.
+    """A compiled JSON Schema, pydantic model or type that answers must conform to.
 
     Attributes:
-        schema: The JSON Schema: the one given, or the type's.
-        name: What the answer is called; a model may use it as an envelope.
+        schema: The JSON Schema that was passed, or that of the type.
+        name: Name of the answer; a model may use it as an envelope.
     """
 
     __slots__ = ("_adapter", "_formats", "_resources", "_validator", "name", "schema")
@@ -56,14 +56,14 @@ class Contract:
         """Compile `schema`.
 
         Args:
-            schema: A dict or bool is a JSON Schema, all else a type.
-            name: What the answer is called.
-            formats: Whether ``format`` is asserted. Of a type, pydantic judges the formats: it
-                takes a time without a zone, which "date-time" does not.
-            resources: Documents that references may name, by address. Nothing is ever fetched.
+            schema: A JSON Schema (dict or bool), or a type.
+            name: Name of the answer.
+            formats: Whether to assert ``format``. For a type, pydantic validates the formats
+                instead: it accepts a time without a zone, which "date-time" does not.
+            resources: Documents that references may name, by URI. Nothing is ever fetched.
 
         Raises:
-            UsageError: If `schema` is neither, too large, too deep, or refers to what is not here.
+            UsageError: If `schema` is neither, too large, too deep, or has an unresolved reference.
         """
         self.name: str = name
         self._resources = dict(resources or {})
@@ -71,10 +71,10 @@ class Contract:
         if isinstance(schema, Mapping | bool):
             self.schema: Any = schema if isinstance(schema, bool) else dict(schema)
         else:
-            self._adapter, self.schema = _schema.adapted(schema, "schema")
-        _bound(self.schema)
+            self._adapter, self.schema = _schema.make_adapter(schema, "schema")
+        _check_size(self.schema)
         self._formats = formats and self._adapter is None
-        self._validator: jsonschema_rs.Validator = _schema.compiled(
+        self._validator: jsonschema_rs.Validator = _schema.compile_schema(
             self.schema,
             "schema",
             formats=self._formats,
@@ -82,45 +82,45 @@ class Contract:
         )
 
     def conforms(self, value: Any) -> bool:
-        """True if `value`, plain JSON data, is what was asked for."""
+        """True if `value`, plain JSON data, conforms to the contract."""
         if not _is_json(value) or not self._validator.is_valid(value):
             return False
-        return not self._typed_errors(value)
+        return not self._type_violations(value)
 
     def violations(self, value: Any, limit: int = 20) -> list[Violation]:
-        """At most `limit` ways in which `value` does not conform; none if it does.
+        """Return at most `limit` violations of `value`; none if it conforms.
 
-        Where a value fits no branch of ``anyOf`` or ``oneOf``, only the best branch is told: the
-        one whose discriminator matches, or that is nearest.
+        For a value that matches no branch of ``anyOf`` or ``oneOf``, only the best branch is
+        reported: the one whose discriminator matches, or the nearest.
         """
         if not _is_json(value):
-            text = "has no JSON form (NaN, an infinity, or nested too deep)"
+            text = "the value is not JSON: it contains NaN or an infinity, or nests too deep"
             return [Violation("", "json", text)]
-        found = violations_of(self._validator.iter_errors(value), limit)
-        return found or self._typed_errors(value)[:limit]
+        found = collect_violations(self._validator.iter_errors(value), limit)
+        return found or self._type_violations(value)[:limit]
 
     def errors(self, value: Any) -> Iterator[jsonschema_rs.ValidationError]:
-        """What jsonschema-rs says of `value`, branch by branch; for who mends by it."""
+        """Iterate over the errors of jsonschema-rs, with all branches, for schema-guided repair."""
         return self._validator.iter_errors(value)
 
     def typed(self, value: Any) -> Any:
-        """`value` as the type that was given (an instance of the model); as it is for a schema.
+        """Convert `value` to the contract's type; return it unchanged for a JSON Schema.
 
         Raises:
-            UsageError: If `value` does not conform; ask `violations` first.
+            UsageError: If `value` does not conform; call `violations` first.
         """
         if not self.conforms(value):
-            told = "; ".join(str(v) for v in self.violations(value, 3))
-            msg = f"value does not conform to the schema: {told}"
+            problems = "; ".join(str(v) for v in self.violations(value, 3))
+            msg = f"value does not conform to the schema: {problems}"
             raise UsageError(msg)
         if self._adapter is None:
             return value
         return self._adapter.validate_json(json.dumps(value))
 
     def why_impossible(self) -> str | None:
-        """Why no value at all can conform, where that can be told; else None.
+        """Return the reason why no value can conform, or None if there is none or undecidable.
 
-        Asked before a model is paid. It says nothing of schemas whose answer is not decidable.
+        Call it before paying for a model request.
         """
         import jsonschema_rs
 
@@ -131,40 +131,40 @@ class Contract:
             )
             if canonical.satisfiability() is not jsonschema_rs.canonical.Satisfiability.NO:
                 return None
-            places = jsonschema_rs.canonical.find_unsatisfiable(
+            found = jsonschema_rs.canonical.find_unsatisfiable(
                 self.schema, offline=True, validate_formats=self._formats, registry=registry
             )
         except (ValueError, jsonschema_rs.ReferencingError):
-            # Not decided is not impossible.
+            # Undecided does not mean impossible.
             return None
-        told = ", ".join(place or "the root" for place in list(places)[:5]) or "the root"
-        return f"no value conforms to the schema: it contradicts itself at {told}"
+        pointers = ", ".join(path or "the root" for path in list(found)[:5]) or "the root"
+        return f"no value conforms to the schema: it contradicts itself at {pointers}"
 
     @property
     def wrapper(self) -> str | None:
-        """The one key of the object around an answer that is no object; None where it is one."""
-        return needs_wrapping(self.schema)
+        """The key of the object that wraps a non-object answer; None if the answer is an object."""
+        return wrapper_key(self.schema)
 
     def object_schema(self) -> dict[str, Any]:
-        """The schema for a provider that wants an object at the root; `unwrap` undoes it."""
+        """Return the schema for providers that require an object root; `unwrap` reverses it."""
         key = self.wrapper
-        return dict(self.schema) if key is None else wrapped(self.schema, key)
+        return dict(self.schema) if key is None else wrap_schema(self.schema, key)
 
     def outer(self) -> Contract:
-        """The contract of `object_schema`; this one if it wraps nothing."""
+        """Return the contract of `object_schema`, or this contract if nothing is wrapped."""
         if self.wrapper is None:
             return self
         schema = self.object_schema()
         return Contract(schema, name=self.name, formats=self._formats, resources=self._resources)
 
     def unwrap(self, value: Any) -> Any:
-        """The answer inside the object that `object_schema` asked for; `value` if there is none."""
+        """Return the answer inside the wrapper of `object_schema`, or `value` without a wrapper."""
         key = self.wrapper
         if key is not None and isinstance(value, dict) and list(value) == [key]:
             return value[key]
         return value
 
-    def _typed_errors(self, value: Any) -> list[Violation]:
+    def _type_violations(self, value: Any) -> list[Violation]:
         if self._adapter is None:
             return []
         try:
@@ -177,15 +177,18 @@ class Contract:
         return []
 
 
-def _bound(schema: Any) -> None:
-    """Refuse a schema that is no JSON, too large or too deep."""
+def _check_size(schema: Any) -> None:
+    """Reject a schema that is not JSON, too large or too deep."""
     try:
         size = len(json.dumps(schema, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"schema has no JSON form: {error}"
+        msg = f"schema cannot be written as JSON: {error}"
         raise UsageError(msg) from None
     if size > MAX_SCHEMA_BYTES:
-        msg = f"schema has {size} bytes, over the limit of {MAX_SCHEMA_BYTES}; share parts by $ref"
+        msg = (
+            f"schema has {size} bytes, over the limit of {MAX_SCHEMA_BYTES}; "
+            "share repeated parts with $ref"
+        )
         raise UsageError(msg)
     level, depth = _children([schema]), 0
     while level:
@@ -202,28 +205,27 @@ def _children(node: Any) -> list[Any]:
 
 
 def _is_json(value: Any) -> bool:
-    """False for NaN, the infinities, keys that are no text, and what contains itself."""
-    if value is None or isinstance(value, bool | str):
-        return True
-    if isinstance(value, int | float):
-        return math.isfinite(value)
-    stack = [(value, 0)]
+    """False for NaN, infinities, non-string keys, foreign objects and values that are too deep."""
+    # Depth first: a value that contains itself soon reaches the depth limit.
+    stack: list[tuple[Any, int]] = [([value], -1)]
     while stack:
         node, depth = stack.pop()
-        if depth > _json.MAX_DEPTH:
+        if depth > _json.MAX_DEPTH or not _is_json_container(node):
             return False
-        if isinstance(node, dict):
-            if not all(isinstance(key, str) for key in node):
-                return False
-            children: Any = node.values()
-        elif isinstance(node, list):
-            children = node
-        else:
-            return False
-        for child in children:
+        for child in _members(node):
             if isinstance(child, float):
                 if not math.isfinite(child):
                     return False
             elif not (child is None or isinstance(child, str | int)):
                 stack.append((child, depth + 1))
     return True
+
+
+def _is_json_container(node: Any) -> bool:
+    if isinstance(node, dict):
+        return all(isinstance(key, str) for key in node)
+    return isinstance(node, list)
+
+
+def _members(node: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return node.values() if isinstance(node, dict) else node

@@ -1,9 +1,9 @@
-"""The edits that keep the meaning of a text, each with the argument why; and their record.
+"""Repairs that preserve the meaning of a text, each with its justification.
 
-What is not in this table is not done. In particular never: complete a word, number or string that
-was cut; fill in a missing part; drop a part; round, clamp or shorten; choose between two readings.
-An edit that needs the schema is made only where the value breaks it, and only if no other edit
-would mend the same place.
+No other edit is made. In particular, a repair never completes a truncated word, number or string,
+fills in a missing part, drops a part, rounds, clamps, shortens, or chooses between two readings. An
+edit that needs the schema is made only where the value violates it, and only if no other edit
+would repair the same part.
 """
 
 from __future__ import annotations
@@ -15,66 +15,66 @@ __all__ = ["EDITS", "Repair", "Repairs"]
 
 EDITS: dict[str, str] = {
     # Around the value.
-    "surrounding_text": "prose, fences, tags and tokens around the one value are not part of it",
-    "thinking": "what stands in a thinking block is by its tag not the answer",
-    "escaped_text": "every quote is escaped: the text was encoded once too often, which is undone",
-    "missing_opener": '`"key": value` pairs are the members of one object, in no other reading',
-    "items_listed": "values in a row where a list is asked for are the items of that list",
+    "surrounding_text": "prose, code blocks, tags and tokens around the value are not part of it",
+    "thinking": "text inside a thinking block is not the answer",
+    "escaped_text": "every quote is escaped: the text was encoded once too often",
+    "missing_opener": '`"key": value` pairs can only be the members of one object',
+    "items_listed": "consecutive values are the items of the list that the schema requires",
     # Syntax: another notation of the same value.
-    "comment": "a comment is not data; one that speaks of omitted data stops the repair instead",
-    "trailing_comma": "a comma before a closer separates nothing",
-    "missing_comma": "two complete values side by side are two values",
-    "separator": "`=` and `=>` between key and value mean what `:` means",
-    "quotes": "another kind of quotation mark around the same text",
+    "comment": "a comment is not data; one that mentions omitted data stops the repair",
+    "trailing_comma": "a comma before a closing bracket separates nothing",
+    "missing_comma": "two complete adjacent values are two values",
+    "separator": "`=` and `=>` between key and value mean `:`",
+    "quotes": "a different kind of quotation mark around the same text",
     "unquoted_key": "a bare word before `:` is a key",
-    "unquoted_text": "a bare word where a value stands is that text, if the schema takes a text",
-    "literal": "`True`, `False`, `None` are Python's words for true, false, null",
-    "number_form": "`+5`, `.5`, `5.`, `1_000`, `0x1F`: other notations of exactly that number",
-    "raw_control": "a line break inside a string is that line break",
+    "unquoted_text": "a bare word as a value is that string, if the schema accepts a string",
+    "literal": "`True`, `False` and `None` are Python's true, false and null",
+    "number_form": "`+5`, `.5`, `5.`, `1_000`, `0x1F` are other notations of exactly that number",
+    "raw_control": "a raw line break inside a string is that line break",
     "inner_quote": "a quotation mark that cannot end the string is part of it",
-    "escape": r"`\'` and `\x41` are JavaScript's and Python's notations of one character",
-    "joined_strings": "`+` between two string literals joins them, as the notation says",
+    "escape": r"`\'` and `\x41` are JavaScript and Python escapes of one character",
+    "joined_strings": "`+` between two string literals concatenates them",
     "tuple": "a Python tuple is a list of the same items",
-    "repeated_key": "a key given twice with the same value was given",
-    "missing_closer": "the text ended after a complete value: only closers can follow",
-    "extra_closer": "a closer that closes nothing",
-    "wrong_closer": "a closer of the wrong kind, where one reading alone conforms",
-    "moved_closer": "a closer in the wrong place, where one place alone conforms",
-    # By the schema: the same value in the type that is asked for.
+    "repeated_key": "a duplicate key with an identical value",
+    "missing_closer": "the text ended after a complete value: only closing brackets can follow",
+    "extra_closer": "a closing bracket that closes nothing",
+    "wrong_closer": "a closing bracket of the wrong kind, if only one reading conforms",
+    "moved_closer": "a closing bracket in the wrong position, if only one position conforms",
+    # By the schema: the same value as the required type.
     "envelope": "an object with one generic key, or a tool call, around the value",
-    "single_item_unwrapped": "a list of one item, where that item is asked for",
-    "single_item_wrapped": "one item, where a list of such is asked for",
-    "json_in_string": "a string that is JSON of the type asked for was encoded once too often",
-    "text_to_number": "a text that is exactly a number, as that number",
-    "text_to_boolean": "the text `true` or `false`, as that boolean",
-    "text_to_null": "the text `null`, as null where a text is not allowed",
-    "number_to_text": "a number as the characters it was written with",
-    "boolean_to_text": "a boolean as the characters it was written with",
-    "allowed_spelling": "an allowed value in other case or with other separators, if only one fits",
-    "key_spelling": "a known key in other case or with other separators, if only one fits",
+    "single_item_unwrapped": "a list of one item, if the schema requires the item",
+    "single_item_wrapped": "one item, if the schema requires a list of such items",
+    "json_in_string": "a string holding JSON of the required type was encoded once too often",
+    "text_to_number": "a string that is exactly a number becomes that number",
+    "text_to_boolean": "the string `true` or `false` becomes that boolean",
+    "text_to_null": "the string `null` becomes null, if a string is not allowed",
+    "number_to_text": "a number becomes the characters it was written with",
+    "boolean_to_text": "a boolean becomes the characters it was written with",
+    "allowed_spelling": "an allowed value in another case or with other separators, if unique",
+    "key_spelling": "a known key in another case or with other separators, if unique",
 }
-"""Every kind of repair, with the argument why it keeps the meaning."""
+"""Every kind of repair, and why it preserves the meaning."""
 
 MAX_RECORDED = 50
-"""How many repairs of one kind are recorded; a text in single quotes has one for each string."""
+"""Repairs of one kind that are recorded; a text in single quotes has one for each string."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One edit that was made."""
+    """One edit."""
 
     path: str
-    """JSON Pointer to the part, as it was when the edit was made; empty for the whole."""
+    """JSON Pointer to the edited part at the time of the edit; empty for the whole value."""
     kind: str
     """A key of `EDITS`."""
     before: str
-    """What stood there, cut to 200 characters."""
+    """The original text, truncated to 200 characters."""
     after: str
-    """What it was read as, cut to 200 characters."""
+    """The replacement, truncated to 200 characters."""
 
 
 class Repairs:
-    """The edits of one reading, as they are made."""
+    """Record of the edits of one reading."""
 
     __slots__ = ("_counts", "made")
 
@@ -83,13 +83,13 @@ class Repairs:
         self._counts: dict[str, int] = {}
 
     def add(self, path: str, kind: str, before: Any, after: Any) -> None:
-        """Record an edit; more than `MAX_RECORDED` of a kind are made, not listed."""
-        assert kind in EDITS, kind  # noqa: S101  # an edit without an argument is a bug of ours
+        """Record an edit, up to `MAX_RECORDED` of each kind."""
+        assert kind in EDITS, kind  # noqa: S101  # an edit without a justification is a bug
         count = self._counts[kind] = self._counts.get(kind, 0) + 1
         if count <= MAX_RECORDED:
-            self.made.append(Repair(path, kind, _cut(before), _cut(after)))
+            self.made.append(Repair(path, kind, _truncate(before), _truncate(after)))
 
 
-def _cut(value: Any) -> str:
+def _truncate(value: Any) -> str:
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= 200 else f"{text[:197]}..."

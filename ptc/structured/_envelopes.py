@@ -1,7 +1,7 @@
-"""Wrappers that models put around an answer: what they are, and what is inside.
+"""Remove the wrappers that models put around an answer.
 
-An envelope holds the answer and nothing that could be part of it. One that carries more, like a
-status or a reasoning beside the answer, is no envelope: taking it off would drop something.
+An envelope holds the answer and nothing that could be part of it. An object that carries more, such
+as a status or reasoning beside the answer, is not an envelope: removing it would drop data.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ._candidates import whole_reading
-from ._names import normal
-from ._strict import Malformed, loads
+from ._candidates import read_whole
+from ._names import normalize
+from ._strict import StrictJsonError, loads
 
-__all__ = ["GENERIC", "Shape", "shapes"]
+__all__ = ["GENERIC", "Shape", "unwrap_layers"]
 
 MAX_LEVELS = 5
-"""Envelopes in envelopes."""
+"""Nested envelopes."""
 
 GENERIC = frozenset(
-    normal(name)
+    normalize(name)
     for name in (
         "result", "results", "data", "output", "response", "answer", "final_answer", "final",
         "object", "json", "value", "values", "payload", "return", "input", "arguments", "args",
@@ -40,40 +40,40 @@ _SCHEMA_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One thing that a value may be the wrapper of."""
+    """A value after some of its wrappers are removed."""
 
     value: Any
     path: tuple[str | int, ...] | None
-    """Where it stands in the outermost value; None if it was inside a string."""
+    """Path in the outermost value; None if it was inside a string."""
     steps: tuple[tuple[str, str], ...]
-    """Each wrapper that was taken off: its kind in `EDITS`, and what it was."""
+    """Each removed wrapper: its kind in `EDITS` and a short form of it."""
     sources: dict[Any, str]
-    """How numbers in it were written, if it was inside a string."""
+    """Source text of its numbers, if it was inside a string."""
 
 
-def shapes(value: Any, names: frozenset[str]) -> Iterator[Shape]:
-    """`value`, then what is inside its wrappers, from the outside in.
+def unwrap_layers(value: Any, names: frozenset[str]) -> Iterator[Shape]:
+    """Yield `value`, then the contents of its wrappers from the outside in.
 
     Args:
-        value: What was read.
-        names: What the answer is called: also a wrapper's key.
+        value: The value as read.
+        names: Names of the answer, which may also be keys of a wrapper.
     """
     shape = Shape(value, (), (), {})
     yield shape
     for _ in range(MAX_LEVELS):
-        inner = _inside(shape, names)
+        inner = _unwrap(shape, names)
         if inner is None:
             return
         yield inner
         shape = inner
 
 
-def _inside(shape: Shape, names: frozenset[str]) -> Shape | None:
+def _unwrap(shape: Shape, names: frozenset[str]) -> Shape | None:
     value = shape.value
     if isinstance(value, str):
         if value.lstrip()[:1] == '"':
-            return _decoded(shape, value)
-        reading = whole_reading(value) if value.lstrip()[:1] in ("{", "[") else None
+            return _decode_string(shape, value)
+        reading = read_whole(value) if value.lstrip()[:1] in ("{", "[") else None
         if reading is None:
             return None
         steps = (*shape.steps, ("json_in_string", value))
@@ -81,32 +81,32 @@ def _inside(shape: Shape, names: frozenset[str]) -> Shape | None:
     if isinstance(value, list):
         if len(value) != 1 or not isinstance(value[0], dict | list | str):
             return None
-        return _deeper(shape, (0,), "single_item_unwrapped", "[...]")
+        return _descend(shape, (0,), "single_item_unwrapped", "[...]")
     if isinstance(value, dict):
-        key = _payload(value, names)
-        return None if key is None else _deeper(shape, (key,), "envelope", f'{{"{key}": ...}}')
+        key = _payload_key(value, names)
+        return None if key is None else _descend(shape, (key,), "envelope", f'{{"{key}": ...}}')
     return None
 
 
-def _decoded(shape: Shape, text: str) -> Shape | None:
-    """A string inside a string."""
+def _decode_string(shape: Shape, text: str) -> Shape | None:
+    """Decode a string that holds a JSON string."""
     try:
         value = loads(text)
-    except Malformed:
+    except StrictJsonError:
         return None
     return Shape(value, None, (*shape.steps, ("json_in_string", text)), {})
 
 
-def _deeper(shape: Shape, part: tuple[str | int, ...], kind: str, told: str) -> Shape:
+def _descend(shape: Shape, part: tuple[str | int, ...], kind: str, wrapper: str) -> Shape:
     path = None if shape.path is None else shape.path + part
-    return Shape(shape.value[part[0]], path, (*shape.steps, (kind, told)), shape.sources)
+    return Shape(shape.value[part[0]], path, (*shape.steps, (kind, wrapper)), shape.sources)
 
 
-def _payload(value: dict[str, Any], names: frozenset[str]) -> str | None:
-    """The key whose value is what the wrapper holds; None if it is no wrapper."""
+def _payload_key(value: dict[str, Any], names: frozenset[str]) -> str | None:
+    """Return the key of the wrapped value; None if `value` is not a wrapper."""
     if len(value) == 1:
         (key,) = value
-        if normal(key) in GENERIC or normal(key) in names:
+        if normalize(key) in GENERIC or normalize(key) in names:
             return key
     payloads = [key for key in _CALL_PAYLOAD if key in value]
     titles = [key for key in _CALL_NAME if isinstance(value.get(key), str)]
@@ -121,17 +121,17 @@ def _payload(value: dict[str, Any], names: frozenset[str]) -> str | None:
         value[key] for key in value.keys() - {"tool_calls", "role"}
     ):
         return "tool_calls"
-    return _echoed(value)
+    return _echoed_key(value)
 
 
-def _echoed(value: dict[str, Any]) -> str | None:
-    """``properties`` of an answer that was written into a copy of its schema."""
+def _echoed_key(value: dict[str, Any]) -> str | None:
+    """Return ``properties`` if the answer was written into a copy of its schema."""
     inner = value.get("properties")
     if not isinstance(inner, dict) or value.get("type") != "object" or not inner:
         return None
     if not value.keys() <= _SCHEMA_WORDS:
         return None
     if all(isinstance(v, dict) and ("type" in v or "$ref" in v) for v in inner.values()):
-        # The schema itself, not an answer in it.
+        # The schema itself, not an answer inside it.
         return None
     return "properties"

@@ -1,7 +1,7 @@
-"""Edits by the schema: where a value breaks its contract, the one edit that mends that place.
+"""Repair a value by its schema: for each violation, find the only edit that fixes it.
 
-It edits only where the validator points, only in ways that `EDITS` argues for, and only if there
-is one way. A value that needs more than that is not recovered.
+Edits are made only where the validator reports an error, only of the kinds in `EDITS`, and only if
+there is exactly one. A value that needs more than that is not recovered.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ._candidates import whole_reading
+from ._candidates import read_whole
 from ._edits import Repairs
 from ._envelopes import GENERIC
-from ._names import declared_names, normal
-from ._reader import KeyEqual, same
+from ._names import collect_property_names, normalize
+from ._reader import ScalarId, json_equal
 from ._violations import pointer
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["Fitter"]
 
 MAX_ROUNDS = 8
-"""Edits inside of edited parts: JSON in a string in JSON in a string ..."""
+"""Rounds of edits inside edited parts: JSON in a string in JSON in a string ..."""
 MAX_ERRORS = 10_000
-"""Places that are mended in one round."""
+"""Errors that are repaired in one round."""
 MAX_TRIALS = 64
-"""How often a value is validated to tell two edits of one place apart."""
+"""Validations made to choose between two edits of one part."""
 MAX_BRANCH_EDITS = 8
-"""Ways to mend one branch of ``anyOf`` that are compared."""
+"""Fixes of one branch of ``anyOf`` that are compared."""
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _LISTLIKE = re.compile(r"[,;|\n\t]|\band\b|\bor\b| / ", re.IGNORECASE)
@@ -45,140 +45,140 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One change of one place."""
+    """One change of one part."""
 
     path: Path
     kind: str
     after: Any
     key: str | None = None
-    """For a key: the new name is `key`, and the old one the last part of `path`."""
+    """New name of a renamed key; the old name is the last part of `path`."""
 
     @property
     def identity(self) -> tuple[Path, str | None, str]:
-        """Two edits that do the same are one."""
-        return self.path, self.key, _written(self.after) if self.key is None else ""
+        """Key under which equal edits are merged."""
+        return self.path, self.key, _to_json(self.after) if self.key is None else ""
 
 
-Way = tuple[Edit, ...]
+Fix = tuple[Edit, ...]
 
 
 class Fitter:
-    """Fits values to one contract."""
+    """Repairs values against one contract."""
 
-    def __init__(self, contract: Contract, sources: dict[KeyEqual, str]) -> None:
-        """Fit to `contract`, knowing how numbers and words were written."""
+    def __init__(self, contract: Contract, sources: dict[ScalarId, str]) -> None:
+        """Repair against `contract`; `sources` has the source text of numbers and words."""
         self._contract = contract
         self._sources = sources
-        self._names = declared_names(contract.schema)
+        self._names = collect_property_names(contract.schema)
         self._trials = 0
-        # Sources go by the identity of a container: none of these may be freed.
-        self._kept: list[Any] = []
+        # Sources are keyed by the identity of a container: these must not be freed.
+        self._pinned: list[Any] = []
 
     def fit(self, value: Any, repairs: Repairs) -> tuple[Any] | None:
-        """`value` as it conforms, in a tuple; None if it cannot be made to."""
-        root = [self._copied(value)]
+        """Return `value` repaired, in a tuple; None if it cannot be made to conform."""
+        root = [self._copy(value)]
         for _ in range(MAX_ROUNDS):
             errors = list(islice(self._contract.errors(root[0]), MAX_ERRORS + 1))
             if not errors:
                 return (root[0],) if self._contract.conforms(root[0]) else None
             if len(errors) > MAX_ERRORS:
                 return None
-            edits = self._all_edits(root, errors)
+            edits = self._choose_edits(root, errors)
             if edits is None:
                 return None
             for edit in edits:
-                before = str(edit.path[-1]) if edit.key else _written(_get(root, edit.path))
-                repairs.add(pointer(edit.path), edit.kind, before, _told(edit))
+                before = str(edit.path[-1]) if edit.key else _to_json(_get(root, edit.path))
+                repairs.add(pointer(edit.path), edit.kind, before, _result_text(edit))
                 self._apply(root, edit)
         return None
 
-    def _all_edits(self, root: list[Any], errors: list[ValidationError]) -> list[Edit] | None:
-        """One edit for every error; None if one has none, or more than one that mends it."""
+    def _choose_edits(self, root: list[Any], errors: list[ValidationError]) -> list[Edit] | None:
+        """Choose one edit for every error; None if an error has no fix, or more than one."""
         chosen: dict[tuple[Any, ...], Edit] = {}
         taken: dict[tuple[Path, str | None], tuple[Any, ...]] = {}
         for error in errors:
-            way = self._one_way(root, error)
-            if way is None:
+            fix = self._find_only_fix(root, error)
+            if fix is None:
                 return None
-            for edit in way:
+            for edit in fix:
                 chosen[edit.identity] = edit
-                place = (edit.path, edit.key)
-                if taken.setdefault(place, edit.identity) != edit.identity:
+                location = (edit.path, edit.key)
+                if taken.setdefault(location, edit.identity) != edit.identity:
                     return None
-        # Keys last and the deepest place first: no edit moves the place of another.
+        # Keys last and the deepest path first: no edit changes the path of another.
         return sorted(chosen.values(), key=lambda edit: (edit.key is not None, -len(edit.path)))
 
-    def _one_way(self, root: list[Any], error: ValidationError) -> Way | None:
-        ways = self._ways(root, error, 0)
-        if len(ways) <= 1:
-            return ways[0] if ways else None
+    def _find_only_fix(self, root: list[Any], error: ValidationError) -> Fix | None:
+        fixes = self._find_fixes(root, error, 0)
+        if len(fixes) <= 1:
+            return fixes[0] if fixes else None
         path = tuple(error.instance_path)
-        mending: list[tuple[Way, Any]] = []
-        for way in ways:
-            result = self._tried(root, way, path)
-            if result is not None and not any(same(result[0], other) for _, other in mending):
-                mending.append((way, result[0]))
-        return mending[0][0] if len(mending) == 1 else None
+        working: list[tuple[Fix, Any]] = []
+        for fix in fixes:
+            result = self._value_after(root, fix, path)
+            if result is not None and not any(json_equal(result[0], other) for _, other in working):
+                working.append((fix, result[0]))
+        return working[0][0] if len(working) == 1 else None
 
-    def _tried(self, root: list[Any], way: Way, path: Path) -> tuple[Any] | None:
-        """What stands at `path` after `way`, if nothing there breaks the contract any more."""
+    def _value_after(self, root: list[Any], fix: Fix, path: Path) -> tuple[Any] | None:
+        """Return the value at `path` after `fix`, if it no longer violates the contract."""
         self._trials += 1
         if self._trials > MAX_TRIALS:
             return None
-        undo = [self._apply(root, edit) for edit in way]
+        undo = [self._apply(root, edit) for edit in fix]
         try:
             for error in islice(self._contract.errors(root[0]), MAX_ERRORS):
                 if tuple(error.instance_path)[: len(path)] == path:
                     return None
-            return (self._copied(_get(root, path)),)
+            return (self._copy(_get(root, path)),)
         finally:
-            for back in reversed(undo):
-                back()
+            for revert in reversed(undo):
+                revert()
 
-    # -- ways to mend one error --------------------------------------------------------------
+    # -- fixes for one error -----------------------------------------------------------------
 
-    def _ways(self, root: list[Any], error: ValidationError, depth: int) -> list[Way]:
+    def _find_fixes(self, root: list[Any], error: ValidationError, depth: int) -> list[Fix]:
         kind: Any = error.kind
         path = tuple(error.instance_path)
         value = _get(root, path)
         if kind.name == "type":
-            found = self._typed(root, path, value, {str(name) for name in kind.types})
+            found = self._fix_type(root, path, value, {str(name) for name in kind.types})
         elif kind.name == "enum":
-            found = self._allowed(root, path, value, list(kind.options))
+            found = self._fix_choice(root, path, value, list(kind.options))
         elif kind.name == "const":
-            found = self._allowed(root, path, value, [kind.expected_value])
+            found = self._fix_choice(root, path, value, [kind.expected_value])
         elif kind.name == "required":
-            found = self._missing(path, value, str(kind.property))
+            found = self._fix_missing_key(path, value, str(kind.property))
         elif kind.name in ("additionalProperties", "unevaluatedProperties"):
-            return self._unknown(path, value, [str(name) for name in kind.unexpected])
+            return self._fix_unknown_keys(path, value, [str(name) for name in kind.unexpected])
         elif getattr(kind, "context", None) and depth < 4:
-            return self._branches(root, kind.context, depth)
+            return self._fix_branches(root, kind.context, depth)
         else:
             found = []
         return [(edit,) for edit in found]
 
-    def _branches(self, root: list[Any], context: Any, depth: int) -> list[Way]:
-        """The ways of every branch that can be mended as a whole."""
-        ways: dict[tuple[Any, ...], Way] = {}
+    def _fix_branches(self, root: list[Any], context: Any, depth: int) -> list[Fix]:
+        """Return the fixes of every branch that can be repaired as a whole."""
+        fixes: dict[tuple[Any, ...], Fix] = {}
         for branch in context:
-            partial: list[Way] = [()]
+            partial: list[Fix] = [()]
             for error in branch:
-                options = self._ways(root, error, depth + 1)
+                options = self._find_fixes(root, error, depth + 1)
                 partial = [done + option for done in partial for option in options]
                 if not partial or len(partial) > MAX_BRANCH_EDITS:
                     break
             if len(partial) > MAX_BRANCH_EDITS:
                 continue
-            for way in partial:
-                merged = {edit.identity: edit for edit in way}
+            for fix in partial:
+                merged = {edit.identity: edit for edit in fix}
                 if len({(e.path, e.key) for e in merged.values()}) == len(merged):
-                    ways.setdefault(tuple(sorted(map(repr, merged))), tuple(merged.values()))
-        return list(ways.values())
+                    fixes.setdefault(tuple(sorted(map(repr, merged))), tuple(merged.values()))
+        return list(fixes.values())
 
-    def _typed(self, root: list[Any], path: Path, value: Any, types: set[str]) -> list[Edit]:
+    def _fix_type(self, root: list[Any], path: Path, value: Any, types: set[str]) -> list[Edit]:
         edits: list[Edit] = []
         if isinstance(value, str):
-            edits += self._from_text(path, value, types)
+            edits += self._parse_text(path, value, types)
         elif isinstance(value, bool):
             source = self._source(root, path)
             if "string" in types and source is None:
@@ -189,56 +189,58 @@ class Fitter:
                 edits.append(Edit(path, "number_to_text", source))
         if isinstance(value, list):
             if len(value) == 1 and "array" not in types:
-                self._trace(value, 0, *self._place(root, path))
+                self._trace(value, 0, *self._locate(root, path))
                 edits.append(Edit(path, "single_item_unwrapped", value[0]))
-        elif "array" in types and _wrappable(value, self._names):
+        elif "array" in types and _is_single_item(value, self._names):
             wrapped = [value]
-            self._kept.append(wrapped)
-            self._trace(*self._place(root, path), wrapped, 0)
+            self._pinned.append(wrapped)
+            self._trace(*self._locate(root, path), wrapped, 0)
             edits.append(Edit(path, "single_item_wrapped", wrapped))
         return edits
 
-    def _allowed(self, root: list[Any], path: Path, value: Any, options: list[Any]) -> list[Edit]:
-        """The allowed value that is this one in another spelling or type."""
+    def _fix_choice(
+        self, root: list[Any], path: Path, value: Any, options: list[Any]
+    ) -> list[Edit]:
+        """Return edits to allowed values that equal `value` in another spelling or type."""
         if isinstance(value, str):
             text = value.strip()
             exact = [o for o in options if isinstance(o, str) and o.casefold() == text.casefold()]
-            styled = [o for o in options if isinstance(o, str) and normal(o) == normal(text)]
+            styled = [o for o in options if isinstance(o, str) and normalize(o) == normalize(text)]
             for fitting in (exact, styled):
                 if fitting:
                     return [Edit(path, "allowed_spelling", o) for o in fitting]
             types = {_type_of(option) for option in options}
-            typed = self._from_text(path, value, types - {"array", "object"})
-            return [e for e in typed if any(_equal(e.after, option) for option in options)]
+            typed = self._parse_text(path, value, types - {"array", "object"})
+            return [e for e in typed if any(_schema_equal(e.after, option) for option in options)]
         if isinstance(value, int | float) and not isinstance(value, bool):
             source = self._source(root, path)
             return [Edit(path, "number_to_text", o) for o in options if o == source]
         return []
 
-    def _missing(self, path: Path, value: Any, name: str) -> list[Edit]:
-        """The key of the missing property `name`, in another style."""
+    def _fix_missing_key(self, path: Path, value: Any, name: str) -> list[Edit]:
+        """Return the rename of a key that is the missing property `name` in another style."""
         if not isinstance(value, dict) or name in value:
             return []
-        keys = [k for k in value if k not in self._names and normal(k) == normal(name)]
+        keys = [k for k in value if k not in self._names and normalize(k) == normalize(name)]
         return [Edit((*path, key), "key_spelling", None, name) for key in keys]
 
-    def _unknown(self, path: Path, value: Any, unexpected: list[str]) -> list[Way]:
-        """Each unknown key as the one known name that it is in another style."""
+    def _fix_unknown_keys(self, path: Path, value: Any, unexpected: list[str]) -> list[Fix]:
+        """Rename each unknown key to the only known name that equals it in another style."""
         edits = []
         for key in unexpected:
-            names = [n for n in self._names if n not in value and normal(n) == normal(key)]
-            if len(names) != 1 or sum(normal(k) == normal(key) for k in value) != 1:
+            names = [n for n in self._names if n not in value and normalize(n) == normalize(key)]
+            if len(names) != 1 or sum(normalize(k) == normalize(key) for k in value) != 1:
                 return []
             edits.append(Edit((*path, key), "key_spelling", None, names[0]))
         return [tuple(edits)]
 
-    def _from_text(self, path: Path, value: str, types: set[str]) -> list[Edit]:
-        """What a text is as one of `types`, if it is exactly that."""
+    def _parse_text(self, path: Path, value: str, types: set[str]) -> list[Edit]:
+        """Return edits of a text to a value of one of `types` that it exactly represents."""
         text = value.strip()
         edits = []
         if types & {"number", "integer"} and _NUMBER.fullmatch(text) and len(text) <= 400:
             number = json.loads(text)
-            if isinstance(number, int) or _exact(text, number):
+            if isinstance(number, int) or _is_exact(text, number):
                 edits.append(Edit(path, "text_to_number", number))
         word = text.casefold()
         if "boolean" in types and word in ("true", "false"):
@@ -247,8 +249,8 @@ class Fitter:
             edits.append(Edit(path, "text_to_null", None))
         if text[:1] in ("{", "["):
             kind = "object" if text[0] == "{" else "array"
-            if kind in types and (reading := whole_reading(text)) is not None:
-                self._kept.append(reading.value)
+            if kind in types and (reading := read_whole(text)) is not None:
+                self._pinned.append(reading.value)
                 self._sources.update(reading.sources)
                 edits.append(Edit(path, "json_in_string", reading.value))
         return edits
@@ -256,32 +258,32 @@ class Fitter:
     # -- the tree ----------------------------------------------------------------------------
 
     def _source(self, root: list[Any], path: Path) -> str | None:
-        holder, key = self._place(root, path)
+        holder, key = self._locate(root, path)
         return self._sources.get((id(holder), key))
 
-    def _place(self, root: list[Any], path: Path) -> tuple[Any, str | int]:
+    def _locate(self, root: list[Any], path: Path) -> tuple[Any, str | int]:
         return (_get(root, path[:-1]), path[-1]) if path else (root, 0)
 
     def _trace(self, holder: Any, key: str | int, other: Any, name: str | int) -> None:
-        """What stands at `key` of `holder` may come to stand at `name` of `other`."""
+        """Copy the source of `key` of `holder` to `name` of `other`."""
         source = self._sources.get((id(holder), key))
         if source is not None:
             self._sources[id(other), name] = source
 
-    def _copied(self, value: Any) -> Any:
-        """A copy whose numbers are known to be written as in `value`."""
+    def _copy(self, value: Any) -> Any:
+        """Copy `value` together with the sources of its numbers."""
         if not isinstance(value, dict | list):
             return value
         copied: Any = {} if isinstance(value, dict) else [None] * len(value)
-        self._kept.append(copied)
+        self._pinned.append(copied)
         pairs: Any = value.items() if isinstance(value, dict) else enumerate(value)
         for key, item in pairs:
-            copied[key] = self._copied(item)
+            copied[key] = self._copy(item)
             self._trace(value, key, copied, key)
         return copied
 
     def _apply(self, root: list[Any], edit: Edit) -> Callable[[], None]:
-        """Make the edit; returns what takes it back."""
+        """Apply the edit and return a function that undoes it."""
         holder: Any = _get(root, edit.path[:-1]) if edit.path else root
         key: Any = edit.path[-1] if edit.path else 0
         if edit.key is None:
@@ -292,27 +294,27 @@ class Fitter:
         holder.clear()
         holder.update((edit.key if name == key else name, item) for name, item in items)
 
-        def back() -> None:
+        def undo() -> None:
             holder.clear()
             holder.update(items)
 
-        return back
+        return undo
 
 
-def _exact(text: str, number: float) -> bool:
-    """True if the float says what the text says: nothing was rounded."""
+def _is_exact(text: str, number: float) -> bool:
+    """True if the float equals the text exactly, without rounding."""
     return math.isfinite(number) and Decimal(repr(number)) == Decimal(text)
 
 
-def _wrappable(value: Any, names: frozenset[str]) -> bool:
-    """True if `value` is one item, not a list in another notation."""
+def _is_single_item(value: Any, names: frozenset[str]) -> bool:
+    """True if `value` is one item, and not a list in another notation."""
     if value is None:
         return False
     if isinstance(value, str):
         return bool(value.strip()) and value.lstrip()[0] not in "[{" and not _LISTLIKE.search(value)
     if isinstance(value, dict):
         listing = any(
-            isinstance(item, list) and key not in names and normal(key) in GENERIC
+            isinstance(item, list) and key not in names and normalize(key) in GENERIC
             for key, item in value.items()
         )
         return bool(value) and not listing and not all(key.isdigit() for key in value)
@@ -327,8 +329,8 @@ def _type_of(value: Any) -> str:
     return "number" if isinstance(value, int | float) else "string"
 
 
-def _equal(left: Any, right: Any) -> bool:
-    """Equal as JSON Schema has it: 1 is 1.0, and true is not 1."""
+def _schema_equal(left: Any, right: Any) -> bool:
+    """True if equal by JSON Schema: 1 is 1.0, and true is not 1."""
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 
@@ -339,9 +341,9 @@ def _get(root: list[Any], path: Path) -> Any:
     return value
 
 
-def _written(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _told(edit: Edit) -> str:
-    return edit.key if edit.key is not None else _written(edit.after)
+def _result_text(edit: Edit) -> str:
+    return edit.key if edit.key is not None else _to_json(edit.after)

@@ -1,7 +1,7 @@
-"""A strict JSON parser that is fed in pieces and keeps what it has as a live value.
+"""A strict incremental JSON parser that exposes its partial result as a live value.
 
-It reads every character once. Numbers and words enter the value when they are complete, strings
-when they are shown, keys with their values.
+It reads every character once. Numbers and words enter the value when complete, strings when they
+are shown, keys together with their values.
 """
 
 from __future__ import annotations
@@ -26,53 +26,53 @@ _ABSENT = object()
 
 
 class Incremental:
-    """One value that begins with ``{`` or ``[``.
+    """Parser of one value that starts with ``{`` or ``[``.
 
     Attributes:
-        value: What there is of it; changed in place as more comes.
-        closed: True once it is whole.
-        failed: True once it is not JSON, or gives a key twice.
-        begun: True once it has a key with its colon, or an item: it was meant as data.
+        value: The partial value; updated in place.
+        closed: True once the value is complete.
+        failed: True once the text is not JSON, or repeats a key.
+        committed: True once it has a key with its colon, or an item: it was meant as data.
     """
 
     def __init__(self) -> None:
         self.value: Any = _ABSENT
         self.closed = False
         self.failed = False
-        self.begun = False
+        self.committed = False
         self._stack: list[Any] = []
         self._keys: list[str | int] = []
-        # What may come: value, first (value or closer), key, first_key, colon, next, text.
+        # Expected next: value, first (value or closer), key, first_key, colon, next, text.
         self._state = "value"
-        self._kept = ""
+        self._unread = ""
         self._waiting = False
         self._word = ""
         self._text: list[str] = []
         self._is_key = False
         self._surrogate = ""
-        self._shown = False
+        self._string_visible = False
 
     def path(self) -> tuple[str | int, ...]:
-        """The part that is being written."""
+        """Return the path to the part that is being written."""
         depth = len(self._stack)
         in_text = self._state == "text" and not self._is_key
         return tuple(self._keys[: depth if in_text else max(0, depth - 1)])
 
     def feed(self, text: str) -> str:
-        """Read on; returns what is left over once the value is closed or has failed."""
-        text = self._kept + text
-        self._kept = ""
+        """Parse `text` and return the rest once the value is closed or has failed."""
+        text = self._unread + text
+        self._unread = ""
         position = 0
         while position < len(text) and not (self.closed or self.failed):
             position = self._step(text, position)
             if self._waiting:
-                self._kept = text[position:]
+                self._unread = text[position:]
                 self._waiting = False
                 return ""
         return text[position:]
 
-    def show_text(self) -> bool:
-        """Put the string that is being written into the value; False if there is none."""
+    def show_string(self) -> bool:
+        """Put the incomplete string into the value; False if there is none."""
         if self._state != "text" or self._is_key:
             return False
         self._text = ["".join(self._text)]
@@ -81,38 +81,42 @@ class Incremental:
             holder.append(self._text[0])
         else:
             holder[key] = self._text[0]
-        self._shown = True
+        self._string_visible = True
         return True
 
-    def hide_text(self) -> None:
-        """Take the string that is being written out of the value again."""
-        if self._shown:
+    def hide_string(self) -> None:
+        """Remove the incomplete string from the value."""
+        if self._string_visible:
             del self._stack[-1][self._keys[-1]]
-            self._shown = False
+            self._string_visible = False
 
     # -- steps -------------------------------------------------------------------------------
 
     def _step(self, text: str, position: int) -> int:
         if self._state == "text":
-            return self._in_text(text, position)
+            return self._read_string(text, position)
         if self._word:
-            return self._in_word(text, position)
+            return self._read_word(text, position)
         position = _SPACE.match(text, position).end()  # type: ignore[union-attr]  # matches always
         if position >= len(text):
             return position
         sign = text[position]
-        state = self._state
-        if state in ("value", "first"):
-            if sign == "]" and state == "first":
+        if self._state in ("value", "first"):
+            if sign == "]" and self._state == "first":
                 return self._close(position, sign)
-            return self._begin(text, position, sign)
+            return self._start_value(text, position, sign)
+        return self._read_punctuation(position, sign)
+
+    def _read_punctuation(self, position: int, sign: str) -> int:
+        """Parse the quote before a key, a colon, a comma or a closer."""
+        state = self._state
         if state in ("key", "first_key"):
             if sign == "}" and state == "first_key":
                 return self._close(position, sign)
-            self._open_text(key=True)
+            self._start_string(key=True)
             return self._expect(sign, '"', "text", position)
         if state == "colon":
-            self.begun = True
+            self.committed = True
             return self._expect(sign, ":", "value", position)
         if sign in "}]":
             return self._close(position, sign)
@@ -129,7 +133,7 @@ class Incremental:
         self._state = state
         return position + 1
 
-    def _begin(self, text: str, position: int, sign: str) -> int:
+    def _start_value(self, text: str, position: int, sign: str) -> int:
         if sign in "{[":
             if len(self._stack) >= MAX_DEPTH:
                 self.failed = True
@@ -144,10 +148,10 @@ class Incremental:
             self._state = "first_key" if sign == "{" else "first"
             return position + 1
         if sign == '"':
-            self._open_text(key=False)
+            self._start_string(key=False)
             self._state = "text"
             return position + 1
-        return self._in_word(text, position)
+        return self._read_word(text, position)
 
     def _put(self, value: Any) -> None:
         holder: Any = self._stack[-1]
@@ -157,7 +161,7 @@ class Incremental:
                 holder.append(value)
             else:
                 holder[key] = value
-            self.begun = True
+            self.committed = True
         else:
             holder[key] = value
 
@@ -172,8 +176,8 @@ class Incremental:
         self.closed = not self._stack
         return position + 1
 
-    def _in_word(self, text: str, position: int) -> int:
-        """A number or a word: it is complete when something else follows."""
+    def _read_word(self, text: str, position: int) -> int:
+        """Parse a number or a word, which is complete when another token follows."""
         end = _WORD.match(text, position).end()  # type: ignore[union-attr]  # matches always
         self._word += text[position:end]
         if len(self._word) > 1_000 or not self._word:
@@ -198,13 +202,13 @@ class Incremental:
 
     # -- strings -----------------------------------------------------------------------------
 
-    def _open_text(self, *, key: bool) -> None:
+    def _start_string(self, *, key: bool) -> None:
         self._text = []
         self._is_key = key
         self._surrogate = ""
-        self._shown = False
+        self._string_visible = False
 
-    def _in_text(self, text: str, position: int) -> int:
+    def _read_string(self, text: str, position: int) -> int:
         end = _TEXT.match(text, position).end()  # type: ignore[union-attr]  # matches always
         if end > position:
             if self._surrogate:
@@ -214,14 +218,14 @@ class Incremental:
             return end
         sign = text[position]
         if sign == '"':
-            return self._close_text(position)
+            return self._end_string(position)
         if sign != "\\":
             self.failed = True
             return position
-        return self._escape(text, position)
+        return self._read_escape(text, position)
 
-    def _escape(self, text: str, position: int) -> int:
-        """One escape; the same position if more of it must come first."""
+    def _read_escape(self, text: str, position: int) -> int:
+        """Parse one escape; return the same position if it is incomplete."""
         code = text[position + 1 : position + 2]
         if not code:
             self._waiting = True
@@ -243,7 +247,7 @@ class Incremental:
         high = 0xD800 <= number < 0xDC00
         low = 0xDC00 <= number < 0xE000
         if low != bool(self._surrogate):
-            # Half of a character, which is no text.
+            # A lone surrogate is not text.
             self.failed = True
             return position
         if high:
@@ -256,7 +260,7 @@ class Incremental:
             self._text.append(chr(number))
         return position + 6
 
-    def _close_text(self, position: int) -> int:
+    def _end_string(self, position: int) -> int:
         value = "".join(self._text)
         if self._surrogate:
             self.failed = True

@@ -1,7 +1,7 @@
-"""The repair loop without the model: a text goes in, what to do next comes out.
+"""The repair loop without the model: it takes an answer and returns the next action.
 
-It knows no provider, no message format and no clock. A truncated answer is no turn of the loop: it
-raises `TruncatedError`, and so costs none of the attempts.
+It knows no provider, message format or clock. A truncated answer raises `TruncatedError` and does
+not use up an attempt.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import TruncatedError, UsageError
-from ._candidates import Unclear, candidates
+from ._candidates import AmbiguousTextError, find_candidates
 from ._contract import Contract
 from ._edits import Repair
-from ._envelopes import shapes
+from ._envelopes import unwrap_layers
 from ._recover import recover, recover_wrapped, was_cut
 from ._violations import Violation
 
 __all__ = ["Accepted", "Again", "Attempt", "GaveUp", "RepairLoop", "diagnose"]
 
 MAX_VIOLATIONS = 20
-"""How many are told. A model mends the first few; the rest is prompt that is paid for."""
+"""Violations listed in the feedback. A model fixes the first few; more only cost prompt tokens."""
 MAX_FEEDBACK_CHARS = 8_000
-"""Longest feedback; what does not fit is counted."""
+"""Longest list of violations in the feedback; violations that do not fit are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One answer of the model, and what became of it."""
+    """One answer of the model and its validation result."""
 
     text: str
-    """What it wrote."""
+    """The answer as the model wrote it."""
     value: Any
-    """What was read; None if nothing was."""
+    """The value parsed from `text`; None if there is none."""
     repairs: tuple[Repair, ...]
-    """Edits that it took."""
+    """Edits made while parsing."""
     violations: tuple[Violation, ...]
-    """What is wrong with it; empty for the one that was accepted."""
+    """Violations of the contract; empty for the accepted answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class Accepted:
     value: Any
     """Plain JSON data."""
     repairs: tuple[Repair, ...]
-    """Edits that it took."""
+    """Edits made while parsing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Ask the model again, with this."""
+    """Ask the model again with `feedback`."""
 
     feedback: str
-    """What is wrong, in words for a model."""
+    """The violations, as text for the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,67 +63,70 @@ class GaveUp:
     """Do not ask again."""
 
     reason: str
-    """``attempts`` (all are used) or ``no_progress`` (twice the same violations)."""
+    """``attempts`` (none left) or ``no_progress`` (the same violations twice in a row)."""
 
 
 class RepairLoop:
-    """Judges the answers to one question, one after the other.
+    """Validates successive answers to one request.
 
     Attributes:
         attempts: All answers so far, in order.
     """
 
     def __init__(self, schema: Any, *, max_repair_attempts: int = 2, wrapped: bool = False) -> None:
-        """Judge answers by `schema`.
+        """Validate answers against `schema`.
 
         Args:
             schema: A `Contract`, a JSON Schema, a pydantic model or any type.
-            max_repair_attempts: How often the model may be asked again, 0 to 5.
-            wrapped: True if the model was given `Contract.object_schema`.
+            max_repair_attempts: Times the model may be asked again, 0 to 5.
+            wrapped: True if the model received `Contract.object_schema`.
 
         Raises:
-            UsageError: If an argument is none of these.
+            UsageError: If an argument is invalid.
         """
         if not 0 <= max_repair_attempts <= 5:
-            msg = f"max_repair_attempts is {max_repair_attempts}; it goes from 0 to 5"
+            msg = f"max_repair_attempts is {max_repair_attempts}; it must be from 0 to 5"
             raise UsageError(msg)
         self._contract = schema if isinstance(schema, Contract) else Contract(schema)
         self._wrapped = wrapped
-        self._asked = self._contract.outer() if wrapped else self._contract
+        self._requested = self._contract.outer() if wrapped else self._contract
         self._left = max_repair_attempts
         self.attempts: list[Attempt] = []
 
     def take(self, text: str, *, ended: bool = True) -> Accepted | Again | GaveUp:
-        """Judge the next answer.
+        """Validate the next answer.
 
         Args:
-            text: What the model wrote, or the arguments of its tool call.
-            ended: Whether the model said that it had finished.
+            text: The model's text, or the arguments of its tool call.
+            ended: True if the model reported that it had finished.
 
         Raises:
-            TruncatedError: If the answer was cut. It is no attempt.
+            TruncatedError: If the answer was truncated. It does not count as an attempt.
         """
         if self._wrapped:
-            found = recover_wrapped(text, self._contract, self._asked)
+            found = recover_wrapped(text, self._contract, self._requested)
         else:
             found = recover(text, self._contract)
         closed = found is not None and any(r.kind == "missing_closer" for r in found.repairs)
         if (found is None and was_cut(text)) or (not ended and (found is None or closed)):
-            msg = f"the answer ended after {len(text)} characters; ask again with more room"
+            msg = (
+                f"the answer was truncated after {len(text)} characters; ask again with a higher "
+                "token limit"
+            )
             raise TruncatedError(msg, text=text)
         if found is None:
-            read, violations = diagnose(text, self._contract, self._asked)
-            self.attempts.append(Attempt(text, read, (), tuple(violations)))
-            return self._next()
+            value, violations = diagnose(text, self._contract, self._requested)
+            self.attempts.append(Attempt(text, value, (), tuple(violations)))
+            return self._next_action()
         self.attempts.append(Attempt(text, found.value, found.repairs, ()))
         return Accepted(found.value, found.repairs)
 
     def refuse(self, violations: Iterable[Violation]) -> Again | GaveUp:
-        """Take back the acceptance of the last answer: it conforms, but a validator objects."""
+        """Reject the last accepted answer: it conforms, but a validator reported violations."""
         self.attempts[-1] = replace(self.attempts[-1], violations=tuple(violations))
-        return self._next()
+        return self._next_action()
 
-    def _next(self) -> Again | GaveUp:
+    def _next_action(self) -> Again | GaveUp:
         last = self.attempts[-1].violations
         before = self.attempts[-2].violations if len(self.attempts) > 1 else None
         if before is not None and set(before) == set(last):
@@ -134,36 +137,36 @@ class RepairLoop:
         return Again(_feedback(last))
 
 
-def diagnose(text: str, contract: Contract, asked: Contract) -> tuple[Any, list[Violation]]:
-    """The value that `text` most likely means, or None, and what is wrong with it.
+def diagnose(text: str, contract: Contract, requested: Contract) -> tuple[Any, list[Violation]]:
+    """Return the most likely value of `text`, or None, and its violations.
 
     Args:
-        text: What a model wrote.
-        contract: What was meant.
-        asked: What it was asked for: the same, or ``contract.outer()``.
+        text: The model's answer.
+        contract: The contract of the value.
+        requested: The contract sent to the model: `contract` or ``contract.outer()``.
     """
     try:
-        found = candidates(text, ())
-    except Unclear:
+        found = find_candidates(text, ())
+    except AmbiguousTextError:
         found = []
     if not found:
-        return None, [Violation("", "json", "no JSON value could be read")]
+        return None, [Violation("", "json", "the answer contains no readable JSON value")]
     values = [c.readings[0].value for c in found]
-    valid = [value for value in values if asked.conforms(value)]
-    if valid and asked is not contract:
+    valid = [value for value in values if requested.conforms(value)]
+    if valid and requested is not contract:
         inner = contract.unwrap(valid[-1])
-        if refused := contract.violations(inner, MAX_VIOLATIONS):
-            return inner, refused
+        if violations := contract.violations(inner, MAX_VIOLATIONS):
+            return inner, violations
     if valid:
-        told = "it has more than one value, and they differ; give one"
-        return valid[-1], [Violation("", "one_value", told)]
-    # The last is what it came to; of its wrappings the one that is nearest to what was asked for.
+        message = "the answer contains more than one value, and they differ; write exactly one"
+        return valid[-1], [Violation("", "one_value", message)]
+    # The last value is the final one; of its unwrappings, report the nearest to the contract.
     best: tuple[Any, list[Violation]] | None = None
-    for shape in shapes(values[-1], frozenset()):
-        violations = asked.violations(shape.value, MAX_VIOLATIONS)
+    for shape in unwrap_layers(values[-1], frozenset()):
+        violations = requested.violations(shape.value, MAX_VIOLATIONS)
         if not violations:
-            told = "what was asked for is wrapped in something else, or was not written clearly"
-            violations = [Violation("", "json", told)]
+            message = "the value is wrapped in another value, or its JSON is ambiguous"
+            violations = [Violation("", "json", message)]
         if best is None or _distance(violations) < _distance(best[1]):
             best = shape.value, violations
     assert best is not None  # noqa: S101  # a value is its own first shape
@@ -171,7 +174,7 @@ def diagnose(text: str, contract: Contract, asked: Contract) -> tuple[Any, list[
 
 
 def _distance(violations: list[Violation]) -> tuple[bool, int]:
-    """A value of another type is farther than one with many faults."""
+    """Rank a value of the wrong type behind one with many violations."""
     return any(v.pointer == "" and v.rule == "type" for v in violations), len(violations)
 
 
@@ -190,6 +193,6 @@ def _feedback(violations: tuple[Violation, ...]) -> str:
     problems = "\n".join(lines)
     return (
         f"The answer does not conform to the schema:\n{problems}\n"
-        "All that is not listed was accepted: keep it. Answer with the whole value, corrected, as "
-        "JSON and nothing else."
+        "Everything that is not listed is correct: do not change it. Answer with the complete "
+        "corrected value, as JSON and nothing else."
     )

@@ -1,6 +1,6 @@
-"""Names apart from their style: ``firstName``, ``first_name`` and ``First Name`` are one.
+"""Compare names regardless of style: ``firstName``, ``first_name`` and ``First Name`` are equal.
 
-A style differs in case and in separators between words, never in letters, digits or signs.
+Styles differ in case and in separators between words, never in letters, digits or signs.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-from ._wrapping import each_subschema
+from ._wrapping import map_subschemas
 
-__all__ = ["declared_names", "normal"]
+__all__ = ["collect_property_names", "normalize"]
 
 
-def normal(name: str) -> str:
-    """The form that all styles of a name share.
+def normalize(name: str) -> str:
+    """Return the form that all styles of a name share.
 
-    Separators go only from between words: ``A-`` and ``A`` stay two, and so do ``1-5`` and ``15``.
+    Only separators between words are removed: ``A-`` and ``A`` stay distinct, as do ``1-5`` and
+    ``15``.
     """
     text = unicodedata.normalize("NFC", name).strip().casefold()
     parts: list[str] = []
@@ -27,13 +28,13 @@ def normal(name: str) -> str:
             parts.append("_")
         parts.append(part)
     if not parts[0] or not parts[-1]:
-        # A separator at an edge is a sign.
+        # A leading or trailing separator is a sign.
         return text
     return "".join(parts)
 
 
-def declared_names(schema: Any) -> frozenset[str]:
-    """Every property name that `schema` declares anywhere."""
+def collect_property_names(schema: Any) -> frozenset[str]:
+    """Return every property name that `schema` declares at any depth."""
     names: set[str] = set()
 
     def look(node: dict[str, Any]) -> dict[str, Any]:
@@ -43,5 +44,5 @@ def declared_names(schema: Any) -> frozenset[str]:
                 names.update(name for name in part if isinstance(name, str))
         return node
 
-    each_subschema(schema, look)
+    map_subschemas(schema, look)
     return frozenset(names)

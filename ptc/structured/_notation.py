@@ -1,4 +1,4 @@
-"""Notations that models write values in, as patterns and tables; and the verdict on a bad one."""
+"""Patterns and tables for the notations in which models write values, and the read error."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = [
     "SLIP",
     "SPACE",
     "WORDS",
-    "Unreadable",
-    "number",
-    "other_number",
-    "until",
+    "ReadError",
+    "parse_number",
+    "parse_other_number",
+    "text_until",
 ]
 
 SPACE = re.compile(r"[ \t\r\n\f\v\u00a0\ufeff\u200b\u2028\u2029\u3000]*")
@@ -87,18 +87,18 @@ SLIP = re.compile(
     ),
     re.IGNORECASE,
 )
-"""One letter away from a word that is no text."""
+"""Matches a literal that is misspelt by one letter."""
 NO_WORDS = frozenset({"undefined", "nan", "inf", "infinity", "nil", "n/a", "na", "new"})
 
 
-class Unreadable(Exception):
-    """No single reading.
+class ReadError(Exception):
+    """The text has no single reading.
 
     Attributes:
-        position: Where reading stopped.
+        position: Offset at which reading stopped.
         cut: True if the text ended there.
         ambiguous: True if there is more than one reading.
-        deep: True if it nests too deep.
+        deep: True if the value nests too deep.
     """
 
     def __init__(
@@ -114,7 +114,8 @@ class Unreadable(Exception):
 _UNTIL: dict[str, re.Pattern[str]] = {}
 
 
-def until(closers: str) -> re.Pattern[str]:
+def text_until(closers: str) -> re.Pattern[str]:
+    """Return a pattern for text up to an unescaped mark of `closers`."""
     found = _UNTIL.get(closers)
     if found is None:
         found = re.compile(rf"((?:[^\\{closers}]|\\.)*+)[{closers}]", re.DOTALL)
@@ -122,19 +123,21 @@ def until(closers: str) -> re.Pattern[str]:
     return found
 
 
-def number(source: str, position: int) -> int | float:
+def parse_number(source: str, position: int) -> int | float:
+    """Parse a JSON number; `position` is for the error."""
     if any(c in source for c in ".eE"):
         value = float(source)
         if not math.isfinite(value):
-            raise Unreadable(position, ambiguous=True)
+            raise ReadError(position, ambiguous=True)
         return value
     if len(source) > 1_000:
-        raise Unreadable(position, ambiguous=True)
+        raise ReadError(position, ambiguous=True)
     return int(source)
 
 
-def other_number(source: str, position: int) -> int | float:
+def parse_other_number(source: str, position: int) -> int | float:
+    """Parse a number in another notation: ``+5``, ``.5``, ``1_000``, ``0x1F``."""
     plain = source.replace("_", "").lstrip("+")
     if "x" in plain.lower():
         return int(plain, 16)
-    return number(plain, position)
+    return parse_number(plain, position)

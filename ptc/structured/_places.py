@@ -1,32 +1,32 @@
-"""What a schema declares at a place of a value, as far as that can be told by reading it."""
+"""Find the subschemas and property names that a schema declares for a path in a value."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["declared_at", "schemas_at"]
+__all__ = ["property_names_at", "subschemas_at"]
 
 _ALSO = ("allOf", "anyOf", "oneOf")
 MAX_SCHEMAS = 500
-"""Parts of a schema that are looked at for one place."""
+"""Subschemas examined for one path."""
 
 
-def declared_at(schema: Any, path: Iterable[str | int]) -> set[str]:
-    """Names of the properties declared at `path`; empty where none are, or none can be told."""
+def property_names_at(schema: Any, path: Iterable[str | int]) -> set[str]:
+    """Return the names of the properties declared at `path`; empty if none are known."""
     names: set[str] = set()
-    for node in schemas_at(schema, path):
+    for node in subschemas_at(schema, path):
         properties = node.get("properties")
         if isinstance(properties, Mapping):
             names.update(properties)
     return names
 
 
-def schemas_at(schema: Any, path: Iterable[str | int]) -> list[Mapping[str, Any]]:
-    """The parts of `schema` that speak of `path`, every branch of a choice among them."""
-    nodes = _expanded(schema, [schema])
+def subschemas_at(schema: Any, path: Iterable[str | int]) -> list[Mapping[str, Any]]:
+    """Return the subschemas of `schema` that apply to `path`, including every branch."""
+    nodes = _expand(schema, [schema])
     for part in path:
-        nodes = _expanded(schema, [child for node in nodes for child in _children(node, part)])
+        nodes = _expand(schema, [child for node in nodes for child in _children(node, part)])
     return nodes
 
 
@@ -45,8 +45,8 @@ def _children(node: Mapping[str, Any], part: str | int) -> list[Any]:
     return [node["items"]] if "items" in node else []
 
 
-def _expanded(root: Any, nodes: list[Any]) -> list[Mapping[str, Any]]:
-    """`nodes` and what they refer to or consist of."""
+def _expand(root: Any, nodes: list[Any]) -> list[Mapping[str, Any]]:
+    """Return `nodes` with the subschemas they reference or combine."""
     found: list[Mapping[str, Any]] = []
     waiting, seen = list(nodes), set()
     while waiting and len(found) < MAX_SCHEMAS:
@@ -56,15 +56,15 @@ def _expanded(root: Any, nodes: list[Any]) -> list[Mapping[str, Any]]:
         seen.add(id(node))
         found.append(node)
         for word in ("$ref", "$dynamicRef", "$recursiveRef"):
-            waiting.append(_target(root, node.get(word)))
+            waiting.append(_resolve(root, node.get(word)))
         for word in _ALSO:
             waiting += node[word] if isinstance(node.get(word), list) else []
         waiting += [node.get("then"), node.get("else")]
     return found
 
 
-def _target(root: Any, reference: Any) -> Any:
-    """What a reference inside the document names; None for any other."""
+def _resolve(root: Any, reference: Any) -> Any:
+    """Resolve a reference within the document; None for any other reference."""
     if reference == "#":
         return root
     if not isinstance(reference, str) or not reference.startswith("#/"):

@@ -1,8 +1,8 @@
-"""`recover`: the one value that a damaged text says and that its contract takes, or nothing.
+"""Recover the one conforming value of a damaged text, or nothing.
 
-Rule 1: nothing is invented, dropped, rounded or chosen; every edit is in `EDITS`.
-Rule 2: two values in a text that both conform, or one that contradicts the other: nothing.
-Rule 3: a text that was cut is not completed: closers are added only after a complete value.
+Rule 1: no data is invented, dropped, rounded or chosen; every edit is in `EDITS`.
+Rule 2: two different conforming values, or one that contradicts the other, recover nothing.
+Rule 3: a truncated text is not completed: closers are added only after a complete value.
 Rule 4: time is linear in the text and bounded for any text; so is depth.
 """
 
@@ -14,22 +14,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ._candidates import Candidate, Unclear, candidates, rows, spaced
+from ._candidates import (
+    AmbiguousTextError,
+    Candidate,
+    are_adjacent,
+    are_space_separated,
+    find_candidates,
+)
 from ._contract import Contract
 from ._edits import Repair, Repairs
-from ._envelopes import shapes
+from ._envelopes import unwrap_layers
 from ._fit import Fitter
-from ._names import declared_names, normal
-from ._places import declared_at
-from ._reader import OpenEnd, Reading, same
-from ._strict import Malformed, loads
+from ._names import collect_property_names, normalize
+from ._places import property_names_at
+from ._reader import OpenEnd, Reading, json_equal
+from ._strict import StrictJsonError, loads
 
 __all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "recover_wrapped", "was_cut"]
 
 MAX_TEXT_CHARS = 8_000_000
-"""Longest text that is looked at; the longest answers of models today are near 500,000."""
+"""Longest text that is parsed; the longest answers of models today are near 500,000."""
 MAX_MOVES = 64
-"""Places that are tried for one closer in the wrong place."""
+"""Positions tried for one misplaced closer."""
 
 _OUTER = re.compile(r"\s*(?:```\w*[ \t]*\n)?(.*?)(?:\n?```)?\s*(?:<\|\w+\|>|</s>|\s)*", re.DOTALL)
 
@@ -38,168 +44,167 @@ _CODE_AFTER = re.compile(
     r"|\.(?:append|extend|update|push|insert|assign|pop|remove)\(",
     re.MULTILINE,
 )
-"""Code that changes the value after it was written: what it comes to is not in the text."""
+"""Code that changes the value after its literal: the final value is not in the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """A value that conforms, and how it was read."""
+    """A conforming value and the repairs it took."""
 
     value: Any
     """Plain JSON data."""
     repairs: tuple[Repair, ...]
-    """Every edit, in order; empty if the text was right as it stood."""
+    """Every edit, in order; empty if the text was valid."""
 
 
 def recover(text: str, schema: Any) -> Recovered | None:
-    """The one value in `text` that conforms to `schema`, or None.
+    """Return the one value in `text` that conforms to `schema`, or None.
 
-    It is pure and calls no model. None means: ask again. It comes for a text that was cut, that
-    says two things, or whose repair would be a guess.
+    A pure function that calls no model. None means: ask the model again. It is returned for a text
+    that is truncated, ambiguous, or not repairable without a guess.
 
     Args:
-        text: What a model wrote.
+        text: The model's answer.
         schema: A `Contract`, a JSON Schema, a pydantic model or any type.
 
     Raises:
-        UsageError: If `schema` is none of these.
+        UsageError: If `schema` is invalid.
     """
     contract = schema if isinstance(schema, Contract) else Contract(schema)
     if len(text) > MAX_TEXT_CHARS:
         return None
     try:
         value = loads(text)
-    except Malformed:
+    except StrictJsonError:
         pass
     else:
         if contract.conforms(value):
             return Recovered(value, ())
         if isinstance(value, str):
-            # Only what the string says is left: it is the whole text.
-            return _Recovery(text, contract).decoded(value)
-    return _Recovery(text, contract).recovered()
+            # The whole text is one string: only its content is left.
+            return _Recovery(text, contract).recover_string(value)
+    return _Recovery(text, contract).recover_any()
 
 
 def recover_wrapped(text: str, contract: Contract, outer: Contract) -> Recovered | None:
-    """As `recover`, from the answer of a model that was asked for `Contract.object_schema`.
+    """Recover the value from the answer to a request for `Contract.object_schema`.
 
     Args:
-        text: What it wrote.
-        contract: What was meant.
-        outer: ``contract.outer()``, what was asked for.
+        text: The model's answer.
+        contract: The contract of the value.
+        outer: ``contract.outer()``, the contract sent to the model.
     """
     key = contract.wrapper
     if key is None:
         return recover(text, contract)
     found = recover(text, outer)
     if found is None:
-        # A model that was asked for the wrapper may still answer without it.
+        # A model may omit the requested wrapper.
         return None if was_cut(text) else recover(text, contract)
     value = found.value[key]
     return Recovered(value, found.repairs) if contract.conforms(value) else None
 
 
 def was_cut(text: str) -> bool:
-    """True if `text` ends inside of a value or of its thinking.
+    """True if `text` ends inside a value or inside thinking.
 
-    Such a text is no mistake of the model that it could be told of: it wants more room.
+    Feedback cannot fix a truncated answer: the model needs a higher token limit.
     """
     try:
-        found = candidates(text[:MAX_TEXT_CHARS], ())
-    except Unclear as verdict:
-        return verdict.cut
+        found = find_candidates(text[:MAX_TEXT_CHARS], ())
+    except AmbiguousTextError as error:
+        return error.cut
     return any(reading.open_ends for one in found for reading in one.readings)
 
 
 class _Recovery:
-    """One text against one contract."""
+    """Recovery of one text against one contract."""
 
     def __init__(self, text: str, contract: Contract) -> None:
         self._text = text
         self._contract = contract
-        names = declared_names(contract.schema)
-        self._names = frozenset(map(normal, names))
+        names = collect_property_names(contract.schema)
+        self._names = frozenset(map(normalize, names))
         title = contract.schema.get("title") if isinstance(contract.schema, dict) else None
-        called = [contract.name, title if isinstance(title, str) else ""]
-        self._called = frozenset(normal(name) for name in called if name)
+        own = [contract.name, title if isinstance(title, str) else ""]
+        self._answer_names = frozenset(normalize(name) for name in own if name)
 
-    def decoded(self, value: str) -> Recovered | None:
-        """The text was one JSON string, `value`."""
-        values = self._values(Reading(value, len(self._text), Repairs(), {}))
+    def recover_string(self, value: str) -> Recovered | None:
+        """Recover from a text that was one JSON string, `value`."""
+        values = self._conforming_values(Reading(value, len(self._text), Repairs(), {}))
         return values[0] if len(values) == 1 else None
 
-    def recovered(self) -> Recovered | None:
+    def recover_any(self) -> Recovered | None:
+        """Recover the only conforming value of the text."""
         try:
-            found = candidates(self._text, self._names)
-        except (Unclear, RecursionError):
+            found = find_candidates(self._text, self._names)
+        except (AmbiguousTextError, RecursionError):
             return None
         if not found:
-            return self._scalar()
+            return self._recover_scalar()
         if _CODE_AFTER.search(self._text, found[0].end):
             return None
         if len(found) > 1:
-            if (listed := self._listed(found)) is not None:
-                return listed
-            if rows(self._text, found) and not spaced(self._text, found):
-                # Items of a list that is not asked for.
+            if (row := self._recover_rows(found)) is not None:
+                return row
+            if are_adjacent(self._text, found) and not are_space_separated(self._text, found):
+                # Items of a list that the contract does not ask for.
                 return None
             found = [c for c in found if not c.bare_list] or found
+        return self._recover_one(found)
+
+    def _recover_one(self, found: list[Candidate]) -> Recovered | None:
+        """Recover the value on which all conforming candidates agree."""
         values: list[tuple[Candidate, Recovered]] = []
-        silent: list[Candidate] = []
+        failed: list[Candidate] = []
         for candidate in found:
-            mine = [r for reading in candidate.readings for r in self._values(reading)]
-            values += [(candidate, one) for one in mine]
-            if not mine:
-                silent.append(candidate)
+            own = [r for reading in candidate.readings for r in self._conforming_values(reading)]
+            values += [(candidate, one) for one in own]
+            if not own:
+                failed.append(candidate)
         if not values:
             return None
         candidate, first = values[0]
-        if not all(same(first.value, other.value) for _, other in values):
+        if not all(json_equal(first.value, other.value) for _, other in values):
             return None
-        if any(self._contradicts(c, first.value) for c in silent):
+        if any(self._contradicts(c, first.value) for c in failed):
             return None
-        if len(values) > 1 and any(
-            r.kind == "single_item_wrapped" and not r.path for r in first.repairs
-        ):
-            # One item, or as many as were written?
-            return None
-        repairs = (*self._around(candidate), *first.repairs)
-        if first.value in ({}, []) and any(r.kind.endswith("_closer") for r in repairs):
-            # Nothing, and a closer in the wrong place: what was in it stands elsewhere.
+        repairs = (*self._surrounding_repairs(candidate), *first.repairs)
+        if _is_doubtful(first, repairs, len(values)):
             return None
         return Recovered(first.value, repairs)
 
-    # -- one reading -------------------------------------------------------------------------
+    # -- a single reading --------------------------------------------------------------------
 
-    def _values(self, reading: Reading) -> list[Recovered]:
-        """The values that conform among what `reading` may mean; more than one is too many."""
-        if self._contract.conforms(reading.value) and self._ends_well(reading.open_ends, ()):
-            if any(True for _ in self._moved(reading)):
+    def _conforming_values(self, reading: Reading) -> list[Recovered]:
+        """Return the conforming interpretations of `reading`; two or more mean ambiguity."""
+        if self._contract.conforms(reading.value) and self._is_complete(reading.open_ends, ()):
+            if any(True for _ in self._move_closer(reading)):
                 return [Recovered(reading.value, ()), Recovered(None, ())]
             return [Recovered(reading.value, tuple(reading.repairs.made))]
         found: list[Recovered] = []
-        for shape in shapes(reading.value, self._called):
-            if not self._ends_well(reading.open_ends, shape.path):
+        for shape in unwrap_layers(reading.value, self._answer_names):
+            if not self._is_complete(reading.open_ends, shape.path):
                 continue
             repairs = Repairs(tuple(reading.repairs.made))
             for kind, before in shape.steps:
                 repairs.add("", kind, before, shape.value if kind == "json_in_string" else "...")
             fitter = Fitter(self._contract, {**reading.sources, **shape.sources})
             fitted = fitter.fit(shape.value, repairs)
-            if fitted is not None and not any(same(fitted[0], one.value) for one in found):
+            if fitted is not None and not any(json_equal(fitted[0], one.value) for one in found):
                 found.append(Recovered(fitted[0], tuple(repairs.made)))
         if not found:
-            for value in self._moved(reading):
-                if not any(same(value, one.value) for one in found):
+            for value in self._move_closer(reading):
+                if not any(json_equal(value, one.value) for one in found):
                     moved = Repair("", "moved_closer", "}", "}")
                     found.append(Recovered(value, (*reading.repairs.made, moved)))
         return found
 
-    def _ends_well(self, ends: list[OpenEnd], path: tuple[str | int, ...] | None) -> bool:
-        """True if nothing can be missing where the text left containers open.
+    def _is_complete(self, ends: list[OpenEnd], path: tuple[str | int, ...] | None) -> bool:
+        """True if nothing can be missing from the containers that the text left open.
 
-        Either its layout shows the last part was read, or it is an object that has all the
-        properties it can be expected to have.
+        Either the layout shows that the last part is complete, or the container is an object that
+        has all its declared properties.
         """
         for end in ends:
             if end.certain:
@@ -207,20 +212,20 @@ class _Recovery:
             if end.opener != "{" or path is None:
                 return False
             if len(end.path) < len(path):
-                # The wrapper itself: it has but one part, unless it is the answer and was cut.
-                if normal(str(path[len(end.path)])) in self._names:
+                # The wrapper has a single part, unless it is itself a truncated answer.
+                if normalize(str(path[len(end.path)])) in self._names:
                     return False
                 continue
-            declared = declared_at(self._contract.schema, end.path[len(path) :])
+            declared = property_names_at(self._contract.schema, end.path[len(path) :])
             if not declared or not declared <= end.keys:
                 return False
         return True
 
-    def _moved(self, reading: Reading) -> Iterator[Any]:
-        """Conforming values with the one missing closer elsewhere than at the end.
+    def _move_closer(self, reading: Reading) -> Iterator[Any]:
+        """Yield conforming values with the one missing closer before the end.
 
-        Only parts move that are declared where they come to stand and not where they stood, and
-        what they come to stand in must then be complete.
+        Members move only if they are declared at their new position and not at the old one, and
+        the object that receives them must then be complete.
         """
         if len(reading.open_ends) != 1 or reading.open_ends[0].opener != "{":
             return
@@ -232,8 +237,8 @@ class _Recovery:
         inner = outer[name]
         if not isinstance(inner, dict):
             return
-        here = declared_at(self._contract.schema, end.path)
-        there = declared_at(self._contract.schema, (*end.path, name))
+        here = property_names_at(self._contract.schema, end.path)
+        there = property_names_at(self._contract.schema, (*end.path, name))
         keys = list(inner)
         for index in range(len(keys) - 1, max(0, len(keys) - MAX_MOVES), -1):
             key = keys[index]
@@ -241,14 +246,14 @@ class _Recovery:
                 return
             moving = keys[index:]
             if end.certain or here <= {*outer, *moving}:
-                value = self._with_moved(reading.value, outer, inner, moving)
+                value = self._apply_move(reading.value, outer, inner, moving)
                 if value is not None:
                     yield value[0]
 
-    def _with_moved(
+    def _apply_move(
         self, root: Any, outer: dict[str, Any], inner: dict[str, Any], moving: list[str]
     ) -> tuple[Any] | None:
-        """A copy of `root` with the parts `moving` one level up, if it conforms."""
+        """Return a copy of `root` with the members `moving` one level up, if it conforms."""
         for key in moving:
             outer[key] = inner.pop(key)
         try:
@@ -259,14 +264,14 @@ class _Recovery:
             for key in moving:
                 inner[key] = outer.pop(key)
 
-    # -- the text around ---------------------------------------------------------------------
+    # -- several values, and the text around them --------------------------------------------
 
-    def _listed(self, found: list[Candidate]) -> Recovered | None:
-        """Objects in a row, where a list of such is asked for."""
+    def _recover_rows(self, found: list[Candidate]) -> Recovered | None:
+        """Recover consecutive objects as the list that the contract requires."""
         readings = [c.readings[0] for c in found if len(c.readings) == 1]
         ends = any(r.open_ends for r in readings)
         whole = len(readings) == len(found) and all(isinstance(r.value, dict) for r in readings)
-        if not whole or ends or not rows(self._text, found):
+        if not whole or ends or not are_adjacent(self._text, found):
             return None
         repairs = Repairs(tuple(repair for r in readings for repair in r.repairs.made))
         repairs.add("", "items_listed", self._text, f"a list of {len(found)}")
@@ -275,26 +280,26 @@ class _Recovery:
         return None if fitted is None else Recovered(fitted[0], tuple(repairs.made))
 
     def _contradicts(self, candidate: Candidate, chosen: Any) -> bool:
-        """True if a value that does not conform speaks of the same thing and says otherwise."""
+        """True if a non-conforming value has the same fields with other values."""
         return any(
-            self._is_about(reading.value) and not _within(reading.value, chosen)
+            self._mentions_fields(reading.value) and not _is_subset(reading.value, chosen)
             for reading in candidate.readings
         )
 
-    def _is_about(self, value: Any) -> bool:
+    def _mentions_fields(self, value: Any) -> bool:
         if isinstance(value, list):
-            return any(self._is_about(item) for item in value)
+            return any(self._mentions_fields(item) for item in value)
         if not isinstance(value, dict):
             return False
-        if same(value, self._contract.schema):
+        if json_equal(value, self._contract.schema):
             return False
         if value.get("type") == "object" and isinstance(value.get("properties"), dict):
             # A schema, shown before the answer.
             return False
-        inner = any(self._is_about(item) for item in value.values())
-        return inner or any(normal(key) in self._names for key in value)
+        inner = any(self._mentions_fields(item) for item in value.values())
+        return inner or any(normalize(key) in self._names for key in value)
 
-    def _around(self, candidate: Candidate) -> Iterator[Repair]:
+    def _surrounding_repairs(self, candidate: Candidate) -> Iterator[Repair]:
         before, after = self._text[: candidate.start], self._text[candidate.end :]
         for part in (before, after):
             text = part.strip()
@@ -307,8 +312,8 @@ class _Recovery:
                 kind = "thinking"
             yield Repair("", kind, text[:200], "")
 
-    def _scalar(self) -> Recovered | None:
-        """A text that is a number, word or allowed value, bare or in a fence."""
+    def _recover_scalar(self) -> Recovered | None:
+        """Recover a text that is a number, word or allowed value, bare or in a code block."""
         match = _OUTER.fullmatch(self._text)
         body = match.group(1).strip() if match is not None else ""
         if not body or len(body) > 200 or "\n" in body:
@@ -317,21 +322,30 @@ class _Recovery:
         try:
             value = loads(body)
             bare: tuple[Repair, ...] = ()
-        except Malformed:
+        except StrictJsonError:
             value = body
             bare = (Repair("", "unquoted_text", body, json.dumps(body)),)
             if self._contract.conforms(f"{body} and more"):
-                # It takes any text: this one may as well be an excuse.
+                # The contract accepts any text, and this one may be an excuse.
                 return None
         repairs = Repairs((*around, *bare))
         fitted = Fitter(self._contract, {}).fit(value, repairs)
         return None if fitted is None else Recovered(fitted[0], tuple(repairs.made))
 
 
-def _within(part: Any, whole: Any) -> bool:
-    """True if all that `part` says, `whole` says too."""
+def _is_doubtful(found: Recovered, repairs: tuple[Repair, ...], count: int) -> bool:
+    """True if a value that was written `count` times may be another one."""
+    if count > 1 and any(r.kind == "single_item_wrapped" and not r.path for r in found.repairs):
+        # A list of one item, or of as many as were written?
+        return True
+    # Nothing, and a misplaced closer: the content is outside of it.
+    return found.value in ({}, []) and any(r.kind.endswith("_closer") for r in repairs)
+
+
+def _is_subset(part: Any, whole: Any) -> bool:
+    """True if `whole` contains all data of `part`."""
     if isinstance(part, dict) and isinstance(whole, dict):
-        return all(key in whole and _within(value, whole[key]) for key, value in part.items())
+        return all(key in whole and _is_subset(value, whole[key]) for key, value in part.items())
     if isinstance(part, list) and isinstance(whole, list):
-        return all(any(_within(item, other) for other in whole) for item in part)
-    return same(part, whole)
+        return all(any(_is_subset(item, other) for other in whole) for item in part)
+    return json_equal(part, whole)

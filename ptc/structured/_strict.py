@@ -1,4 +1,4 @@
-"""JSON as it is written, and nothing else: no NaN, no number past all numbers, no doubled key."""
+"""Strict JSON parser: rejects NaN, numbers that overflow to infinity, and conflicting keys."""
 
 from __future__ import annotations
 
@@ -7,60 +7,64 @@ import math
 from typing import Any, NoReturn
 
 from .. import _json
-from ._reader import same
+from ._reader import json_equal
 
-__all__ = ["Malformed", "loads"]
+__all__ = ["StrictJsonError", "loads"]
 
 
-class Malformed(ValueError):
-    """The text is not one JSON value."""
+class StrictJsonError(ValueError):
+    """The text is not exactly one JSON value."""
 
 
 def loads(text: str) -> Any:
-    """Read one JSON value.
+    """Parse one JSON value.
 
     Raises:
-        Malformed: If `text` is none, gives a key two values, or nests deeper than `_json` takes.
+        StrictJsonError: If `text` is not JSON, has a key with two values, or exceeds the depth
+            limit of `_json`.
     """
     try:
         value = json.loads(
-            text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_members
+            text,
+            parse_constant=_reject_constant,
+            parse_float=_parse_float,
+            object_pairs_hook=_unique_members,
         )
         if text.count("[") + text.count("{") > _json.MAX_DEPTH:
-            _measure(value)
+            _check_depth(value)
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise Malformed(str(error)) from None
+        raise StrictJsonError(str(error)) from None
     return value
 
 
-def _refuse(word: str) -> NoReturn:
-    raise Malformed(word)
+def _reject_constant(word: str) -> NoReturn:
+    raise StrictJsonError(word)
 
 
-def _finite(source: str) -> float:
+def _parse_float(source: str) -> float:
     value = float(source)
     if not math.isfinite(value):
-        raise Malformed(source)
+        raise StrictJsonError(source)
     return value
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
-    if len(members) < len(pairs) and not all(same(members[key], item) for key, item in pairs):
+    if len(members) < len(pairs) and not all(json_equal(members[key], item) for key, item in pairs):
         msg = "a key has two values"
-        raise Malformed(msg)
+        raise StrictJsonError(msg)
     return members
 
 
-def _measure(value: Any) -> None:
+def _check_depth(value: Any) -> None:
     level, depth = [value], 0
     while level:
         depth += 1
         if depth > _json.MAX_DEPTH:
-            msg = "nests too deep"
-            raise Malformed(msg)
+            msg = "the value nests too deep"
+            raise StrictJsonError(msg)
         level = [
             child
             for node in level

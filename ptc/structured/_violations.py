@@ -1,7 +1,8 @@
-"""Ways in which a value breaks its contract, each as a place, a rule and a way out.
+"""Violations of a contract: location, rule, message, allowed values and closest match.
 
-It turns what jsonschema-rs says into what a person or a model can act on. Of a value that fits no
-branch of ``anyOf`` or ``oneOf`` only the best branch is told: all branches at once read as noise.
+Turns the errors of jsonschema-rs into messages that a person or a model can act on. For a value
+that matches no branch of ``anyOf`` or ``oneOf``, only the best branch is reported: all branches
+together read as noise.
 """
 
 from __future__ import annotations
@@ -16,32 +17,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
-__all__ = ["Violation", "pointer", "shown", "violations_of"]
+__all__ = ["Violation", "collect_violations", "pointer", "preview"]
 
-SHOWN_CHARS = 200
-"""How much of a value is shown. The whole of it is in the conversation already."""
+PREVIEW_CHARS = 200
+"""Characters of a value in a message. The conversation already contains the whole value."""
 MAX_ALLOWED = 20
-"""How many allowed values are listed."""
-_DEPTH = 8
-"""How many branches inside branches are followed."""
+"""Allowed values listed in a message."""
+_MAX_BRANCH_DEPTH = 8
+"""Nested branches that are followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One way in which a value does not conform."""
+    """One violation of a contract."""
 
     pointer: str
-    """JSON Pointer to the part; empty for the whole."""
+    """JSON Pointer to the invalid part; empty for the whole value."""
     rule: str
-    """The keyword that is broken, or pydantic's word for it."""
+    """The violated schema keyword, or pydantic's error type."""
     message: str
-    """What is wrong."""
+    """The problem, in one sentence."""
     found: str = ""
-    """The part as JSON, cut."""
+    """The invalid part as JSON, truncated."""
     allowed: tuple[str, ...] = ()
-    """The values or names that are allowed, as JSON, where they can be listed; cut."""
+    """The allowed values or names as JSON, if they can be listed; truncated."""
     closest: str = ""
-    """The one of `allowed` that is nearest to what was found; empty if none is near."""
+    """The closest match in `allowed`; empty if nothing is similar."""
 
     def __str__(self) -> str:
         text = f"{self.pointer or '(root)'}: {self.message}"
@@ -51,44 +52,50 @@ class Violation:
 
 
 def pointer(path: Iterable[str | int]) -> str:
-    """`path` as a JSON Pointer (RFC 6901)."""
+    """Format `path` as a JSON Pointer (RFC 6901)."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def shown(value: Any) -> str:
-    """`value` as JSON, cut in the middle to about `SHOWN_CHARS`."""
-    text = value if isinstance(value, _Cut) else json.dumps(value, ensure_ascii=False, default=repr)
-    if len(text) <= SHOWN_CHARS:
+def preview(value: Any) -> str:
+    """Format `value` as JSON, truncated in the middle to about `PREVIEW_CHARS`."""
+    text = (
+        value
+        if isinstance(value, _JsonText)
+        else json.dumps(value, ensure_ascii=False, default=repr)
+    )
+    if len(text) <= PREVIEW_CHARS:
         return str(text)
-    half = SHOWN_CHARS // 2
+    half = PREVIEW_CHARS // 2
     return f"{text[:half]}... ({len(text) - 2 * half} characters) ...{text[-half:]}"
 
 
-class _Cut(str):
+class _JsonText(str):
+    """Text that is already formatted for a message."""
+
     __slots__ = ()
 
 
-def violations_of(errors: Iterable[ValidationError], limit: int) -> list[Violation]:
-    """At most `limit` violations, each told once."""
+def collect_violations(errors: Iterable[ValidationError], limit: int) -> list[Violation]:
+    """Return at most `limit` distinct violations."""
     found: dict[Violation, None] = {}
-    # A thousand bad rows break one rule a thousand times: do not compute what is not told.
+    # A thousand bad rows violate one rule a thousand times: stop once enough are found.
     for error in islice(errors, limit * 4):
         for leaf in _leaves(error, 0):
-            found.setdefault(_violation(leaf))
+            found.setdefault(_to_violation(leaf))
             if len(found) >= limit:
                 return list(found)
     return list(found)
 
 
 def _leaves(error: ValidationError, depth: int) -> list[ValidationError]:
-    """The errors of the best branch, or the error itself."""
+    """Return the errors of the best branch, or the error itself."""
     branches = [branch for branch in getattr(error.kind, "context", ()) if branch]
-    if not branches or depth > _DEPTH:
+    if not branches or depth > _MAX_BRANCH_DEPTH:
         return [error]
     here = len(error.instance_path)
     best = min(branches, key=lambda branch: _distance(branch, here))
     if all(_is_type_error(branch, here) for branch in branches):
-        # No branch is of the right type: which types there are is the message.
+        # No branch has the right type: the message lists the types instead.
         return [error]
     return [leaf for inner in best for leaf in _leaves(inner, depth + 1)]
 
@@ -98,54 +105,54 @@ def _is_type_error(branch: list[ValidationError], here: int) -> bool:
 
 
 def _distance(branch: list[ValidationError], here: int) -> tuple[bool, bool, int]:
-    """Wrong type is farther than a wrong discriminator, that farther than many small errors."""
+    """Rank a wrong type behind a wrong discriminator, and that behind many small errors."""
     discriminated = any(
         len(e.instance_path) == here + 1 and e.kind.name in ("const", "enum") for e in branch
     )
     return _is_type_error(branch, here), discriminated, len(branch)
 
 
-def _violation(error: ValidationError) -> Violation:
+def _to_violation(error: ValidationError) -> Violation:
     kind, instance = error.kind, error.instance
     rule = kind.name
     where = pointer(error.instance_path)
-    found = shown(instance)
+    found = preview(instance)
     if rule == "enum":
-        return _choice(where, rule, instance, list(kind.options))  # type: ignore[attr-defined]  # kinds are classes nested at run time
+        return _choice_violation(where, rule, instance, list(kind.options))  # type: ignore[attr-defined]  # kinds are classes nested at run time
     if rule == "const":
-        return _choice(where, rule, instance, [kind.expected_value])  # type: ignore[attr-defined]  # as above
+        return _choice_violation(where, rule, instance, [kind.expected_value])  # type: ignore[attr-defined]  # as above
     if rule in ("additionalProperties", "unevaluatedProperties"):
         names = ", ".join(json.dumps(name) for name in kind.unexpected[:MAX_ALLOWED])  # type: ignore[attr-defined]  # as above
-        return Violation(where, rule, f"unknown properties {names}", found)
+        return Violation(where, rule, f"unknown properties: {names}", found)
     branches = [branch for branch in getattr(kind, "context", ()) if branch]
     if branches:
-        types = [_types(branch) for branch in branches]
+        types = [_expected_types(branch) for branch in branches]
         allowed = tuple(dict.fromkeys(t for group in types for t in group))[:MAX_ALLOWED]
-        return Violation(where, rule, "fits none of the alternatives", found, allowed)
-    return Violation(where, rule, _said(error, found), found)
+        return Violation(where, rule, "matches none of the alternatives", found, allowed)
+    return Violation(where, rule, _describe(error, found), found)
 
 
-def _said(error: ValidationError, found: str) -> str:
-    """The validator's sentence. It begins with the whole value: that is cut."""
+def _describe(error: ValidationError, found: str) -> str:
+    """Return the validator's message. The value that it starts with is truncated."""
     message = error.message
     whole = json.dumps(error.instance, ensure_ascii=False, separators=(",", ":"))
     if message.startswith(whole):
         return found + message[len(whole) :]
-    return shown(_Cut(message))
+    return preview(_JsonText(message))
 
 
-def _types(branch: list[ValidationError]) -> list[str]:
+def _expected_types(branch: list[ValidationError]) -> list[str]:
     return [str(t) for e in branch if e.kind.name == "type" for t in getattr(e.kind, "types", ())]
 
 
-def _choice(where: str, rule: str, value: Any, options: list[Any]) -> Violation:
-    allowed = tuple(shown(option) for option in options[:MAX_ALLOWED])
+def _choice_violation(where: str, rule: str, value: Any, options: list[Any]) -> Violation:
+    allowed = tuple(preview(option) for option in options[:MAX_ALLOWED])
     closest = ""
     if isinstance(value, str):
         names = {option.casefold(): option for option in options if isinstance(option, str)}
-        near = difflib.get_close_matches(value[:SHOWN_CHARS].casefold(), list(names), 1, 0.6)
-        closest = shown(names[near[0]]) if near else ""
-    message = f"{shown(value)} is not one of the {len(options)} allowed values"
+        near = difflib.get_close_matches(value[:PREVIEW_CHARS].casefold(), list(names), 1, 0.6)
+        closest = preview(names[near[0]]) if near else ""
+    message = f"{preview(value)} is not one of the {len(options)} allowed values"
     if rule == "const" or len(options) == 1:
-        message = f"{shown(value)} is not the one allowed value"
-    return Violation(where, rule, message, shown(value), allowed, closest)
+        message = f"{preview(value)} is not the allowed value"
+    return Violation(where, rule, message, preview(value), allowed, closest)

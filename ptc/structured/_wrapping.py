@@ -1,6 +1,6 @@
-"""An object around a schema whose root is none, for providers that take nothing else.
+"""Wrap a schema with a non-object root in an object, for providers that require an object.
 
-It knows where references point: what stood at the root stands one level deeper afterwards.
+References are rewritten, because the old root moves one level down.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["each_subschema", "needs_wrapping", "wrapped"]
+__all__ = ["map_subschemas", "wrap_schema", "wrapper_key"]
 
 _NAMED = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
@@ -17,8 +17,8 @@ _DATA = frozenset({"enum", "const", "default", "examples"})
 _HOISTED = ("$defs", "definitions")
 
 
-def needs_wrapping(schema: Any) -> str | None:
-    """The key that wraps answers of `schema`: ``elements``, ``value``, or None for an object."""
+def wrapper_key(schema: Any) -> str | None:
+    """Return the key that wraps answers of `schema`: ``elements``, ``value``, or None."""
     if not isinstance(schema, Mapping):
         return "value"
     if schema.get("type") == "object":
@@ -26,12 +26,11 @@ def needs_wrapping(schema: Any) -> str | None:
     return "elements" if schema.get("type") == "array" else "value"
 
 
-def wrapped(schema: Any, key: str) -> dict[str, Any]:
-    """`schema` as the one required property `key` of an object.
+def wrap_schema(schema: Any, key: str) -> dict[str, Any]:
+    """Wrap `schema` as the only required property `key` of an object.
 
     ``$defs`` move to the new root, where providers look for them, and references into the old
-    root are led to its new place. A schema with an ``$id`` is a root of its own wherever it
-    stands, so nothing of it moves.
+    root are rewritten. A schema with an ``$id`` resolves its own references, so its parts stay.
     """
     inner = dict(schema) if isinstance(schema, Mapping) else schema
     outer: dict[str, Any] = {
@@ -46,21 +45,21 @@ def wrapped(schema: Any, key: str) -> dict[str, Any]:
         outer = {"$schema": inner.pop("$schema"), **outer}
     if "$id" in inner or "id" in inner:
         return outer
-    if _mentions(inner, "$recursiveRef") or _mentions(inner, "$dynamicRef"):
-        # "#" here means the root that is reached last: only a root of its own keeps it.
+    if _contains_keyword(inner, "$recursiveRef") or _contains_keyword(inner, "$dynamicRef"):
+        # "#" means the dynamic root here: an `$id` of its own keeps it unchanged.
         outer["properties"][key] = {"$id": "urn:ptc:answer", **inner}
         return outer
     hoisted = {name: inner.pop(name) for name in _HOISTED if name in inner}
-    outer["properties"][key] = _led(inner, key)
+    outer["properties"][key] = _retarget_refs(inner, key)
     for name, part in hoisted.items():
-        outer[name] = {n: _led(sub, key) for n, sub in part.items()}
+        outer[name] = {n: _retarget_refs(sub, key) for n, sub in part.items()}
     return outer
 
 
-def _led(node: Any, key: str) -> Any:
-    """`node` with its references to the old root led to ``#/properties/<key>``."""
+def _retarget_refs(node: Any, key: str) -> Any:
+    """Rewrite references from the old root to ``#/properties/<key>``."""
 
-    def lead(schema: dict[str, Any]) -> dict[str, Any]:
+    def retarget(schema: dict[str, Any]) -> dict[str, Any]:
         target = schema.get("$ref")
         if isinstance(target, str) and (target == "#" or target.startswith("#/")):
             first = target[2:].split("/", 1)[0]
@@ -68,17 +67,17 @@ def _led(node: Any, key: str) -> Any:
                 return {**schema, "$ref": f"#/properties/{key}{target[1:]}"}
         return schema
 
-    return each_subschema(node, lead)
+    return map_subschemas(node, retarget)
 
 
-def each_subschema(node: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
-    """A copy of the schema `node` in which `change` saw every schema, from the inside out.
+def map_subschemas(node: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """Copy the schema `node`, applying `change` to every subschema from the inside out.
 
-    Data (``enum``, ``const``, ``default``, ``examples``) is no schema, and the keys below
+    Data (``enum``, ``const``, ``default``, ``examples``) is skipped, and the keys below
     ``properties`` are names: a property may be called ``$ref``.
     """
     if isinstance(node, list):
-        return [each_subschema(item, change) for item in node]
+        return [map_subschemas(item, change) for item in node]
     if not isinstance(node, Mapping):
         return node
     copied: dict[str, Any] = {}
@@ -86,13 +85,13 @@ def each_subschema(node: Any, change: Callable[[dict[str, Any]], dict[str, Any]]
         if word in _DATA:
             copied[word] = value
         elif word in _NAMED and isinstance(value, Mapping):
-            copied[word] = {name: each_subschema(sub, change) for name, sub in value.items()}
+            copied[word] = {name: map_subschemas(sub, change) for name, sub in value.items()}
         else:
-            copied[word] = each_subschema(value, change)
+            copied[word] = map_subschemas(value, change)
     return change(copied)
 
 
-def _mentions(schema: Any, word: str) -> bool:
+def _contains_keyword(schema: Any, word: str) -> bool:
     found = False
 
     def look(node: dict[str, Any]) -> dict[str, Any]:
@@ -100,5 +99,5 @@ def _mentions(schema: Any, word: str) -> bool:
         found = found or word in node
         return node
 
-    each_subschema(schema, look)
+    map_subschemas(schema, look)
     return found

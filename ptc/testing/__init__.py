@@ -1,4 +1,4 @@
-"""For tests: models with scripted answers, recorded runs, and a level without a kernel layer."""
+"""Test support: scripted models, recorded runs, and isolation without the kernel layer."""
 
 from typing import Final
 
@@ -10,5 +10,5 @@ __all__ = ["NO_KERNEL_LAYER", "Answer", "Recording", "ScriptedModel", "cut", "lo
 
 NO_KERNEL_LAYER: Final = UnprotectedLevel("none")
 """``Session(isolation=NO_KERNEL_LAYER)``: the language layer alone, with limits on memory and CPU
-time. For tests of the language layer: a script that escapes from it has the rights of the user
-(of ``nobody`` if that is root). No string and no option of a command gives this level."""
+time. Use it only to test the language layer: a script that escapes it has the rights of the user
+(of ``nobody`` if that is root). No string and no command-line option selects this level."""

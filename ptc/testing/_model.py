@@ -1,4 +1,4 @@
-"""A model for tests and samples: it says what it was told to say, and fails as it was told to."""
+"""A model for tests and samples with scripted answers and failures."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ..models._model import MODES, Delta, Mode, ModelReply, ModelRequest
 __all__ = ["Answer", "ScriptedModel", "cut", "lost"]
 
 Answer: TypeAlias = "str | dict[str, Any] | list[Any] | ModelReply | Exception | AnswerFunction"
-"""Text as the model writes it, JSON data that it writes as JSON, a whole reply, an error to raise,
-or a function that gives one of them for a request."""
+"""Text to return as it is, data to return as JSON, a whole reply, an error to raise, or a function
+that returns one of these for a request."""
 AnswerFunction: TypeAlias = Callable[[ModelRequest], Any]
 
 
 def cut(text: str) -> ModelReply:
-    """A reply that ended for want of room."""
+    """Create a reply that was truncated by the token limit."""
     return ModelReply(text, finish="length")
 
 
 def lost(text: str) -> ModelReply:
-    """A reply whose connection was lost."""
+    """Create a reply that ended with a lost connection."""
     return ModelReply(text, finish=None)
 
 
 class ScriptedModel:
-    """A `ptc.models.Model` that answers from a list, in order.
+    """A `ptc.models.Model` that returns its answers in order.
 
     ::
 
@@ -41,11 +41,11 @@ class ScriptedModel:
             ...
         assert "total" in model.requests[1].turns[-1].text
 
-    In mode ``tool`` text and data are the arguments of a call; a `ModelReply` is given as it is, so
-    that ``ModelReply("Sorry.")`` is text in every mode.
+    In mode ``tool``, text and data become the arguments of a tool call. A `ModelReply` is returned
+    unchanged, so ``ModelReply("Sorry.")`` is text in every mode.
 
     Attributes:
-        requests: What it was asked, in order.
+        requests: The requests it received, in order.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class ScriptedModel:
         name: str = "scripted",
         chunk_chars: int = 8,
     ) -> None:
-        """Answer with `answers`, one a request; a request more is a `ModelError`.
+        """Answer each request with the next of `answers`; then raise `ModelError`.
 
         Args:
-            *answers: What it says.
-            modes: The modes it knows.
-            name: What it is called.
-            chunk_chars: How many characters a stream brings at a time.
+            *answers: The answers, one per request.
+            modes: Supported modes.
+            name: Name of the model.
+            chunk_chars: Characters per streamed chunk.
 
         Raises:
             UsageError: If a mode is unknown or `chunk_chars` is not positive.
@@ -71,7 +71,7 @@ class ScriptedModel:
             msg = f"modes {', '.join(sorted(unknown))} are unknown; modes: {', '.join(MODES)}"
             raise UsageError(msg)
         if chunk_chars < 1:
-            msg = f"chunk_chars is at least 1, not {chunk_chars}"
+            msg = f"chunk_chars must be at least 1, not {chunk_chars}"
             raise UsageError(msg)
         self._answers: Iterator[Answer] = iter(answers)
         self._name = name
@@ -80,34 +80,37 @@ class ScriptedModel:
 
     @classmethod
     def of(cls, function: AnswerFunction, **options: Any) -> Self:
-        """A model that answers every request with what `function` gives for it."""
-        made = cls(**options)
-        made._answers = repeat(function)
-        return made
+        """Create a model that answers every request with the result of `function`."""
+        model = cls(**options)
+        model._answers = repeat(function)
+        return model
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the model."""
         return self._name
 
     def why_not(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
-        """None for the modes it was made with."""
-        return None if mode in self._modes else f"{self._name} does not know mode {mode}"
+        """Return None for supported modes, else a reason."""
+        return None if mode in self._modes else f"{self._name} does not support mode {mode}"
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        """Give the next answer."""
+        """Return the next answer."""
         return await self.stream(request, lambda _: None)
 
     async def stream(self, request: ModelRequest, tell: Callable[[Delta], None]) -> ModelReply:
-        """Give the next answer, in chunks first.
+        """Report the next answer in chunks, then return it.
 
         Raises:
-            ModelError: If there is none left.
+            ModelError: If no answer is left.
         """
         self.requests.append(request)
         answer = next(self._answers, None)
         if answer is None:
-            msg = f"{self._name} was asked {len(self.requests)} times and has no answer left"
+            msg = (
+                f"{self._name} received {len(self.requests)} requests and has no answer left; "
+                "pass it more answers"
+            )
             raise ModelError(msg)
         if callable(answer):
             answer = answer(request)
@@ -116,7 +119,7 @@ class ScriptedModel:
         reply = self._reply(answer, request)
         for start in range(0, len(reply.answer), self._chunk_chars):
             tell(Delta(reply.answer[start : start + self._chunk_chars], bool(reply.arguments)))
-            # Between chunks others run, as with a real stream.
+            # Let other tasks run between chunks, as with a real stream.
             await anyio.lowlevel.checkpoint()
         return reply
 
@@ -125,9 +128,11 @@ class ScriptedModel:
             return answer
         if not isinstance(answer, str):
             answer = _json.dumps(answer, what="answer").decode()
-        asked = sum(len(turn.text) for turn in request.turns) + len(request.system)
-        # About as many as real ones count: four characters are a token.
-        usage = ModelUsage(requests=1, input_tokens=asked // 4, output_tokens=len(answer) // 4)
+        prompt_chars = sum(len(turn.text) for turn in request.turns) + len(request.system)
+        # An estimate of real token counts: four characters per token.
+        usage = ModelUsage(
+            requests=1, input_tokens=prompt_chars // 4, output_tokens=len(answer) // 4
+        )
         if request.mode == "tool":
             return ModelReply(arguments=(answer,), usage=usage)
         return ModelReply(answer, usage=usage)

@@ -1,12 +1,12 @@
-"""Runs that were, as test fixtures: a recording is one JSON file that replays without any tool.
+"""Recorded runs as test fixtures: a recording is one JSON file that replays without any tool.
 
 ::
 
     recording = Recording.load("tests/data/report.json")
-    result = await recording.replay()                       # what it came to then
-    result = await recording.replay(source=changed_script)  # what another script makes of it
+    result = await recording.replay()                       # the same result again
+    result = await recording.replay(source=changed_script)  # the result of another script
 
-A script that does not make the same calls in the same order ends with code ``divergence``.
+A script that does not make the same calls in the same order fails with code ``divergence``.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from ..errors import ToolError, UsageError
 __all__ = ["Recording"]
 
 FORMAT = 1
-"""Of the file; another one is refused."""
+"""Version of the file format; `Recording.load` rejects any other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A run as it is recorded: its script, its inputs, and what its tools answered."""
+    """A recorded run: its script, inputs and the results of its tool calls."""
 
     recorded: Recorded
 
     @classmethod
     def of(cls, history: History, run_id: str) -> Recording:
-        """The recording of a run of a session, `Session.history`.
+        """Export a run from `Session.history`.
 
         Raises:
             JournalError: If there is no such run.
@@ -64,37 +64,40 @@ class Recording:
         """Read a file that `save` or ``ptc export`` wrote.
 
         Raises:
-            UsageError: If it is none.
+            UsageError: If the file is not a recording.
         """
         try:
             data = _json.loads(Path(path).read_bytes())
             if data["format"] != FORMAT:
-                msg = f"{str(path)!r} has format {data['format']}; this version reads {FORMAT}"
+                msg = (
+                    f"{str(path)!r} has format {data['format']}, and this version reads format "
+                    f"{FORMAT}; record the run again"
+                )
                 raise UsageError(msg)
-            return cls(_recorded(data))
+            return cls(_from_json_data(data))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            msg = f"{str(path)!r} is no recording of a run: {type(error).__name__}: {error}"
+            msg = f"{str(path)!r} is not a recording of a run: {type(error).__name__}: {error}"
             raise UsageError(msg) from None
 
     def to_json(self) -> bytes:
-        """The recording as one JSON object."""
-        return _json.dumps(_plain(self.recorded), what="recording")
+        """Serialize the recording as one JSON object."""
+        return _json.dumps(_to_json_data(self.recorded), what="recording")
 
     def save(self, path: str | Path) -> None:
-        """Write it to a file."""
+        """Write the recording to a file."""
         Path(path).write_bytes(self.to_json() + b"\n")
 
     async def replay(self, *, source: str | None = None, until: str | None = None) -> RunResult:
-        """Run the script again with the recorded answers. No tool is called, nothing is written.
+        """Replay the script with the recorded results. No tool is called, nothing is written.
 
         Args:
-            source: Another script in place of the recorded one.
-            until: Stop when the script is given the outcome of this call, as ``"3"``; the result is
+            source: Script to run instead of the recorded one.
+            until: Stop when the script receives the result of this call, as ``"3"``; the result is
                 then ``paused``, with its local variables in `RunResult.frames`.
 
         Returns:
-            The outcome. A call that was not answered then is a `ToolError` with code
-            ``not_recorded``.
+            The result of the run. A call without a recorded result raises `ToolError` with code
+            ``not_recorded`` in the script.
 
         Raises:
             UsageError: If there is no such call.
@@ -103,9 +106,9 @@ class Recording:
         options = _json.loads(run.options)
         paths = {delivery.path for delivery in self.recorded.deliveries}
         if until is not None and until not in paths:
-            msg = f"run {run.run_id!r} was given no outcome of a call {until!r}"
+            msg = f"run {run.run_id!r} received no result of a call {until!r}"
             raise UsageError(msg)
-        tools = [_recorded_tool(name, names) for name, names in options["tools"].items()]
+        tools = [_make_recorded_tool(name, names) for name, names in options["tools"].items()]
         with TemporaryDirectory() as root:
             async with Session(root, tools=tools, toolsets=(), journal=":memory:") as session:
                 copy(self.recorded, session.history.journal, source=source)
@@ -118,7 +121,7 @@ class Recording:
 
 
 def copy(recorded: Recorded, journal: Journal, *, source: str | None = None) -> None:
-    """Write a recorded run into another journal, as one that was cut off."""
+    """Write a recorded run into another journal, as an interrupted run."""
     run = recorded.run
     fresh = RunRow(
         run_id=run.run_id,
@@ -151,16 +154,16 @@ def copy(recorded: Recorded, journal: Journal, *, source: str | None = None) -> 
         journal.decide(run.run_id, verdict)
 
 
-def _recorded_tool(name: str, parameters: list[str]) -> Tool:
+def _make_recorded_tool(name: str, parameters: list[str]) -> Tool:
     def answer(arguments: dict[str, Any]) -> Any:
-        msg = f"{name}: this call is not in the recording"
+        msg = f"{name}: this call is not in the recording; record a run that makes it"
         raise ToolError(msg, code="not_recorded", tool=name, details={"arguments": arguments})
 
     schema = {"type": "object", "properties": {parameter: {} for parameter in parameters}}
     return define_tool(name, "A recorded tool.", schema, answer)
 
 
-def _plain(recorded: Recorded) -> dict[str, Any]:
+def _to_json_data(recorded: Recorded) -> dict[str, Any]:
     run = recorded.run
     return {
         "format": FORMAT,
@@ -194,10 +197,10 @@ def _plain(recorded: Recorded) -> dict[str, Any]:
     }
 
 
-def _recorded(data: Mapping[str, Any]) -> Recorded:
+def _from_json_data(data: Mapping[str, Any]) -> Recorded:
     calls = []
     for row in data["calls"]:
-        # Files of earlier versions do not have all of them.
+        # Files of earlier versions lack some of these fields.
         start = {key: row[key] for key in CallStart._fields if key != "arguments" and key in row}
         arguments = _json.dumps(row["arguments"], sort_keys=True)
         end = row["end"]
@@ -219,7 +222,7 @@ def _recorded(data: Mapping[str, Any]) -> Recorded:
         rolled_back_ms=data.get("rolled_back_ms"),
     )
     deliveries = tuple(_Delivery(path, elapsed) for path, elapsed in data["deliveries"])
-    # Files of earlier versions do not have these.
+    # Files of earlier versions lack these keys.
     pending = [
         Pending(**{**row, "details": _json.dumps(row["details"])})
         for row in data.get("pending", ())

@@ -1,1 +1,1 @@
-"""The side of the wire that runs scripts: zygote, jail, runtime. It imports nothing of the host."""
+"""The worker side of the wire, which runs scripts: zygote, jail, runtime. Imports no host code."""

@@ -1,7 +1,7 @@
-"""What a look at a script can tell before it runs: wrong calls of tools, missing awaits.
+"""Static check of a script: wrong tool calls, missing awaits.
 
-It reads the script's own tree and the parameters of the tools, and executes nothing. It speaks only
-of what it is sure of; where a script may still be right, the finding is advice.
+It reads the script's syntax tree and the parameters of the tools, and executes nothing. It reports
+only certain errors; if the script may still be correct, the finding is advice.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .._wire._protocol import Finding
 __all__ = ["Signature", "preflight"]
 
 _OWN = {"call", "describe", "emit", "log", "search_tools", "tools"}
-_PROMISES = {"search_tools", "describe"}
+_AWAITABLES = {"search_tools", "describe"}
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What is known of a tool's parameters."""
+    """Parameters of a tool."""
 
     parameters: tuple[str, ...]
     required: frozenset[str]
@@ -31,7 +31,7 @@ class Signature:
 
 
 def preflight(source: str, tools: Mapping[str, Signature]) -> list[Finding]:
-    """Findings about the calls of tools in `source`, which compiles under the policy."""
+    """Check the tool calls in `source`, which must compile under the policy."""
     tree = ast.parse(source)
     functions = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     run = next((function for function in functions if function.name == "run"), None)
@@ -42,15 +42,15 @@ def preflight(source: str, tools: Mapping[str, Signature]) -> list[Finding]:
         if not arguments:
             return []
         names = {arguments[0].arg}
-    if names & set(_rebound(tree)):
-        # Called ctx and something else as well: nothing sure can be said of it.
+    if names & set(_bound_names(tree)):
+        # The name of ctx is also bound to other values: no certain finding is possible.
         return []
     finder = _Finder(names, tools, source.encode().splitlines())
     finder.visit(tree)
     return sorted(finder.findings, key=lambda f: (f.line, f.column))
 
 
-def _rebound(tree: ast.AST) -> Iterator[str]:
+def _bound_names(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
@@ -61,7 +61,7 @@ def _rebound(tree: ast.AST) -> Iterator[str]:
 
 
 class _Finder(ast.NodeVisitor):
-    """Walks the script; knows whether it stands in an async function."""
+    """Visitor of a script's tree that tracks if it is inside an async function."""
 
     def __init__(self, names: set[str], tools: Mapping[str, Signature], lines: list[bytes]) -> None:
         self.findings: list[Finding] = []
@@ -70,13 +70,13 @@ class _Finder(ast.NodeVisitor):
         self._lines = lines
         self._in_async = False
 
-    # --- where we are ---------------------------------------------------------------------------
+    # --- functions ------------------------------------------------------------------------------
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
         self._function(node, in_async=True)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        # A plain function inside an async one runs in the same loop: its calls are promises, too.
+        # A plain function inside an async one runs in the same loop: its calls are awaitable, too.
         self._function(node, in_async=self._in_async)
 
     def _function(self, node: ast.AST, *, in_async: bool) -> None:
@@ -87,7 +87,7 @@ class _Finder(ast.NodeVisitor):
     # --- a tool as a method of ctx ---------------------------------------------------------------
 
     def _tool_of(self, node: ast.AST) -> str | None:
-        """``ctx.a``, ``ctx.tools.a``, ``ctx.a.b`` as the name of a tool; None if it is none."""
+        """Return the tool name of ``ctx.a``, ``ctx.tools.a`` or ``ctx.a.b``, else None."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
@@ -105,9 +105,9 @@ class _Finder(ast.NodeVisitor):
             self.generic_visit(node)
             return
         first = name.partition(".")[0]
-        namespaces = {known.partition(".")[0] for known in self._tools if "." in known}
-        known = name in self._tools or name in namespaces
-        if first not in _OWN and not known and first not in self._tools:
+        namespaces = {tool.partition(".")[0] for tool in self._tools if "." in tool}
+        is_known = name in self._tools or name in namespaces
+        if first not in _OWN and not is_known and first not in self._tools:
             self._unknown(node, name)
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -121,13 +121,13 @@ class _Finder(ast.NodeVisitor):
     def _call_by_name(self, node: ast.Call) -> None:
         first = node.args[0] if node.args else None
         if isinstance(first, ast.Constant) and isinstance(first.value, str):
-            if first.value not in self._tools and first.value not in _PROMISES:
+            if first.value not in self._tools and first.value not in _AWAITABLES:
                 self._unknown(first, first.value)
             elif len(node.args) == 2 and first.value in self._tools:
                 keys = _literal_keys(node.args[1])
                 if keys is not None and isinstance(node.args[1], ast.Dict):
-                    places: list[ast.AST] = [node.args[1]] * len(keys)
-                    self._check_names(node, first.value, keys, places, 0)
+                    nodes: list[ast.AST] = [node.args[1]] * len(keys)
+                    self._check_names(node, first.value, keys, nodes, 0)
 
     def _unknown(self, node: ast.expr, name: str) -> None:
         close = difflib.get_close_matches(name, list(self._tools), n=3, cutoff=0.5)
@@ -141,56 +141,56 @@ class _Finder(ast.NodeVisitor):
         signature = self._tools[name]
         if any(isinstance(a, ast.Starred) for a in args) or any(k.arg is None for k in keywords):
             return
-        given = [str(k.arg) for k in keywords]
-        places: list[ast.AST] = list(keywords)
+        names = [str(k.arg) for k in keywords]
+        nodes: list[ast.AST] = list(keywords)
         if len(args) == 1 and not keywords and not isinstance(args[0], ast.Constant):
-            # One dict of arguments is taken as such; only a literal shows its keys.
+            # A single dict holds the arguments; only a literal has known keys.
             keys = _literal_keys(args[0])
             if keys is None:
                 return
             if keys and set(keys) <= set(signature.parameters):
-                given, places, args = keys, [args[0]] * len(keys), []
+                names, nodes, args = keys, [args[0]] * len(keys), []
         if len(args) > len(signature.parameters):
-            most, listed = len(signature.parameters), ", ".join(signature.parameters)
-            text = f"{name} takes at most {most} arguments: {listed}"
+            maximum, listed = len(signature.parameters), ", ".join(signature.parameters)
+            text = f"{name} takes at most {maximum} arguments: {listed}"
             self._add(node, "too_many_arguments", text, "")
             return
-        self._check_names(node, name, given, places, len(args))
+        self._check_names(node, name, names, nodes, len(args))
 
     def _check_names(
-        self, node: ast.Call, name: str, given: list[str], places: list[ast.AST], positional: int
+        self, node: ast.Call, name: str, names: list[str], nodes: list[ast.AST], positional: int
     ) -> None:
         signature = self._tools[name]
-        for key, place in zip(given, places, strict=True):
+        for key, key_node in zip(names, nodes, strict=True):
             if signature.closed and key not in signature.parameters:
                 close = difflib.get_close_matches(key, signature.parameters, n=1, cutoff=0.5)
                 listed = ", ".join(signature.parameters)
                 hint = f"did you mean {close[0]}?" if close else f"its parameters: {listed}"
-                self._add(place, "unknown_argument", f"{name} has no parameter {key!r}", hint)
-        missing = signature.required - set(given) - set(signature.parameters[:positional])
+                self._add(key_node, "unknown_argument", f"{name} has no parameter {key!r}", hint)
+        missing = signature.required - set(names) - set(signature.parameters[:positional])
         if missing:
             listed = ", ".join(p for p in signature.parameters if p in missing)
             self._add(node, "missing_argument", f"{name} needs {listed}", "")
 
-    # --- a promise used as a value ---------------------------------------------------------------
+    # --- an awaitable used as a value ------------------------------------------------------------
 
-    def _is_promise(self, node: ast.AST | None) -> str | None:
+    def _awaitable_call(self, node: ast.AST | None) -> str | None:
         if not self._in_async or not isinstance(node, ast.Call):
             return None
         name = self._tool_of(node.func)
-        return name if name in self._tools or name in _PROMISES or name == "call" else None
+        return name if name in self._tools or name in _AWAITABLES or name == "call" else None
 
     def visit(self, node: ast.AST) -> None:
-        """Visit a node, and look at what it uses as a value."""
-        for child in _used(node):
-            name = self._is_promise(child)
+        """Visit a node and check the expressions that it uses as values."""
+        for child in _value_operands(node):
+            name = self._awaitable_call(child)
             if name is not None:
-                text = f"the call of ctx.{name} is used before it is awaited"
+                text = f"the result of ctx.{name}(...) is used without await"
                 self._add(child, "missing_await", text, f"write (await ctx.{name}(...))")
         if isinstance(node, ast.Expr):
-            name = self._is_promise(node.value)
+            name = self._awaitable_call(node.value)
             if name is not None:
-                text = f"the call of ctx.{name} is not awaited: it runs, and its error is not seen"
+                text = f"the call of ctx.{name} is not awaited: it runs, but its error is lost"
                 self._add(
                     node.value, "not_awaited", text, f"write await ctx.{name}(...)", advisory=True
                 )
@@ -218,7 +218,7 @@ class _Finder(ast.NodeVisitor):
 
 
 def _literal_keys(node: ast.expr) -> list[str] | None:
-    """Keys of a dict display; ``[]`` for what is surely no dict; None if nothing is known."""
+    """Return the keys of a dict display, ``[]`` if it cannot be a dict, None if unknown."""
     if isinstance(node, ast.Dict):
         keys = [k.value if isinstance(k, ast.Constant) else None for k in node.keys]
         texts = [key for key in keys if isinstance(key, str)]
@@ -226,8 +226,8 @@ def _literal_keys(node: ast.expr) -> list[str] | None:
     return [] if isinstance(node, ast.JoinedStr | ast.List | ast.Tuple | ast.BinOp) else None
 
 
-def _used(node: ast.AST) -> Iterator[ast.AST]:
-    """Children whose value this node needs now."""
+def _value_operands(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the children that this node uses as values."""
     match node:
         case (
             ast.Attribute(value=value)

@@ -1,8 +1,8 @@
-"""What of the jail is on, found out by trying it in a fork that went through the same jail.
+"""Probe of the jail: tries every layer in a fork that went through the same jail.
 
-One fork tries everything: what the zygote put on, then its own part, then the filter, of which it
-dies. It is run once when a zygote starts, so that a session fails closed, and
-its report is what ``ptc doctor`` shows.
+One fork tries everything: the zygote's layers, then a worker's own, then the filter, which kills
+it. The probe runs once when a zygote starts, so that a session fails closed, and ``ptc doctor``
+shows its report.
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ from ._jail import (
     OOM_FIRST,
     JailError,
     ZygoteJail,
-    confine_worker,
-    shut,
 )
-from ._witness import stopped_at
+from ._witness import read_stopped_call
+from ._worker_jail import confine_worker, lock_down
 from .kernel import _libc, _namespaces
 
 __all__ = ["Layer", "probe_layers", "require_layers"]
 
 _MEMORY_BYTES = 64 << 20
 _CPU_SECONDS = 5
-_PATIENCE_MS = 10_000
-_FD_ENUMERATED = 1024
+_TIMEOUT_MS = 10_000
+_MAX_DESCRIPTORS = 1024
 _UNDER_FILTER = b"\n"
 _STILL_ALIVE = b"!"
 
@@ -46,24 +45,24 @@ _Found = dict[str, tuple[bool, str]]
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer of the jail and how its state was found out."""
+    """One layer of the jail, its state, and how the state was verified."""
 
     name: str
     """A short stable word, e.g. ``seccomp`` or ``namespace_net``."""
     on: bool
-    """True if the probe saw it hold."""
+    """True if the probe verified it."""
     required: bool
     """True if a session at this isolation level must not start without it."""
     how: str
-    """How it was verified, one sentence."""
+    """Method of verification, in one sentence."""
     detail: str
-    """What was seen; for a layer that is off: why, and what would turn it on."""
+    """Observation of the probe; for a layer that is off, the reason and how to turn it on."""
 
 
 def probe_layers(jail: ZygoteJail) -> tuple[Layer, ...]:
-    """Try every layer in one forked child and report; called by the zygote, jail on.
+    """Try every layer in one forked child and report; called by the zygote in its jail.
 
-    Nothing is raised for a layer that is off: `require_layers` decides.
+    A layer that is off raises nothing: `require_layers` decides.
 
     Raises:
         OSError: If no child could be forked at all.
@@ -73,107 +72,123 @@ def probe_layers(jail: ZygoteJail) -> tuple[Layer, ...]:
     if child == 0:
         try:
             ours.close()
-            _be_the_probe(jail, theirs.fileno())
+            _run_probe(jail, theirs.fileno())
         finally:
             os._exit(1)
     theirs.close()
     with ours:
-        said, call = _listen(ours, jail, child)
+        receiver = _Receiver(ours, jail)
+        receiver.receive(child)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return _report(jail, said, status, call)
+    return _report(jail, receiver.report, status, receiver.call)
 
 
 def require_layers(layers: tuple[Layer, ...]) -> None:
-    """Refuse to go on without what is required.
+    """Require all layers marked as required.
 
     Raises:
-        JailError: Naming the first required layer that is off.
+        JailError: If one is off; names the first.
     """
     for layer in layers:
         if layer.required and not layer.on:
-            raise JailError(layer.name, f"probed: {layer.how} Seen: {layer.detail}.")
+            raise JailError(layer.name, f"probe: {layer.how} Seen: {layer.detail}.")
 
 
-def _listen(
-    ours: socket.socket, jail: ZygoteJail, child: int
-) -> tuple[bytes, tuple[int, ...] | None]:
-    """All that the probe says until it ends, is stopped in a call, or is late; and that call.
+class _Receiver:
+    """Receiver of the probe's report and of the call at which its filter stopped it."""
 
-    In the last two cases it is killed, and before its listener is closed: without one the call
-    would fail and the probe go on.
-    """
-    said = b""
-    listener = -1
-    poll = select.poll()
-    poll.register(ours, select.POLLIN)
-    if jail.witness is not None:
-        poll.register(jail.witness, select.POLLIN)
-    try:
-        while ready := poll.poll(_PATIENCE_MS):
-            for fd, _ in ready:
-                if fd == listener:
-                    call = stopped_at(listener)
-                    poll.unregister(listener)
-                    if call is not None:
-                        os.kill(child, signal.SIGKILL)
-                        return said + _rest(ours), call
-                elif fd == ours.fileno():
-                    try:
-                        chunk = ours.recv(65536)
-                    except OSError:
-                        chunk = b""
-                    if not chunk:
-                        return said, None
-                    said += chunk
-                elif jail.witness is not None:
-                    listener = jail.witness.take()[1] or -1
-                    if listener >= 0:
-                        poll.register(listener, select.POLLIN)
-        os.kill(child, signal.SIGKILL)
-        return b"", None
-    finally:
-        if listener >= 0:
-            os.close(listener)
+    def __init__(self, ours: socket.socket, jail: ZygoteJail) -> None:
+        self.report = b""
+        self.call: tuple[int, ...] | None = None
+        self._ours = ours
+        self._witness = jail.witness
+        self._listener = -1
+        self._poll = select.poll()
+        self._poll.register(ours, select.POLLIN)
+        if self._witness is not None:
+            self._poll.register(self._witness, select.POLLIN)
+
+    def receive(self, child: int) -> None:
+        """Receive until the child exits, is stopped in a call, or exceeds `_TIMEOUT_MS`.
+
+        In the last two cases the child is killed, before its listener is closed: without a
+        listener the call would fail and the child continue.
+        """
+        try:
+            while ready := self._poll.poll(_TIMEOUT_MS):
+                for fd, _ in ready:
+                    if self._handle(fd):
+                        if self.call is not None:
+                            os.kill(child, signal.SIGKILL)
+                            self.report += _read_rest(self._ours)
+                        return
+            os.kill(child, signal.SIGKILL)
+            self.report = b""
+        finally:
+            if self._listener >= 0:
+                os.close(self._listener)
+
+    def _handle(self, fd: int) -> bool:
+        """Handle a readable descriptor; True if nothing more is to be received."""
+        if fd == self._listener:
+            self.call = read_stopped_call(fd)
+            self._poll.unregister(fd)
+            return self.call is not None
+        if fd == self._ours.fileno():
+            return not self._read_report()
+        if self._witness is not None:
+            self._listener = self._witness.receive_listener()[1] or -1
+            if self._listener >= 0:
+                self._poll.register(self._listener, select.POLLIN)
+        return False
+
+    def _read_report(self) -> bool:
+        try:
+            chunk = self._ours.recv(65536)
+        except OSError:
+            return False
+        self.report += chunk
+        return bool(chunk)
 
 
-def _rest(ours: socket.socket) -> bytes:
-    """What is there now: the probe is stopped and says no more."""
-    said = b""
+def _read_rest(ours: socket.socket) -> bytes:
+    """Read the available bytes; the stopped child sends no more."""
+    report = b""
     ours.setblocking(False)
     with contextlib.suppress(BlockingIOError):
         while chunk := ours.recv(65536):
-            said += chunk
-    return said
+            report += chunk
+    return report
 
 
-def _be_the_probe(jail: ZygoteJail, wire_fd: int) -> None:
-    """Run in the child: try, say what was seen, then die of the filter."""
+def _run_probe(jail: ZygoteJail, wire_fd: int) -> None:
+    """Run in the child: try every layer, send the findings, then be killed by the filter."""
     found: _Found = {}
     if jail.confines:
-        found |= _see_what_the_zygote_put_on()
+        found |= _probe_zygote_layers()
     wire = confine_worker(jail, wire_fd, _MEMORY_BYTES, _CPU_SECONDS)
-    found |= _see_a_workers_own(jail)
-    problem = shut(jail, lambda: found.update(files=_limits_are_zero(resource.RLIMIT_NOFILE)))
-    found["descriptors"] = _only_the_wire(jail)
+    found |= _probe_worker_layers(jail)
+    problem = lock_down(jail, lambda: found.update(files=_limits_are_zero(resource.RLIMIT_NOFILE)))
+    found["descriptors"] = _holds_only_the_wire(jail)
     found["violation_names"] = (not problem, problem)
-    wire.sendall(json.dumps(found).encode() + _UNDER_FILTER)  # the filter lets a worker talk ...
+    wire.sendall(json.dumps(found).encode() + _UNDER_FILTER)  # the filter allows sending ...
     if jail.filter is None:
         return
     try:
-        os.open("/", os.O_RDONLY)  # ... and nothing else: this line is the end
+        os.open("/", os.O_RDONLY)  # ... and nothing else: the process is killed here
     except OSError:
         wire.sendall(_STILL_ALIVE)
 
 
-def _see_what_the_zygote_put_on() -> _Found:
-    # Before the limits: without a free descriptor open() and socket() fail for that reason alone.
+def _probe_zygote_layers() -> _Found:
+    # Before the limits: without a free descriptor, open() and socket() fail for that reason alone.
     return {
-        "landlock": _refused({errno.EACCES}, lambda: os.close(os.open("/", os.O_RDONLY))),
+        "landlock": _fails_with({errno.EACCES}, lambda: os.close(os.open("/", os.O_RDONLY))),
         "empty_root": _root_is_empty(),
-        "namespace_net": _refused(
+        "namespace_net": _fails_with(
             {errno.ENETUNREACH, errno.EACCES, errno.EPERM, errno.EAFNOSUPPORT}, _reach_out
         ),
-        "code_memory": _refused(
+        "code_memory": _fails_with(
             {errno.EACCES},
             lambda: mmap.mmap(
                 -1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
@@ -182,11 +197,11 @@ def _see_what_the_zygote_put_on() -> _Found:
     }
 
 
-def _see_a_workers_own(jail: ZygoteJail) -> _Found:
+def _probe_worker_layers(jail: ZygoteJail) -> _Found:
     found = {
         "cpu": _limit_is(resource.RLIMIT_CPU, _CPU_SECONDS, _CPU_SECONDS + 1),
         "memory": _memory_runs_out(jail),
-        "processes": _refused({errno.EAGAIN}, _fork),
+        "processes": _fails_with({errno.EAGAIN}, _fork),
         "environment": _environment_is_empty(jail),
         "file_size": _limits_are_zero(resource.RLIMIT_FSIZE, resource.RLIMIT_CORE),
         "goes_first": (jail.oom_score == OOM_FIRST, f"score {jail.oom_score} of {OOM_FIRST}"),
@@ -202,8 +217,8 @@ def _see_a_workers_own(jail: ZygoteJail) -> _Found:
     return found
 
 
-def _refused(reasons: set[int], attempt: Callable[[], object]) -> tuple[bool, str]:
-    """The attempt must fail, and for one of these reasons."""
+def _fails_with(reasons: set[int], attempt: Callable[[], object]) -> tuple[bool, str]:
+    """Check that the attempt fails with one of these error numbers."""
     try:
         attempt()
     except OSError as error:
@@ -212,7 +227,7 @@ def _refused(reasons: set[int], attempt: Callable[[], object]) -> tuple[bool, st
 
 
 def _reach_out() -> None:
-    """UDP: Landlock does not cover it, so only a network namespace refuses here."""
+    """Connect over UDP, which Landlock does not cover: only a network namespace stops it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))  # TEST-NET-1, RFC 5737; connecting UDP sends nothing
 
@@ -239,14 +254,14 @@ def _limit_is(which: int, soft: int, hard: int) -> tuple[bool, str]:
 
 def _memory_runs_out(jail: ZygoteJail) -> tuple[bool, str]:
     if not jail.baseline_bytes:
-        return False, "this system does not tell how large the zygote is"
+        return False, "this system does not report the size of the zygote"
     limit = jail.baseline_bytes + _MEMORY_BYTES
     held, detail = _limit_is(resource.RLIMIT_AS, limit, limit)
     try:
         bytearray(2 * _MEMORY_BYTES)
     except MemoryError:
         return held, f"baseline {jail.baseline_bytes >> 20} MiB"
-    return False, f"twice the memory was given; {detail}"
+    return False, f"twice the memory was allocated; {detail}"
 
 
 def _limits_are_zero(*names: int) -> tuple[bool, str]:
@@ -254,16 +269,16 @@ def _limits_are_zero(*names: int) -> tuple[bool, str]:
     return all(limit == (0, 0) for limit in seen), f"limits {seen}"
 
 
-def _only_the_wire(jail: ZygoteJail) -> tuple[bool, str]:
-    """Called at the end: closing is the one call with a number that the filter allows."""
+def _holds_only_the_wire(jail: ZygoteJail) -> tuple[bool, str]:
+    """Close every descriptor number to find open ones; the filter allows only that call."""
     seen = []
-    for descriptor in range(_FD_ENUMERATED):
+    for descriptor in range(_MAX_DESCRIPTORS):
         if descriptor == jail.wire_fd:
             continue
         with contextlib.suppress(OSError):
             os.close(descriptor)
             seen.append(descriptor)
-    return not seen, f"open but the wire: {seen}"
+    return not seen, f"open besides the wire: {seen}"
 
 
 def _environment_is_empty(jail: ZygoteJail) -> tuple[bool, str]:
@@ -275,7 +290,7 @@ def _environment_is_empty(jail: ZygoteJail) -> tuple[bool, str]:
 
 def _prctl_is(option: int, wanted: int) -> tuple[bool, str]:
     seen = _libc.prctl(option)
-    return seen == wanted, f"prctl answers {seen}"
+    return seen == wanted, f"prctl returned {seen}"
 
 
 def _no_capabilities(jail: ZygoteJail) -> tuple[bool, str]:
@@ -290,24 +305,24 @@ def _dies_with_the_zygote() -> tuple[bool, str]:
 
 # name -> how it is verified; the order is the order of the report
 _HOW = {
-    "seccomp": "A fork with the filter talked on its wire, then tried to open '/' and was ended.",
-    "violation_names": "The kernel told the zygote, not the fork, at which call that was.",
-    "landlock": "A fork was refused opening '/'.",
-    "no_new_privs": "Read back with prctl in a fork.",
-    "capabilities": "Read back with capget in a fork.",
-    "memory": "Twice the limit raised MemoryError in a fork.",
-    "cpu": "The limit was read back in a fork.",
-    "processes": "A fork was refused a fork of its own.",
-    "files": "The limit on descriptors was read back in a fork.",
-    "file_size": "The limits on files and cores were read back in a fork.",
-    "descriptors": "Every descriptor number of a fork was tried.",
-    "environment": "The names at the start of the zygote and in a fork were read.",
-    "session": "A fork leads a session of its own.",
-    "goes_first": "The score for the out-of-memory killer was read back; forks inherit it.",
-    "not_dumpable": "Read back with prctl in a fork.",
-    "parent_death": "Read back with prctl in a fork.",
-    "code_memory": "A fork was refused memory both writable and executable, without the filter.",
-    "empty_root": "A fork found none of the usual directories and a read-only root.",
+    "seccomp": "A worker with the filter could use its wire, and was killed on opening '/'.",
+    "violation_names": "The kernel reported that call to the zygote, without the worker's help.",
+    "landlock": "open('/') in a worker failed, as intended.",
+    "no_new_privs": "Read back with prctl in a worker.",
+    "capabilities": "Read back with capget in a worker.",
+    "memory": "Allocating twice the limit raised MemoryError in a worker.",
+    "cpu": "The limit was read back in a worker.",
+    "processes": "fork() in a worker failed with EAGAIN, as intended.",
+    "files": "The limit on descriptors was read back in a worker.",
+    "file_size": "The limits on files and core dumps were read back in a worker.",
+    "descriptors": "Every descriptor number of a worker was tried.",
+    "environment": "The variables of the zygote at its start, and of a worker, were listed.",
+    "session": "A worker leads a session of its own.",
+    "goes_first": "The score for the out-of-memory killer was read back; workers inherit it.",
+    "not_dumpable": "Read back with prctl in a worker.",
+    "parent_death": "Read back with prctl in a worker.",
+    "code_memory": "Mapping writable and executable memory failed in a worker, without the filter.",
+    "empty_root": "A worker found none of the usual directories and a read-only root.",
 }
 
 _LINUX_ONLY = frozenset({"no_new_privs", "capabilities", "not_dumpable", "parent_death", "memory"})
@@ -316,60 +331,60 @@ _JAIL_REQUIRES = frozenset({"seccomp", "landlock"})
 _WITHOUT_KERNEL = frozenset(
     {"memory", "cpu", "descriptors", "environment", "session", "goes_first", "parent_death"}
 )
-"""What is left where the kernel layer is off, for tests."""
+"""Layers that remain if the kernel layer is off, for tests."""
 
 
 def _report(
-    jail: ZygoteJail, said: bytes, status: int, call: tuple[int, ...] | None
+    jail: ZygoteJail, report: bytes, status: int, call: tuple[int, ...] | None
 ) -> tuple[Layer, ...]:
-    found = _parse(said)
+    found = _parse(report)
     if jail.filter is not None:
-        found["seccomp"] = _ended_by_the_filter(said, status, call)
-        # The fork knows why it could not be told; that it was is known here.
+        found["seccomp"] = _check_filter_kill(report, status, call)
+        # The fork reports why the call could not be read; only this process knows that it was.
         if call is not None:
             found["violation_names"] = (True, f"system call {call[1]}")
         elif found.get("violation_names", (False, ""))[0]:
-            found["violation_names"] = (False, "nothing was told")
+            found["violation_names"] = (False, "the kernel reported nothing")
     layers = [_layer(jail, name, found) for name in _HOW]
     if jail.confines:
         layers += [_namespace_layer(jail, name, found) for name in _namespaces.CLONE_FLAGS]
     return tuple(layers)
 
 
-def _parse(said: bytes) -> _Found:
-    """The child is a fork of ours that has run no script; still, its words are only data."""
+def _parse(report: bytes) -> _Found:
+    """Parse the findings. The child has run no script; still, they are treated as data only."""
     try:
-        found = json.loads(said.rstrip(_UNDER_FILTER + _STILL_ALIVE))
+        found = json.loads(report.rstrip(_UNDER_FILTER + _STILL_ALIVE))
     except ValueError:
         return {}
     return {name: (on is True, str(detail)) for name, (on, detail) in found.items()}
 
 
-def _ended_by_the_filter(
-    said: bytes, status: int, call: tuple[int, ...] | None
+def _check_filter_kill(
+    report: bytes, status: int, call: tuple[int, ...] | None
 ) -> tuple[bool, str]:
-    if not said.endswith(_UNDER_FILTER):
-        return False, f"the fork ended with {status}"
+    if not report.endswith(_UNDER_FILTER):
+        return False, f"the worker exited with {status}"
     if call is not None:
         return status == -signal.SIGKILL, f"stopped in system call {call[1]} and killed"
     return (
         status == -signal.SIGSYS,
-        "the fork died of SIGSYS" if status == -signal.SIGSYS else f"it ended with {status}",
+        "killed by SIGSYS" if status == -signal.SIGSYS else f"it exited with {status}",
     )
 
 
 def _layer(jail: ZygoteJail, name: str, found: _Found) -> Layer:
     if not jail.confines and name not in _WITHOUT_KERNEL:
         return Layer(name, False, False, "Not tried.", "off, for tests of the language layer")
-    on, detail = found.get(name, (False, "the probe did not say"))
+    on, detail = found.get(name, (False, "the probe did not report it"))
     if name == "seccomp" and jail.filter is None:
         on, detail = False, "there is no filter"
     if name == "violation_names" and not on:
-        detail += "; a violation is then reported without the name of the call"
+        detail += "; violations are then reported without the name of the call"
     if name == "landlock":
         on, detail = on and jail.landlock_abi > 0, f"ABI {jail.landlock_abi}; {detail}"
         if on and jail.landlock_abi < LANDLOCK_ABI_WANTED:
-            detail += "; " + jail.notes.get(name, "what it leaves open, namespaces close")
+            detail += "; " + jail.notes.get(name, "namespaces close its gaps")
     if name == "processes" and not on:
         detail += "; a limit on processes does not bind root: run as an ordinary user"
     if not on and name in jail.notes:
@@ -382,13 +397,13 @@ def _layer(jail: ZygoteJail, name: str, found: _Found) -> Layer:
 
 def _namespace_layer(jail: ZygoteJail, name: str, found: _Found) -> Layer:
     on = name in jail.namespaces
-    how = "The kernel's name for it was compared before and after."
+    how = "The kernel's name for it was compared before and after unsharing."
     note = jail.notes.get(f"namespace_{name}", "")
     detail = "own" if on else note or "this kernel has none"
     if on and note:
         detail += f"; {note}"
     if name == "net" and on:
-        closed, seen = found.get("namespace_net", (False, "the probe did not say"))
-        on, detail = closed, f"own; reaching out answered {seen}"
-        how = "Compared before and after, and a fork tried to reach out over UDP."
+        closed, seen = found.get("namespace_net", (False, "the probe did not report it"))
+        on, detail = closed, f"own; connecting over UDP returned {seen}"
+        how = "Compared before and after unsharing, and a worker tried to connect over UDP."
     return Layer(f"namespace_{name}", on, False, how, detail)

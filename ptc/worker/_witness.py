@@ -1,22 +1,22 @@
-"""Who is told which system call a worker was stopped at, without believing the worker.
+"""Kernel reports of the system call at which a worker was stopped, without trusting the worker.
 
-Rule 1: A worker that was stopped in a call never goes on: nobody answers the kernel's question, and
+Rule 1: A worker stopped in a call never continues: nobody answers the kernel's notification, and
     the zygote kills the worker. tests/worker/test_witness.py::
     test_a_worker_is_stopped_in_the_call_and_killed_with_its_name_known
-Rule 2: If nobody is left to be told, the call fails with ENOSYS: it is not made either way.
+Rule 2: If no listener is left, the call fails with ENOSYS: it is not made either way.
     tests/worker/test_witness.py::test_a_call_is_not_made_when_nobody_is_left_to_be_told
-Rule 3: A worker keeps neither its listener nor the socket it was handed over on.
+Rule 3: A worker keeps neither its listener nor the socket on which it sent the listener.
     tests/worker/test_jail.py::test_a_worker_holds_its_wire_and_nothing_else
 
-A filter that answers ``SECCOMP_RET_USER_NOTIF`` stops the worker in the call and puts a question to
-the filter's listener: may it? (``Documentation/userspace-api/seccomp_filter.rst``). The listener is
-a descriptor that the kernel gives to whoever installs the filter, here the worker; before it runs a
-script it hands the listener to the zygote and closes its own. What is read from a listener is the
-kernel's word: number, arguments and architecture of the call.
+A filter that returns ``SECCOMP_RET_USER_NOTIF`` stops the worker in the call and notifies the
+filter's listener (``Documentation/userspace-api/seccomp_filter.rst``). The kernel gives the
+listener, a descriptor, to the process that installs the filter, here the worker; before it runs a
+script, the worker sends the listener to the zygote and closes its own. The kernel itself writes the
+data read from a listener: number, arguments and architecture of the call.
 
-Why not otherwise: after SECCOMP_RET_KILL_PROCESS only the audit log (root's) knows the call. A
-SIGSYS handler (SECCOMP_RET_TRAP) runs in the worker, which is what is not believed. A tracer needs
-ptrace, doubles every signal and may itself be attacked.
+Rejected alternatives: after SECCOMP_RET_KILL_PROCESS only the audit log (root's) knows the call. A
+SIGSYS handler (SECCOMP_RET_TRAP) runs in the worker, which is not trusted. A tracer needs ptrace,
+doubles every signal and may itself be attacked.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ import struct
 from .kernel import _libc
 from .kernel._seccomp import Filter
 
-__all__ = ["Witness", "stopped_at"]
+__all__ = ["Witness", "read_stopped_call"]
 
 # _IOWR('!', 0, struct seccomp_notif), include/uapi/linux/seccomp.h; the same on both machines.
 _NOTIF_RECV = 0xC0502100
-_NOTIF = struct.Struct("=QIIiIQ6Q")
+_NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 """id, pid, flags; then struct seccomp_data: number, architecture, instruction, arguments."""
 
 # struct msghdr, struct iovec, the process id, struct cmsghdr with one descriptor; 64-bit glibc
@@ -47,19 +47,19 @@ _HIGH_FD = 16
 
 
 class Witness:
-    """The socket on which workers hand their listeners to the zygote, and both its ends.
+    """Both ends of the socket on which workers send their listeners to the zygote.
 
-    Made once in the zygote. Its message is laid out here, so that a worker, whose every written
-    page is a copy, writes two numbers and makes one call.
+    Created once in the zygote, with a prepared message: a worker writes two numbers and makes one
+    call, because every page it writes is copied.
     """
 
     def __init__(self, filter_that_tells: Filter, notice_fd: int) -> None:
-        """Make the socket; the workers' end gets the number `notice_fd`."""
+        """Create the socket; the workers' end gets the number `notice_fd`."""
         self.filter = filter_that_tells
         self.notice_fd = notice_fd
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with near:
-            # High: an object of the zygote must not hold a number that in a worker is the wire's.
+            # High: an object of the zygote must not own the number of a worker's wire.
             self._near = socket.socket(fileno=fcntl.fcntl(near, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD))
         number = far.detach()
         if number != notice_fd:
@@ -76,19 +76,19 @@ class Witness:
         )  # fmt: skip
 
     def fileno(self) -> int:
-        """The zygote's end: readable when a worker has handed its listener over."""
+        """Return the zygote's end, readable when a worker has sent its listener."""
         return self._near.fileno()
 
     def close(self) -> None:
-        """Close the zygote's end; the workers' end is a number of the caller's."""
+        """Close the zygote's end; the caller owns the workers' end."""
         self._near.close()
 
-    def hand_over(self, pid: int, listener: int) -> None:
-        """Called in a worker, filtered: send the listener, close it and the socket.
+    def send_listener(self, pid: int, listener: int) -> None:
+        """Send the listener and close it and the socket. Called in a worker under its filter.
 
         Raises:
-            OSError: If it could not be sent. The worker must then exit: it is filtered, and nobody
-                would learn of what it does.
+            OSError: If it could not be sent. The worker must then exit: its forbidden calls would
+                not be reported.
         """
         struct.pack_into("=I", self._message, _PID_OFFSET, pid)
         struct.pack_into("=i", self._message, _FD_OFFSET, listener)
@@ -97,10 +97,10 @@ class Witness:
         os.close(listener)
         os.close(self.notice_fd)
 
-    def take(self) -> tuple[int, int | None]:
-        """Called in the zygote: the process id of a worker and its listener.
+    def receive_listener(self) -> tuple[int, int | None]:
+        """Receive a worker's process id and listener. Called in the zygote.
 
-        None: the zygote had no descriptor left for it, and the kernel closed it.
+        The listener is None if the zygote had no descriptor left and the kernel closed it.
         """
         data, ancillary, _, _ = self._near.recvmsg(4, socket.CMSG_SPACE(4))
         fds = array.array("i")
@@ -110,20 +110,20 @@ class Witness:
         return struct.unpack("=I", data)[0], fds[0] if fds else None
 
 
-def stopped_at(listener: int) -> tuple[int, ...] | None:
-    """The call a worker was stopped at: architecture, number, six arguments. None: it was not.
+def read_stopped_call(listener: int) -> tuple[int, ...] | None:
+    """Read the call at which a worker was stopped: architecture, number, six arguments, or None.
 
-    The worker stays stopped. Never blocks: a worker that was killed meanwhile has no question left,
-    and asking for it would wait for ever.
+    The worker stays stopped. Never blocks: a killed worker has no notification left, and reading it
+    would wait forever.
     """
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     if not any(events & select.POLLIN for _, events in poll.poll(0)):
         return None
-    question = bytearray(_NOTIF.size)
+    notification = bytearray(_NOTIFICATION.size)
     try:
-        fcntl.ioctl(listener, _NOTIF_RECV, question)
+        fcntl.ioctl(listener, _NOTIF_RECV, notification)
     except OSError:
         return None
-    _, _, _, number, architecture, _, *arguments = _NOTIF.unpack(question)
+    _, _, _, number, architecture, _, *arguments = _NOTIFICATION.unpack(notification)
     return (architecture, number, *arguments)

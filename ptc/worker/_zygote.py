@@ -1,8 +1,8 @@
-"""The zygote: a process that has imported everything a script may use and forks the workers.
+"""The zygote: a process that has imported everything a script may use, and forks the workers.
 
-Rule 1: it never holds a secret: it is started with an empty environment and no descriptor but its
+Rule 1: it never holds a secret: it starts with an empty environment and no descriptor except its
     control socket. tests/worker/test_zygote.py::test_the_zygote_starts_with_nothing_of_the_host
-Rule 2: it is in the jail before it forks, and refuses to serve if a required layer is missing.
+Rule 2: it enters the jail before it forks, and refuses to serve if a required layer is missing.
     tests/worker/test_zygote.py::test_a_missing_layer_refuses_to_start
 Rule 3: a worker serves one run and exits; it shares no descriptor with another.
     tests/worker/test_jail.py
@@ -11,8 +11,8 @@ Control messages are single datagrams of JSON on a SOCK_SEQPACKET socket. From t
 ``{"fork": id, "memory": bytes, "cpu": seconds}`` with the worker's socket attached, ``{"kill":
 id}``. To the host: ``{"hello": ...}`` with the zygote's own pidfd, ``{"forked": id}`` with the
 worker's, ``{"exited": id, "signal": n, "status": n, "call": null, "why": text}``, ``{"error":
-text}``; ``call`` is ``[architecture, number, argument ...]`` of the system call that a worker was
-stopped at.
+text}``; ``call`` is ``[architecture, number, argument ...]`` of the system call at which a worker
+was stopped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import orjson
 
 from .._language._compiler import POLICY_VERSION
 from .._wire._protocol import Kind
-from ._jail import JailError, ZygoteJail, enter_worker_jail, enter_zygote_jail
+from ._jail import JailError, ZygoteJail, enter_zygote_jail
 from ._loop import forbid_other_loops
 from ._modules._console import STDOUT
 from ._packages import PackageError, close_files
@@ -43,32 +43,33 @@ from ._probe import Layer, probe_layers, require_layers
 from ._runtime import Runtime
 from ._seal import seal
 from ._wire import Wire
-from ._witness import stopped_at
+from ._witness import read_stopped_call
+from ._worker_jail import enter_worker_jail
 from .kernel._libc import fork
 
 __all__ = ["main"]
 
 _MESSAGE_BYTES = 65_536
 _PREPARATIONS = 8
-"""CPython specialises code in place when it has run some eight times. A page of it that is
-specialised in a worker is a page copied."""
+"""CPython specialises code in place after about eight runs. Code specialised in a worker costs the
+copy of a page."""
 _COLLECT_AFTER = 10_000
-"""Objects that make a worker look for cycles. The 700 of CPython are for a process that lives on:
-what a run leaves behind is gone with its worker, and the limit on memory holds."""
+"""Allocations after which a worker collects cycles. CPython's 700 suit a long-lived process; here
+garbage vanishes with the worker, and the memory limit applies."""
 
 
 def main(control_fd: int, isolation: str, packages: Sequence[str] = ()) -> None:
-    """Prepare, enter the jail, say hello and serve until the host goes away."""
+    """Prepare, enter the jail, send hello and serve until the host closes the control socket."""
     control = socket.socket(fileno=control_fd)
     layers: tuple[Layer, ...] = ()
     try:
         runtime = Runtime(packages)
-        # Twice: the first loads and specialises, the second makes what lasts, on frozen types.
+        # Twice: first to load and specialise, then to create lasting objects on frozen types.
         runtime.prepare()
         seal()
         runtime.prepare(_PREPARATIONS)
         forbid_other_loops()
-        _close_the_importer()
+        _disable_imports()
         gc.unfreeze()
         gc.collect()
         gc.freeze()
@@ -78,13 +79,13 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = ()) -> None:
         require_layers(layers)
         if packages:
             close_files()
-        # `TextCalendar().prmonth(...)` and `re.DEBUG` print: into the output of the script.
+        # `TextCalendar().prmonth(...)` and `re.DEBUG` print: redirect that to the script's output.
         sys.stdout = STDOUT
     except (JailError, PackageError) as error:
-        _say(control, {"error": str(error), "layers": [asdict(layer) for layer in layers]})
+        _send(control, {"error": str(error), "layers": [asdict(layer) for layer in layers]})
         os._exit(1)
     myself = os.pidfd_open(os.getpid())
-    _say(
+    _send(
         control,
         {"hello": {"layers": [asdict(layer) for layer in layers], "policy": POLICY_VERSION}},
         (myself,),
@@ -93,11 +94,11 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = ()) -> None:
     _Server(control, runtime, jail).serve()
 
 
-def _close_the_importer() -> None:
-    """Make what would search the disk an ordinary error rather than a forbidden system call.
+def _disable_imports() -> None:
+    """Make searches of the disk fail with an ordinary error instead of a forbidden system call.
 
-    A codec that does not exist, a lazy import inside the standard library, the source line that a
-    warning quotes: ordinary scripts come by these, and the filter would take them for an attack.
+    Ordinary scripts cause them by an unknown codec, a lazy import inside the standard library, or
+    the source line of a warning, and the filter would treat them as an attack.
     """
     sys.meta_path.clear()
     sys.path.clear()
@@ -105,40 +106,40 @@ def _close_the_importer() -> None:
     warnings.simplefilter("ignore")
 
 
-def _say(control: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+def _send(control: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     control.sendmsg([orjson.dumps(message)], rights)
 
 
 @dataclass(slots=True)
-class _Forked:
-    """A worker that has not been reaped."""
+class _WorkerProcess:
+    """A worker process that has not been reaped."""
 
     number: int
-    """What the host calls it."""
+    """The host's id of the worker."""
     pid: int
     pidfd: int
     listener: int | None = None
-    """Where the kernel tells of a call it was stopped at."""
+    """Listener of its filter, notified of the call at which it was stopped."""
     call: tuple[int, ...] | None = None
-    """That call."""
+    """The call at which it was stopped."""
 
 
 class _Server:
-    """Forks on request and reports every end."""
+    """Server of the control socket: forks on request and reports every exit."""
 
     def __init__(self, control: socket.socket, runtime: Runtime, jail: ZygoteJail) -> None:
         self._control = control
         self._runtime = runtime
         self._jail = jail
-        self._by_pid: dict[int, _Forked] = {}
-        self._by_pidfd: dict[int, _Forked] = {}
-        self._by_listener: dict[int, _Forked] = {}
+        self._by_pid: dict[int, _WorkerProcess] = {}
+        self._by_pidfd: dict[int, _WorkerProcess] = {}
+        self._by_listener: dict[int, _WorkerProcess] = {}
         self._own_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self._poll = select.poll()
 
     def serve(self) -> None:
-        """Serve until the control socket closes, then exit; the workers die with us."""
+        """Serve until the control socket closes, then exit; the workers die with this process."""
         control = self._control.fileno()
         witness = self._jail.witness.fileno() if self._jail.witness is not None else -1
         self._poll.register(control, select.POLLIN)
@@ -151,7 +152,7 @@ class _Server:
                 elif fd == witness:
                     self._take_listener()
                 elif fd in self._by_listener:
-                    self._stopped(self._by_listener[fd], events)
+                    self._handle_stopped_call(self._by_listener[fd], events)
                 elif fd in self._by_pidfd:
                     self._reap(self._by_pidfd[fd])
 
@@ -159,7 +160,7 @@ class _Server:
         size = array.array("i").itemsize
         data, ancillary, _, _ = self._control.recvmsg(_MESSAGE_BYTES, socket.CMSG_SPACE(4 * size))
         if not data:
-            # The host has gone. PDEATHSIG and the PID namespace take the workers along.
+            # The host has exited. PDEATHSIG and the PID namespace kill the workers.
             os._exit(0)
         fds = array.array("i")
         for level, kind, payload in ancillary:
@@ -169,20 +170,20 @@ class _Server:
         if "kill" in message:
             self._kill(message["kill"])
         elif not fds:
-            # The kernel drops a descriptor for which this process has no room.
-            self._not_forked(message["fork"], os.strerror(errno.EMFILE))
+            # The kernel drops a descriptor that exceeds this process's limit.
+            self._report_failed_fork(message["fork"], os.strerror(errno.EMFILE))
         else:
             self._fork(message, fds[0])
 
     def _kill(self, number: int) -> None:
-        """Kill a worker for a host that got no pidfd of it."""
+        """Kill a worker on behalf of the host, which did not receive its pidfd."""
         for worker in self._by_pid.values():
             if worker.number == number:
                 signal.pidfd_send_signal(worker.pidfd, signal.SIGKILL)
 
-    def _not_forked(self, number: int, why: str) -> None:
+    def _report_failed_fork(self, number: int, why: str) -> None:
         ended = {"exited": number, "signal": 0, "status": -1, "call": None, "why": why}
-        _say(self._control, ended)
+        _send(self._control, ended)
 
     def _fork(self, message: dict[str, Any], wire_fd: int) -> None:
         number = message["fork"]
@@ -190,44 +191,44 @@ class _Server:
             pid = fork()
         except OSError as error:
             os.close(wire_fd)
-            self._not_forked(number, str(error))
+            self._report_failed_fork(number, str(error))
             return
         if pid == 0:
-            self._be_worker(message, wire_fd)
+            self._run_worker(message, wire_fd)
         os.close(wire_fd)
         try:
             pidfd = os.pidfd_open(pid)
         except OSError as error:
-            # It is our child and not yet reaped: the number is its own.
+            # It is a child and not reaped yet, so its pid cannot have been reused.
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            self._not_forked(number, str(error))
+            self._report_failed_fork(number, str(error))
             return
-        worker = _Forked(number, pid, pidfd)
+        worker = _WorkerProcess(number, pid, pidfd)
         self._by_pid[pid] = self._by_pidfd[pidfd] = worker
         self._poll.register(pidfd, select.POLLIN)
-        _say(self._control, {"forked": number}, (pidfd,))
+        _send(self._control, {"forked": number}, (pidfd,))
 
-    def _be_worker(self, message: dict[str, Any], wire_fd: int) -> None:
+    def _run_worker(self, message: dict[str, Any], wire_fd: int) -> None:
         try:
             self._control.detach()
             wire = Wire(enter_worker_jail(self._jail, wire_fd, message["memory"], message["cpu"]))
             wire.send(Kind.READY, b"[]")
             self._runtime.serve(wire)
         finally:
-            # No unwinding, no __del__, no atexit: nothing of the script runs any more.
+            # No unwinding, no __del__, no atexit: no more code of the script runs.
             os._exit(0)
 
     def _take_listener(self) -> None:
-        """A worker is in its jail and hands over where the kernel will tell of it."""
-        assert self._jail.witness is not None  # noqa: S101  # it is what was readable
-        pid, listener = self._jail.witness.take()
+        """Receive the listener of a worker that has entered its jail."""
+        assert self._jail.witness is not None  # noqa: S101  # it was readable
+        pid, listener = self._jail.witness.receive_listener()
         worker = self._by_pid.get(pid)
-        if worker is None:  # it has ended already
+        if worker is None:  # it has already exited
             if listener is not None:
                 os.close(listener)
         elif listener is None:
-            # A call that it makes would be refused and not be known: let none run like that.
+            # Its forbidden calls would fail without a report: do not let it run.
             signal.pidfd_send_signal(worker.pidfd, signal.SIGKILL)
         else:
             self._close_listener(worker)
@@ -235,25 +236,25 @@ class _Server:
             self._by_listener[listener] = worker
             self._poll.register(listener, select.POLLIN)
 
-    def _stopped(self, worker: _Forked, events: int) -> None:
-        """A worker was stopped in a call, or has ended. It is never answered."""
-        assert worker.listener is not None  # noqa: S101  # it is where this was heard
+    def _handle_stopped_call(self, worker: _WorkerProcess, events: int) -> None:
+        """Handle a worker that was stopped in a call, or has exited. It is never answered."""
+        assert worker.listener is not None  # noqa: S101  # the event came from it
         if events & select.POLLIN and worker.call is None:
-            worker.call = stopped_at(worker.listener)
+            worker.call = read_stopped_call(worker.listener)
             if worker.call is not None:
                 signal.pidfd_send_signal(worker.pidfd, signal.SIGKILL)
         if events & (select.POLLHUP | select.POLLERR):
             self._close_listener(worker)
 
-    def _close_listener(self, worker: _Forked) -> None:
+    def _close_listener(self, worker: _WorkerProcess) -> None:
         if worker.listener is not None:
             self._poll.unregister(worker.listener)
             del self._by_listener[worker.listener]
             os.close(worker.listener)
             worker.listener = None
 
-    def _reap(self, worker: _Forked) -> None:
-        # Numbers of descriptors are used again: what poll said may be of an older one.
+    def _reap(self, worker: _WorkerProcess) -> None:
+        # Descriptor numbers are reused: the event may belong to an older one.
         pid, status, spent = os.wait4(worker.pid, os.WNOHANG)
         if pid == 0:
             return
@@ -266,7 +267,7 @@ class _Server:
             "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
             "status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else 0,
             "call": worker.call,
-            # Of the pages that it had with this process, all are counted: they are not its own.
+            # ru_maxrss counts all pages shared with this process: subtract them.
             "memory": max(0, spent.ru_maxrss - self._own_kib) << 10,
         }
-        _say(self._control, ended)
+        _send(self._control, ended)

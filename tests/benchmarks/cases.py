@@ -1,7 +1,6 @@
-"""The measures. A case gives lines of the table; nothing here asserts how long a thing takes.
+"""The benchmark cases. A case yields lines of the table; no time is asserted.
 
-Ours and Monty's samples are taken in turn within a round, so that what disturbs the machine
-disturbs both.
+Samples of ptc and Monty alternate within a round, so that disturbances of the machine affect both.
 """
 
 from __future__ import annotations
@@ -40,36 +39,36 @@ CALLS = 1_000
 _RUNS_A_ROUND = 40
 """Short runs measured in one round: 5 rounds make 200, enough for a 99th percentile."""
 _SUSTAINED_SECONDS = 3.0
-"""All rounds together, for each engine and concurrency."""
+"""Duration of all rounds together, for each engine and concurrency."""
 
 
 @dataclass(slots=True)
 class Bench:
-    """The engines, how often to measure, and what there is to say of it."""
+    """Engines, number of rounds, and notes."""
 
     rounds: int
     openers: Mapping[str, Opener]
-    """``ptc``, and ``monty`` where it is installed."""
+    """``ptc``, and ``monty`` if it is installed."""
     blocking_openers: Mapping[str, BlockingOpener]
     """The same for programs without an event loop."""
     refusals: tuple[type[Exception], ...]
-    """What is raised where a rival cannot run a script or runs it wrongly."""
+    """Exceptions of a rival that cannot run a script or returns a wrong value."""
     engines: dict[str, Engine] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=itertools.count)
-    """Numbers that no script has had yet."""
+    """Numbers that no script has used yet."""
 
     async def open(self, stack: AsyncExitStack) -> dict[str, Engine]:
-        """New engines, their workers fresh."""
+        """Start new engines with fresh workers."""
         return {n: await stack.enter_async_context(make()) for n, make in self.openers.items()}
 
     async def paired(
         self, name: str, sample: Callable[[Engine], Awaitable[list[float]]], rounds: int
     ) -> Samples:
-        """Samples of every engine, in turn within each round.
+        """Return samples of every engine, alternating within each round.
 
-        A rival that cannot run a script has no samples, and a note says why. We have no such way
-        out: our failure ends the benchmark.
+        A rival that cannot run a script has no samples, but a note with the reason. A failure of
+        ptc ends the benchmark.
         """
         taken: Samples = {engine: [] for engine in self.engines}
         for _ in range(rounds):
@@ -94,11 +93,11 @@ def _last_line(error: Exception) -> str:
 
 
 class WrongValueError(Exception):
-    """An engine's value is not the one expected: then its time says nothing."""
+    """The engine returned an unexpected value, so its time is meaningless."""
 
 
 async def _timed(engine: Engine, source: str, expected: Any) -> float:
-    """Seconds of one run on a pool that has its workers ready."""
+    """Return the seconds of one run on a pool with ready workers."""
     await engine.settle()
     started = time.perf_counter()
     value = await engine.run(source)
@@ -212,7 +211,7 @@ def run(ctx, inputs):
 async def _script(
     bench: Bench, *, name: str, unit: str, scale: float, source: str, expected: Any
 ) -> list[Row]:
-    """One script that calls tools, whole; `scale`: units of the table in a second."""
+    """One script with tool calls, measured as a whole; `scale`: units of the table in a second."""
 
     async def sample(engine: Engine) -> list[float]:
         return [scale * await _timed(engine, source, expected)]
@@ -226,7 +225,7 @@ async def _script(
 
 
 async def _cpu(bench: Bench, *, name: str, source: str) -> list[Row]:
-    """Time inside the script: a whole run less a trivial one, for a script has no real clock."""
+    """Time inside the script: a whole run minus a trivial one, as scripts have no real clock."""
     plain: list[float] = []
     expected = (await asyncio.to_thread(plain_seconds, source))[1]
 
@@ -279,15 +278,15 @@ async def run(ctx, inputs):
 
 
 async def _memory(bench: Bench) -> list[Row]:
-    """Private memory of workers that wait for a run, and of the same ones within a tool call."""
+    """Private memory of idle workers, and of the same workers during a tool call."""
     idle: dict[str, float | None] = {}
     busy: dict[str, float | None] = {}
     for which, make in bench.openers.items():
-        # Other pools of the same kind have processes, too, and have worked already.
+        # Other pools of the same kind have processes, too, and have run scripts before.
         before = bench.engines[which].workers()
         async with make() as engine:
             pids = engine.workers() - before
-            await asyncio.sleep(0.1)  # until they have rehearsed: that is when they are idle
+            await asyncio.sleep(0.1)  # until they have rehearsed and are idle
             idle[which] = _private(pids)
             async with asyncio.TaskGroup() as group:
                 for _ in range(WORKERS):
@@ -319,7 +318,7 @@ with Monty() as pool, pool.checkout() as session:
 
 
 async def _start(bench: Bench) -> list[Row]:
-    """Wall time of new processes, each beside ``python -c pass``."""
+    """Wall time of new processes, each next to ``python -c pass``."""
     wanted = {
         "pass": "pass",
         "import": "import ptc",
@@ -347,7 +346,7 @@ async def _start(bench: Bench) -> list[Row]:
 
 
 async def _direct(bench: Bench) -> list[Row]:
-    """What a call costs that an application makes itself, beside calling the function."""
+    """Cost of a direct call by the application, compared with calling the function."""
 
     async def no_op() -> int:
         return 1
@@ -366,7 +365,7 @@ async def _direct(bench: Bench) -> list[Row]:
                     await session.tool("no_op")
                 through.append(time.perf_counter() - between)
                 plain.append(between - begun)
-    # The best of all rounds: what is added is disturbance.
+    # The minimum of all rounds: any excess is disturbance.
     return [
         Row(
             "a direct call of an async no-op",
@@ -385,7 +384,7 @@ _SUM = sum(range(CALLS))
 _MICROSECONDS_A_CALL = 1e6 / CALLS
 
 
-def _called(name: str, source: str) -> Case:
+def _call_case(name: str, source: str) -> Case:
     return partial(
         _script,
         name=f"{CALLS:,} calls of a no-op tool, {name}",
@@ -402,9 +401,9 @@ CASES: Mapping[str, Case] = {
     "trivial.distinct": partial(_trivial, distinct=True),
     "script25.first": partial(_longer, first=True),
     "script25.repeated": partial(_longer, first=False),
-    "calls.blocking": _called("blocking", _BLOCKING),
-    "calls.awaited": _called("awaited", _AWAITED),
-    "calls.gathered": _called("gathered", _GATHERED),
+    "calls.blocking": _call_case("blocking", _BLOCKING),
+    "calls.awaited": _call_case("awaited", _AWAITED),
+    "calls.gathered": _call_case("gathered", _GATHERED),
     "calls.direct": _direct,
     "fanout": partial(
         _script,
@@ -434,10 +433,10 @@ CASES: Mapping[str, Case] = {
 
 
 def select_cases(names: list[str] | None) -> dict[str, Case]:
-    """The cases of these names; ``cpu`` means all of ``cpu.*``; None means all.
+    """Return the cases of these names; ``cpu`` selects all of ``cpu.*``, None selects all.
 
     Raises:
-        KeyError: With the first name that is none.
+        KeyError: With the first unknown name.
     """
     if names is None:
         return dict(CASES)

@@ -1,4 +1,4 @@
-"""What is measured: something that runs a script with tools. Ours is here, Monty's in `rival`."""
+"""Engines to measure: objects that run a script with tools. ptc is here, Monty in `rival`."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ __all__ = [
 ]
 
 _REHEARSAL_SECONDS = 0.004
-"""A worker rehearses when the pool is full, for about 2 ms, and says nothing when it is done."""
+"""A worker rehearses for about 2 ms once the pool is full, and does not report when it is done."""
 WORKERS = 4
-"""Workers kept ready: the default of a session; Monty gets as many."""
+"""Ready workers: the default of a session; Monty gets as many."""
 
 
 class Engine(Protocol):
-    """Runs a script in a fresh state, in a process of its own."""
+    """Runs a script in a fresh state, in a separate process."""
 
     @property
     def gate(self) -> Gate:
-        """Where calls of the tool `hold` wait."""
+        """Gate at which calls of the tool `hold` wait."""
 
     async def run(self, source: str) -> Any:
-        """The value of the script's `run`. Any other outcome is an exception."""
+        """Return the value of the script's `run`; raise for any other outcome."""
 
     async def settle(self) -> None:
-        """Wait until as many workers are ready as are kept ready."""
+        """Wait until the configured number of workers is ready."""
 
     def workers(self) -> set[int]:
-        """Process ids of the workers."""
+        """Return the process ids of the workers."""
 
 
 class BlockingEngine(Protocol):
-    """The same for a program without an event loop, and without tools."""
+    """The same for a program without an event loop and without tools."""
 
     def run(self, source: str) -> Any:
-        """As `Engine.run`."""
+        """See `Engine.run`."""
 
     def settle(self) -> None:
-        """As `Engine.settle`."""
+        """See `Engine.settle`."""
 
 
 class Gate:
-    """Tool calls that wait until they are let go."""
+    """Holds tool calls until they are released."""
 
     def __init__(self) -> None:
         self._waiting = 0
@@ -79,12 +79,12 @@ class Gate:
             await self._arrived.wait_for(lambda: self._waiting >= calls)
 
     def release(self) -> None:
-        """Let all calls go."""
+        """Release all calls."""
         self._open.set()
 
 
 async def noop(x: int) -> int:
-    """Give x back."""
+    """Return x."""
     return x
 
 
@@ -95,7 +95,7 @@ async def nap() -> int:
 
 
 def _megabyte() -> list[dict[str, Any]]:
-    """About 1,000,000 bytes of JSON."""
+    """Create about 1,000,000 bytes of JSON."""
     return [
         {"id": n, "name": f"row {n}", "tags": ["a", "b"], "score": n / 8, "ok": n % 2 == 0}
         for n in range(14_200)
@@ -106,7 +106,7 @@ megabyte = _megabyte()
 
 
 async def rows() -> list[dict[str, Any]]:
-    """Give about 1 MB of rows."""
+    """Return about 1 MB of rows."""
     return megabyte
 
 
@@ -116,24 +116,24 @@ def tool_functions(gate: Gate) -> Mapping[str, Callable[..., Any]]:
 
 
 class Ptc:
-    """This project, through its public face; `_pool` only says when to begin."""
+    """ptc through its public API; `_pool` only tells when to start."""
 
     def __init__(self, session: Session, gate: Gate) -> None:
         self._session = session
         self.gate = gate
 
     async def run(self, source: str) -> Any:
-        """As `Engine.run`."""
+        """See `Engine.run`."""
         return (await self._session.program(source=source)).unwrap()
 
     async def settle(self) -> None:
-        """As `Engine.settle`."""
-        while self._session._pool.ready < WORKERS:  # a pool tells nobody
+        """See `Engine.settle`."""
+        while self._session._pool.ready < WORKERS:  # the pool has no notification
             await asyncio.sleep(0.0005)
         await asyncio.sleep(_REHEARSAL_SECONDS)
 
     def workers(self) -> set[int]:
-        """As `Engine.workers`: those below the zygote that have no children."""
+        """See `Engine.workers`: the children of the zygote that have no children."""
         zygote = self._session._pool._zygote
         if zygote is None:
             return set()
@@ -142,7 +142,7 @@ class Ptc:
 
 @asynccontextmanager
 async def open_ptc() -> AsyncIterator[Ptc]:
-    """A session in the jail, its workers ready."""
+    """Open a session with the kernel layer and ready workers."""
     gate = Gate()
     limits = Limits(max_tool_calls=10_000, max_output_bytes=8_388_608)
     with TemporaryDirectory() as root:
@@ -157,17 +157,17 @@ async def open_ptc() -> AsyncIterator[Ptc]:
 
 
 class BlockingPtc:
-    """As `Ptc`, without an event loop of the caller's."""
+    """`Ptc` without an event loop of the caller."""
 
     def __init__(self, session: BlockingSession) -> None:
         self._session = session
 
     def run(self, source: str) -> Any:
-        """As `Engine.run`."""
+        """See `Engine.run`."""
         return self._session.program(source=source).unwrap()
 
     def settle(self) -> None:
-        """As `Engine.settle`."""
+        """See `Engine.settle`."""
         while self._session._session._pool.ready < WORKERS:
             time.sleep(0.0005)
         time.sleep(_REHEARSAL_SECONDS)
@@ -175,7 +175,7 @@ class BlockingPtc:
 
 @contextmanager
 def open_blocking_ptc() -> Iterator[BlockingPtc]:
-    """A blocking session in the jail, its workers ready."""
+    """Open a blocking session with the kernel layer and ready workers."""
     with TemporaryDirectory() as root, BlockingSession(root, toolsets=()) as session:
         session.warm_up()
         yield BlockingPtc(session)

@@ -1,9 +1,9 @@
-"""Measure grep, glob and read_files beside ripgrep and plain Python doing the same; print a table.
+"""Measure grep, glob and read_files against ripgrep and plain Python; print a table.
 
     python tests/benchmarks/files.py
     python tests/benchmarks/files.py --rounds 9 --files 5000 --json numbers.json
 
-Nothing is asserted: a number is for a person to judge, who knows how busy the machine was.
+Nothing is asserted: a person who knows how busy the machine was judges the numbers.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from ptc_tools.search._ripgrep import _binary
 
 _TEXT = "import os\n\ndef function_{n}(value):\n    return value + {n}\n" * 8
 _READ = 1_000
-"""Files read, in all."""
+"""Total number of files read."""
 _NEEDLE_EACH = 100
-"""Every so many files have the line that is looked for."""
+"""One in this many files has the line that is searched for."""
 
 
 @dataclass(slots=True)
 class Samples:
-    """What one way of doing it took; the least of each is what counts: all else is disturbance."""
+    """Time of one implementation. The minimum counts: any excess is disturbance."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
 
     def take(self, work: Callable[[], Any]) -> Any:
-        """Do it once."""
+        """Run it once."""
         before, started = _cpu(), time.perf_counter()
         value = work()
         self.wall.append(time.perf_counter() - started)
@@ -50,7 +50,7 @@ class Samples:
 
 
 def _cpu() -> float:
-    """CPU seconds of this process and of those it has waited for."""
+    """Return the CPU seconds of this process and of its finished children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
@@ -64,7 +64,7 @@ def _tree(root: Path, files: int) -> None:
 
 
 def _ripgrep(root: Path, *arguments: str) -> list[str]:
-    # --no-require-git: without it ripgrep would not look at .gitignore files here, which we do.
+    # Without --no-require-git ripgrep would ignore .gitignore files here, which our tools read.
     command = [_binary(), "--no-config", "--color=never", "--no-require-git", *arguments]
     done = subprocess.run(command, cwd=root, capture_output=True, stdin=subprocess.DEVNULL)
     return done.stdout.decode().splitlines()
@@ -83,7 +83,7 @@ async def _awaited(tool: ptc.Tool, *arguments: Any, **named: Any) -> Any:
 
 
 def measure(root: Path, files: int, rounds: int) -> list[dict[str, Any]]:
-    """All cases, ours and the other in turn within each round."""
+    """Measure all cases, alternating between the tool and its rival within each round."""
     context = ptc.ToolContext(root=root, tool_name="x", call_id="x", run_id=None, seq=1)
 
     def grep(pattern: str) -> list[ptc_tools.Match]:
@@ -147,7 +147,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the numbers there")
     chosen = parser.parse_args()
     if chosen.rounds < 1 or chosen.files < 1:
-        parser.error("--rounds and --files are 1 or more")
+        parser.error("--rounds and --files must be at least 1")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         _tree(root, chosen.files)
@@ -157,7 +157,7 @@ def main() -> None:
     about = machine()
     print(
         f"Python {about['python']}, {about['cores']} cores, {chosen.files:,} files, "
-        f"{chosen.rounds} rounds, load {about['load_1_min']}; least of each, in ms\n"
+        f"{chosen.rounds} rounds, load {about['load_1_min']}; minimum of each, in ms\n"
     )
     print(f"{'':34}{'beside':>8}{'wall':>9}{'':>9}{'ratio':>8}{'CPU':>9}{'':>9}{'ratio':>8}")
     for row in rows:
@@ -166,7 +166,7 @@ def main() -> None:
             f"{row['wall_ms']:>9.1f}{row['other_wall_ms']:>9.1f}{row['wall_ratio']:>7.2f}x"
             f"{row['cpu_ms']:>9.1f}{row['other_cpu_ms']:>9.1f}{row['cpu_ratio']:>7.2f}x"
         )
-    print(f"\nthe host's memory at its most grew by {grown:.1f} MB")
+    print(f"\nthe host's peak memory grew by {grown:.1f} MB")
     if chosen.json is not None:
         data = {"machine": about, "rows": rows, "grown_mb": grown}
         chosen.json.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2))

@@ -1,9 +1,9 @@
-"""Measure what recording costs: a read, a side effect, a run, and going on with one; one table.
+"""Measure the cost of recording: a read, a side effect, a run, and resuming; print one table.
 
     python tests/benchmarks/journal.py
     python tests/benchmarks/journal.py --rounds 60 --folder /var/tmp
 
-Nothing is asserted: a number is for a person to judge, who knows how busy the machine was.
+Nothing is asserted: a person who knows how busy the machine was judges the numbers.
 """
 
 from __future__ import annotations
@@ -23,21 +23,20 @@ from measure import best, machine, median
 from ptc import Limits, Session, Tool, define_tool
 
 EPILOG = """\
-How it is measured. Two sessions, one that records and one whose runs are told that there is no
-journal, take turns within each round. CPU is that of the host's process with all its threads, the
-writer's included, until everything is written. A figure is the least of all samples, since all that
-is added is disturbance, except where a disk decides: there it is the median. The floor of a side
-effect is a row as large as a call's start, committed by sqlite3 with synchronous=FULL in the same
-folder.
+Method. Two sessions, one with and one without recording, alternate within each round. CPU time is
+that of the host's process with all its threads, including the writer, until everything is written.
+A figure is the minimum of all samples, because any excess is disturbance; figures that depend on
+the disk are medians. The floor of a side effect is a row as large as a call's start, committed by
+sqlite3 with synchronous=FULL in the same folder.
 """
 CALLS = 1_000
-"""Of a run that is gone on with."""
+"""Calls of the run that is resumed."""
 READS = 250
-"""Of a run whose reads are measured: few, so that some samples are not disturbed."""
+"""Calls of a run that measures reads: few, so that some samples are undisturbed."""
 EFFECTS = 100
 RUNS = 20
 RESUMED_EVERY = 4
-"""Rounds: going on with a run takes longer than all else."""
+"""Rounds of resuming, which takes longer than all other measures."""
 _LIMITS = Limits(max_tool_calls=2 * CALLS)
 
 AWAITED = """
@@ -62,14 +61,14 @@ NAMES = ("look", "put", "last")
 
 
 class Gate:
-    """Whether the tool `last` returns; if not it waits to be cut off."""
+    """True if the tool `last` returns, and does not wait to be interrupted."""
 
     def __init__(self) -> None:
         self.open = True
         self.reached = asyncio.Event()
 
     def tools(self) -> list[Tool]:
-        """The tools of every session here."""
+        """Create the tools of every session."""
 
         async def look(arguments: Mapping[str, Any]) -> Any:
             return {"n": arguments["n"]}
@@ -88,15 +87,15 @@ class Gate:
 
 
 @asynccontextmanager
-async def opened(folder: str, gate: Gate, *, recorded: bool) -> AsyncIterator[Session]:
-    """A session in a new folder, its workers ready."""
+async def open_session(folder: str, gate: Gate, *, recorded: bool) -> AsyncIterator[Session]:
+    """Open a session in a new folder with ready workers."""
     with TemporaryDirectory(dir=folder) as root:
         async with Session(
             root,
             tools=gate.tools(),
             toolsets=(),
             journal=Path(root) / "journal.sqlite3",
-            journal_in_root=True,  # In the folder that was asked for.
+            journal_in_root=True,  # In the requested folder.
         ) as session:
             if not recorded:
                 setattr(session.history, "follow", lambda *_, **__: None)  # noqa: B010  # it is a method
@@ -104,9 +103,9 @@ async def opened(folder: str, gate: Gate, *, recorded: bool) -> AsyncIterator[Se
             yield session
 
 
-async def taken(session: Session, source: str, times: int = 1) -> tuple[float, float]:
-    """CPU and wall seconds of runs, the CPU with that of writing them down."""
-    await asyncio.sleep(0.1)  # the pool has its workers, and what was before is written
+async def measure_runs(session: Session, source: str, times: int = 1) -> tuple[float, float]:
+    """Return CPU and wall seconds of runs; the CPU time includes recording them."""
+    await asyncio.sleep(0.1)  # the pool has its workers, and earlier records are written
     cpu, wall = time.process_time(), time.perf_counter()
     for _ in range(times):
         (await session.program(source=source, allowed_tools=list(NAMES), limits=_LIMITS)).unwrap()
@@ -116,7 +115,7 @@ async def taken(session: Session, source: str, times: int = 1) -> tuple[float, f
 
 
 def committed(folder: str) -> float:
-    """Wall seconds of one durable commit of a row such as a call's start."""
+    """Return the wall seconds of one durable commit of a row such as a call's start."""
     with TemporaryDirectory(dir=folder) as root:
         db = sqlite3.connect(Path(root) / "floor.sqlite3", isolation_level=None)
         db.execute("PRAGMA journal_mode=WAL")
@@ -131,7 +130,7 @@ def committed(folder: str) -> float:
 
 
 async def resumed(session: Session, gate: Gate, source: str) -> float:
-    """Wall seconds of going on with a run that was cut off after its thousandth call."""
+    """Return the wall seconds of resuming a run that was interrupted after its thousandth call."""
     gate.open, gate.reached = False, asyncio.Event()
     run_id = f"r{time.monotonic_ns()}"
     task = asyncio.create_task(
@@ -148,7 +147,7 @@ async def resumed(session: Session, gate: Gate, source: str) -> float:
 
 
 async def measure(rounds: int, folder: str) -> list[tuple[str, str, float, float, str]]:
-    """Lines of the table: what, unit, ours, beside what, and what that is."""
+    """Return lines of the table: name, unit, ptc, rival, and the rival's name."""
     gate = Gate()
     samples: dict[str, list[float]] = {}
 
@@ -162,13 +161,13 @@ async def measure(rounds: int, folder: str) -> list[tuple[str, str, float, float
         "trivial": (TRIVIAL, RUNS, RUNS),
     }
     async with (
-        opened(folder, gate, recorded=True) as ours,
-        opened(folder, gate, recorded=False) as bare,
+        open_session(folder, gate, recorded=True) as ours,
+        open_session(folder, gate, recorded=False) as bare,
     ):
         for at in range(rounds):
             for name, (source, times, parts) in cases.items():
                 for which, session in (("ours", ours), ("bare", bare)):
-                    cpu, wall = await taken(session, source, times)
+                    cpu, wall = await measure_runs(session, source, times)
                     note(f"{name} cpu {which}", cpu / parts)
                     note(f"{name} wall {which}", wall / parts)
             note("commit", await asyncio.to_thread(committed, folder))
@@ -176,7 +175,7 @@ async def measure(rounds: int, folder: str) -> list[tuple[str, str, float, float
                 continue
             for name, source in (("awaited", AWAITED), ("gathered", GATHERED)):
                 whole = source.replace("CALLS", str(CALLS))
-                note(f"{name} whole", (await taken(ours, whole))[1])
+                note(f"{name} whole", (await measure_runs(ours, whole))[1])
                 note(f"{name} resume", await resumed(ours, gate, whole))
     return rows_of(samples)
 
@@ -185,7 +184,7 @@ Reduce = Callable[[list[float]], float | None]
 
 
 def rows_of(samples: Mapping[str, list[float]]) -> list[tuple[str, str, float, float, str]]:
-    """The samples, reduced."""
+    """Reduce the samples."""
 
     def of(name: str, reduce: Reduce, scale: float) -> float:
         return (reduce(samples[name]) or 0.0) * scale
@@ -198,7 +197,7 @@ def rows_of(samples: Mapping[str, list[float]]) -> list[tuple[str, str, float, f
     ours, bare = (of(f"effects wall {who}", median, 1e3) for who in ("ours", "bare"))
     rows.append(("a side effect: wall", "ms/call", ours, bare, "no journal"))
     commit = of("commit", median, 1e3)
-    rows.append(("a side effect: what recording adds", "ms/call", ours - bare, commit, "a commit"))
+    rows.append(("a side effect: cost of recording", "ms/call", ours - bare, commit, "a commit"))
     for kind in ("cpu", "wall"):
         ours, bare = (of(f"trivial {kind} {who}", best, 1e6) for who in ("ours", "bare"))
         rows.append((f"a trivial run: {kind}", "us/run", ours, bare, "no journal"))
@@ -209,7 +208,7 @@ def rows_of(samples: Mapping[str, list[float]]) -> list[tuple[str, str, float, f
 
 
 def main() -> None:
-    """Measure, print."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(
         prog="python tests/benchmarks/journal.py",
         description=(__doc__ or "").partition("\n")[0],
@@ -222,7 +221,7 @@ def main() -> None:
     )
     chosen = parser.parse_args()
     if not 1 <= chosen.rounds <= 1_000:
-        parser.error(f"--rounds {chosen.rounds}: give a number from 1 to 1000")
+        parser.error(f"--rounds {chosen.rounds}: pass a number from 1 to 1000")
     before = machine()
     rows = asyncio.run(measure(chosen.rounds, chosen.folder))
     print(

@@ -1,4 +1,4 @@
-"""Numbers: reduced from samples, read from the kernel, shown as one table. Knows no engine."""
+"""Reduce samples to numbers, read numbers from the kernel, and print one table. Knows no engine."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table: the same figure of each who was measured."""
+    """One line of the table: the same figure for each engine."""
 
     name: str
     unit: str
     ptc: float | None
     plain: float | None = None
-    """Plain CPython's."""
+    """The figure of plain CPython."""
     rival: float | None = None
-    """Monty's, from the same rounds."""
+    """The figure of Monty, from the same rounds."""
     more_is_better: bool = False
 
     def as_data(self) -> dict[str, Any]:
-        """The line for a program to read."""
+        """Return the line as data for a program."""
         return {
             "name": self.name,
             "unit": self.unit,
@@ -59,17 +59,17 @@ class Row:
 
 
 def median(samples: Sequence[float] | None) -> float | None:
-    """The middle; None of no samples."""
+    """Return the median; None without samples."""
     return statistics.median(samples) if samples else None
 
 
 def best(samples: Sequence[float] | None) -> float | None:
-    """The least; None of no samples. For work of a fixed size: all that is added is disturbance."""
+    """Return the minimum; None without samples. For work of fixed size: any excess is noise."""
     return min(samples) if samples else None
 
 
 def percentile(samples: Sequence[float] | None, percent: int) -> float | None:
-    """The sample that `percent` of all do not exceed; None of no samples."""
+    """Return the sample that `percent` of all do not exceed; None without samples."""
     if not samples:
         return None
     ranked = sorted(samples)
@@ -92,13 +92,13 @@ value = names["run"](None, {})
 seconds = time.perf_counter() - started
 print(json.dumps([seconds, value]))
 """
-"""What a script uses is imported before the clock starts, as it is in a worker."""
+"""Modules that scripts use are imported before the clock starts, as in a worker."""
 
 
 def plain_seconds(source: str) -> tuple[float, Any]:
-    """Seconds that a new plain CPython takes to compile and run a script, start-up not counted.
+    """Return the seconds in which a new plain CPython compiles and runs a script, without start-up.
 
-    A new process each time, as a run of ptc has one: neither gains from a warm heap.
+    Each sample uses a new process, like a run of ptc: neither gains from a warm heap.
     """
     done = _python("-c", _PLAIN, stdin=source.encode())
     seconds, value = orjson.loads(done)
@@ -106,14 +106,14 @@ def plain_seconds(source: str) -> tuple[float, Any]:
 
 
 def process_seconds(code: str) -> float:
-    """Wall seconds of ``python -c code``, from before it is started to its end."""
+    """Return the wall seconds of ``python -c code``, from before its start to its end."""
     started = time.perf_counter()
     _python("-c", code)
     return time.perf_counter() - started
 
 
 def _python(*arguments: str, stdin: bytes = b"") -> bytes:
-    done = subprocess.run(  # our own interpreter and our own code
+    done = subprocess.run(  # this interpreter and this code
         [sys.executable, *arguments],
         input=stdin,
         stdout=subprocess.PIPE,
@@ -124,7 +124,7 @@ def _python(*arguments: str, stdin: bytes = b"") -> bytes:
 
 
 def descendants(pid: int) -> dict[int, list[int]]:
-    """Processes below `pid`, each with its children."""
+    """Return the processes below `pid`, each with its children."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (parent := _parent(entry)) is not None:
@@ -140,16 +140,16 @@ def descendants(pid: int) -> dict[int, list[int]]:
 
 def _parent(entry: Path) -> int | None:
     try:
-        # The name, in parentheses, may hold anything.
+        # The name, in parentheses, may contain any character.
         return int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:  # it has ended
+    except OSError:  # it has exited
         return None
 
 
 def private_megabytes(pid: int) -> float | None:
-    """Memory that is of this process alone: Private_Clean + Private_Dirty of smaps_rollup, proc(5).
+    """Return the private memory: Private_Clean + Private_Dirty of smaps_rollup, proc(5).
 
-    None where it may not be read: a jailed worker is not dumpable, which only root sees past.
+    Return None if it is unreadable: a sandboxed worker is not dumpable, so only root can read it.
     """
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
@@ -169,7 +169,7 @@ _HEAD = ("measure", "unit", "ptc", "CPython", "ratio", "monty", "ratio")
 
 
 def table(rows: Sequence[Row], *, rival: bool) -> str:
-    """All lines with their ratios; `rival`: with Monty's column."""
+    """Format all lines with their ratios; `rival`: with Monty's column."""
     columns = len(_HEAD) if rival else len(_HEAD) - 2
     lines = [_HEAD[:columns], *(_cells(row)[:columns] for row in rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(columns)]
@@ -208,7 +208,7 @@ def _number(value: float | None) -> str:
 
 
 def machine() -> Mapping[str, Any]:
-    """What the numbers depend on."""
+    """Return the conditions on which the numbers depend."""
     return {
         "python": sys.version.split()[0],
         "cores": len(os.sched_getaffinity(0)),

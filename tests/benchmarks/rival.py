@@ -1,4 +1,4 @@
-"""Monty (PyPI: pydantic-monty) behind the same face, with limits like ours."""
+"""Monty (PyPI: pydantic-monty) behind the same interface, with equivalent limits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class AwaitedMonty:
         self._blocking = {**self._tools, "noop": _noop, "rows": _rows}
 
     async def run(self, source: str) -> Any:
-        """As `Engine.run`. Tools are bare names there, and the value is the last expression's."""
+        """See `Engine.run`. Tools are bare names there, and the value is the last expression's."""
         is_async = "async def run(" in source
         call = "await run(None, inputs)" if is_async else "run(None, inputs)"
         async with self._pool.checkout(limits=_LIMITS) as session:
@@ -55,11 +55,11 @@ class AwaitedMonty:
             )
 
     async def settle(self) -> None:
-        """As `Engine.settle`: a worker is back in the pool as soon as a run ends."""
+        """See `Engine.settle`: a worker returns to the pool as soon as a run ends."""
         await asyncio.sleep(0.0005)
 
     def workers(self) -> set[int]:
-        """As `Engine.workers`: all of this process, whichever pool's."""
+        """See `Engine.workers`: all workers of this process, of any pool."""
         return {pid for pid in descendants(os.getpid()) if _name(pid) == "monty"}
 
 
@@ -72,29 +72,29 @@ def _name(pid: int) -> str:
 
 @asynccontextmanager
 async def open_monty() -> AsyncIterator[AwaitedMonty]:
-    """A pool, its workers ready; it may have as many as ours, for it would stop at the cores."""
+    """Open a pool with as many ready workers as ptc; its default is the number of cores."""
     async with AsyncMonty(min_processes=WORKERS, max_processes=16) as pool:
         yield AwaitedMonty(pool, Gate())
 
 
 class BlockingMonty:
-    """Monty's blocking face: half the time of the awaited one, but it blocks an event loop."""
+    """Monty's blocking API: half the time of the async one, but it blocks an event loop."""
 
     def __init__(self, pool: Monty) -> None:
         self._pool = pool
 
     def run(self, source: str) -> Any:
-        """As `Engine.run`."""
+        """See `Engine.run`."""
         with self._pool.checkout(limits=_LIMITS) as session:
             return session.feed_run(f"{source}\nrun(None, inputs)", inputs={"inputs": {}})
 
     def settle(self) -> None:
-        """As `Engine.settle`."""
+        """See `Engine.settle`."""
         time.sleep(0.0005)
 
 
 @contextmanager
 def open_blocking_monty() -> Iterator[BlockingMonty]:
-    """A pool, its workers ready."""
+    """Open a pool with ready workers."""
     with Monty(min_processes=WORKERS, max_processes=16) as pool:
         yield BlockingMonty(pool)

@@ -1,9 +1,9 @@
-"""Measure ptc beside plain CPython and, where it is installed, beside Monty; print one table.
+"""Measure ptc against plain CPython and, if it is installed, Monty; print one table.
 
     python tests/benchmarks/run.py
     python tests/benchmarks/run.py --rounds 9 --only cpu calls.blocking --json numbers.json
 
-Nothing is asserted: a number is for a person to judge, who knows how busy the machine was.
+Nothing is asserted: a person who knows how busy the machine was judges the numbers.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from measure import Row, machine, table
 
 EPILOG = f"""\
 Cases: {", ".join(CASES)}.
-A name before a dot means all of its kind: `--only cpu calls`.
+A name before a dot selects all cases of that kind: `--only cpu calls`.
 
-How it is measured. Each round takes ours, Monty's and plain CPython's sample in turn; a figure is
-the median of all rounds, or the best one for the cpu cases, where all that is added is disturbance.
-Runs start when the pool has its workers ready, except in `sustained`. A cpu figure is the wall time
-of a run less that of a trivial run, measured from outside, because a script has no real clock;
-plain CPython compiles and runs the same source in a new process, its start-up not counted. A ratio
-is ptc's figure through the other's: under 1 ptc needs less. Monty: `pip install pydantic-monty`.
+Method. Each round samples ptc, Monty and plain CPython in turn. A figure is the median of all
+rounds; for the cpu cases it is the minimum, because any excess is disturbance. Runs start when the
+pool has its workers ready, except in `sustained`. A cpu figure is the wall time of a run minus that
+of a trivial run, measured from outside, because a script has no real clock. Plain CPython compiles
+and runs the same source in a new process, without start-up time. A ratio is ptc's figure divided by
+the other's: below 1, ptc needs less. Monty: `pip install pydantic-monty`.
 """
 
 
@@ -51,7 +51,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--no-monty", action="store_true", help="leave Monty out")
     chosen = parser.parse_args()
     if not 1 <= chosen.rounds <= 1_000:
-        parser.error(f"--rounds {chosen.rounds}: give a number from 1 to 1000")
+        parser.error(f"--rounds {chosen.rounds}: pass a number from 1 to 1000")
     try:
         select_cases(chosen.only)
     except KeyError as error:
@@ -60,7 +60,7 @@ def _arguments() -> argparse.Namespace:
 
 
 async def measure_all(bench: Bench, names: list[str] | None) -> list[Row]:
-    """Run the cases one after another, telling on standard error which one is on."""
+    """Run the cases in order, naming the current one on standard error."""
     rows: list[Row] = []
     async with AsyncExitStack() as stack:
         bench.engines = await bench.open(stack)
@@ -108,7 +108,7 @@ def main() -> None:
         }
         chosen.json.write_bytes(orjson.dumps(data, option=orjson.OPT_INDENT_2))
     if rival is not None:
-        # AsyncMonty 1.4.0 now and then aborts the interpreter as it ends (SIGABRT, 1 of 12 times),
+        # AsyncMonty 1.4.0 now and then aborts the interpreter at exit (SIGABRT, 1 of 12 times),
         # which would look like a failure of the benchmark.
         sys.stdout.flush()
         os._exit(0)

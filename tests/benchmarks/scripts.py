@@ -1,4 +1,4 @@
-"""The scripts that are run, in the words that ptc, plain CPython and Monty share."""
+"""Scripts to measure, written so that ptc, plain CPython and Monty can all run them."""
 
 from __future__ import annotations
 
@@ -158,4 +158,4 @@ CPU: Mapping[str, str] = {
     "json 1 MB": _JSON,
     "filter 1e4 dicts": _FILTER,
 }
-"""By what they are busy with. Each returns something that tells whether the work was done."""
+"""Scripts by the kind of work. Each returns a value that shows whether the work was done."""

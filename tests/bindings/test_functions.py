@@ -130,12 +130,12 @@ def silent(a: int) -> int:
 @pytest.mark.parametrize(
     ("functions", "side_effects", "message"),
     [
-        ([unhinted], (), "parameter `a` needs a type hint"),
+        ([unhinted], (), "parameter `a` has no type hint"),
         ([silent], (), "needs a description"),
         ([lambda: 1], (), "tool '<lambda>' needs a description"),
         ([add, add], (), "two tools are called 'add'"),
-        ([Shop], (), "is no function, method or object"),
-        ([3], (), "3 is no function"),
+        ([Shop], (), "is not a function, method or callable object"),
+        ([3], (), "3 is not a function"),
         ([add], ["ad"], r"there is no tool 'ad' \(did you mean `add`\?\); tools: add"),
         ([add], "add", "not the string 'add'"),
     ],
@@ -237,7 +237,7 @@ async def test_a_parameter_that_no_function_can_have_is_refused(tmp_path: Path) 
     parameters = {"type": "object", "properties": {"user-id": {"type": "string"}}}
     odd = define_tool("odd", "Be odd.", parameters, lambda arguments: arguments)
     async with session(tmp_path, odd) as s:
-        with pytest.raises(UsageError, match="'user-id' is no name that a function can have"):
+        with pytest.raises(UsageError, match="'user-id' is not a valid Python identifier"):
             as_functions(s)
 
 

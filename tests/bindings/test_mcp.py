@@ -130,10 +130,10 @@ async def test_a_client_cannot_widen_its_tools_or_limits(root: Path) -> None:
         for extra in ({"allowed_tools": ["write"]}, {"limits": {"timeout_ms": 1}}):
             result = await client.call_tool("program", source | extra)
             assert result.is_error
-            assert "set by whoever started the server" in texts(result)[0]
+            assert "set by the operator of the server" in texts(result)[0]
         with pytest.raises(MCPError, match=r"there is no tool 'write' here; tools: program$"):
             await client.call_tool("write", {"text": "x"})
-        with pytest.raises(MCPError, match=r"a script calls it: `await ctx\.add"):
+        with pytest.raises(MCPError, match=r"call it from a script: `await ctx\.add"):
             await client.call_tool("add", {"a": 1})
 
 
@@ -145,7 +145,7 @@ async def test_a_server_cannot_be_made_of_wrong_names(root: Path) -> None:
     session = Session(root, tools=[add, taken], toolsets=())
     with pytest.raises(UsageError, match=r"there is no tool 'ad' \(did you mean `add`\?\)"):
         serve(session, allowed_tools=["ad"])
-    with pytest.raises(UsageError, match="'program' cannot be offered singly"):
+    with pytest.raises(UsageError, match="'program' cannot be offered directly"):
         serve(session, direct_tools=True)
 
 
@@ -155,10 +155,10 @@ async def test_a_server_cannot_be_made_of_wrong_names(root: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "source is a string, the text of the script, not null or missing"),
+        ({}, "source must be a string, the text of the script, not null or missing"),
         ({"source": ["x"]}, "not an array"),
         ({"source": 1}, "not a number"),
-        ({"source": "x", "inputs": '{"a": 1}'}, 'inputs is an object, for example {"query"'),
+        ({"source": "x", "inputs": '{"a": 1}'}, 'inputs must be an object, such as {"query"'),
         ({"source": "x", "inputs": []}, "not an array"),
         ({"source": "x", "input": {}}, "unknown argument 'input'; program takes source and inputs"),
     ],
@@ -249,7 +249,10 @@ async def test_a_value_that_was_cut_says_so_and_where_all_of_it_is(root: Path) -
     assert len(json.loads(whole)) == 10_000
     value, note = texts(result)
     assert len(value) <= 1_000
-    assert f"was cut to fit 1,000; return less. All of it: {data['cut']['artifact']}" in note
+    expected = (
+        f"was truncated to fit 1,000; return less. The whole value: {data['cut']['artifact']}"
+    )
+    assert expected in note
 
 
 async def test_cancelling_a_call_cancels_the_tools_it_waits_for(root: Path) -> None:
@@ -330,7 +333,7 @@ async def test_a_result_too_large_for_a_model_is_an_error_that_says_what_to_do(
     async with in_process(root, table, **options) as (client, _):
         result = await client.call_tool("table", {"rows": 100})
     assert result.is_error
-    assert "over the limit of 500; ask for less, or call table in a script" in texts(result)[0]
+    assert "over the limit of 500; request less, or call table in a script" in texts(result)[0]
 
 
 async def test_an_image_goes_as_one_and_a_file_by_its_path(root: Path) -> None:

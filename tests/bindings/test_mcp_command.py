@@ -67,7 +67,7 @@ async def test_a_client_runs_a_script_over_real_files(
 async def test_a_client_is_told_what_is_wrong_with_a_script(root: Path) -> None:
     cases = {
         "unknown tool": ("await ctx.reed('a.py')", ["line 4, column 11", "did you mean read"]),
-        "denied import": ("import subprocess", ["line 4", "import subprocess", "Way out"]),
+        "denied import": ("import subprocess", ["line 4", "import subprocess", "Suggested fix"]),
         "error": ("return 1 / 0", ["ZeroDivisionError: division by zero", "line 4, column 12"]),
         "no JSON": ("return object()", ["no JSON form"]),
         "time": ("while True:\n    pass", ["The run timed out", "longer than 700 ms"]),
@@ -214,7 +214,7 @@ def test_a_client_that_has_gone_is_a_line_and_no_traceback(root: Path) -> None:
         process.stdout.close()
         process.stdout = None
         _, errors = process.communicate(json.dumps(hello).encode() + b"\n", timeout=SECONDS)
-    assert errors == b"ptc mcp: the client has gone\n"
+    assert errors == b"ptc mcp: the client disconnected\n"
 
 
 # --- the command --------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def test_findings_as_json_and_a_clean_script(tmp_path: Path) -> None:
     assert json.loads(done.stdout)[0]["line"] == 1
     clean = check("-", cwd=tmp_path, stdin="def run(ctx, inputs):\n    return 1\n")
     assert (clean.returncode, clean.stdout) == (0, "")
-    assert "nothing found" in clean.stderr
+    assert "no problems found" in clean.stderr
 
 
 def test_advice_alone_is_no_failure(tmp_path: Path) -> None:

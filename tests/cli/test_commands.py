@@ -126,7 +126,7 @@ def test_doctor_reads_as_text_too(command: Any) -> None:
     assert done.status == 0
     assert done.out.startswith(f"ptc {ptc.__version__}, ")
     assert "seccomp\ton, required\ton, optional\t" in done.out
-    last = "{}: ok, scripts run here behind every layer that confines them\n"
+    last = "{}: ok, every required kernel layer confines scripts on this machine\n"
     assert done.out.endswith(last.format("jail") + last.format("process"))
 
 
@@ -173,8 +173,8 @@ def test_a_command_of_a_package_runs_and_its_status_is_kept(command: Any) -> Non
         ),
         (
             "number",
-            "ptc number: ptc_cli_shelf:not_a_command of package ptc-cli-shelf is no click.Command "
-            "but int",
+            "ptc number: ptc_cli_shelf:not_a_command of package ptc-cli-shelf must be a "
+            "click.Command, not int",
         ),
     ],
 )

@@ -52,7 +52,7 @@ def test_a_run_is_shown_with_its_calls_beside_its_lines(command: Any, paused: st
     shown = command("show", paused).out
     assert "3 |     n = await ctx.add(1)   # call 1" in shown
     assert "succeeded" in shown
-    assert "needs an approval" in shown
+    assert "requires approval" in shown
 
 
 def test_a_run_is_exported_and_replays_without_tools(
@@ -90,7 +90,7 @@ def test_old_runs_are_forgotten_and_those_that_wait_stay(
 ) -> None:
     assert command("run", script("async def run(ctx, inputs):\n    return 1\n")).status == 0
     assert len(json.loads(command("runs", "--json").out)) == 2
-    assert "0 runs forgotten" in command("forget", "--older-than", "1").out
+    assert "0 runs deleted" in command("forget", "--older-than", "1").out
     assert len(json.loads(command("runs", "--json").out)) == 2
     assert json.loads(command("forget", "--older-than", "0", "--json").out) == {"forgotten": 1}
     (left,) = json.loads(command("runs", "--json").out)

@@ -90,7 +90,7 @@ def test_a_failure_shows_the_place_and_loses_nothing_that_was_emitted(
     at = lines.index('  File "script.py", line 2, in f')
     assert lines[at + 1].strip() == "return 1 / n"
     assert lines[at + 2].strip() == "^^^^^"
-    assert lines[-2:] == ["partial values it had emitted: 1 (--json has them whole)", "  [1,2]"]
+    assert lines[-2:] == ["partial values emitted: 1 (--json shows them in full)", "  [1,2]"]
 
 
 def test_a_refused_script_shows_every_reason_with_its_place(command: Any, script: Any) -> None:
@@ -98,7 +98,7 @@ def test_a_refused_script_shows_every_reason_with_its_place(command: Any, script
     done = command("run", script(source), "--toolset", "shelf")
     assert done.status == 1
     assert done.out == ""
-    assert done.err.startswith("Error: the script was refused before it ran\nscript.py:1:")
+    assert done.err.startswith("Error: the script was rejected before it ran\nscript.py:1:")
     assert "\nscript.py:2:" in done.err
     assert "    import socket\n" in done.err
     assert "^^^^" in done.err
@@ -128,7 +128,7 @@ def test_the_calls_of_one_tool_are_what_the_option_says(command: Any, script: An
     assert result["error"]["breach"] == {"limit": "max_calls_by_tool", "most": 2, "used": None}
     assert result["limits"]["tool_timeout_ms"] == 9000
     for wrong, words in {
-        "add": "write TOOL=N, as bash=3",
+        "add": "write TOOL=N, as in bash=3",
         "=3": "write TOOL=N",
         "add=x": "write TOOL=N",
         "add=0": "--max-calls-by-tool['add'] must be an integer from 1",
@@ -356,7 +356,7 @@ def test_a_script_at_the_second_fence_exits_with_4_and_the_call_is_named(
 ) -> None:
     done = command("run", script(HELLO), "--toolset", "shelf", before=["-c", NO_FIRST_FENCE])
     assert (done.status, done.out) == (4, "")
-    assert "Error: the script was stopped at the second fence: the jail does not allow" in done.err
+    assert "Error: the kernel layer stopped the script: " in done.err
     assert "the system call openat" in done.err
     # the alarm of the log, for whoever keeps standard error
     assert "violation: " in done.err
@@ -460,7 +460,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["/dev/zero"], "Error: script '/dev/zero' has more than 8,388,608 bytes"),
     (["one.py", "--input", "a"], "Error: --input 'a': write NAME=VALUE"),
     (["one.py", "--input", "=1"], "Error: --input '=1': write NAME=VALUE"),
-    (["one.py", "--input", "a=1", "--input", "a=2"], "Error: --input 'a' is given twice"),
+    (["one.py", "--input", "a=1", "--input", "a=2"], "Error: --input 'a' is repeated"),
     (["one.py", "--input", f"a={2**70}"], "Error: --inputs.a: integer over 64 bits"),
     (["one.py", "--inputs", "nope.json"], "Error: --inputs 'nope.json' cannot be read: No such"),
     (["one.py", "--inputs", "list.json"], "Error: --inputs 'list.json' must be a JSON object"),

@@ -120,7 +120,7 @@ def test_a_long_table_ends_with_how_many_more_there_are(terminal: Any, tmp_path:
     shown = terminal("run", "script.py", "--toolset", "shelf")
     assert shown.end() == 0
     screen = [line for line in shown.screen() if line]
-    assert screen[-1] == "and 12 more (--json has them all)"
+    assert screen[-1] == "and 12 more (--json shows all)"
     assert screen[-2].split()[:3] == ["30", "add", "succeeded"]
 
 
@@ -134,7 +134,7 @@ def test_tables_are_drawn_on_a_terminal(terminal: Any) -> None:
     shown = terminal("tools", "--toolset", "shelf")
     assert shown.end() == 0
     screen = shown.screen()
-    assert screen[0].split() == ["tool", "parameters", "side", "effect", "what", "it", "does"]
+    assert screen[0].split() == ["tool", "parameters", "side", "effect", "description"]
     assert screen[2].split() == ["add", "a", "[b]", "no", "Add", "two", "numbers."]
 
 

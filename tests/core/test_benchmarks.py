@@ -73,7 +73,7 @@ def test_an_unknown_case_is_refused_with_the_names_there_are() -> None:
 def test_no_rounds_at_all_are_refused() -> None:
     done = benchmark("--rounds", "0")
     assert done.returncode == 2
-    assert "--rounds 0: give a number from 1 to 1000" in done.stderr
+    assert "--rounds 0: pass a number from 1 to 1000" in done.stderr
 
 
 @pytest.mark.slow

@@ -249,7 +249,7 @@ def test_a_refusal_says_which_rule_and_how_it_is_lifted() -> None:
     assert "'a/.envrc' is protected by the rule 'shell': shells run it" in text
     assert "Session(unprotected=['.envrc'])" in text
     assert "--unprotect '.envrc'" in text
-    assert "nothing lifts" in explain(".ptc/x", "state", ".ptc")
+    assert "cannot be lifted" in explain(".ptc/x", "state", ".ptc")
     assert len(explain("x" * 10_000, "git", "git")) < 600
     for rule in RULES:
         assert rule.reason in explain("x", rule.name, rule.name)

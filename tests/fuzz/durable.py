@@ -1,12 +1,12 @@
-"""Kill a host at every step of its journal, resume the run, and compare with one that was let be.
+"""Kill a host at every step of its journal, resume the run, and compare with an uninterrupted run.
 
 usage: python tests/fuzz/durable.py [--minutes 10] [--points N] [--trees N] [--seed N] [--every]
                                      [--only NAME]
 
-Exit status 1 if anything was found. A point is a step of a program: a process is killed there with
-SIGKILL, another goes on and is killed, too, most times, until one comes to the end. The programs
-are fixed ones and random trees of tools that call tools. The same seed chooses the same trees and
-steps.
+Exit status 1 if there are findings. A point is a step of a program: the process is killed there
+with SIGKILL, and another process resumes the run. That process is usually killed as well, until
+one finishes. The programs are fixed ones and random trees of tools that call tools. The same seed
+selects the same trees and steps.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from tests.fuzz.durable_world import (  # noqa: E402  # as above
 
 _RUN = "r"
 _SECONDS = 60
-"""For one process; more is a finding."""
+"""Time limit for one process; exceeding it is a finding."""
 _MOST_DEATHS = 6
 _REJECTED = 3
-"""The number whose approval is refused."""
+"""The number for which approval is rejected."""
 
 
 # --- the process that is killed -------------------------------------------------------------
 
 
 async def drive(folder: Path, name: str) -> dict[str, Any]:
-    """Run the program, or go on with it, deciding what is asked, until it ends."""
+    """Start or resume the program, making the requested decisions, until it finishes."""
     server = Server(folder / "server")
     limits = Limits(max_tool_calls=5_000)
     root = folder / "root"
@@ -75,23 +75,24 @@ async def drive(folder: Path, name: str) -> dict[str, Any]:
         "error": result.error.message if result.error else None,
         "stdout": result.stdout,
         "partial": result.partial,
-        "calls": [] if "again" in {c.tool for c in result.calls} else told(result),
+        "calls": [] if "again" in {c.tool for c in result.calls} else comparable_calls(result),
     }
 
 
-def told(result: RunResult) -> list[list[Any]]:
-    """The calls of a result, which are the same whatever died, unless a tool is tried again.
+def comparable_calls(result: RunResult) -> list[list[Any]]:
+    """Return the calls of a result that do not depend on the kills, unless a tool retries.
 
-    Not the numbers that a run drew, and not arguments of which records have the beginning only.
+    Random numbers of a run and truncated arguments are left out.
     """
-    told_whole = re.compile(r'\{"n":-?\d+\}')
+    untruncated = re.compile(r'\{"n":-?\d+\}')
     return [
-        [c.tool, c.status, c.error_code, told_whole.findall(c.arguments[:30])] for c in result.calls
+        [c.tool, c.status, c.error_code, untruncated.findall(c.arguments[:30])]
+        for c in result.calls
     ]
 
 
 def decide(session: Session, server: Server) -> None:
-    """Decide of every call that waits, by what the server has seen."""
+    """Decide every pending call by the server's log."""
     for call in session.history.pending(_RUN):
         n = call.arguments["n"]
         if call.kind == "approval":
@@ -101,20 +102,20 @@ def decide(session: Session, server: Server) -> None:
                 session.history.approve(_RUN, call.call, by="ann")
             continue
         (row,) = (row for row in rows(session) if row.start.path == call.call)
-        taken = server.taken()
-        if any((name, n, row.start.key) in taken for name in (call.tool, f"{call.tool} drawn")):
+        requests = server.requests()
+        if any((name, n, row.start.key) in requests for name in (call.tool, f"{call.tool} drawn")):
             session.history.settle(_RUN, call.call, "done", value=answer(call.tool, n))
         else:
             session.history.settle(_RUN, call.call, "again")
 
 
 def rows(session: Session) -> Any:
-    """Calls that are recorded."""
+    """Return the recorded calls."""
     return session.history.recorded(_RUN).calls
 
 
 def check_rows(session: Session) -> None:
-    """Nothing of a run that has ended is open."""
+    """Check that a finished run has nothing open."""
     recorded = session.history.recorded(_RUN)
     ended = [row for row in recorded.calls if row.end is None]
     assert not ended, f"open: {ended}"
@@ -122,10 +123,10 @@ def check_rows(session: Session) -> None:
 
 
 def child(folder: Path, program: str, at: int | None) -> int:
-    """What a forked process does; its exit status."""
+    """Run the forked process and return its exit status."""
     try:
         Killed.steps, Killed.at = 0, at
-        vars(_history)["SqliteJournal"] = Killed  # this process is ours alone
+        vars(_history)["SqliteJournal"] = Killed  # this process belongs to the fuzzer alone
         outcome = anyio.run(drive, folder, program)
         outcome["steps"] = Killed.steps
         (folder / "outcome.part").write_text(json.dumps(outcome))
@@ -140,7 +141,7 @@ def child(folder: Path, program: str, at: int | None) -> int:
 
 
 def spawn(folder: Path, program: str, at: int | None) -> str:
-    """Fork a process and wait for its end: ``ended``, ``killed``, or what is wrong."""
+    """Fork a process and wait for it: ``ended``, ``killed``, or the problem."""
     pid = os.fork()
     if pid == 0:
         os.setsid()
@@ -164,14 +165,14 @@ def spawn(folder: Path, program: str, at: int | None) -> str:
 
 
 def outcome_of(folder: Path) -> dict[str, Any]:
-    """What a process that came to the end has written."""
+    """Return the output of a process that finished."""
     found: dict[str, Any] = json.loads((folder / "outcome").read_text())
     found["calls"].sort(key=repr)
     return found
 
 
 def differences(folder: Path, straight: Path) -> Iterator[str]:
-    """How a run that was killed differs from one that was not."""
+    """Return the differences between an interrupted and an uninterrupted run."""
     mine, other = outcome_of(folder), outcome_of(straight)
     for name in ("status", "value", "error", "stdout", "partial", "calls"):
         if mine[name] != other[name]:
@@ -185,7 +186,7 @@ def differences(folder: Path, straight: Path) -> Iterator[str]:
 
 
 def one(program: str, steps: list[int], straight: Path, folder: Path) -> tuple[int, list[str]]:
-    """Kill at these steps, one after the other, then let it end; deaths, and what is wrong."""
+    """Kill at these steps in order, then let the run finish; return kills and problems."""
     folder.mkdir(parents=True)
     deaths = 0
     for at in [*steps, None]:
@@ -199,7 +200,7 @@ def one(program: str, steps: list[int], straight: Path, folder: Path) -> tuple[i
 
 
 def points(chance: Random, steps: dict[str, int], every: bool) -> Iterator[tuple[str, list[int]]]:
-    """Programs and the steps to kill them at, for ever or, `every`, each step once."""
+    """Yield programs and the steps to kill them at: endlessly, or with `every`, each step once."""
     if every:
         for program, most in steps.items():
             for at in range(1, most + 1):
@@ -214,14 +215,14 @@ def points(chance: Random, steps: dict[str, int], every: bool) -> Iterator[tuple
 
 
 def programs(options: argparse.Namespace, chance: Random) -> list[str]:
-    """Names of the programs to kill."""
+    """Return the names of the programs to kill."""
     if options.only:
         return [options.only]
     return [*PROGRAMS, *(f"tree {chance.randrange(10**6)}" for _ in range(options.trees))]
 
 
 def work(options: argparse.Namespace) -> int:
-    """Kill until time or points are used up; the number of findings."""
+    """Kill until time or points are used up; return the number of findings."""
     chance, found, killed = Random(options.seed), 0, 0
     counts: Counter[str] = Counter()
     started = time.monotonic()
@@ -254,12 +255,12 @@ def work(options: argparse.Namespace) -> int:
 
 
 def say(text: str) -> None:
-    """Print at once."""
+    """Print and flush."""
     print(text, flush=True)  # noqa: T201  # a command
 
 
 def main() -> int:
-    """Entry of the command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

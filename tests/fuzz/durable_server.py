@@ -1,4 +1,4 @@
-"""A server that counts what it is asked to do, whatever becomes of its clients."""
+"""A server that counts requests, even if its clients die."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _KEYED = ("put", "send", "keyed")
 
 
 class Server:
-    """Counts the requests it is sent: lines of a file, each written in one piece."""
+    """Records requests as lines of a file, each written in one piece."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def take(self, tool: str, n: int, key: str | None) -> None:
-        """Take a request that does something."""
+        """Record a request that has an effect."""
         line = json.dumps([tool, n, key]).encode() + b"\n"
         file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
@@ -28,7 +28,7 @@ class Server:
         finally:
             os.close(file)
 
-    def taken(self) -> list[tuple[str, int, str]]:
+    def requests(self) -> list[tuple[str, int, str]]:
         """Return all requests."""
         if not self._path.exists():
             return []
@@ -36,14 +36,14 @@ class Server:
 
     def count(self, tool: str, n: int) -> int:
         """Count the requests of a tool about one number."""
-        return sum(row[:2] == (tool, n) for row in self.taken())
+        return sum(row[:2] == (tool, n) for row in self.requests())
 
     def effects(self) -> Counter[tuple[str, int, str]]:
-        """Count what was done: a request whose key was taken before does nothing more."""
+        """Count effects; a request with a known key has no further effect."""
         found: Counter[tuple[str, int, str]] = Counter()
-        for (tool, n, key), count in Counter(self.taken()).items():
+        for (tool, n, key), count in Counter(self.requests()).items():
             if tool.endswith(" drawn"):
-                # Drawn by chance, and the key with it: two runs do not draw the same.
+                # Random, and so is its key: two runs draw different numbers.
                 found[tool, n, ""] += count
             elif tool != "again":
                 found[tool, n, key] = 1 if tool in _KEYED else count
@@ -51,5 +51,5 @@ class Server:
 
 
 def answer(tool: str, n: int) -> Any:
-    """Return what a tool answers, whenever it is called."""
+    """Return a tool's answer, which is the same for every call."""
     return {"tool": tool, "n": n, "square": n * n}

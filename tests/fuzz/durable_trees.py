@@ -1,8 +1,8 @@
 """Random trees of calls, for `durable.py` and `tests/core/calls/test_effect_trees.py`.
 
-A tree is data: the script calls the tool of its root, each tool those of its children, one after
-the other or all at once. Tools that are started again make their calls in another order wherever
-that order means nothing.
+A tree is data: the script calls the tool of its root, and each tool those of its children, in
+order or concurrently. Resumed tools shuffle their concurrent calls, because their order does not
+matter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def run(ctx, inputs):
         found.append(await asyncio.gather(*(one(ctx, node) for node in nodes)))
     return found
 """
-"""Calls what its inputs say: some nodes at once, then the next."""
+"""Makes the calls in its inputs: each group of nodes concurrently, one group after another."""
 
 _LEAVES = ("look", "look", "put", "send", "pay", "pay", "ask", "fail")
 _CALLERS = ("plain", "plain", "plain", "careless", "again", "keyed", "kept", "shared", "unsafe")
@@ -47,12 +47,12 @@ _Node = dict[str, Any]
 
 
 def tree(seed: int) -> dict[str, Any]:
-    """Inputs of `TREE_SOURCE`: the same for the same seed."""
+    """Create inputs of `TREE_SOURCE`, the same for the same seed."""
     return {"turns": _Tree(Random(seed)).turns()}
 
 
 class _Tree:
-    """Grows one tree."""
+    """Generator of one tree."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
@@ -60,7 +60,7 @@ class _Tree:
         self._cached: list[_Node] = []
 
     def turns(self) -> list[list[_Node]]:
-        """Nodes that the script calls at once, turn after turn."""
+        """Return the nodes of each turn, which the script calls concurrently."""
         widths = [self._chance.choice((1, 1, 2, 3)) for _ in range(self._chance.choice((1, 2)))]
         return [[self._node(0, frozenset()) for _ in range(width)] for width in widths]
 
@@ -75,7 +75,7 @@ class _Tree:
                 return {"tool": "drawn", "arguments": {"n": n}}
             if self._cached and chance.random() < 0.15:
                 return self._cached_again(n)
-        # What must not be started again, below what must not either, could not be decided about.
+        # A call with unknown outcome cannot be decided if its caller must not be repeated either.
         names = [name for name in _CALLERS if name != "unsafe" or "unsafe" not in above]
         name = chance.choice(names)
         node = {"tool": name, "arguments": self._arguments(n, name, depth, above | {name})}
@@ -87,7 +87,7 @@ class _Tree:
         chance = self._chance
         kids = [self._node(depth + 1, above) for _ in range(chance.choice((1, 2, 2, 3)))]
         if chance.random() < 0.25:
-            # An equal call, or one that a cached result serves.
+            # An equal call, or one answered from the cache.
             kids.append(chance.choice(kids))
         arguments: dict[str, Any] = {"n": n, "kids": kids, "at_once": chance.random() < 0.5}
         if name == "again":
@@ -95,56 +95,24 @@ class _Tree:
         return arguments
 
     def _cached_again(self, n: int) -> _Node:
-        """A call that a result serves which is made, or being made, elsewhere in the tree."""
+        """Return a call that has a cached or pending result elsewhere in the tree."""
         node = self._chance.choice(self._cached)
         if node["tool"] == "kept":
             return node
         return {"tool": "shared", "arguments": {**node["arguments"], "n": n}}
 
     def _leaf(self, above: frozenset[str]) -> str:
-        # Below what must not be started again nothing waits, and what was cut off is an error.
+        # Below a call that must not be repeated, nothing is suspended and interruptions are errors.
         usable = [leaf for leaf in _LEAVES if "unsafe" not in above or leaf in _REPEATABLE]
         return self._chance.choice(usable)
 
 
 def tree_tools(server: Server, step: Callable[[], None]) -> list[Tool]:
-    """The tools that call tools, and those that only they need."""
-
-    async def kids(arguments: Mapping[str, Any], ctx: ToolContext, *, careless: bool) -> list[Any]:
-        nodes: list[dict[str, Any]] = arguments["kids"]
-        found: list[Any] = [None] * len(nodes)
-
-        async def one(number: int) -> None:
-            node = nodes[number]
-            try:
-                found[number] = await ctx.call_tool(node["tool"], **node["arguments"])
-            except ToolError as error:
-                found[number] = [error.code, error.message]
-            except Exception:
-                if not careless:
-                    raise
-                found[number] = "swallowed"
-
-        numbers = list(range(len(nodes)))
-        if not arguments["at_once"]:
-            for number in numbers:
-                await one(number)
-            return found
-        random.shuffle(numbers)  # by chance, and another one each time
-        async with anyio.create_task_group() as group:
-            for number in numbers:
-                group.start_soon(one, number)
-        return found
-
-    async def plain(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
-        return await kids(arguments, ctx, careless=False)
-
-    async def careless(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
-        return await kids(arguments, ctx, careless=True)
+    """Return the tools that call tools, and the tools that only they call."""
 
     async def again(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
-        found = await kids(arguments, ctx, careless=False)
-        # The server counts, so that it fails as often whatever dies meanwhile.
+        found = await _call_kids(arguments, ctx)
+        # The server counts, so that kills do not change the number of failures.
         if server.count("again", arguments["n"]) < arguments["failures"]:
             server.take("again", arguments["n"], ctx.idempotency_key)
             raise ToolError("not yet", code="not_yet", retryable=True)
@@ -153,30 +121,77 @@ def tree_tools(server: Server, step: Callable[[], None]) -> list[Tool]:
     async def keyed(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
         server.take("keyed", arguments["n"], ctx.idempotency_key)
         step()
-        return await kids(arguments, ctx, careless=False)
-
-    async def clock(arguments: Mapping[str, Any]) -> Any:
-        return random.getrandbits(40)
-
-    async def drawn(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
-        # What is read decides what is done: read anew, it would be done once more.
-        amount = await ctx.call_tool("clock", n=arguments["n"])
-        await ctx.call_tool("pay", n=arguments["n"], amount=amount)
-        return ["drawn", await ctx.call_tool("look", n=arguments["n"])]
-
-    async def fail(arguments: Mapping[str, Any]) -> Any:
-        raise ToolError("as always", code="always")
+        return await _call_kids(arguments, ctx)
 
     retry = Retry(max_retries=_MOST_FAILURES, backoff_ms=0)
     return [
-        define_tool("plain", "Calls tools.", _SCHEMA, plain),
-        define_tool("careless", "Calls tools.", _SCHEMA, careless),
+        define_tool("plain", "Calls tools.", _SCHEMA, _call_kids),
+        define_tool("careless", "Calls tools.", _SCHEMA, _call_kids_carelessly),
         define_tool("again", "Calls tools.", _SCHEMA, again, retry=retry),
         define_tool("keyed", "Calls tools.", _SCHEMA, keyed, side_effect=True, idempotent=True),
-        define_tool("kept", "Calls tools.", _SCHEMA, plain, cache=True),
-        define_tool("shared", "Calls tools.", _SCHEMA, plain, cache=lambda a: a["kids"]),
-        define_tool("unsafe", "Calls tools.", _SCHEMA, plain, side_effect=True),
-        define_tool("clock", "Reads.", _SCHEMA, clock),
-        define_tool("drawn", "Pays what it read.", _SCHEMA, drawn),
-        define_tool("fail", "Fails.", _SCHEMA, fail),
+        define_tool("kept", "Calls tools.", _SCHEMA, _call_kids, cache=True),
+        define_tool("shared", "Calls tools.", _SCHEMA, _call_kids, cache=lambda a: a["kids"]),
+        define_tool("unsafe", "Calls tools.", _SCHEMA, _call_kids, side_effect=True),
+        define_tool("clock", "Reads.", _SCHEMA, _clock),
+        define_tool("drawn", "Pays what it read.", _SCHEMA, _drawn),
+        define_tool("fail", "Fails.", _SCHEMA, _fail),
     ]
+
+
+async def _call_kids(arguments: Mapping[str, Any], ctx: ToolContext) -> list[Any]:
+    """Call the nodes in `arguments`, in order or concurrently."""
+    return await _Kids(arguments, ctx, careless=False).call()
+
+
+async def _call_kids_carelessly(arguments: Mapping[str, Any], ctx: ToolContext) -> list[Any]:
+    """Do the same, swallowing every exception."""
+    return await _Kids(arguments, ctx, careless=True).call()
+
+
+class _Kids:
+    """Calls of the nodes of one call."""
+
+    def __init__(self, arguments: Mapping[str, Any], ctx: ToolContext, *, careless: bool) -> None:
+        self._nodes: list[_Node] = arguments["kids"]
+        self._at_once: bool = arguments["at_once"]
+        self._ctx = ctx
+        self._careless = careless
+        self._found: list[Any] = [None] * len(self._nodes)
+
+    async def call(self) -> list[Any]:
+        numbers = list(range(len(self._nodes)))
+        if not self._at_once:
+            for number in numbers:
+                await self._call_one(number)
+            return self._found
+        random.shuffle(numbers)  # in a different random order each time
+        async with anyio.create_task_group() as group:
+            for number in numbers:
+                group.start_soon(self._call_one, number)
+        return self._found
+
+    async def _call_one(self, number: int) -> None:
+        node = self._nodes[number]
+        try:
+            self._found[number] = await self._ctx.call_tool(node["tool"], **node["arguments"])
+        except ToolError as error:
+            self._found[number] = [error.code, error.message]
+        except Exception:
+            if not self._careless:
+                raise
+            self._found[number] = "swallowed"
+
+
+async def _clock(arguments: Mapping[str, Any]) -> Any:
+    return random.getrandbits(40)
+
+
+async def _drawn(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+    # The value read determines the effect: reading it anew would cause a second effect.
+    amount = await ctx.call_tool("clock", n=arguments["n"])
+    await ctx.call_tool("pay", n=arguments["n"], amount=amount)
+    return ["drawn", await ctx.call_tool("look", n=arguments["n"])]
+
+
+async def _fail(arguments: Mapping[str, Any]) -> Any:
+    raise ToolError("as always", code="always")

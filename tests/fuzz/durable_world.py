@@ -1,4 +1,4 @@
-"""Scripts, tools and a journal that dies: what `durable.py` kills and resumes."""
+"""Scripts, tools and a journal that kills its process, for `durable.py`."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ _SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required
 
 
 def tools(server: Server, step: Callable[[], None]) -> list[Tool]:
-    """The tools; `step` is called before and after what they do."""
+    """Create the tools; `step` is called before and after each effect."""
 
     def simple(name: str, **options: Any) -> Tool:
         async def work(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
@@ -152,66 +152,66 @@ TOOLS = [*dict.fromkeys(["stuck", "echo", "batch", "deep", *TREE_TOOLS])]
 
 
 def program(name: str) -> dict[str, Any]:
-    """Source and inputs of one of `PROGRAMS`, or of ``tree N``, the tree of seed N."""
+    """Return source and inputs of one of `PROGRAMS`, or of ``tree N``, the tree of seed N."""
     if name in PROGRAMS:
         return {"source": PROGRAMS[name]}
     return {"source": TREE_SOURCE, "inputs": tree(int(name.partition(" ")[2]))}
 
 
 class Killed(SqliteJournal):
-    """A journal whose process dies at a step: before or after any thing that it does."""
+    """A journal that kills its process at a step: before or after any operation."""
 
     steps = 0
-    """How many there were."""
+    """Number of steps so far."""
     at: int | None = None
-    """The one to die at; None: it lives."""
+    """Step at which to kill the process; None for never."""
 
     @classmethod
     def step(cls) -> None:
-        """One more."""
+        """Count one step."""
         cls.steps += 1
         if cls.steps == cls.at:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def begin(self, run: RunRow) -> Lease:
-        """As `SqliteJournal.begin`."""
+        """See `SqliteJournal.begin`."""
         self.step()
         lease = super().begin(run)
         self.step()
         return lease
 
     def claim(self, run_id: str) -> Lease:
-        """As `SqliteJournal.claim`."""
+        """See `SqliteJournal.claim`."""
         self.step()
         lease = super().claim(run_id)
         self.step()
         return lease
 
     def append(self, lease: Lease, entry: Entry) -> None:
-        """As `SqliteJournal.append`."""
+        """See `SqliteJournal.append`."""
         self.step()
         super().append(lease, entry)
         self.step()
 
     async def barrier(self, lease: Lease) -> None:
-        """As `SqliteJournal.barrier`."""
+        """See `SqliteJournal.barrier`."""
         self.step()
         await super().barrier(lease)
         self.step()
 
     def end(self, lease: Lease, status: str, result: bytes, at_ms: int) -> None:
-        """As `SqliteJournal.end`."""
+        """See `SqliteJournal.end`."""
         self.step()
         super().end(lease, status, result, at_ms)
         self.step()
 
     def release(self, lease: Lease) -> None:
-        """As `SqliteJournal.release`."""
+        """See `SqliteJournal.release`."""
         self.step()
         super().release(lease)
 
     def decide(self, run_id: str, verdict: Verdict) -> bool:
-        """As `SqliteJournal.decide`."""
+        """See `SqliteJournal.decide`."""
         self.step()
         first = super().decide(run_id, verdict)
         self.step()

@@ -1,8 +1,8 @@
-"""Scripts at random, built from what the language policy has to decide about.
+"""Generate random scripts from constructs that the language policy has to decide about.
 
-A script is a set of probes. Each is compiled alone first, and only those the policy accepts are
-put together: so most of what runs is past the compiler and meets the guards. What a probe gets
-hold of lands in ``caught``, and the detector at the end says what kinds of object that are.
+A script is a set of probes. Each probe is compiled alone first, and only accepted probes are
+combined, so that most code passes the compiler and reaches the guards. Objects that a probe gets
+hold of go to ``caught``, and the detector at the end reports their kinds.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from random import Random
 from ptc._language._compiler import ScriptRejected, compile_script
 from ptc._language._policy import DEFINABLE, MODULES, PRIVATE_PREFIX, kind_of, power_names
 
-__all__ = ["DETECTOR", "Grammar", "accepted", "prelude", "refused_lines"]
+__all__ = ["DETECTOR", "Grammar", "accepted", "prelude", "rejected_lines"]
 
 _SKIPPED = {"sleep", "count", "cycle", "repeat", "pbkdf2_hmac", "perm", "comb", "factorial"}
-"""Members that only burn the time of a run."""
+"""Members that only use up the time of a run."""
 
 _ALWAYS = ["asyncio", "contextlib", "copy", "dataclasses", "enum", "functools", "inspect", "json",
            "operator", "os", "string", "traceback", "types", "typing"]  # fmt: skip
 _TOP = sorted(name for name in MODULES if "." not in name and name not in _ALWAYS)
 _PER_SCRIPT = 12
-"""Modules and spied methods besides: to compile all of them for each script takes 20 ms."""
+"""Modules and spied methods per script: compiling all of them for each script takes 20 ms."""
 
 _HELPERS = """
 caught = []
@@ -135,7 +135,7 @@ _ANSWERS = {
 
 
 def prelude(chance: Random) -> tuple[str, list[str]]:
-    """Imports, helpers and a class that hears what is done to it; and the modules imported."""
+    """Return imports, helpers and a class that records its operations, and the imported modules."""
     modules = [*_ALWAYS, *chance.sample(_TOP, _PER_SCRIPT)]
     lines = [f"import {name}" for name in modules]
     lines += [_HELPERS, "class Spy:"]
@@ -216,7 +216,7 @@ async def run(ctx, inputs):
 
 
 def accepted(source: str) -> bool:
-    """True if the policy compiles `source`; whatever else it raises is a finding of its own."""
+    """True if the policy compiles `source`; any other exception is a finding of its own."""
     try:
         compile_script(source, require_run=False)
     except ScriptRejected:
@@ -224,8 +224,8 @@ def accepted(source: str) -> bool:
     return True
 
 
-def refused_lines(source: str) -> list[int]:
-    """Lines of what the policy refuses."""
+def rejected_lines(source: str) -> list[int]:
+    """Return the lines that the policy rejects."""
     try:
         compile_script(source, require_run=False)
     except ScriptRejected as rejected:
@@ -309,7 +309,7 @@ _WAYS = [
 
 
 class Grammar:
-    """Writes expressions and statements by chance."""
+    """Generator of random expressions and statements."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
@@ -338,13 +338,13 @@ class Grammar:
         ]  # fmt: skip
 
     def name(self) -> str:
-        """An attribute name, as it may stand in source."""
+        """Return an attribute name as it may appear in source."""
         chance = self._chance
         table = chance.choices([_NAMES, _DUNDERS, _POWER, _PRIVATE], [8, 1, 4, 3])[0]
         return chance.choice(table)
 
     def text_name(self) -> str:
-        """An expression that gives an attribute name."""
+        """Return an expression for an attribute name."""
         chance = self._chance
         name = chance.choice([*_ODD, self.name(), self.name(), chance.choice(_DUNDERS)])
         if chance.random() < 0.4:
@@ -355,7 +355,7 @@ class Grammar:
         return repr(name)
 
     def expression(self, depth: int = 3) -> str:
-        """An expression."""
+        """Return an expression."""
         chance = self._chance
         if depth <= 0 or chance.random() < 0.15:
             return chance.choice(self._atoms)
@@ -377,7 +377,7 @@ class Grammar:
         return f"({self.expression(depth)})({', '.join(args)})"
 
     def _library(self, _depth: int) -> str:
-        """A function of the library on something it may well take, often with an ear in it."""
+        """Return a library call with plausible arguments, often including a recording object."""
         chance = self._chance
         args = [chance.choice(_USEFUL) for _ in range(chance.randrange(4))]
         if chance.random() < 0.4:
@@ -390,7 +390,7 @@ class Grammar:
         return text
 
     def _targeted(self, _depth: int) -> str:
-        """A name that carries power, on an object that answers to it, by one of the ways there."""
+        """Return access to a power name, on an object that has it, by one of several routes."""
         chance = self._chance
         receiver, kind = chance.choice(_RECEIVERS)
         name = chance.choice(_TARGETS[kind])
@@ -407,7 +407,7 @@ class Grammar:
             way = way.replace(f"<{mark}>", value)
         return f"catch({way})"
 
-    def _named(self, depth: int) -> str:
+    def _named_attribute(self, depth: int) -> str:
         inner, name = self.expression(depth), self.text_name()
         return self._chance.choice(
             [
@@ -486,11 +486,11 @@ class Grammar:
     # -- statements ------------------------------------------------------------------------------
 
     def block(self, depth: int) -> str:
-        """A few statements."""
+        """Return a few statements."""
         return "\n".join(self.statement(depth) for _ in range(self._chance.randrange(1, 4)))
 
     def statement(self, depth: int = 2) -> str:
-        """A statement, perhaps with blocks in it."""
+        """Return a statement, possibly with nested blocks."""
         if depth <= 0 or self._chance.random() < 0.4:
             return self._simple(depth)
         return self._chance.choice(_STATEMENTS)(self, depth)
@@ -587,7 +587,7 @@ class Grammar:
         return f"{decorator}class K({base}):\n{body}\n{use}\n{tried}"
 
     def probe(self, number: int) -> str:
-        """One probe the policy accepts, as a function or as statements of the module."""
+        """Return one probe that the policy accepts, as a function or as module-level statements."""
         while True:
             body = self.block(2)
             asynchronous = "await " in body or "async with" in body
@@ -599,15 +599,15 @@ class Grammar:
                 return text
 
     def script(self, probes: int = 30) -> str:
-        """A whole script."""
+        """Return a whole script."""
         before, modules = prelude(self._chance)
         self._use(modules)
         parts = [self.probe(number) for number in range(probes)]
         while True:
             names = ", ".join(part.partition("def ")[2].partition("(")[0] for part in parts)
             source = f"{before}\n{''.join(parts)}\nPROBES = [{names}]\n{DETECTOR}"
-            # What was fine alone may be refused where `json` is known to be a module.
-            lines = refused_lines(source)
+            # Code accepted alone may be rejected once `json` is known to be a module.
+            lines = rejected_lines(source)
             if not lines:
                 return source
             line = before.count("\n") + 1
@@ -645,7 +645,7 @@ _EXPRESSIONS = [
     Grammar._library,
     Grammar._attribute,
     Grammar._call,
-    Grammar._named,
+    Grammar._named_attribute,
     Grammar._formatted,
     Grammar._compound,
 ]

@@ -1,13 +1,13 @@
-"""Look for objects with power that a hook of a script receives.
+"""Search for powerful objects that the hooks of a script receive.
 
 Random classes with hooks (`__init_subclass__`, `__set_name__`, `__class_getitem__`, descriptors,
 reflected operators) and generated methods run on half-made classes and foreign receivers. Each
-object that a frame of the script holds is walked on from, as in `reach.py`; one that leads to a
+object that a frame of the script holds is walked as in `reach.py`. An object that leads to a
 frame, a code object, a module or the like is a finding.
 
 usage: python tests/fuzz/hooks.py [--minutes 10] [--scripts N] [--seed N] [--out FOLDER]
 
-Exit status 1 if anything was found. The same seed writes the same scripts.
+Exit status 1 if there are findings. The same seed writes the same scripts.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from tests.fuzz.reach import Namespaces, Walk, changed, hold, namespaces, prepar
 _BATCH = 25
 _BATCH_SECONDS = 60
 
-# Read on foreign receivers if a generated method or a pattern can be tricked into it.
+# Read on foreign receivers if an attack on a generated method or a pattern succeeds.
 POWER = [
     "gi_frame", "gi_code", "cr_frame", "cr_await", "ag_frame", "f_back", "f_globals", "f_builtins",
     "tb_frame", "tb_next", "obj", "format", "mro", "func", "fget", "cell_contents", "get_loop",
     "get_coro", "get_stack", "parser", "gen", "with_traceback", "get_context",
 ]  # fmt: skip
 PLAIN = ["a", "b", "_x", "__y", "name", "value", "args", "loads", "t", "call", "write"]
-# Names that arrive as text: dunders, and spellings that only become them when normalised.
+# Names passed as text: dunders, and spellings that become dunders only when normalized.
 TEXT = [
     "__globals__", "__closure__", "__code__", "__subclasses__", "__self__", "__func__", "__dict__",
     "__builtins__", "_\uff3fglobals_\uff3f", "\uff3f\uff3fclass\uff3f\uff3f", "\uff47i_frame",
@@ -141,7 +141,7 @@ async def run(ctx, inputs):
 
 
 class Hooks:
-    """Writes scripts."""
+    """Generator of scripts."""
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
@@ -149,7 +149,7 @@ class Hooks:
         self.count = 0
 
     def script(self) -> str:
-        """One script; each of its parts is accepted by the policy."""
+        """Return one script, all parts of which the policy accepts."""
         self.classes, self.count = ["Spy", "Hooked", "HookedABC"], 0
         acts: list[str] = []
         waits: list[str] = []
@@ -171,19 +171,19 @@ class Hooks:
     # -- parts ---------------------------------------------------------------------------------
 
     def field_name(self) -> str:
-        """A name for source."""
+        """Return a name for source."""
         return self.chance.choice(self.chance.choice([POWER, PLAIN]))
 
     def text_name(self) -> str:
-        """A name that arrives as text."""
+        """Return a name passed as text."""
         return repr(self.chance.choice(self.chance.choice([POWER, TEXT, TEXT, PLAIN])))
 
     def foreign(self) -> str:
-        """An object that is no instance."""
+        """Return an object that is not an instance."""
         return f"FOREIGN[{self.chance.randrange(27)}]"
 
     def value(self) -> str:
-        """Any expression."""
+        """Return any expression."""
         return self.chance.choice(
             ["1", "'x'", "Spy()", "[]", "None", "gen()", "field()", "field(default=Spy())",
              "field(default_factory=Spy())", "property(Spy())", "staticmethod(Spy())",
@@ -193,14 +193,14 @@ class Hooks:
         )  # fmt: skip
 
     def options(self) -> str:
-        """Options of `dataclass`."""
+        """Return options of `dataclass`."""
         names = ["frozen", "order", "slots", "kw_only", "unsafe_hash", "weakref_slot"]
         chosen = self.chance.sample(names, self.chance.randrange(4))
         off = self.chance.sample(["init", "repr", "eq", "match_args"], self.chance.randrange(2))
         return ", ".join([f"{name}=True" for name in chosen] + [f"{name}=False" for name in off])
 
     def statement(self) -> str:
-        """A class statement, which makes `made`."""
+        """Return a class statement that defines `made`."""
         chance = self.chance
         bases = ["Hooked", "HookedABC", "HookedABC", "abc.ABC", "list", "dict", "Exception", "str",
                  "typing.NamedTuple", "typing.TypedDict", "typing.Protocol", "enum.Enum", "object",
@@ -238,7 +238,7 @@ class Hooks:
         return "\n".join(lines)
 
     def functional(self) -> str:
-        """A class from a function, which makes `made`."""
+        """Return a class created by a function, bound to `made`."""
         chance = self.chance
         names = [chance.choice([self.text_name(), repr(self.field_name())]) for _ in range(2)]
         listed = ", ".join(names)
@@ -259,7 +259,7 @@ class Hooks:
         )  # fmt: skip
 
     def use(self) -> str:
-        """Something done with `made` and a foreign object."""
+        """Return an operation with `made` and a foreign object."""
         foreign, other, name = self.foreign(), self.foreign(), self.text_name()
         method = self.chance.choice(
             ["__init__", "__repr__", "__eq__", "__lt__", "__hash__", "__setattr__", "__delattr__",
@@ -304,7 +304,7 @@ class Hooks:
         )  # fmt: skip
 
     def act(self) -> str:
-        """A function body that makes a class and uses it."""
+        """Return a function body that creates a class and uses it."""
         chance = self.chance
         body = chance.choice([self.statement, self.statement, self.functional])()
         uses = [f"keep(error(lambda: {self.use()}))" for _ in range(chance.randrange(2, 6))]
@@ -318,7 +318,7 @@ class Hooks:
         return "\n".join(filter(None, [matching, body, *uses, later]))
 
     def wait(self) -> str:
-        """The body of a coroutine."""
+        """Return the body of a coroutine."""
         foreign = self.foreign()
         return self.chance.choice(
             [f"keep(await {foreign})", "async with Spy() as x: keep(x)",
@@ -345,7 +345,7 @@ def _numbered(text: str, kind: str, number: int) -> str:
 def _batch(
     runtime: Any, walk: Walk, before: Namespaces, sources: list[tuple[int, str]]
 ) -> dict[str, Any]:
-    """Run scripts in a fork of the sealed process, so that none meets what another left."""
+    """Run scripts in a fork of the sealed process, isolated from each other."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -382,7 +382,7 @@ def _batch(
 
 
 def fuzz(options: argparse.Namespace) -> int:
-    """Run until time or scripts are used up; the number of scripts with a finding."""
+    """Run until time or scripts are used up; return the number of scripts with a finding."""
     hooks = Hooks(Random(options.seed))
     runtime = prepare(options.keep)
     walk = Walk()

@@ -1,4 +1,4 @@
-"""Runs a script through a real session and says what is wrong with how it went."""
+"""Run a script through a real session and report problems with its outcome."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _POWER_FUNCTIONS = {
     "__subclasses__", "mro", "__reduce_ex__", "__reduce__", "__getattribute__", "__setattr__",
 }  # fmt: skip
 _NAMESPACES = {"__builtins__", "__spec__", "__loader__", "__file__", "@getattr", "@import"}
-# Where the canary cannot be read for another reason, an attempt to is known by its error.
+# If the canary is unreadable for another reason, an attempt is recognized by its error.
 _REACHED = re.compile(
     r"Errno 24|Too many open files|can't start new thread|Resource temporarily unavailable"
     r"|Errno 13|Permission denied|No such file or directory|Errno 2\b"
@@ -46,7 +46,7 @@ _FACADE = re.compile(r"<module '[\w.]+'>$")
 
 
 def suspicious(entry: str) -> str:
-    """Why an object that a script got hold of is one it must not have, or ``""``."""
+    """Return the reason why a script must not hold this object, or ``""``."""
     kind, _, text = entry.partition("|")
     if kind == "keys":
         names = set(text.split(","))
@@ -68,7 +68,7 @@ def suspicious(entry: str) -> str:
 
 
 def findings(result: RunResult, token: str, isolation: str) -> list[str]:
-    """What is wrong with the outcome of a script."""
+    """Return problems with the outcome of a script."""
     wrong = []
     if result.status not in _STATUSES:
         error = result.error
@@ -90,7 +90,7 @@ Json: TypeAlias = dict[str, object] | list[object] | str | float | bool | None
 
 @tool
 async def echo(x: Json = None) -> Json:
-    """Answer with what came."""
+    """Return the argument."""
     return x
 
 
@@ -102,19 +102,19 @@ async def fail(x: Json = None) -> None:
 
 @tool
 async def rows(n: int = 2) -> list[dict[str, object]]:
-    """Rows of data."""
+    """Return rows of data."""
     return [{"f_back": i, "__globals__": i, "name": "row"} for i in range(min(n, 9))]
 
 
 @tool(name="evaluate")
 async def evaluate(x: Json = None) -> object:
-    """A tool with a name that is a power name of the language."""
+    """A tool named like a power name of the language."""
     return x
 
 
 @dataclass
 class Judge:
-    """A session with each layer alone or both, and a canary that must never turn up."""
+    """Sessions with each layer alone and with both, and a canary that must never leak."""
 
     folder: Path
     token: str
@@ -122,9 +122,9 @@ class Judge:
 
     @classmethod
     def make(cls, folder: Path) -> Judge:
-        """Plant the canary and make the sessions; enter them before use."""
+        """Plant the canary and create the sessions; enter them before use."""
         token = "TKN" + secrets.token_hex(8)
-        # A worker of root's is nobody: the canary is to be out of reach for the language alone.
+        # Workers of root run as nobody: only the language layer may keep them from the canary.
         folder.chmod(0o755)  # as above
         (folder / "canary.txt").write_text(f"canary {token}\n")
         (folder / "canary.ini").write_text(f"[s]\nk = {token}\n")
@@ -139,7 +139,7 @@ class Judge:
         return cls(folder, token, sessions)
 
     async def judge(self, source: str, isolation: str) -> tuple[str, list[str]]:
-        """Status of `source` in one of the sessions, and what is wrong with it."""
+        """Return the status of `source` in one of the sessions, and the problems."""
         inputs = {
             "canary": str(self.folder / "canary.txt"),
             "canary_ini": str(self.folder / "canary.ini"),

@@ -1,4 +1,4 @@
-"""Scripts made of others: pieces of known escapes in each other's places, and damaged text."""
+"""Mutated scripts: parts of known escapes exchanged, and damaged text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from random import Random
 __all__ = ["Mutants"]
 
 _CASES = Path(__file__).parent.parent / "programs" / "escapes"
-# Besides punctuation: NUL, a byte order mark, signs that turn or break lines, and letters and
-# digits that NFKC or int() make into others.
+# Besides punctuation: NUL, a byte order mark, characters that change direction or break lines,
+# and letters and digits that NFKC or int() convert to others.
 _TIES = "()[]{}:;,.'\"\\\n\t #@=*&|<>!_~`$\x00\x0c\r0x1e_fFbBrRuU"
 _TIES += "\ufeff\u202e\u2028\xaa\ufb01\U0001d51e\xe9\xdf\u0661"
 _WORDS = [
@@ -24,7 +24,7 @@ _WORDS = [
 
 
 class Mutants:
-    """Makes new scripts of the escapes in the repository."""
+    """Generator of mutations of the escapes in the repository."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
@@ -36,7 +36,7 @@ class Mutants:
         for source in self.sources:
             try:
                 self._trees.append(ast.parse(source))
-            except (SyntaxError, ValueError):  # made to break parsers, or newer than this one
+            except (SyntaxError, ValueError):  # written to break parsers, or newer than this Python
                 continue
         nodes = [node for tree in self._trees for node in ast.walk(tree)]
         self._expressions = [
@@ -47,7 +47,7 @@ class Mutants:
         self._names = sorted({node.attr for node in nodes if isinstance(node, ast.Attribute)})
 
     def spliced(self) -> str:
-        """A known escape with expressions and names of others in it."""
+        """Return a known escape with expressions and names of others."""
         chance = self._chance
         while True:
             tree = _Splice(chance, self._expressions, self._names).visit(
@@ -57,11 +57,11 @@ class Mutants:
                 tree.body += copy.deepcopy(chance.choice(self._trees)).body
             try:
                 return ast.unparse(ast.fix_missing_locations(tree))
-            except (ValueError, RecursionError):  # a tree that no text stands for
+            except (ValueError, RecursionError):  # a tree without source text
                 continue
 
     def damaged(self, sources: list[str]) -> str:
-        """A script with characters lost, doubled, swapped or replaced."""
+        """Return a script with characters deleted, doubled, swapped or replaced."""
         chance = self._chance
         text = chance.choice(sources)
         for _ in range(chance.randrange(1, 6)):

@@ -1,7 +1,7 @@
-"""A sealed runtime, scripts that run on it, and the walk from what their frames hold.
+"""A sealed runtime, scripts that run on it, and the walk from the objects in their frames.
 
-From there the walk follows each attribute that CPython itself reads, without a guard, and what
-some methods without arguments give: all that a script would reach if no name were ever refused.
+The walk follows each attribute that CPython itself reads without a guard, and the results of some
+methods without arguments: everything that a script would reach if no name were ever rejected.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FORBIDDEN_TYPES = (
     _wire.Wire, Runtime,
     _runtime._Run, _runtime._Kit, _context.Calls,
 )  # fmt: skip
-# Classes and functions of these modules are power, whatever they are called.
+# Classes and functions of these modules are powerful, under any name.
 POWER_MODULES = {
     "_ctypes", "_frozen_importlib", "_frozen_importlib_external", "_imp", "_io", "_posixsubprocess",
     "_socket", "_thread", "ctypes", "gc", "importlib", "importlib._bootstrap", "inspect",
@@ -45,14 +45,14 @@ ALLOWED = {
     "_io.StringIO", "_io.BytesIO", "_io._TextIOBase", "_io._BufferedIOBase", "_io._IOBase",
     "_io.IncrementalNewlineDecoder", "io.UnsupportedOperation", "os.PathLike", "os.fspath",
     "posix.fspath",
-    # Functions about numbers and text that the facade of `sys` offers.
+    # Functions on numbers and text that the facade of `sys` exposes.
     "sys.float_info", "sys.hash_info", "sys.int_info", "sys.version_info",
     "posix._path_normpath", "posix._path_splitroot_ex",
-    # Functions of the worker that answer with copies, or with classes that scripts know.
+    # Worker functions that return copies, or classes that scripts know.
     "ptc.worker._internals._serve_the_library.<locals>.subclasses",
     "ptc.worker._internals._snapshot", "_thread.RLock",
     "sys.getdefaultencoding", "sys.getrecursionlimit", "sys.getsizeof", "sys.intern",
-    # Plain predicates that the facade of `inspect` offers, and those behind them.
+    # Plain predicates that the facade of `inspect` exposes, and their implementations.
     *(f"inspect.{name}" for name in [
         "isabstract", "isasyncgen", "isasyncgenfunction", "isawaitable", "isbuiltin", "isclass",
         "iscoroutine", "iscoroutinefunction", "isfunction", "isgenerator", "isgeneratorfunction",
@@ -65,7 +65,7 @@ POWER_BUILTINS = {
     if name in real
 }
 NAMESPACES: dict[int, str] = {}
-# Called without arguments on everything that has them.
+# Called without arguments on every object that has them.
 CALLED = ("__reduce__", "get_loop", "get_coro", "get_context", "get_stack", "copy", "items", "mro")
 DATA = (types.GetSetDescriptorType, types.MemberDescriptorType, property)
 _WHOLE = (type, types.FunctionType)
@@ -84,25 +84,25 @@ class Walk:
         self.todo: collections.deque[tuple[Any, str]] = collections.deque()
 
     def add(self, obj: Any, path: str) -> None:
-        """Visit `obj` later, if it is new."""
+        """Queue `obj` if it is new."""
         kind = type(obj)
         if kind in LEAVES or id(obj) in self.seen:
             return
         why = forbidden(obj)
-        # Bound methods are made anew by each read, for ever: a few of each name are visited.
+        # Each read creates a new bound method, endlessly: visit a few of each name.
         alike = (kind, getattr(obj, "__qualname__", "")) if kind in BOUND else kind
         self.alike[alike] += 1
         most = 3 if kind in BOUND else 1_000
         if not why and self.alike[alike] > most and not issubclass(kind, _WHOLE):
             return
-        self.seen[id(obj)] = obj  # kept, so that its id stays its own
+        self.seen[id(obj)] = obj  # referenced, so that its id is not reused
         if why:
             self.reached.append((path, why))
         else:
             self.todo.append((obj, path))
 
     def run(self, limit: int) -> None:
-        """Visit all there is."""
+        """Visit every queued object."""
         while self.todo and len(self.seen) < limit:
             obj, path = self.todo.popleft()
             # Methods of a type are the same for each instance; its data are not.
@@ -114,7 +114,19 @@ class Walk:
 
 
 def steps(obj: Any, *, data_only: bool = False) -> Iterator[tuple[str, Any]]:
-    """What one read on `obj` gives."""
+    """Yield the results of one read on `obj`."""
+    yield from _items(obj)
+    yield from _class_attributes(obj, data_only=data_only)
+    names = list(getattr(obj, "__dict__", None) or {})
+    for name in names if data_only else [*names, *dir_of(obj)]:
+        try:
+            yield f".{name}", getattr(obj, name)
+        except BaseException:  # noqa: BLE001, S112  # descriptors raise errors of any kind
+            continue
+
+
+def _items(obj: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the items of a container, read by its base class."""
     kind = type(obj)
     if issubclass(kind, dict):
         for key, value in list(dict.items(obj)):
@@ -124,6 +136,11 @@ def steps(obj: Any, *, data_only: bool = False) -> Iterator[tuple[str, Any]]:
         if issubclass(kind, container):
             for index, item in enumerate(list(container.__iter__(obj))):
                 yield f"[{index}]", item
+
+
+def _class_attributes(obj: Any, *, data_only: bool) -> Iterator[tuple[str, Any]]:
+    """Yield attributes named by the classes of `obj`, and the results of calling some."""
+    kind = type(obj)
     classes = list(kind.__mro__)
     if issubclass(kind, type):
         classes += list(obj.__mro__)
@@ -136,7 +153,7 @@ def steps(obj: Any, *, data_only: bool = False) -> Iterator[tuple[str, Any]]:
     for name in names:
         try:
             value = getattr(obj, name)
-        except BaseException as error:  # noqa: BLE001  # descriptors raise what they like
+        except BaseException as error:  # noqa: BLE001  # descriptors raise errors of any kind
             yield f".{name}!", error
             continue
         yield f".{name}", value
@@ -145,20 +162,10 @@ def steps(obj: Any, *, data_only: bool = False) -> Iterator[tuple[str, Any]]:
                 yield f".{name}()", value()
             except BaseException as error:  # noqa: BLE001  # as above
                 yield f".{name}()!", error
-    for name in list(getattr(obj, "__dict__", None) or {}):
-        try:
-            yield f".{name}", getattr(obj, name)
-        except BaseException:  # noqa: BLE001, S112  # as above
-            continue
-    for name in [] if data_only else dir_of(obj):
-        try:
-            yield f".{name}", getattr(obj, name)
-        except BaseException:  # noqa: BLE001, S112  # as above
-            continue
 
 
 def dir_of(obj: Any) -> list[str]:
-    """Names that `obj` says it has."""
+    """Return the names that `dir` reports for `obj`."""
     try:
         return [name for name in dir(obj) if type(name) is str]
     except BaseException:  # noqa: BLE001  # a `__dir__` that fails
@@ -166,7 +173,7 @@ def dir_of(obj: Any) -> list[str]:
 
 
 def forbidden(obj: Any) -> str:
-    """Why a script must not reach `obj`, or ``""``."""
+    """Return the reason why a script must not reach `obj`, or ``""``."""
     kind = type(obj)
     if issubclass(kind, FORBIDDEN_TYPES) and not issubclass(kind, MEMORY_FILES):
         return f"{kind.__name__}: {obj!r:.100}"
@@ -182,7 +189,7 @@ def forbidden(obj: Any) -> str:
     return ""
 
 
-# --- what functions call ------------------------------------------------------------------------
+# --- functions that call powerful functions ----------------------------------------------------
 
 _POWER_MODULES = ("posix", "_io", "_socket", "_imp", "_posixsubprocess", "_ctypes", "_signal",
                   "select", "mmap", "marshal", "gc", "_locale", "fcntl", "resource")  # fmt: skip
@@ -190,10 +197,10 @@ _PURE = {"fspath", "_path_normpath", "_path_splitroot", "_path_splitroot_ex"}
 
 
 def deputies(walk: Walk) -> dict[str, str]:
-    """Functions within reach, but the script's, that may call what has power, and what; by name.
+    """Return reachable functions outside the script that may call powerful functions, by name.
 
-    A function counts if its code, or that of a function which it names, names such a thing: a
-    global, a builtin, or an attribute of a module that it names as well.
+    A function counts if its code, or that of a function it names, names a powerful function: as a
+    global, a builtin, or an attribute of a module that it also names.
     """
     power = {
         id(value): f"{module}.{name}"
@@ -208,7 +215,7 @@ def deputies(walk: Walk) -> dict[str, str]:
         if id(function) not in found:
             found[id(function)] = ""
             found[id(function)] = next(
-                (why for value in _named(function) if (why := _why(value))), ""
+                (why for value in _named_objects(function) if (why := _why(value))), ""
             )
         return found[id(function)]
 
@@ -225,8 +232,8 @@ def deputies(walk: Walk) -> dict[str, str]:
     return {f"{f.__module__}.{f.__qualname__}": why for f in functions if (why := leads_to(f))}
 
 
-def _named(function: types.FunctionType) -> Iterator[Any]:
-    """What the code of a function names."""
+def _named_objects(function: types.FunctionType) -> Iterator[Any]:
+    """Yield the objects that the code of a function names."""
     namespace = _internals.globals_of(function)
     for code in _codes(_internals.code_of(function)):
         modules = []
@@ -246,11 +253,11 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-# --- what scripts hold ------------------------------------------------------------------------
+# --- objects that scripts hold -----------------------------------------------------------------
 
 
 class Host:
-    """Says START and the program, then answers each call with rows."""
+    """Sends START and the program, then answers each call with rows."""
 
     def __init__(self, source: str) -> None:
         limits = json.loads(_runtime._WARM_START)["limits"]
@@ -263,7 +270,7 @@ class Host:
         self._answer = 0
 
     def recv(self, _size: int, _flags: int = 0, /) -> bytes:
-        """The next frame."""
+        """Return the next frame."""
         if self._frames:
             return self._frames.pop()
         self._answer += 1
@@ -281,7 +288,7 @@ class Host:
         return encode(Kind.TICK, json.dumps([time]).encode())
 
     def sendall(self, data: bytes, /) -> None:
-        """Note how the script ended."""
+        """Record how the script finished."""
         while data:
             end = 4 + int.from_bytes(data[:4])
             if data[4] in (Kind.DONE, Kind.FAILED, Kind.REJECTED):
@@ -290,17 +297,17 @@ class Host:
 
 
 class Done(BaseException):
-    """The script's run is over."""
+    """Mark the run as finished."""
 
 
 def hold(runtime: Runtime, source: str, name: str, walk: Walk) -> str:
-    """Run a script and add all that its frames held; return how it ended, in a word."""
+    """Run a script, add all objects in its frames, and return its outcome in one word."""
 
     def note(frame: types.FrameType, event: str, _arg: object) -> None:
         code = _internals.frame_code(frame)
         if code.co_filename == _runtime._FILENAME and event in ("return", "call"):
             for variable, value in dict(_internals.frame_locals(frame)).items():
-                if variable != "__classcell__":  # no source can name it
+                if variable != "__classcell__":  # cannot be named in source
                     walk.add(value, f"{name}:{code.co_name}:{variable}")
         elif event == "c_call" and code.co_filename == _runtime._FILENAME:
             walk.add(_arg, f"{name}:{code.co_name}:called")
@@ -324,7 +331,7 @@ Namespaces: TypeAlias = dict[type, dict[str, Any]]
 
 
 def namespaces() -> Namespaces:
-    """What each class of the sealed process holds."""
+    """Return the contents of each class of the sealed process."""
     return {
         kind: dict(_freeze.class_namespace(kind))
         for kind in _freeze.all_types()
@@ -333,11 +340,11 @@ def namespaces() -> Namespaces:
 
 
 def changed(before: Namespaces) -> list[str]:
-    """Names of classes that hold something else than they did."""
+    """Return the names of classes with changed contents."""
     found = []
     for kind, namespace in before.items():
         now = _freeze.class_namespace(kind)
-        names = (now.keys() ^ namespace.keys()) - {"__annotations__"}  # made when it is read
+        names = (now.keys() ^ namespace.keys()) - {"__annotations__"}  # created on first access
         names |= {name for name, value in namespace.items() if now.get(name) is not value}
         found += [f"{kind.__module__}.{kind.__qualname__}.{name}" for name in sorted(names)]
     return found
@@ -347,7 +354,7 @@ def prepare(keep: Collection[str] = ()) -> Runtime:
     """Set this process up like a zygote.
 
     Args:
-        keep: What is left in reach, to see that the walk finds it: ``internals`` or ``paths``.
+        keep: Weakness to leave in, as a check that the walk finds it: ``internals`` or ``paths``.
     """
     if "internals" in keep:
         vars(_seal)["remove_internals"] = lambda offered: None

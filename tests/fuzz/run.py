@@ -1,9 +1,9 @@
-"""Look for escapes: scripts by chance, against the language policy alone and against the jail.
+"""Search for escapes with random scripts: by the language layer alone, and with the kernel layer.
 
 usage: python tests/fuzz/run.py [--minutes 10] [--scripts N] [--seed N] [--workers N] [--out FOLDER]
 
-Exit status 1 if anything was found; each script that did it is in the folder, with what it did in
-its first lines. The same seed writes the same scripts.
+Exit status 1 if there are findings; each such script is in the folder, with the finding in its
+first lines. The same seed writes the same scripts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KINDS = ("generated", "spliced", "damaged")
 
 
 def scripts(chance: Random) -> Iterator[tuple[str, str]]:
-    """Kind and source of scripts, for ever."""
+    """Yield kind and source of scripts endlessly."""
     grammar, mutants = Grammar(chance), Mutants(chance)
     recent = list(mutants.sources)
     while True:
@@ -55,15 +55,15 @@ def scripts(chance: Random) -> Iterator[tuple[str, str]]:
 
 
 def _watched(source: str, chance: Random) -> str:
-    """A known escape as the one probe of a script that says what it got hold of."""
+    """Embed a known escape as the only probe of a script that reports what it reached."""
     before, _ = prelude(chance)
     text = f"{before}\n{source}\nPROBES = [run] if 'run' in globals() else []\n{DETECTOR}"
     return text if accepted(text) else source
 
 
 def compiler_finding(source: str, kind: str) -> str:
-    """What the compiler raised besides a refusal, or ``""``."""
-    if kind == "generated":  # compiled already, piece by piece
+    """Return an exception of the compiler other than a rejection, or ``""``."""
+    if kind == "generated":  # already compiled, piece by piece
         return ""
     try:
         compile_script(source)
@@ -75,7 +75,7 @@ def compiler_finding(source: str, kind: str) -> str:
 
 
 async def fuzz(options: argparse.Namespace) -> int:
-    """Run until time or scripts are used up; the number of scripts with a finding."""
+    """Run until time or scripts are used up; return the number of scripts with a finding."""
     chance = Random(options.seed)
     counts: Counter[str] = Counter()
     found = 0
@@ -121,7 +121,7 @@ def _say(text: str) -> None:
 
 
 def main() -> int:
-    """Entry of the command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -1,11 +1,11 @@
-"""Play a hostile worker by chance: whatever comes over the wire, the host stands.
+"""Play a hostile worker at random and check that the host survives every message.
 
 usage: python tests/fuzz/wire.py [--minutes 5] [--plays N] [--seed N] [--backend asyncio|trio]
                                  [--first N] [--out FOLDER]
 
-What is on this side of the wire is the real host, with runs of real scripts beside the played ones.
-Exit status 1 if anything was found; each play that did it is in the folder, with what it did. Play
-number N of a seed sends the same bytes every time: ``--seed S --first N --plays 1``.
+This side of the wire is the real host, with runs of real scripts beside the played ones. Exit
+status 1 if there are findings; each such play is in the folder, with its finding. Play number N of
+a seed sends the same bytes every time: ``--seed S --first N --plays 1``.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from ptc._workers._process import Exit, Worker  # noqa: E402  # as above
 from tests.fuzz.wire_plays import Play, Step, play_of  # noqa: E402  # as above
 
 _TOGETHER = 8
-"""Plays at once."""
+"""Concurrent plays."""
 _HOSTILE_BYTES = 7 << 20
-"""The memory limit by which the host's pool is told to give a played worker."""
+"""Memory limit by which the host's pool recognizes a played worker."""
 _LIMITS = Limits(
     timeout_ms=150,
     max_tool_calls=30,
@@ -58,7 +58,7 @@ _STATUSES = {
 }  # fmt: skip
 _HANG_SECONDS = 20
 _GROWTH_BYTES = 96 << 20
-"""Memory that the process may grow by after its first plays: bodies of 8 MiB come and go."""
+"""Allowed growth of the process after its first plays: bodies of 8 MiB come and go."""
 _SETTLED_PLAYS = 200
 _NEIGHBOUR = "def run(ctx, inputs):\n    return [ctx.add(1), ctx.echo('x')]\n"
 
@@ -74,25 +74,25 @@ async def add(a: int, b: int = 2) -> int:
 
 @tool
 async def echo(value: Data = None) -> Data:
-    """Give back what was given."""
+    """Return the argument."""
     return value
 
 
 @tool
 async def slow(ms: int = 20) -> str:
-    """Wait a moment."""
+    """Sleep briefly."""
     await anyio.sleep(min(max(ms, 0), 50) / 1000)
     return "x" * 10_000
 
 
 @tool
 def refuse(code: str = "no") -> None:
-    """Fail, in a thread."""
+    """Fail in a thread."""
     raise ToolError("no", code=code)
 
 
 class Listener(logging.Handler):
-    """What the host and the event loop say of errors that went past everybody."""
+    """Errors logged by the host and the event loop that nothing handled."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -102,14 +102,14 @@ class Listener(logging.Handler):
         text = record.getMessage()
         if record.exc_info:
             text += "\n" + "".join(traceback.format_exception(*record.exc_info))
-        # What a worker breaks is told as an error, too: that is as it should be.
+        # The host also reports protocol errors of a worker as errors, as it should.
         if record.exc_info or record.name == "asyncio":
             self.heard.append(text[-2_000:])
 
 
 @dataclass
 class Fuzz:
-    """One session, its played workers and its books."""
+    """One session, its played workers and its records."""
 
     seed: int
     out: Path
@@ -123,7 +123,7 @@ class Fuzz:
     _workers: list[Worker] = field(default_factory=list)
 
     async def run(self, first: int, most: int, until: float) -> None:
-        """Play until there have been `most` plays or the time is up."""
+        """Play until `most` plays are done or time is up."""
         with tempfile.TemporaryDirectory() as folder:
             session = Session(
                 folder,
@@ -153,7 +153,7 @@ class Fuzz:
                 self._workers.pop() if memory_bytes == _HOSTILE_BYTES else await real(memory_bytes)
             )
 
-        session._pool.acquire = acquire  # type: ignore[method-assign]  # the other end is ours
+        session._pool.acquire = acquire  # type: ignore[method-assign]  # the test holds the other end
 
     async def _play(self, session: Session, number: int) -> None:
         play = play_of(Random(f"{self.seed}/{number}"))
@@ -188,13 +188,13 @@ class Fuzz:
                 results.append(await session.program(source=play.source, limits=_LIMITS))
                 group.cancel_scope.cancel()
         (result,) = results
-        # Whatever the worker made of it, the outcome can be written down and shown.
+        # The outcome can always be serialized and shown.
         result.to_json()
         str(result.error)
         return result.status
 
     async def _neighbour(self, session: Session) -> None:
-        """A real script beside the plays has its value, and does not wait long for it."""
+        """Check that a real script beside the plays returns its value without delay."""
         started = time.perf_counter()
         with anyio.fail_after(_HANG_SECONDS):
             result = await session.program(source=_NEIGHBOUR)
@@ -251,7 +251,7 @@ _EXACT = ("descriptors", "workers", "runs")
 
 
 async def _act(far: socket.socket, worker: Worker, play: Play) -> None:
-    """The worker's side: do the steps of a play."""
+    """Play the worker: perform the steps of a play."""
     for step in play.steps:
         if not await _step(far, worker, step):
             return
@@ -287,7 +287,7 @@ async def _step(far: socket.socket, worker: Worker, step: Step) -> bool:
         far.shutdown(socket.SHUT_WR)
     if step.die is not None:
         far.close()
-        worker.ended(Exit(step.die, 0))
+        worker.record_exit(Exit(step.die, 0))
         return False
     return True
 
@@ -300,7 +300,7 @@ async def _send(far: socket.socket, data: bytes) -> bool:
         except BlockingIOError:
             await anyio.wait_writable(far)
         except OSError:
-            return False  # the host has hung up, which is its right
+            return False  # the host may hang up
     return True
 
 
@@ -309,7 +309,7 @@ def _say(text: str) -> None:
 
 
 def fuzz(options: argparse.Namespace, *, say: Callable[[str], None] = _say) -> int:
-    """Play on one backend or on both in turn; the number of findings."""
+    """Play on one backend or on both in turn; return the number of findings."""
     started, found, plays = time.monotonic(), 0, 0
     backends = [options.backend] if options.backend else ["asyncio", "trio"]
     for turn, backend in enumerate(backends, start=1):
@@ -342,7 +342,7 @@ def fuzz(options: argparse.Namespace, *, say: Callable[[str], None] = _say) -> i
 
 
 def main() -> int:
-    """Entry of the command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""What a hostile worker may send, by chance: frames that are right, nearly right, and nothing."""
+"""Random messages of a hostile worker: valid, nearly valid and invalid frames."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ __all__ = ["Play", "Step", "play_of"]
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that a worker does."""
+    """One action of a worker."""
 
     data: bytes = b""
     chunk: int = 0
-    """Bytes sent at once; 0: all."""
+    """Bytes sent at once; 0 for all."""
     pause_ms: int = 0
-    """Wait before it."""
+    """Delay before the action."""
     read: bool = False
-    """Take what the host has sent, before it."""
+    """Read data from the host before the action."""
     hang_up: bool = False
-    """Close its side for writing, after it."""
+    """Close the sending side after the action."""
     die: int | None = None
-    """Die of this signal, after it."""
+    """Signal to die of after the action."""
 
     def __str__(self) -> str:
         shown = self.data if len(self.data) <= 2_000 else self.data[:2_000] + b" ..."
@@ -36,13 +36,13 @@ class Step:
 
 @dataclass(frozen=True)
 class Play:
-    """A worker's part."""
+    """The script of one worker."""
 
     name: str
     source: str
     steps: tuple[Step, ...]
     reads: bool
-    """After the last step it takes what the host sends, rather than not reading at all."""
+    """Read data from the host after the last step, instead of not reading at all."""
 
     def __str__(self) -> str:
         steps = "\n".join(map(str, self.steps))
@@ -68,27 +68,27 @@ _ODD = [
 
 
 def _frame(kind: int, body: bytes, length: int | None = None) -> bytes:
-    """A frame, as wrong as it may be."""
+    """A frame with any number of errors."""
     return struct.pack(">IB", (len(body) + 1 if length is None else length) % 2**32, kind) + body
 
 
 class _Author:
-    """Writes plays from one source of chance."""
+    """Generator of plays from one random source."""
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
         self.calls = 0
-        # Some workers keep to the rules but once, some never.
+        # Some workers break the rules only once, some always.
         self.odd = chance.choice([0.0, 0.01, 0.1, 1.0])
 
     # --- bodies -----------------------------------------------------------------------------
 
     def strange(self, often: float) -> bool:
-        """True where something is to be wrong, which is so `often` for the worst of workers."""
+        """True if the next item is to be invalid: at rate `often` for the worst workers."""
         return self.chance.random() < often * self.odd
 
     def value(self, depth: int = 0) -> bytes:
-        """JSON, or what looks like it."""
+        """Return JSON, or text that resembles JSON."""
         if self.chance.random() >= self.odd:
             return self.sane()
         pick = self.chance.random()
@@ -110,7 +110,7 @@ class _Author:
         return b"{" + b",".join(k + b":" + v for k, v in zip(keys, items, strict=True)) + b"}"
 
     def sane(self) -> bytes:
-        """JSON that is JSON."""
+        """Return valid JSON."""
         return self.chance.choice([b"1", b'"x"', b"[1,2]", b'{"a":[]}', b"null", b"2.5", b"true"])
 
     def number(self) -> bytes:
@@ -170,7 +170,7 @@ class _Author:
         return b"[" + b",".join([row] * self.chance.choice([0, 1, 50, 500])) + b"]"
 
     def body(self, kind: Kind) -> bytes:
-        """A body that fits its kind, mostly."""
+        """Return a body that usually fits its kind."""
         if self.strange(0.12):
             return self.value()
         makers: dict[Kind, Callable[[], bytes]] = {
@@ -203,7 +203,7 @@ class _Author:
         return b"".join(self.frame(kinds) for _ in range(self.chance.randint(1, most)))
 
     def damaged(self, data: bytes) -> bytes:
-        """Cut, flipped, doubled, or with something in it."""
+        """Truncate, flip, double, or insert bytes."""
         pick, at = self.chance.randrange(5), self.chance.randint(0, len(data))
         if pick == 0:
             return data[:at]
@@ -219,7 +219,7 @@ class _Author:
         return data[:at] + data[self.chance.randint(0, len(data)) :]
 
     def header(self) -> bytes:
-        """A header alone, mostly one that promises too much."""
+        """Return a header alone, usually with a length that is too large."""
         kind = self.chance.choice([*_TO_HOST, 0, 1, 4, 15, 31, 77, 255])
         most = MAX_BODY.get(kind, 100)
         size = self.chance.choice([0, 1, most, most + 1, most + 2, 2**31, 2**32 - 1])
@@ -228,7 +228,7 @@ class _Author:
     # --- parts ------------------------------------------------------------------------------
 
     def begin(self) -> list[Step]:
-        """Take the program; say that it is compiled."""
+        """Receive the program and report that it is compiled."""
         return [Step(_frame(Kind.COMPILED, b"code"), read=True)]
 
     def sound(self) -> list[Step]:
@@ -252,7 +252,7 @@ class _Author:
         return [*self.begin(), Step(self.header() + b"x" * self.chance.randint(0, 50))]
 
     def large(self) -> list[Step]:
-        """A body near the limit of its kind, or of the run."""
+        """Return a body near the limit of its kind, or of the run."""
         kind = self.chance.choice([Kind.DONE, Kind.EMIT, Kind.CALL, Kind.PRINT])
         size = self.chance.choice([19_990, 20_010, 1_048_500, 1_049_700, 3 << 20, 9 << 20])
         item = self.chance.choice([b"[],", b"{},", b"1,", b'"ab",', b'{"a":1},', b"0.5,"])
@@ -266,7 +266,7 @@ class _Author:
         return [*self.begin(), Step(_frame(kind, wrapped)), Step(_frame(Kind.DONE, b"1"))]
 
     def parts(self) -> list[Step]:
-        """Values in parts: whole, over a limit, out of order, of no frame."""
+        """Return values in parts: complete, over a limit, out of order, of no frame."""
         steps = self.begin()
         for _ in range(self.chance.choice([1, 3, 8])):
             kind = self.chance.choice([Kind.DONE, Kind.EMIT, Kind.EMIT, Kind.CALL])
@@ -285,7 +285,7 @@ class _Author:
         return [*steps, Step(_frame(Kind.DONE, b"1"))]
 
     def parted(self, kind: Kind) -> list[bytes]:
-        """The parts of a value."""
+        """Return the parts of a value."""
         item = self.chance.choice([b"[]", b"1", b'"ab"', b'{"a":[]}', b"null"])
         batch = b"[" + b",".join([item] * self.chance.choice([1, 30, 2_000, 20_000])) + b"]"
         inner = [b"[", *[b"i" + batch] * self.chance.choice([1, 2, 9]), b"]"]
@@ -298,7 +298,7 @@ class _Author:
         return [b"{", b'""value"', *inner, *more, b"}"]
 
     def tiny(self) -> list[Step]:
-        """Very many very small frames."""
+        """Return very many very small frames."""
         one = self.chance.choice(
             [
                 _frame(Kind.STALLED, b"[]"), _frame(Kind.TIMER, b"[0]"),
@@ -312,7 +312,7 @@ class _Author:
         return [*self.begin(), Step(one * count, chunk=self.chance.choice([0, 0, 7, 4_096]) or 0)]
 
     def calling(self) -> list[Step]:
-        """Calls, calls withdrawn, calls of one number, calls with no end."""
+        """Return calls, cancelled calls, calls with equal numbers, calls without end."""
         steps = []
         for _ in range(self.chance.choice([1, 5, 40])):
             data = b"".join(
@@ -328,7 +328,7 @@ class _Author:
         ]
 
     def after(self) -> list[Step]:
-        """A result, and more of everything."""
+        """Return a result, followed by more frames."""
         end = self.chance.choice([Kind.DONE, Kind.FAILED, Kind.REJECTED, Kind.CHECKED])
         more = self.frames(_TO_HOST) + _frame(Kind.DONE, b'"FORGED"') * 3
         begin = self.begin() if end in (Kind.DONE, Kind.FAILED) else [Step(read=True)]
@@ -337,7 +337,7 @@ class _Author:
         return [*begin, *([Step(first + more)] if together else [Step(first), Step(more)])]
 
     def ending(self) -> list[Step]:
-        """It leaves, or dies, or both, at any time."""
+        """Leave, die, or both, at any time."""
         data = self.damaged(self.frames(_STAYING))
         signal = self.chance.choice([0, 6, 9, 11, 24, 31])
         how = self.chance.choice(
@@ -362,10 +362,10 @@ _PARTS: dict[str, int] = {
 
 
 def play_of(chance: Random) -> Play:
-    """A play by chance."""
+    """Return a random play."""
     author = _Author(chance)
     (name,) = chance.choices(list(_PARTS), list(_PARTS.values()))
     steps: list[Step] = getattr(author, name)()
-    # Mostly a script that no other worker has compiled, so that this one is asked to.
+    # Usually a script that no other worker has compiled, so that this one must compile it.
     source = f"{chance.choice(_SOURCES)}\n# {chance.choice([0, chance.getrandbits(64)])}\n"
     return Play(name, source, tuple(steps), chance.random() < 0.5)

@@ -65,7 +65,7 @@ def test_the_object_is_printed_and_nothing_else_on_standard_output(
     done = ptc("generate", *options, str(document), server=server)
     assert (done.returncode, json.loads(done.stdout)) == (0, {"total": 3})
     assert 'attempt 1: /total: "x" is not of type "integer"' in done.stderr
-    assert "mended: " in done.stderr
+    assert "repaired: " in done.stderr
     asked = server.requests[0].body["messages"][0]["content"]
     assert asked == "Read it.\n\nTotal: three\n"
 
@@ -108,7 +108,7 @@ def test_a_wrong_command_line_is_told_before_anything_is_asked(
 ) -> None:
     base = {"--schema": schema, "--prompt": "x", "--model": MODEL}
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"--model": "gpt-5"}, "--model 'gpt-5': write provider:name"),
+        ({"--model": "gpt-5"}, "--model 'gpt-5' is not a model name; write provider:name"),
         ({"--model": "nobody:x"}, "there is no model 'nobody:x'; write provider:name"),
         ({"--schema": str(tmp_path / "none.json")}, "cannot be read"),
         ({"--max-repair-attempts": "9"}, "from 0 to 5"),

@@ -200,7 +200,8 @@ async def test_a_model_object_with_a_key_of_its_own_is_no_different(
         result = await session.program(source=f"await ctx.generate_object({SCHEMA!r}, 'How many?')")
     assert gateway.seen == [KEY]
     assert result.error is not None
-    assert "[secret api_key of OpenAIChatModel]" in result.error.message
+    # Named by the model that sent the key first: another test of this process may have.
+    assert "[secret api_key of " in result.error.message
     assert traces(result.to_json().decode() + recorded(tmp_path)) == []
 
 

@@ -91,7 +91,7 @@ async def test_a_model_that_cannot_be_made_to_call_a_tool_is_asked_in_another_fo
         )
     assert (native.mode_used, plain.mode_used) == ("native", "prompt")
     assert [f.mode for f in plain.fallbacks] == ["tool", "native"]
-    assert "cannot be made to call a tool" in plain.fallbacks[0].reason
+    assert "cannot be forced to call a tool" in plain.fallbacks[0].reason
 
 
 async def test_arguments_are_streamed_and_thoughts_are_not() -> None:

@@ -193,7 +193,7 @@ async def test_a_schema_with_free_keys_is_not_sent_in_a_form_that_would_empty_th
     refusal = Step(status=400, error="no tools")
     found = await ask(refusal, Step(text='{"a": 1}'), schema=free)
     assert (found.object, found.mode_used) == ({"a": 1}, "prompt")
-    with pytest.raises(UsageError, match="no objects with free keys"):
+    with pytest.raises(UsageError, match="objects with arbitrary keys"):
         await ask(schema=free, mode="native")
     assert server.requests == []
 

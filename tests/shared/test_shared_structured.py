@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ptc.structured import recover
-from ptc.structured._reader import same
+from ptc.structured._reader import json_equal
 
 SHARED = Path(os.environ.get("PTC_SHARED", Path(__file__).parents[3] / "shared"))
 ROWS = SHARED / "data" / "structured" / "mutations_dev.jsonl"
@@ -34,7 +34,7 @@ def test_damaged_answers_are_recovered_and_none_is_wrong() -> None:
         found = recover(row["raw_text"], row["schema"])
         if found is None:
             continue
-        if row["recoverable"] and same(found.value, row["expected_object"]):
+        if row["recoverable"] and json_equal(found.value, row["expected_object"]):
             recovered[row["class"]] += 1
         else:
             wrong.append(row["id"])

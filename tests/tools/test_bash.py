@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from ptc import Session, ToolError, UsageError
-from ptc._workers._command import KEPT_BYTES, Command, Ended, Output
+from ptc._workers._command import MAX_STREAM_BYTES, Command, CommandOutcome, Output
 from ptc_tools import _bash as limits
 from ptc_tools import bash, bash_tool
 
@@ -262,7 +262,7 @@ async def test_a_missing_layer_refuses_the_command(
 ) -> None:
 
     nothing = Output(b"", b"", 0)
-    refused = Ended("refused", 0, "landlock: not there", nothing, nothing, 1.0)
+    refused = CommandOutcome("refused", 0, "landlock: not there", nothing, nothing, 1.0)
     # What such a kernel answers is shown by test_command_escapes; here, what becomes of it.
     monkeypatch.setattr(Command, "run", lambda self, timeout_ms: refused)
     error = await fails(call, cmd="ls")
@@ -391,14 +391,14 @@ async def test_output_at_the_budget_is_not_cut(call: Call) -> None:
 
 async def test_more_than_can_be_kept_is_counted_and_said(root: Path) -> None:
     tool = bash_tool(max_output_bytes=1_000)
-    size = KEPT_BYTES + 1_000_000
+    size = MAX_STREAM_BYTES + 1_000_000
     script = f"head -c {size} /dev/zero | tr '\\0' x; echo THE END"
     async with Session(root=root, toolsets=(), tools=[tool]) as session:
         result = await session.bash(cmd="sh", args=["-c", script])  # type: ignore[attr-defined]  # a tool as a method
     assert result.stdout_bytes == size + 8
     assert result.stdout.endswith("THE END\n")
     assert "were not kept" in result.stdout
-    assert (root / result.artifacts[0]).stat().st_size == KEPT_BYTES + 65_536
+    assert (root / result.artifacts[0]).stat().st_size == MAX_STREAM_BYTES + 65_536
 
 
 async def test_output_never_goes_where_a_link_leads(root: Path, outside: Path) -> None:

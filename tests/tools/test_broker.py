@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from ptc._protected import Protection
-from ptc._workers._command import Command, Ended
+from ptc._workers._command import Command, CommandOutcome
 from ptc.worker.command import _git_index
 
 from .test_command_escapes import _run
@@ -32,16 +32,16 @@ from .test_command_escapes import _run
 _PLAYER = Path(__file__).with_name("file_calls.py")
 
 
-def run(root: Path, *argv: str, protected: bool = True, timeout_ms: int = 60_000) -> Ended:
+def run(root: Path, *argv: str, protected: bool = True, timeout_ms: int = 60_000) -> CommandOutcome:
     protection = Protection() if protected else None
     return Command(argv, root=root.resolve(), protection=protection).run(timeout_ms)
 
 
-def python(root: Path, code: str, *arguments: str, **options: Any) -> Ended:
+def python(root: Path, code: str, *arguments: str, **options: Any) -> CommandOutcome:
     return run(root, sys.executable, "-c", textwrap.dedent(code), *arguments, **options)
 
 
-def said(ended: Ended) -> str:
+def said(ended: CommandOutcome) -> str:
     assert (ended.how, ended.number) == ("exit", 0), ended
     return ended.stdout.head.decode()
 
@@ -284,7 +284,7 @@ if "pid" in entered:
     child = os.fork()
     if child:
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-settled = _jail.settle(entered, root, tmp, writable=True)
+settled = _jail.set_up_mounts(entered, root, tmp, writable=True)
 os.chdir(root)
 _jail.confine(
     entered, settled, root=root, tmp=tmp, readable=[], programs=[], writable=True, network=True,
@@ -483,7 +483,7 @@ def test_an_index_of_git_stays_what_it_was(version: str, repository: Path) -> No
     _git(repository, "status")
     index = repository / ".git" / "index"
     before = _git(repository, "ls-files", "--stage", "--debug"), _git(repository, "status", "-s")
-    index.write_bytes(_git_index.checked_index(index.read_bytes()))
+    index.write_bytes(_git_index.sanitize_index(index.read_bytes()))
     assert before == (
         _git(repository, "ls-files", "--stage", "--debug"),
         _git(repository, "status", "-s"),
@@ -507,7 +507,7 @@ def test_an_index_with_a_name_that_git_would_refuse_is_refused(name: str, reposi
     old = b"d0/some file 0"
     bad = _rewritten(index, old, name.encode().ljust(len(old), b"x"))
     with pytest.raises(ValueError, match="into an index"):
-        _git_index.checked_index(bad)
+        _git_index.sanitize_index(bad)
 
 
 def test_an_index_with_a_file_beneath_a_link_is_refused(repository: Path) -> None:
@@ -520,7 +520,7 @@ def test_an_index_with_a_file_beneath_a_link_is_refused(repository: Path) -> Non
     length = 62 + 2
     del body[at - 62 + ((length + 8) & ~7) : at - 62 + ((62 + 14 + 8) & ~7)]
     with pytest.raises(ValueError, match="beneath a link"):
-        _git_index.checked_index(_signed(bytes(body)))
+        _git_index.sanitize_index(_signed(bytes(body)))
 
 
 def _signed(body: bytes) -> bytes:
@@ -547,27 +547,27 @@ def test_an_index_that_is_none_is_refused(how: str, repository: Path) -> None:
     index = (repository / ".git" / "index").read_bytes()
     # What the broker takes for a refusal.
     with pytest.raises((ValueError, IndexError, struct.error)):
-        _git_index.checked_index(_damaged(index)[how])
+        _git_index.sanitize_index(_damaged(index)[how])
 
 
 def test_offsets_into_the_file_are_left_out_of_an_index(repository: Path) -> None:
     index = (repository / ".git" / "index").read_bytes()
     body = index[:-20] + b"IEOT" + (8).to_bytes(4, "big") + bytes(8)
-    checked = _git_index.checked_index(_signed(body))
+    checked = _git_index.sanitize_index(_signed(body))
     assert b"IEOT" not in checked
 
 
 def test_an_index_of_another_digest_or_of_none_is_known(repository: Path, tmp_path: Path) -> None:
     index = (repository / ".git" / "index").read_bytes()
     unsigned = index[:-20] + bytes(20)
-    assert _git_index.checked_index(unsigned)[-20:] == bytes(20)
+    assert _git_index.sanitize_index(unsigned)[-20:] == bytes(20)
     other = tmp_path / "sha256"
     other.mkdir()
     _git(other, "init", "-q", "--object-format=sha256")
     (other / "f").write_text("x")
     _git(other, "add", "f")
     data = (other / ".git" / "index").read_bytes()
-    assert _git_index.checked_index(data) == data
+    assert _git_index.sanitize_index(data) == data
 
 
 def test_git_commits_and_checks_out_in_a_command(repository: Path) -> None:

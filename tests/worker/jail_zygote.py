@@ -26,9 +26,10 @@ from typing import Any
 
 sys.path.insert(0, sys.argv[1])
 
-from ptc.worker._jail import ZygoteJail, enter_worker_jail, enter_zygote_jail
+from ptc.worker._jail import ZygoteJail, enter_zygote_jail
 from ptc.worker._probe import probe_layers
-from ptc.worker._witness import stopped_at
+from ptc.worker._witness import read_stopped_call
+from ptc.worker._worker_jail import enter_worker_jail
 from ptc.worker.kernel import _landlock
 
 DENIABLE = {
@@ -146,12 +147,12 @@ def watch(
         ends = [pidfd, control.fileno()] + ([witness.fileno()] if witness else [])
         ready = select.select(ends + ([listener] if listener >= 0 else []), [], [])[0]
         if witness and witness.fileno() in ready:
-            pid, taken = witness.take()
+            pid, taken = witness.receive_listener()
             assert pid == child
             assert taken is not None
             listener = taken
         elif listener in ready:
-            call = stopped_at(listener)
+            call = read_stopped_call(listener)
             if call is not None:
                 os.kill(child, 9)
             elif pidfd not in ready:

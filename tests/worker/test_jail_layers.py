@@ -125,7 +125,7 @@ def test_a_missing_landlock_stops_the_start_and_names_the_way_out() -> None:
         Zygote(Setting(deny=("landlock_create_ruleset",)))
     assert str(refused.value).startswith("JailError: jail layer 'landlock' is missing: ")
     assert "Linux >= 5.13 with CONFIG_SECURITY_LANDLOCK=y" in str(refused.value)
-    assert 'name the weaker isolation level "process"' in str(refused.value)
+    assert 'pass the weaker isolation level "process"' in str(refused.value)
 
 
 def test_an_old_landlock_will_do_only_where_namespaces_close_what_it_leaves_open() -> None:

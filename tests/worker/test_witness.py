@@ -1,4 +1,4 @@
-"""The kernel's word about a stopped worker: raw processes under the filter that tells."""
+"""The kernel's word about a stopped worker: raw processes under the filter that notifies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import pytest
 
 from ptc._workers._syscall_names import syscall_name
-from ptc.worker._witness import Witness, stopped_at
+from ptc.worker._witness import Witness, read_stopped_call
 from ptc.worker.kernel import _libc, _seccomp
 
 TABLE = _seccomp.machine()
@@ -57,7 +57,7 @@ def child(attempt: Callable[[], object]) -> Iterator[Child]:
         try:
             theirs.setblocking(True)
             _libc.prctl(_libc.PR_SET_NO_NEW_PRIVS, 1)
-            witness.hand_over(os.getpid(), witness.filter.install(os.getpid()))
+            witness.send_listener(os.getpid(), witness.filter.install(os.getpid()))
             theirs.recv(1)
             try:
                 attempt()
@@ -68,7 +68,7 @@ def child(attempt: Callable[[], object]) -> Iterator[Child]:
         finally:
             os._exit(0)
     theirs.close()
-    taken_from, listener = witness.take()
+    taken_from, listener = witness.receive_listener()
     assert taken_from == pid
     assert listener is not None
     try:
@@ -87,7 +87,7 @@ def test_a_worker_is_stopped_in_the_call_and_killed_with_its_name_known() -> Non
     with child(lambda: os.open("/etc/passwd", os.O_RDONLY)) as worker:
         worker.wire.send(b"x")
         assert worker.readable(worker.listener)
-        call = stopped_at(worker.listener)
+        call = read_stopped_call(worker.listener)
         assert call is not None
         architecture, number, *arguments = call
         assert syscall_name(architecture, number) == "openat"
@@ -108,19 +108,19 @@ def test_a_worker_that_was_stopped_when_the_last_listener_goes_has_not_made_the_
     with child(lambda: os.open("/etc/passwd", os.O_RDONLY)) as worker:
         worker.wire.send(b"x")
         assert worker.readable(worker.listener)
-        assert stopped_at(worker.listener) is not None
+        assert read_stopped_call(worker.listener) is not None
         os.close(worker.listener)
         assert worker.said() == b"ENOSYS"
 
 
 def test_asking_after_a_worker_that_was_not_stopped_or_is_dead_does_not_wait() -> None:
     with child(lambda: os.open("/etc/passwd", os.O_RDONLY)) as worker:
-        assert stopped_at(worker.listener) is None
+        assert read_stopped_call(worker.listener) is None
         worker.wire.send(b"x")
         assert worker.readable(worker.listener)
         os.kill(worker.pid, signal.SIGKILL)
         assert worker.said() == b""
-        assert stopped_at(worker.listener) is None
+        assert read_stopped_call(worker.listener) is None
 
 
 def test_the_socket_of_the_listener_is_gone_for_good() -> None:

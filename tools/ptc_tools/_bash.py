@@ -24,7 +24,7 @@ from pydantic import Field
 
 from ptc import Attachment, Tool, ToolContext, ToolError, UsageError, tool
 from ptc._protected import explain
-from ptc._workers._command import KEPT_BYTES, Command, Ended, Output
+from ptc._workers._command import MAX_STREAM_BYTES, Command, CommandOutcome, Output
 
 from ._killable import in_killable_thread
 from .files._paths import Root, protection_of, shown
@@ -49,7 +49,7 @@ MAX_ARG_LENGTH = 8_192
 MAX_CWD_LENGTH = 1_024
 MAX_TIMEOUT_MS = 3_600_000
 """An hour."""
-MAX_OUTPUT_BYTES = KEPT_BYTES
+MAX_OUTPUT_BYTES = MAX_STREAM_BYTES
 """Most that `bash_tool` takes as budget of one stream (10 MiB)."""
 DEFAULT_TIMEOUT_MS = 60_000
 DEFAULT_OUTPUT_BYTES = 200_000
@@ -221,7 +221,7 @@ def _check(cmd: str, args: Sequence[str], env: dict[str, str]) -> None:
                 raise ToolError(msg, code="invalid_arguments")
 
 
-def _collect(ended: Ended, budget: int, ctx: ToolContext) -> CommandResult:
+def _collect(ended: CommandOutcome, budget: int, ctx: ToolContext) -> CommandResult:
     kept: list[str] = []
     texts = []
     for name, output in (("stdout", ended.stdout), ("stderr", ended.stderr)):
@@ -286,7 +286,12 @@ _REFUSALS_NAMED = 3
 
 
 def _failure(
-    ended: Ended, result: CommandResult, cmd: str, args: list[str], cwd: str, timeout_ms: int
+    ended: CommandOutcome,
+    result: CommandResult,
+    cmd: str,
+    args: list[str],
+    cwd: str,
+    timeout_ms: int,
 ) -> ToolError:
     details: dict[str, object] = {"cmd": cmd, "args": args, "cwd": cwd}
     if ended.how == "missing":
@@ -324,7 +329,9 @@ def _failure(
     return ToolError(msg, code="command_failed", details=details)
 
 
-def _not_started(ended: Ended, cmd: str, args: list[str], details: dict[str, object]) -> ToolError:
+def _not_started(
+    ended: CommandOutcome, cmd: str, args: list[str], details: dict[str, object]
+) -> ToolError:
     hint = "is it installed, and on PATH?"
     if not args and re.search(r"[\s|&;<>*$]", cmd.strip()):
         hint = (

@@ -1,1 +1,1 @@
-"""Confined commands: the launcher of `bash` and `git`, and its broker."""
+"""Confined commands: the launcher behind the tools `bash` and `git`, and its broker."""

@@ -1,11 +1,11 @@
-"""The system call filter of a command: everything but what leads out of its confinement.
+"""System call filter of a command: denies the calls that would escape its confinement.
 
-A command is any program, so the list is of what is refused, unlike a worker's (`_seccomp`), and a
-refusal is an error number rather than death: programs try things. What is refused is what the
-other layers cannot see: sockets by family, new namespaces and mounts, io_uring (whose requests no
-filter sees), other processes' memory, the kernel's own administration.
+A command is any program, so this is a deny-list, unlike a worker's filter (`_seccomp`), and a
+denied call returns an error instead of killing the process: programs probe for features. It denies
+the calls that the other layers cannot see: sockets by family, new namespaces and mounts, io_uring
+(no filter sees its requests), other processes' memory, and administration of the kernel.
 
-Not built on `_seccomp`: its imports would cost every command 10 ms. Classic BPF over ``struct
+Not built on `_seccomp`, whose imports would cost every command 10 ms. Classic BPF over ``struct
 seccomp_data``, see Linux ``Documentation/userspace-api/seccomp_filter.rst``.
 """
 
@@ -18,9 +18,16 @@ import struct
 
 from ..kernel import _libc
 
-__all__ = ["available", "build", "install", "listen", "listening", "numbers"]
+__all__ = [
+    "build",
+    "filter_problem",
+    "install",
+    "install_with_listener",
+    "listener_problem",
+    "numbers",
+]
 
-_ALLOW, _KILL, _ERRNO, _ASK = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
+_ALLOW, _KILL, _ERRNO, _NOTIFY = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 _LOAD, _RETURN, _AND, _EQUAL, _AT_LEAST, _ANY_BIT = 0x20, 0x06, 0x54, 0x15, 0x35, 0x45
 _NUMBER, _ARCH, _ARGS = 0, 4, 16
 _X32_BIT = 0x40000000
@@ -75,70 +82,73 @@ _MACHINES = {
 _REFUSED = frozenset({
     # other processes
     "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp", "perf_event_open",
-    # places
+    # namespaces, mounts and roots
     "unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "open_tree_attr",
     "move_mount", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr",
-    # a file by its number, past every path that is guarded
+    # a file by its handle, bypassing every path check
     "name_to_handle_at", "open_by_handle_at",
     # the kernel itself
     "bpf", "userfaultfd", "kexec_load", "kexec_file_load", "init_module", "finit_module",
     "delete_module", "reboot", "swapon", "swapoff", "quotactl", "quotactl_fd", "acct", "syslog",
     "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "iopl", "ioperm", "uselib",
     "_sysctl", "nfsservctl", "lookup_dcookie", "modify_ldt",
-    # keys of the user are shared by all his processes
+    # a user's keys are shared by all processes of the user
     "add_key", "request_key", "keyctl",
 })  # fmt: skip
 
 _ABSENT = frozenset({"io_uring_setup", "io_uring_enter", "io_uring_register", "clone3"})
-"""Answered as by a kernel that has none, so that programs take the older way. clone3 has its flags
-in memory, where a filter cannot look; glibc then uses clone."""
+"""Answered with ENOSYS, so that programs fall back to older calls. clone3 has its flags in memory,
+which a filter cannot read; glibc then uses clone."""
 
 _ATTRIBUTES = frozenset({
     "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime",
     "utimes", "futimesat", "utimensat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat",
     "removexattr", "lremovexattr", "fremovexattr", "removexattrat", "file_setattr",
 })  # fmt: skip
-"""Changes of a file's attributes, which Landlock does not cover: refused where no read-only mount
-protects what is outside. By descriptor too: one opened to read is enough for them."""
+"""Changes of a file's attributes, which Landlock does not cover: denied unless read-only mounts
+protect the files outside the root. Also by descriptor: one opened for reading is enough."""
 
-_ASKED = frozenset({
+_BROKERED = frozenset({
     "creat", "mkdir", "mkdirat", "mknod", "mknodat", "link", "linkat", "symlink", "symlinkat",
     "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "truncate",
 })  # fmt: skip
-"""Calls that change names: a brokered command's broker makes them (`_broker_calls`)."""
-_ASKED_MODES = frozenset({"chmod", "fchmod", "fchmodat", "fchmodat2"})
-"""The same of permissions, where attributes may be changed at all."""
-_OPENS = {"open": 1, "openat": 2}
-"""And calls that open, if they would change anything; with the place of their flags."""
+"""Calls that change names; the broker makes them for a brokered command (`_broker_calls`)."""
+_BROKERED_MODES = frozenset({"chmod", "fchmod", "fchmodat", "fchmodat2"})
+"""Calls that change permissions; brokered if attributes may be changed at all."""
+_BROKERED_OPENS = {"open": 1, "openat": 2}
+"""Calls that open files, brokered if they could change anything: name -> index of their flags."""
 _CHANGING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_TMPFILE & ~os.O_DIRECTORY
 
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET of include/uapi/linux/sched.h
 _NEW_NAMESPACE = 0x7E020000
-# TIOCSTI and TIOCLINUX type into the terminal of whoever started this.
+# TIOCSTI and TIOCLINUX inject input into the controlling terminal.
 _TERMINAL_INPUT = (0x5412, 0x541C)
-# By requests of their own btrfs and bcachefs make folders that no other layer sees made. FICLONE,
-# FICLONERANGE and FIDEDUPERANGE, which have btrfs's letter, copy between open files.
+# btrfs and bcachefs create folders by ioctl, which no other layer sees. FICLONE, FICLONERANGE and
+# FIDEDUPERANGE, which have btrfs's letter, copy between open files.
 _REQUEST_LETTER, _VOLUME_LETTERS = 0xFF00, (0x9400, 0xBC00)
 _COPY_REQUESTS = (0x40049409, 0x4020940D, 0xC0189436)
 _TYPE_MASK, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
 _AF_INET, _AF_INET6, _AF_NETLINK, _NETLINK_ROUTE = 2, 10, 16, 0
 
 
-def available() -> str:
-    """Why there can be no filter on this machine, or ``""`` if there can."""
+def filter_problem() -> str:
+    """Return why this machine cannot have a filter, or ``""`` if it can."""
     if os.uname().machine not in _MACHINES or struct.calcsize("P") != 8:
-        return f"there is a filter for 64-bit {' and '.join(_MACHINES)} only"
+        return f"the filter supports only 64-bit {' and '.join(_MACHINES)}"
     action = ctypes.create_string_buffer(struct.pack("=I", _ERRNO), 4)
     try:
         number = _MACHINES[os.uname().machine][1]
         _libc.syscall(number, _GET_ACTION_AVAIL, 0, ctypes.addressof(action))
     except OSError as error:
-        return f"the kernel refuses it ({error}); it needs Linux >= 4.14 and seccomp(2) let through"
+        return (
+            f"the kernel refuses it ({error}); it needs Linux >= 4.14, and a container profile "
+            "that allows seccomp(2)"
+        )
     return ""
 
 
-def listening() -> str:
-    """Why a filter cannot ask a broker on this machine, or ``""`` if it can."""
+def listener_problem() -> str:
+    """Return why a filter cannot notify a broker on this machine, or ``""`` if it can."""
     sizes = ctypes.create_string_buffer(6)
     try:
         number = _MACHINES[os.uname().machine][1]
@@ -146,48 +156,48 @@ def listening() -> str:
     except OSError as error:
         return f"the kernel has no seccomp listeners ({error}); it needs Linux >= 5.9"
     if struct.unpack("=3H", sizes.raw) != (80, 24, 64):
-        return f"the kernel's seccomp listeners have other messages: {sizes.raw.hex()}"
+        return f"the kernel's seccomp listeners have unknown message sizes: {sizes.raw.hex()}"
     return ""
 
 
 def numbers() -> dict[str, int]:
-    """Numbers of this machine's system calls, by name."""
+    """Return the system call numbers of this machine by name."""
     return _MACHINES[os.uname().machine][2]
 
 
 def build(*, internet: bool, attributes: bool, brokered: bool = False) -> bytes:
     """Assemble the filter for this machine.
 
-    Unix sockets are refused in any case: by one a command could reach the daemons of the host
-    (Docker, D-Bus, an agent with keys), and neither a network namespace nor Landlock stops a
-    connection by path. A pair of them (socketpair) is allowed where neither can be turned to
-    another address: a datagram socket of a pair can (connect(2), sendto(2)).
+    Unix sockets are always denied: with one a command could reach daemons of the host (Docker,
+    D-Bus, a key agent), and neither a network namespace nor Landlock stops a connection by path.
+    socketpair is allowed for types that cannot be redirected to another address; a datagram socket
+    of a pair can (connect(2), sendto(2)).
 
     Args:
-        internet: Whether sockets of the internet families may be made.
-        attributes: Whether attributes of files may be changed.
-        brokered: Whether changes of files are put to a listener, see `listen`.
+        internet: True: sockets of the internet families may be created.
+        attributes: True: attributes of files may be changed.
+        brokered: True: changes of files notify a listener, see `install_with_listener`.
     """
     arch, _, numbers = _MACHINES[os.uname().machine]
-    # int 0x80 and 32-bit arm come with another architecture value, x32 with a bit: other numbers.
+    # int 0x80 and 32-bit arm have another architecture value, x32 has a bit set: other numbers.
     steps = [
         *((_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, arch), (_RETURN, 0, 0, _KILL)),
         *((_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _KILL)),
     ]
     refused = _REFUSED if attributes else _REFUSED | _ATTRIBUTES
-    # openat2 has its flags in memory, where a filter cannot look, as clone3 has.
+    # openat2, like clone3, has its flags in memory, which a filter cannot read.
     absent = _ABSENT | {"openat2"} if brokered else _ABSENT
-    asked = _ASKED | _ASKED_MODES if brokered else frozenset[str]()
+    asked = _BROKERED | _BROKERED_MODES if brokered else frozenset[str]()
     for name, number in numbers.items():
         if name in refused:
             steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
         elif name in absent:
             steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
         elif name in asked:
-            steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ASK)]
-        elif brokered and name in _OPENS:
-            test = [(_LOAD, 0, 0, _ARGS + 8 * _OPENS[name]), (_ANY_BIT, 0, 1, _CHANGING)]
-            steps += _block(number, test, _ASK)
+            steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _NOTIFY)]
+        elif brokered and name in _BROKERED_OPENS:
+            test = [(_LOAD, 0, 0, _ARGS + 8 * _BROKERED_OPENS[name]), (_ANY_BIT, 0, 1, _CHANGING)]
+            steps += _block(number, test, _NOTIFY)
     steps += _block(numbers["socket"], _sockets(internet=internet))
     pair = [
         *((_LOAD, 0, 0, _ARGS + 8), (_AND, 0, 0, _TYPE_MASK)),
@@ -204,7 +214,7 @@ _Steps = list[tuple[int, int, int, int]]
 
 
 def _block(number: int, test: _Steps, answer: int = _ERRNO | errno.EPERM) -> _Steps:
-    """`test` falls through to `answer`, or jumps over it to an answer of yes."""
+    """Build the steps of one call: `test` falls through to `answer`, or jumps over it to ALLOW."""
     ends = [(_RETURN, 0, 0, answer), (_RETURN, 0, 0, _ALLOW)]
     return [(_EQUAL, 0, len(test) + len(ends), number), *test, *ends]
 
@@ -218,7 +228,7 @@ def _sockets(*, internet: bool) -> _Steps:
         (_EQUAL, 4, 0, _AF_INET6),
         (_EQUAL, 0, 2, _AF_NETLINK),
         (_LOAD, 0, 0, _ARGS + 16),
-        # The kind that names the interfaces; not those that load tables into the kernel.
+        # NETLINK_ROUTE lists the interfaces; other families load tables into the kernel.
         (_EQUAL, 1, 0, _NETLINK_ROUTE),
     ]
 
@@ -239,7 +249,7 @@ def _requests() -> _Steps:
 
 
 def install(code: bytes) -> None:
-    """Put a filter on this process for good. Needs no_new_privs.
+    """Install a filter on this process permanently. Requires no_new_privs.
 
     Raises:
         OSError: If the kernel refused.
@@ -247,14 +257,14 @@ def install(code: bytes) -> None:
     _install(code, _FLAG_TSYNC)
 
 
-def listen(code: bytes) -> int:
-    """Put a filter on this process, which has one thread, and give its listener.
+def install_with_listener(code: bytes) -> int:
+    """Install a filter on this process, which has one thread, and return its listener.
 
     Raises:
-        OSError: If the kernel refused; with EBUSY if a filter of this process has one already.
+        OSError: If the kernel refused; with EBUSY if another filter already has a listener.
     """
     try:
-        # Linux 5.19: a call that is being answered is not begun again because of a signal.
+        # Linux 5.19: a signal does not restart a call that is being answered.
         return _install(code, _FLAG_NEW_LISTENER | _FLAG_WAIT_KILLABLE)
     except OSError as error:
         if error.errno != errno.EINVAL:

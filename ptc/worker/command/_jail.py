@@ -1,23 +1,23 @@
-"""What the kernel refuses to a command that a tool runs: network, other processes, other files.
+"""Kernel confinement of a command that a tool runs: network, other processes, other files.
 
-Rule 1: A layer that is required is on, or the command does not run and the refusal names it.
+Rule 1: Every required layer is on, or the command does not run and the error names the layer.
     (test_a_kernel_without_landlock_refuses_and_names_the_way_out)
-Rule 2: With the network off no socket reaches the host or beyond, whatever the program.
+Rule 2: With the network off, no program can open a socket to the host or beyond.
     (test_no_known_bypass_reaches_a_server_of_the_host)
-Rule 3: Nothing outside the root and the private folder for temporary files is changed, in content
-    or attributes, and nothing is read there but what programs need to run.
+Rule 3: A command changes no content or attributes outside the root and its private folder for
+    temporary files, and reads nothing there except files that programs need to run.
     (test_no_known_bypass_writes_outside_the_root, test_files_outside_the_root_cannot_be_read)
 Rule 4: The same holds without namespaces, as in most containers.
     (the same tests, mode ``container``)
-Rule 5: No process of the host can be signalled, traced or looked into.
+Rule 5: No process of the host can be signalled, traced or inspected.
     (test_processes_of_the_host_are_out_of_reach)
-Rule 6: A brokered command changes nothing in the root by itself: what it asks for is done by its
-    launcher, which knows what is protected there (`_broker`).
+Rule 6: A brokered command changes nothing in the root by itself: its launcher makes the changes
+    and enforces the protected paths (`_broker`).
     (test_without_the_broker_a_command_changes_nothing_in_the_root)
 
-Which layer carries what: seccomp sockets by family, io_uring and new namespaces; Landlock files,
-and signals where there is no PID namespace; namespaces take away the network, the host's
-processes, and (as read-only mounts) the attributes of files outside.
+The layers: seccomp restricts sockets by family, io_uring and new namespaces. Landlock restricts
+files, and signals if there is no PID namespace. Namespaces remove the network, the host's
+processes and, through read-only mounts, changes of attributes outside the root.
 """
 
 from __future__ import annotations
@@ -32,14 +32,21 @@ import struct
 from ..kernel import _landlock, _libc, _namespaces
 from . import _broker, _filter
 
-TYPE_CHECKING = False  # As `typing` says, which takes 3 ms to import.
+TYPE_CHECKING = False  # `typing` takes 3 ms to import.
 if TYPE_CHECKING:
     from _socket import socket
 
-__all__ = ["Refused", "confine", "enter_namespaces", "isolate_process_tree", "problems", "settle"]
+__all__ = [
+    "MissingLayerError",
+    "confine",
+    "enter_namespaces",
+    "isolate_process_tree",
+    "missing_layers",
+    "set_up_mounts",
+]
 
 _TMP_OPTIONS = b"size=512m,nr_inodes=131072,mode=700"
-"""Private temporary files are memory, so they have a bound, and vanish with the namespace."""
+"""Private temporary files use memory: they are bounded, and vanish with the namespace."""
 _SHM_OPTIONS = b"size=64m,nr_inodes=4096,mode=1777"
 
 # include/uapi/linux/{landlock,mount,sockios,if}.h
@@ -70,7 +77,7 @@ _DATA = (
     *("/sys/devices/system/cpu", "/sys/devices/system/node"),
     *("/dev/random", "/dev/urandom"),
 )  # fmt: skip
-"""No keys, no password hashes: the rest of /etc and all homes stay closed."""
+"""No keys or password hashes: the rest of /etc and all homes stay inaccessible."""
 _PROC_FILES = tuple(
     "/proc/" + name
     for name in (
@@ -78,58 +85,61 @@ _PROC_FILES = tuple(
         *("sys/kernel/osrelease", "sys/kernel/pid_max", "sys/vm/overcommit_memory"),
     )
 )
-"""Where no fresh /proc can be mounted: nothing about single processes."""
+"""Readable if no new /proc can be mounted: nothing about single processes."""
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 
 
-class Refused(Exception):
-    """Raised when a required layer cannot be had. Its text says which and why."""
+class MissingLayerError(Exception):
+    """Raised when a required layer is missing. The message names the layer and the reason."""
 
 
-def problems(*, brokered: bool) -> list[str]:
-    """What this kernel lacks, whatever namespaces it allows; empty if it will do."""
+def missing_layers(*, brokered: bool) -> list[str]:
+    """List the layers that this kernel lacks even with all namespaces; empty if none."""
     found = []
-    reason = _filter.available()
+    reason = _filter.filter_problem()
     if reason:
         found.append(f"seccomp: {reason}")
-    elif brokered and (reason := _filter.listening()):
+    elif brokered and (reason := _filter.listener_problem()):
         found.append(f"protected paths: {reason}")
     if _landlock.abi() < 1:
         found.append(
             "landlock: the kernel does not offer it; it needs Linux >= 5.13 with "
             "CONFIG_SECURITY_LANDLOCK=y, 'landlock' in its lsm= list, and a container profile that "
-            "lets landlock_* through"
+            "allows landlock_*"
         )
     return found
 
 
 def enter_namespaces(*, network: bool) -> frozenset[str]:
-    """Take what the kernel allows; return the names of what was entered.
+    """Enter the namespaces that the kernel allows; return their names.
 
-    The PID namespace is for the next child. Users keep their numbers, so that files look as ever.
+    The PID namespace applies to the next child. User ids stay the same, so that files keep their
+    visible owners.
     """
     uid, gid = os.getuid(), os.getgid()
-    kept = frozenset({"net"} if network else ())
-    refused = _namespaces.unshare(kept)
+    excluded = frozenset({"net"} if network else ())
+    refused = _namespaces.unshare(excluded)
     if "user" in refused:
         return frozenset()
-    # Root without CAP_SETFCAP may not map itself; it is then 65534 inside, and as able as before.
+    # Root without CAP_SETFCAP may not map itself; it is then 65534 inside, with the same rights.
     with contextlib.suppress(OSError):
         _namespaces.map_ids(uid, gid, inner=(uid, gid))
     if "uts" not in refused:
         with contextlib.suppress(OSError):
-            _namespaces.neutral_host_name()
-    return frozenset(_namespaces.CLONE_FLAGS) - refused.keys() - kept
+            _namespaces.set_neutral_host_name()
+    return frozenset(_namespaces.CLONE_FLAGS) - refused.keys() - excluded
 
 
-def settle(entered: frozenset[str], root: bytes, tmp: bytes, *, writable: bool) -> frozenset[str]:
-    """Arrange mounts and the private loopback, as first process of the PID namespace.
+def set_up_mounts(
+    entered: frozenset[str], root: bytes, tmp: bytes, *, writable: bool
+) -> frozenset[str]:
+    """Set up mounts and the private loopback, as first process of the PID namespace.
 
-    Returns what was arranged: ``read_only``, ``shm``, ``proc``, ``loopback``.
+    Returns the steps that succeeded: ``read_only``, ``shm``, ``proc``, ``loopback``.
     """
     done = set()
     if "mount" in entered:
-        if _read_only_but(root, tmp, writable=writable):
+        if _make_read_only_except(root, tmp, writable=writable):
             done.add("read_only")
         with contextlib.suppress(OSError):
             _mount(b"tmpfs", b"/dev/shm", _MS_NOSUID | _MS_NODEV, _SHM_OPTIONS, (root, tmp))
@@ -146,10 +156,11 @@ def settle(entered: frozenset[str], root: bytes, tmp: bytes, *, writable: bool) 
     return frozenset(done)
 
 
-def _read_only_but(root: bytes, tmp: bytes, *, writable: bool) -> bool:
-    """Make every mount read-only, but the root's own if `writable`; hang memory at `tmp`.
+def _make_read_only_except(root: bytes, tmp: bytes, *, writable: bool) -> bool:
+    """Make every mount read-only, except the root if `writable`; mount a tmpfs at `tmp`.
 
-    Returns False, with nothing changed, if the kernel cannot (before 5.12) or may not.
+    Returns False, with nothing changed, if the kernel does not support it (before 5.12) or a
+    container forbids it.
     """
     try:
         _libc.path_call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
@@ -192,14 +203,18 @@ def _clone_tree(path: bytes) -> int:
 def _mount(
     kind: bytes, place: bytes, flags: int, options: bytes | None, kept: tuple[bytes, ...]
 ) -> None:
-    """Mount over `place`, unless one of `kept` is there or beneath it."""
+    """Mount over `place`, unless one of `kept` is there or beneath it.
+
+    Raises:
+        OSError: If it is, or the kernel refused.
+    """
     if any(path == b"/" or path == place or path.startswith(place + b"/") for path in kept):
         raise OSError(f"{place!r} is in use")
     _libc.path_call("mount", kind, place, kind, flags, options)
 
 
 def _loopback_up() -> None:
-    # The C module: the Python one on top of it takes 8 ms to import.
+    # The C module: the Python module on top of it takes 8 ms to import.
     from _socket import AF_INET, SOCK_DGRAM, socket
 
     device = socket(AF_INET, SOCK_DGRAM)
@@ -213,7 +228,7 @@ def _loopback_up() -> None:
 
 
 def isolate_process_tree() -> None:
-    """Where there is no PID namespace: orphans of the command become this process's children."""
+    """Adopt orphans of the command as children of this process, for lack of a PID namespace."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -222,7 +237,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 def confine(
     entered: frozenset[str],
-    settled: frozenset[str],
+    mounts: frozenset[str],
     *,
     root: bytes,
     tmp: bytes,
@@ -233,59 +248,59 @@ def confine(
     required: bool,
     handover: socket | None,
 ) -> None:
-    """Put the rest on this process for good: powers, filter, Landlock. The command is next.
+    """Apply the remaining layers permanently: capabilities, filter, Landlock. Then comes exec.
 
     Args:
-        entered: As `enter_namespaces` said.
-        settled: As `settle` said.
-        root: Folder whose content may change.
+        entered: Result of `enter_namespaces`.
+        mounts: Result of `set_up_mounts`.
+        root: Folder with the command's files.
         tmp: Folder for temporary files.
         readable: Further folders and files that may be read and executed.
-        programs: All that may be executed, if there are any; files in the root then may not.
-        writable: Whether the root's content may change.
-        network: Whether the host's network may be used.
-        required: False: go without what this kernel does not have.
-        handover: Socket to the broker that makes changes in the root; None: the command itself may.
+        programs: If not empty: the only files that may be executed; files in the root may not.
+        writable: True: the root's content may change.
+        network: True: the host's network may be used.
+        required: False: continue without layers that this kernel lacks.
+        handover: Socket to the broker that makes changes in the root; None: no broker.
 
     Raises:
-        Refused: If a required layer is missing.
-        OSError: If the kernel refused a step that it should not.
+        MissingLayerError: If a required layer is missing.
+        OSError: If the kernel refused a step that it should support.
     """
     abi = _landlock.abi()
-    missing = _missing(entered, settled, abi)
+    missing = _missing(entered, mounts, abi)
     if missing and required:
-        raise Refused("; ".join(missing))
+        raise MissingLayerError("; ".join(missing))
     _libc.prctl(_libc.PR_SET_NO_NEW_PRIVS, 1)
     _libc.drop_capabilities()
     brokered = False
-    if not _filter.available():
-        scratch = [tmp, *([b"/dev/shm"] if "shm" in settled else [])]
+    if not _filter.filter_problem():
+        scratch = [tmp, *([b"/dev/shm"] if "shm" in mounts else [])]
         brokered = _install_filter(
             *(handover if abi >= 1 else None, scratch),
             internet=network or "net" in entered,
-            attributes="read_only" in settled,
+            attributes="read_only" in mounts,
             required=required,
         )
     if abi >= 1:
         grants = _grants(
             *(root if writable and not brokered else None, tmp, [*readable, root], programs),
-            own_proc="proc" in settled,
-            shm="shm" in settled,
+            own_proc="proc" in mounts,
+            shm="shm" in mounts,
         )
-        _landlock.restrict_but(abi, grants, network=network or "net" in entered)
+        _landlock.restrict_except(abi, grants, network=network or "net" in entered)
 
 
-def _missing(entered: frozenset[str], settled: frozenset[str], abi: int) -> list[str]:
+def _missing(entered: frozenset[str], mounts: frozenset[str], abi: int) -> list[str]:
     missing = []
     if "pid" not in entered and abi < _SIGNAL_SCOPE_ABI:
         missing.append(
-            "processes: there is no PID namespace, and Landlock confines signals from ABI 6 on "
-            f"(Linux 6.12); this kernel has {abi}"
+            "processes: there is no PID namespace, and Landlock restricts signals only from ABI 6 "
+            f"on (Linux 6.12); this kernel has ABI {abi}"
         )
-    if "read_only" not in settled and abi < _TRUNCATE_ABI:
+    if "read_only" not in mounts and abi < _TRUNCATE_ABI:
         missing.append(
-            "files: there is no mount namespace, and Landlock covers truncate from ABI 3 on "
-            f"(Linux 6.2); this kernel has {abi}"
+            "files: there is no mount namespace, and Landlock covers truncate only from ABI 3 on "
+            f"(Linux 6.2); this kernel has ABI {abi}"
         )
     return missing
 
@@ -298,19 +313,19 @@ def _install_filter(
     attributes: bool,
     required: bool,
 ) -> bool:
-    """Install the filter; return True if it puts changes of files to a broker."""
+    """Install the filter; return True if a broker makes the changes of files."""
     if handover is not None:
         code = _filter.build(internet=internet, attributes=attributes, brokered=True)
         try:
-            listener = _filter.listen(code)
+            listener = _filter.install_with_listener(code)
         except OSError as error:
             if required:
-                what = f"the kernel gives this process no seccomp listener ({error})"
+                reason = f"the kernel refuses this process a seccomp listener ({error})"
                 if error.errno == errno.EBUSY:
-                    what = "a filter of this container has the one seccomp listener there can be"
-                raise Refused(f"protected paths: {what}") from None
+                    reason = "a filter of this container already has the only seccomp listener"
+                raise MissingLayerError(f"protected paths: {reason}") from None
         else:
-            _broker.hand_over(handover, listener, scratch)
+            _broker.send_listener(handover, listener, scratch)
             return True
     _filter.install(_filter.build(internet=internet, attributes=attributes))
     return False
@@ -325,7 +340,7 @@ def _grants(
     own_proc: bool,
     shm: bool,
 ) -> list[tuple[bytes, int]]:
-    """Paths and rights. `root`: None if it may not be written."""
+    """List paths with their rights. `root` is None if it may not be written."""
     data = [*map(os.fsencode, _DATA), *([b"/proc"] if own_proc else map(os.fsencode, _PROC_FILES))]
     change = _landlock.READ | _landlock.WRITE_FILE
     use = _landlock.READ if programs else _landlock.READ | _landlock.EXECUTE

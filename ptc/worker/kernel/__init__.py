@@ -1,5 +1,5 @@
-"""What the jail asks of Linux: system calls of libc, seccomp, Landlock and namespaces.
+"""Interfaces of Linux used by the jail: libc system calls, seccomp, Landlock and namespaces.
 
-It knows numbers and structures of the kernel, and neither scripts nor frames nor what is allowed
-to whom: that is `_jail` and `_command_jail`.
+This package knows numbers and structures of the kernel. It knows neither scripts nor frames nor
+policies, which belong to `ptc.worker._jail` and `ptc.worker.command._jail`.
 """

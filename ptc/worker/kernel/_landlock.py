@@ -1,7 +1,7 @@
-"""Landlock with every right handled and no rule: whatever a right covers is refused.
+"""Landlock with every right handled and no rule: everything that a right covers is denied.
 
-Rights by ABI: Linux ``Documentation/userspace-api/landlock.rst``. What Landlock does *not* cover
-(stat, chdir, chmod, O_PATH, UDP, unix sockets by path) is the business of the other layers.
+Rights by ABI: Linux ``Documentation/userspace-api/landlock.rst``. Landlock does *not* cover stat,
+chdir, chmod, O_PATH, UDP and unix sockets by path; other layers do.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import struct
 
 from . import _libc
 
-__all__ = ["EXECUTE", "READ", "WRITE_FILE", "abi", "restrict", "restrict_but"]
+__all__ = ["EXECUTE", "READ", "WRITE_FILE", "abi", "restrict", "restrict_except"]
 
-# The numbers are the same on every architecture (the unified part of the table).
+# These numbers are the same on every architecture (the unified part of the table).
 _CREATE_RULESET = 444
 _ADD_RULE = 445
 _RESTRICT_SELF = 446
@@ -26,16 +26,16 @@ _VERSION_FLAG = 1
 EXECUTE = 1 << 0
 WRITE_FILE = 1 << 1
 READ = 1 << 2 | 1 << 3
-"""Files and the names in folders."""
+"""Read files and list folders."""
 _FOLDER_ONLY = (1 << 3) | ((1 << 14) - (1 << 4))
-"""Rights that have no meaning for a file; the kernel refuses a rule that grants one to it."""
+"""Rights that apply to folders only; the kernel rejects a rule that grants one to a file."""
 
 _NEWEST_KNOWN = 7
 _WORD_BITS = 64
 
 
 def abi() -> int:
-    """The Landlock ABI of the running kernel, 0 if it is absent, off, or hidden by a filter."""
+    """Return the Landlock ABI of this kernel; 0 if it is absent, off, or hidden by a filter."""
     try:
         return _libc.syscall(_CREATE_RULESET, 0, 0, _VERSION_FLAG)
     except OSError:
@@ -43,16 +43,16 @@ def abi() -> int:
 
 
 def restrict(version: int) -> tuple[int, int, int]:
-    """Refuse every right of `version` to this process and its children, for good.
+    """Deny every right of `version` to this process and its children, permanently.
 
-    Needs no_new_privs. Returns the masks handled: file system, network, scope.
+    Requires no_new_privs. Returns the denied masks: file system, network, scope.
 
     Raises:
         OSError: If the kernel refused.
     """
-    masks = _known(version)
+    masks = _rights_of(version)
     if version > _NEWEST_KNOWN:
-        masks = _grown(masks)
+        masks = _with_unknown_rights(masks)
     ruleset = _create(masks, _fields(version))
     try:
         _libc.syscall(_RESTRICT_SELF, ruleset, 0)
@@ -61,22 +61,22 @@ def restrict(version: int) -> tuple[int, int, int]:
     return masks
 
 
-def restrict_but(version: int, grants: list[tuple[bytes, int]], *, network: bool) -> None:
-    """Refuse every right but `grants` to this process and its children, for good.
+def restrict_except(version: int, grants: list[tuple[bytes, int]], *, network: bool) -> None:
+    """Deny every right except `grants` to this process and its children, permanently.
 
-    Needs no_new_privs. Signals out of the domain and abstract unix sockets are refused where the
-    version can.
+    Requires no_new_privs. Signals to processes outside the domain and abstract unix sockets are
+    denied if the version supports it.
 
     Args:
-        version: As `abi` says.
-        grants: Path and rights in it and beneath it; those the version does not know are left
-            out, as is a path that does not exist.
-        network: True: leave TCP alone.
+        version: Result of `abi`.
+        grants: Paths, each with the rights to it and everything beneath it. Rights that the version
+            does not know, and paths that do not exist, are ignored.
+        network: True: do not restrict TCP.
 
     Raises:
         OSError: If the kernel refused.
     """
-    files, net, scope = _known(version)
+    files, net, scope = _rights_of(version)
     ruleset = _create((files, 0 if network else net, scope), _fields(version))
     try:
         for path, rights in grants:
@@ -101,16 +101,16 @@ def _grant(ruleset: int, path: bytes, rights: int) -> None:
         os.close(beneath)
 
 
-def _known(version: int) -> tuple[int, int, int]:
-    """The rights documented for `version`."""
+def _rights_of(version: int) -> tuple[int, int, int]:
+    """Return the masks of the rights documented for `version`."""
     files = 13 + (version >= 2) + (version >= 3) + (version >= 5)  # REFER, TRUNCATE, IOCTL_DEV
     net = 0b11 if version >= 4 else 0  # bind and connect of TCP
-    scope = 0b11 if version >= 6 else 0  # abstract unix sockets, signals out of the domain
+    scope = 0b11 if version >= 6 else 0  # abstract unix sockets, signals outside the domain
     return (1 << files) - 1, net, scope
 
 
-def _grown(masks: tuple[int, int, int]) -> tuple[int, int, int]:
-    """`masks` and every further right a newer kernel accepts: unknown rights are refused too."""
+def _with_unknown_rights(masks: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Extend `masks` by every right that a newer kernel accepts, to deny unknown rights too."""
     found = list(masks)
     for field in range(3):
         for bit in range(found[field].bit_length(), _WORD_BITS):
@@ -127,7 +127,7 @@ def _grown(masks: tuple[int, int, int]) -> tuple[int, int, int]:
 
 
 def _fields(version: int) -> int:
-    """How many words of `struct landlock_ruleset_attr` a kernel of `version` reads."""
+    """Return how many words of `struct landlock_ruleset_attr` a kernel of `version` reads."""
     if version >= 6:
         return 3
     return 2 if version >= 4 else 1

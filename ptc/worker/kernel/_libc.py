@@ -1,7 +1,7 @@
-"""The few C library calls the jail needs and Python does not offer. It knows no policy.
+"""C library calls that the jail needs and Python does not offer. Contains no policy.
 
-Everything is resolved when the module is imported, so that nothing is looked up (or allocated by
-the dynamic linker) once the process is jailed. Numbers are the kernel's, from
+All symbols are resolved on import, so that the dynamic linker looks up and allocates nothing once
+the process is jailed. Numbers are the kernel's, from
 ``include/uapi/linux/{prctl,capability,mount}.h``; they are the same on x86-64 and aarch64.
 """
 
@@ -20,7 +20,7 @@ __all__ = [
     "drop_capabilities",
     "empty_bounding_set",
     "fork",
-    "one_malloc_arena",
+    "limit_malloc_arenas",
     "parent_death_signal",
     "path_call",
     "prctl",
@@ -52,13 +52,13 @@ _CLOSE_RANGE = 436
 _MAX_FD = 0x7FFFFFFF
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-# PyDLL: the lock of the interpreter is held, so that the child has it too.
+# PyDLL holds the interpreter lock, so that the child holds it too.
 _FORK = ctypes.PyDLL(None, use_errno=True).fork
 if LINUX:
     _SYSCALL = _LIBC.syscall
     _SYSCALL.restype = ctypes.c_long
-    # Every argument is passed as a full register: an int left to ctypes' default is 32 bits wide
-    # and the kernel would read garbage above it.
+    # Pass every argument as a full register: by default ctypes passes an int with 32 bits, and the
+    # kernel would read garbage in the upper half.
     _SYSCALL.argtypes = [ctypes.c_long] * 7
     _PRCTL = _LIBC.prctl
     _PRCTL.restype = ctypes.c_int
@@ -72,7 +72,7 @@ def syscall(number: int, *args: int) -> int:
     """Make a system call by number; pointers are passed as addresses.
 
     Raises:
-        OSError: With the errno the kernel answered.
+        OSError: With the errno of the kernel.
     """
     padded = (*args, 0, 0, 0, 0, 0, 0)[:6]
     result = int(_SYSCALL(number, *padded))
@@ -86,7 +86,7 @@ def prctl(option: int, *args: int) -> int:
     """Set or read an attribute of this process; the manual page lists them.
 
     Raises:
-        OSError: With the errno the kernel answered.
+        OSError: With the errno of the kernel.
     """
     result = int(_PRCTL(option, *(*args, 0, 0, 0, 0)[:4]))
     if result < 0:
@@ -99,7 +99,7 @@ def path_call(name: str, *args: bytes | int | None) -> None:
     """Call one of the libc functions ``unshare mount umount2 pivot_root setdomainname``.
 
     Raises:
-        OSError: With the errno the kernel answered.
+        OSError: With the errno of the kernel.
     """
     function = getattr(_LIBC, name)
     converted = [ctypes.c_ulong(arg) if isinstance(arg, int) else arg for arg in args]
@@ -109,11 +109,11 @@ def path_call(name: str, *args: bytes | int | None) -> None:
 
 
 def fork() -> int:
-    """Fork as the C library does, without the handlers that Python hangs on to `os.fork`.
+    """Create a child process without the handlers that Python adds to `os.fork`.
 
-    They rebuild what `threading`, `logging` and `random` know of themselves, for a process that may
-    have had other threads. A zygote has one, and its random numbers are to be the same in every
-    worker; what the handlers touch are 140 pages that every worker would have to copy.
+    The handlers reset `threading`, `logging` and `random`, for a process that may have had other
+    threads. A zygote has one thread, and its random numbers must be the same in every worker. The
+    handlers touch 140 pages, which every worker would have to copy.
 
     Returns:
         0 in the child, the child's process id in the parent.
@@ -129,14 +129,14 @@ def fork() -> int:
 
 
 def parent_death_signal() -> int:
-    """The signal this process gets when its parent dies, 0 for none."""
+    """Return the signal this process receives when its parent dies, 0 for none."""
     value = ctypes.c_int()
     prctl(PR_GET_PDEATHSIG, ctypes.addressof(value))
     return value.value
 
 
 def close_range(first: int, last: int = _MAX_FD) -> None:
-    """Close every descriptor from `first` to `last`, both included; unknown ones are fine."""
+    """Close every descriptor from `first` to `last`, both included; skip those not open."""
     if first > last:
         return
     if LINUX:
@@ -148,9 +148,9 @@ def close_range(first: int, last: int = _MAX_FD) -> None:
 
 
 def empty_bounding_set() -> bool:
-    """Take every capability out of the bounding set; return whether it is empty now.
+    """Drop every capability from the bounding set; return True if it is empty now.
 
-    Needs CAP_SETPCAP. Without it nothing is lost: no_new_privs stops an execve from gaining.
+    Requires CAP_SETPCAP. A failure is harmless: with no_new_privs, an execve gains nothing.
     """
     left = False
     for capability in range(64):
@@ -158,17 +158,17 @@ def empty_bounding_set() -> bool:
             if prctl(PR_CAPBSET_READ, capability):
                 prctl(PR_CAPBSET_DROP, capability)
         except OSError as error:
-            if error.errno == errno.EINVAL:  # past the last capability this kernel knows
+            if error.errno == errno.EINVAL:  # beyond the last capability of this kernel
                 break
             left = True
     return not left
 
 
 def drop_capabilities() -> tuple[str, ...]:
-    """Give up every capability for good; return what the kernel did not let us do, in words.
+    """Drop every capability permanently; return descriptions of the steps that failed.
 
     Raises:
-        OSError: If the process's own sets cannot be emptied, which every process may do.
+        OSError: If the process's own sets cannot be emptied, which needs no privilege.
     """
     missed: tuple[str, ...] = () if empty_bounding_set() else ("bounding set kept",)
     try:
@@ -183,7 +183,7 @@ def drop_capabilities() -> tuple[str, ...]:
 
 
 def capabilities() -> int:
-    """Every capability bit in the effective, permitted and inheritable sets, or-ed together."""
+    """Return the union of the effective, permitted and inheritable capability sets."""
     data = ctypes.create_string_buffer(24)
     if _CAPGET(_HEADER, data) != 0:
         code = ctypes.get_errno()
@@ -192,12 +192,12 @@ def capabilities() -> int:
     return words[0] | words[1] | words[2] | (words[3] | words[4] | words[5]) << 32
 
 
-def one_malloc_arena() -> None:
-    """Keep glibc's malloc in its main arena.
+def limit_malloc_arenas() -> None:
+    """Restrict glibc's malloc to its main arena.
 
-    When memory runs out glibc asks for a second arena, and to size it counts the CPUs through
-    sched_getaffinity or /sys: calls that the filter answers with death, where the script should
-    have had its MemoryError.
+    When memory runs out, glibc creates a second arena, and to size it counts the CPUs through
+    sched_getaffinity or /sys. The filter kills the process for these calls, although the script
+    should get a MemoryError.
     """
     mallopt = getattr(_LIBC, "mallopt", None)
     if mallopt is not None:

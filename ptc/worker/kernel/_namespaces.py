@@ -1,6 +1,6 @@
-"""Namespaces and the empty root: what an unprivileged process may take from the kernel, it takes.
+"""Namespaces and the empty root, as far as the kernel allows them to an unprivileged process.
 
-Nothing here is required. Every step reports what it got; the probe reports it to the operator.
+No step is required. Every step returns its result; the probe reports it to the operator.
 """
 
 from __future__ import annotations
@@ -10,7 +10,14 @@ import os
 
 from . import _libc
 
-__all__ = ["CLONE_FLAGS", "empty_root", "links", "map_ids", "neutral_host_name", "unshare"]
+__all__ = [
+    "CLONE_FLAGS",
+    "enter_empty_root",
+    "map_ids",
+    "namespace_links",
+    "set_neutral_host_name",
+    "unshare",
+]
 
 CLONE_FLAGS = {
     "user": 0x10000000,
@@ -21,40 +28,40 @@ CLONE_FLAGS = {
     "pid": 0x20000000,
     "cgroup": 0x02000000,
 }
-"""Name of a namespace -> its flag in clone(2); ``user`` first, the others need its powers."""
+"""Name of a namespace -> its flag in clone(2); ``user`` first, the others need its capabilities."""
 
 INNER_ID = 65534
-"""The one user and group that exist inside: nobody, never 0."""
+"""The only user and group inside: nobody, never 0."""
 
 HOST_NAME = "sandbox"
 
 _LINKS = {name: {"mount": "mnt"}.get(name, name) for name in CLONE_FLAGS}
-# Any directory that exists will do: it is only the place where the empty root hangs for a moment.
+# Any existing directory will do: the empty root is mounted there only briefly.
 _MOUNT_POINTS = ("/mnt", "/tmp", "/proc", "/usr")  # noqa: S108 - nothing is written there
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
 _MS_REC, _MS_PRIVATE = 0x4000, 1 << 18
 _MNT_DETACH = 2
 
 
-def links() -> dict[str, str]:
-    """The kernel's names of the namespaces this process is in, by our names."""
+def namespace_links() -> dict[str, str]:
+    """Return the kernel's names of this process's namespaces, by the names of `CLONE_FLAGS`."""
     found = {}
     for name, link in _LINKS.items():
-        # A namespace this kernel was built without has no link.
+        # A kernel built without a namespace has no link for it.
         with contextlib.suppress(FileNotFoundError):
             found[name] = os.readlink(f"/proc/self/ns/{link}")
     return found
 
 
-def unshare(kept: frozenset[str] = frozenset()) -> dict[str, str]:
-    """Leave every namespace the kernel lets us leave; return those it did not, and why.
+def unshare(excluded: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Unshare every namespace that the kernel allows; return the refused ones with the reasons.
 
     The PID namespace takes effect for the next child only.
 
     Args:
-        kept: Names of namespaces to stay in.
+        excluded: Names of namespaces not to unshare.
     """
-    wanted = {name: flag for name, flag in CLONE_FLAGS.items() if name not in kept}
+    wanted = {name: flag for name, flag in CLONE_FLAGS.items() if name not in excluded}
     try:
         _libc.path_call("unshare", sum(wanted.values()))
     except OSError:
@@ -63,7 +70,7 @@ def unshare(kept: frozenset[str] = frozenset()) -> dict[str, str]:
 
 
 def _unshare_one_by_one(wanted: dict[str, int]) -> dict[str, str]:
-    """A kernel or a container may refuse one kind and allow another."""
+    """Unshare each namespace alone: a kernel or container may refuse one and allow another."""
     refused: dict[str, str] = {}
     for name, flag in wanted.items():
         if "user" in refused:
@@ -82,10 +89,10 @@ def map_ids(uid: int, gid: int, inner: tuple[int, int] = (INNER_ID, INNER_ID)) -
     Args:
         uid: The caller's own user.
         gid: The caller's own group.
-        inner: What the two are called inside.
+        inner: Their ids in the new namespace.
 
     Raises:
-        OSError: If the kernel refused; the identities are then the unmapped ones, 65534 as well.
+        OSError: If the kernel refused; both ids are then the unmapped one, 65534.
     """
     # setgroups first: without "deny" an unprivileged process may not write gid_map (CVE-2014-8989)
     for file, text in (
@@ -100,16 +107,16 @@ def map_ids(uid: int, gid: int, inner: tuple[int, int] = (INNER_ID, INNER_ID)) -
             os.close(descriptor)
 
 
-def neutral_host_name() -> None:
-    """Hide the machine's name from a script that gets as far as uname(2)."""
+def set_neutral_host_name() -> None:
+    """Hide the machine's name from a script that manages to call uname(2)."""
     _libc.path_call("sethostname", HOST_NAME.encode(), len(HOST_NAME))
     _libc.path_call("setdomainname", b"", 0)
 
 
-def empty_root() -> None:
-    """Swap the root for an empty, read-only tmpfs and let go of the old one.
+def enter_empty_root() -> None:
+    """Replace the root by an empty, read-only tmpfs and detach the old one.
 
-    Call it in the new mount namespace. Afterwards no path leads anywhere: no /proc, no /dev.
+    Call it in the new mount namespace. Afterwards no path exists: no /proc, no /dev.
 
     Raises:
         OSError: If the kernel refused a step, e.g. pivot_root on an initramfs (EINVAL).
@@ -120,7 +127,7 @@ def empty_root() -> None:
     options = b"size=4k,nr_inodes=2,mode=555"
     _libc.path_call("mount", b"tmpfs", spot.encode(), b"tmpfs", locked, options)
     os.chdir(spot)
-    # new and old root at the same place, pivot_root(2): the old one is then stacked on top
+    # new and old root at the same path, see pivot_root(2): the old one is then stacked on top
     _libc.path_call("pivot_root", b".", b".")
     _libc.path_call("umount2", b".", _MNT_DETACH)
     _libc.path_call("mount", b"none", b"/", None, _MS_REMOUNT | _MS_RDONLY | locked, None)

@@ -1,17 +1,17 @@
-"""The system call filter of a worker: a short allow-list with arguments, death for the rest.
+"""System call filter of a worker: a short allow-list with arguments; any other call kills it.
 
-A worker computes, allocates, reads a clock and talks on one socket. Each call below was kept
+A worker computes, allocates, reads a clock and talks on one socket. Each call below is listed
 because CPython 3.11-3.13 on glibc fails without it, or for the reason beside it; the list was
-found by taking calls away one at a time. Whatever is not listed is not made and ends the process:
-a script that gets that far has broken the language policy, and a death is the alarm.
+found by removing calls one at a time. A call that is not listed is not made, and the process is
+killed: a script that gets that far has broken the language layer, and the kill raises the alarm.
 
-There are two ways to end it, and a filter takes one of them:
+A filter kills in one of two modes:
 
-* The kernel stops the worker in the call and tells the zygote which call it was
-  (``SECCOMP_RET_USER_NOTIF``); the zygote never answers, and kills it. See `_witness`.
-* The kernel kills it with SIGSYS (``SECCOMP_RET_KILL_PROCESS``) and tells nobody which call it was.
-  This is for kernels and containers that refuse the first way, and in both for the calls of another
-  architecture, whose numbers would name the wrong call.
+* The kernel stops the worker in the call and notifies the zygote of the call
+  (``SECCOMP_RET_USER_NOTIF``); the zygote never answers, and kills the worker. See `_witness`.
+* The kernel kills the worker with SIGSYS (``SECCOMP_RET_KILL_PROCESS``) without reporting the call.
+  This mode is for kernels and containers that refuse the first one, and in both modes for calls of
+  another architecture, whose numbers would name the wrong call.
 
 The program is classic BPF over ``struct seccomp_data`` (Linux
 ``Documentation/userspace-api/seccomp_filter.rst``). It is built once in the zygote; a worker only
@@ -49,10 +49,10 @@ _FLAG_TSYNC, _FLAG_NEW_LISTENER, _FLAG_TSYNC_ESRCH = 1, 8, 16
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What differs between two processor architectures."""
+    """System call numbers of a processor architecture."""
 
     name: str
-    """As `platform.machine()` says it."""
+    """Value of `platform.machine()`."""
     audit_arch: int
     """``AUDIT_ARCH_*`` of ``include/uapi/linux/audit.h``."""
     seccomp: int
@@ -99,7 +99,7 @@ class _Instruction:
     if_true: int = 0
     if_false: int = 0
     is_pid: bool = False
-    """The constant is the worker's process id, written in when the filter is installed."""
+    """The constant is the worker's process id, filled in when the filter is installed."""
 
 
 _FAIL = -1
@@ -117,7 +117,7 @@ def _high(argument: int) -> _Instruction:
 
 
 def _is(argument: int, value: int) -> _Check:
-    """A 32-bit argument has this value (the kernel ignores the upper half of an int)."""
+    """Check that a 32-bit argument has this value (the kernel ignores the upper half of an int)."""
     return [_low(argument), _Instruction(_EQUAL, value, 0, _FAIL)]
 
 
@@ -134,7 +134,7 @@ def _is_one_of(argument: int, *values: int) -> _Check:
 
 
 def _is_null(argument: int) -> _Check:
-    """A pointer is NULL in both halves."""
+    """Check that a pointer is NULL in both halves."""
     return [*_is(argument, 0), _high(argument), _Instruction(_EQUAL, 0, 0, _FAIL)]
 
 
@@ -171,14 +171,14 @@ _Rule = tuple[str, int, list[_Check]]
 
 
 def _rules(wire_fd: int) -> list[_Rule]:
-    """Every call a worker may make: its name, the answer, and what must hold; busiest first."""
+    """List the calls that a worker may make: name, result and checks; most frequent first."""
     return [
-        # Flags are a list of their own: MSG_OOB on a unix socket was a way out of Chrome's
+        # Flags have an allow-list too: MSG_OOB on a unix socket was an escape from Chrome's
         # renderer sandbox (CVE-2025-38236).
         ("recvfrom", ALLOW, [_is(0, wire_fd), _only_bits(3, _MSG_WAITALL | _MSG_DONTWAIT),
                              _is_null(4)]),
         ("sendto", ALLOW, [_is(0, wire_fd), _only_bits(3, _MSG_NOSIGNAL), _is_null(4)]),
-        # Never executable, never a file, never at an address of the caller's choice.
+        # Never executable, never a file, never at an address chosen by the caller.
         ("mmap", ALLOW, [_only_bits(2, _PROT_READ_WRITE), _all_bits(3, _MAP_PRIVATE_ANONYMOUS),
                          _only_bits(3, _MAP_PRIVATE_ANONYMOUS | _MAP_NORESERVE_STACK),
                          _is(4, 0xFFFFFFFF)]),
@@ -187,15 +187,15 @@ def _rules(wire_fd: int) -> list[_Rule]:
         ("mremap", ALLOW, [_only_bits(3, _MREMAP_MAYMOVE)]),
         # musl's and mimalloc's heaps commit pages with it; glibc's main arena does not.
         ("mprotect", ALLOW, [_only_bits(2, _PROT_READ_WRITE)]),
-        # Giving pages back, for the same heaps. Not MERGEABLE: same-page merging is a side channel.
+        # Returns pages, for the same heaps. Not MERGEABLE: same-page merging is a side channel.
         ("madvise", ALLOW, [_is_one_of(2, _MADV_DONTNEED, _MADV_FREE)]),
-        # The vDSO answers most clocks; CPU clocks and some virtual machines go to the kernel.
-        # Not the negative ids: those are the CPU clocks of other processes.
+        # The vDSO handles most clocks; CPU clocks, and all on some virtual machines, use the
+        # kernel. No negative ids: those are the CPU clocks of other processes.
         ("clock_gettime", ALLOW, [_below(0, _CLOCKS)]),
         ("clock_getres", ALLOW, [_below(0, _CLOCKS)]),
-        # Not GRND_RANDOM: the blocking pool was the whole machine's.
+        # Not GRND_RANDOM: the blocking pool was shared by the whole machine.
         ("getrandom", ALLOW, [_only_bits(2, _GRND_NONBLOCK)]),
-        # A lock that is taken must block, not raise the alarm. Plain private waits and wakes:
+        # A held lock must block, not raise the alarm. Plain private waits and wakes only:
         # requeue and the priority-inheritance operations were CVE-2014-3153.
         ("futex", ALLOW, [_is_one_of(
             1,
@@ -205,26 +205,26 @@ def _rules(wire_fd: int) -> list[_Rule]:
             _FUTEX_PRIVATE | _FUTEX_WAIT,
         )]),
         ("exit_group", ALLOW, []),
-        # Finalizers of descriptors that are long gone close them again. Closing gives nothing.
+        # Finalizers close descriptors that are already closed. Closing gains nothing.
         ("close", ALLOW, []),
-        # abort() of the interpreter or the C library is a crash, not a break-in: it must end in
+        # abort() of the interpreter or the C library is a crash, not an attack: it must end in
         # SIGABRT. Only that signal, and only to itself.
         ("rt_sigprocmask", ALLOW, []),
         ("getpid", ALLOW, []),
         ("gettid", ALLOW, []),
         ("tgkill", ALLOW, [_is_pid(0), _is_pid(1), _is(2, int(signal.SIGABRT))]),
-        # Both write a last word to stderr first. There is no stderr.
+        # Both write a message to stderr first. There is no stderr.
         ("write", ERRNO | errno.EBADF, [_is_one_of(0, 1, 2)]),
         ("writev", ERRNO | errno.EBADF, [_is_one_of(0, 1, 2)]),
     ]  # fmt: skip
 
 
-def _hand_over_rules(notice_fd: int) -> list[_Rule]:
-    """What a worker does between its filter and its first script; nothing, ever after.
+def _send_listener_rules(notice_fd: int) -> list[_Rule]:
+    """List the calls that a worker makes between installing its filter and its first script.
 
-    The first is possible while `notice_fd` is open. It is closed before a script runs, no other
-    descriptor can take its number, and so the call is EBADF for good. The second may only lower
-    what is the worker's own (a hard limit is never raised without CAP_SYS_RESOURCE).
+    The first works while `notice_fd` is open. It is closed before a script runs, and no other
+    descriptor can get its number, so the call then always fails with EBADF. The second can only
+    lower the worker's own limits (raising a hard limit requires CAP_SYS_RESOURCE).
     """
     return [
         ("sendmsg", ALLOW, [_is(0, notice_fd), _is(2, 0)]),
@@ -240,20 +240,20 @@ class Filter:
     code: bytes = field(repr=False)
     """The instructions, eight bytes each, with 0 where the process id goes."""
     pid_offsets: tuple[int, ...]
-    """Where in `code` the process id goes."""
-    tells: bool
-    """True if the kernel is to tell a listener of the calls it refuses."""
+    """Offsets in `code` of the process id."""
+    notifies: bool
+    """True if the kernel notifies a listener of the calls it stops."""
     _buffer: ctypes.Array[ctypes.c_char] = field(repr=False)
     _header: ctypes.Array[ctypes.c_char] = field(repr=False)
 
     def install(self, pid: int) -> int:
-        """Put the filter on this process for good. Needs no_new_privs.
+        """Install the filter on this process permanently. Requires no_new_privs.
 
         Args:
-            pid: The caller's own process id, as its PID namespace counts.
+            pid: The caller's own process id in its PID namespace.
 
         Returns:
-            The listener if the filter `tells`; its number is the lowest that is free. Else 0.
+            The listener if the filter `notifies`, with the lowest free number; otherwise 0.
 
         Raises:
             OSError: If the kernel refused.
@@ -262,24 +262,24 @@ class Filter:
             struct.pack_into("=I", self._buffer, offset, pid)
         # TSYNC: should there ever be a second thread, it is filtered too.
         flags = _FLAG_TSYNC
-        if self.tells:
+        if self.notifies:
             flags |= _FLAG_NEW_LISTENER | _FLAG_TSYNC_ESRCH
         address = ctypes.addressof(self._header)
         answer = _libc.syscall(self.machine.seccomp, _SET_MODE_FILTER, flags, address)
-        if answer and not self.tells:
+        if answer and not self.notifies:
             msg = "a thread could not be filtered"
             raise OSError(errno.EBUSY, msg)
         return answer
 
 
 def machine() -> Machine | None:
-    """The table of this machine, or None if there is none (then there is no filter)."""
-    # A 32-bit interpreter on a 64-bit kernel makes the calls of another table.
+    """Return the table of this machine, or None if it is unknown (then there is no filter)."""
+    # A 32-bit interpreter on a 64-bit kernel uses other system call numbers.
     return MACHINES.get(platform.machine()) if struct.calcsize("P") == 8 else None
 
 
 def available(table: Machine) -> str:
-    """Why the kernel cannot kill by filter, or ``""`` if it can."""
+    """Return why the kernel cannot kill by filter, or ``""`` if it can."""
     action = ctypes.create_string_buffer(struct.pack("=I", KILL), 4)
     try:
         _libc.syscall(table.seccomp, _GET_ACTION_AVAIL, 0, ctypes.addressof(action))
@@ -292,17 +292,17 @@ def build(table: Machine, wire_fd: int, notice_fd: int | None = None) -> Filter:
     """Assemble the filter of a worker whose only socket is `wire_fd`.
 
     Args:
-        table: The machine it is for.
-        wire_fd: Number of the wire.
-        notice_fd: Number of the socket on which the worker hands its listener over; None for the
-            filter that kills and tells nobody.
+        table: The machine to build for.
+        wire_fd: Descriptor number of the wire.
+        notice_fd: Descriptor number of the socket on which the worker sends its listener; None for
+            the filter that kills without reporting the call.
     """
-    tells = notice_fd is not None
-    refusal = NOTIFY if tells else KILL
-    rules = _rules(wire_fd) + (_hand_over_rules(notice_fd) if notice_fd is not None else [])
+    notifies = notice_fd is not None
+    refusal = NOTIFY if notifies else KILL
+    rules = _rules(wire_fd) + (_send_listener_rules(notice_fd) if notice_fd is not None else [])
     program = [
         _Instruction(_LOAD, _OFFSET_ARCH),
-        # int 0x80 and 32-bit arm come with another architecture value and other numbers.
+        # int 0x80 and 32-bit arm have another architecture value and other numbers.
         _Instruction(_EQUAL, table.audit_arch, 1, 0),
         _Instruction(_RETURN, KILL),
         _Instruction(_LOAD, _OFFSET_NUMBER),
@@ -320,11 +320,11 @@ def build(table: Machine, wire_fd: int, notice_fd: int | None = None) -> Filter:
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("=H6xQ", len(program), ctypes.addressof(buffer))
     held = ctypes.create_string_buffer(header, len(header))
-    return Filter(table, code, offsets, tells, buffer, held)
+    return Filter(table, code, offsets, notifies, buffer, held)
 
 
 def _block(number: int, answer: int, checks: list[_Check], refusal: int) -> list[_Instruction]:
-    """One call: is it this number, do all checks hold, then `answer`; otherwise `refusal`."""
+    """Build the block of one call: `answer` if all checks pass, otherwise `refusal`."""
     steps = [step for check in checks for step in check]
     size = len(steps) + 1 + bool(steps)
     resolved = [
@@ -342,5 +342,5 @@ def _block(number: int, answer: int, checks: list[_Check], refusal: int) -> list
 
 
 def _distance(jump: int, place: int, steps: int) -> int:
-    """The offset of a jump; a failed check goes to the refusal behind the block's answer."""
+    """Return the offset of a jump; a failed check jumps to the refusal after the answer."""
     return steps - place if jump == _FAIL else jump

@@ -113,7 +113,7 @@ class Trees:
 
     @property
     def taken(self) -> list[tuple[str, int, str]]:
-        return list(self.server.taken())
+        return list(self.server.requests())
 
     def effects(self) -> Counter[tuple[str, int]]:
         """Effects by tool and number: the keys of two runs differ."""

@@ -243,7 +243,7 @@ async def test_what_a_zygote_said_before_it_died_is_heard_when_a_request_fails(
         for number in (1, 2):
             said = {"exited": number, "signal": 9, "status": 0, "call": [1, 59, 0]}
             theirs.send(orjson.dumps(said))
-    with pytest.raises(SetupError, match="cannot be reached"):
+    with pytest.raises(SetupError, match="does not respond"):
         zygote.fork(3, 1 << 20, 1)
     assert heard == [(1, (1, 59, 0)), (2, (1, 59, 0)), "gone"]
 
@@ -299,8 +299,8 @@ async def test_a_worker_killed_in_any_state_has_one_clear_outcome(
             self._state = new
             self._strike()
 
-        def adopt(self, pidfd: int) -> None:
-            super().adopt(pidfd)
+        def set_pidfd(self, pidfd: int) -> None:
+            super().set_pidfd(pidfd)
             self._strike()
 
         def _strike(self) -> None:
@@ -357,7 +357,7 @@ async def test_forks_without_descriptors_fail_by_name_and_work_when_they_are_bac
                 while not session._runs.active:
                     await anyio.sleep(0.001)
                 with no_descriptors(left):
-                    while session._pool._coming:
+                    while session._pool._pending_forks:
                         await anyio.sleep(0.001)
                     try:
                         result = await session.program(source=SOURCE)
@@ -459,7 +459,7 @@ async def test_a_zygote_that_does_not_answer_is_told(
     async with opened(tmp_path, workers=1) as session:
         os.kill(zygote_pid(session), signal.SIGSTOP)
         await session.program(source=SOURCE)
-        with pytest.raises(SetupError, match="does not answer"):
+        with pytest.raises(SetupError, match="does not respond"):
             await session.program(source=SOURCE)
         os.kill(zygote_pid(session), signal.SIGCONT)
         await filled(session)

@@ -74,7 +74,7 @@ async def test_time_travel_shows_the_variables_at_a_call(tmp_path: Path, script:
     (run, part) = result.frames
     assert (run.function, run.names["total"], run.names["n"]) == ("run", "6", "3")
     assert (part.function, part.names["n"], part.names["_mine"]) == ("part", "3", "[3]")
-    with pytest.raises(UsageError, match="no outcome of a call '99'"):
+    with pytest.raises(UsageError, match="no result of a call '99'"):
         await made.replay(until="99")
 
 
@@ -94,7 +94,7 @@ async def test_time_travel_works_in_a_script_that_blocks(tmp_path: Path) -> None
 async def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
     for text in ("", "{}", "[1]", '{"format": 99}'):
         (tmp_path / "bad").write_text(text)
-        with pytest.raises(UsageError, match=r"is no recording|has format 99"):
+        with pytest.raises(UsageError, match=r"is not a recording|has format 99"):
             Recording.load(tmp_path / "bad")
 
 

@@ -39,8 +39,8 @@ def test_feedback_has_place_rule_value_what_is_allowed_and_what_is_closest() -> 
         '- /sentiment: "positiv" is not one of the 2 allowed values; '
         'allowed: "positive", "negative"; did you mean "positive"?\n'
         "- /score: 11 is greater than the maximum of 10\n"
-        "All that is not listed was accepted: keep it. Answer with the whole value, corrected, as "
-        "JSON and nothing else."
+        "Everything that is not listed is correct: do not change it. Answer with the complete "
+        "corrected value, as JSON and nothing else."
     )
 
 
@@ -63,7 +63,7 @@ def test_feedback_is_capped_and_says_what_was_left_out() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("I cannot do that.", "no JSON value could be read"),
+        ("I cannot do that.", "no readable JSON value"),
         ('{"sentiment": "positive"} or {"sentiment": "negative"}', "more than one value"),
     ],
 )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ptc.structured import EDITS, Contract, Recovered, recover
-from ptc.structured._reader import same
+from ptc.structured._reader import json_equal
 
 ROWS = Path(__file__).parents[2] / "programs" / "structured" / "recover.jsonl"
 PROPERTIES: dict[str, Any] = {
@@ -247,7 +247,7 @@ def test_no_prefix_of_an_answer_gives_anything_but_the_whole_answer(
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     for end in range(len(text)):
         found = value_of(text[:end], schema)
-        assert found is NOTHING or same(found, value), (text[:end], found)
+        assert found is NOTHING or json_equal(found, value), (text[:end], found)
 
 
 def spelled(name: str) -> str:
@@ -315,7 +315,7 @@ def test_a_damaged_answer_gives_the_answer_or_nothing(
         untouched = False
     # What is right as it stands is what was said, envelope or not.
     expected = json.loads(text) if untouched else value
-    assert found is NOTHING or same(found, expected), (text, found)
+    assert found is NOTHING or json_equal(found, expected), (text, found)
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
@@ -326,7 +326,7 @@ def test_a_damaged_plain_answer_gives_the_answer(
     value = {"name": "Ada", "age": 36, "in_stock": True, "status": "in_progress"}
     schema = asked(*value)
     found = value_of(damage(value, schema), schema)
-    assert same(found, value), found
+    assert json_equal(found, value), found
 
 
 @settings(deadline=None, derandomize=True)
@@ -335,7 +335,7 @@ def test_two_different_answers_in_one_text_give_neither(
     one: tuple[dict[str, Any], Any], other: tuple[dict[str, Any], Any], pattern: str
 ) -> None:
     schema, value = one
-    if not Contract(schema).conforms(other[1]) or same(value, other[1]):
+    if not Contract(schema).conforms(other[1]) or json_equal(value, other[1]):
         return
     if isinstance(value, list):
         return

@@ -133,7 +133,7 @@ def test_what_has_no_schema_is_refused_at_definition() -> None:
         """Do."""
 
     for function, message in (
-        (untyped, "parameter `x` needs a type hint"),
+        (untyped, "parameter `x` has no type hint"),
         (variadic, r"parameter `\*things` has no schema"),
         (live, "has no JSON Schema"),
         (opaque, "has no JSON Schema|cannot be resolved"),

@@ -99,12 +99,12 @@ def test_an_allowed_type_has_a_schema_and_holds_its_values(
 @pytest.mark.parametrize(
     ("hint", "why"),
     [
-        (Any, "`value`: `Any` tells a model nothing"),
-        (datetime, "`value`: a date and time is no JSON type"),
+        (Any, "`value`: `Any` does not describe a value"),
+        (datetime, "`value`: a date and time is not a JSON type"),
         (list[datetime], r"`value\[\]`: a date and time"),
-        (bytes, "`value`: bytes is no JSON type"),
-        (Path, "`value`: a path is no JSON type"),
-        (Node, r"`value.children\[\]`: its type contains itself"),
+        (bytes, "`value`: bytes is not a JSON type"),
+        (Path, "`value`: a path is not a JSON type"),
+        (Node, r"`value.children\[\]`: its type is recursive"),
         (type(lambda: 1), "no JSON Schema"),
     ],
 )
@@ -126,7 +126,7 @@ def nested(levels: int, lists: bool) -> dict[str, Any]:
 @pytest.mark.parametrize("lists", [False, True])
 def test_seven_objects_inside_one_another_are_taken_and_eight_are_not(lists: bool) -> None:
     assert define_tool("deep", "D.", nested(7, lists), lambda a: a).parameters == nested(7, lists)
-    with pytest.raises(UsageError, match="more than 7 objects inside one another"):
+    with pytest.raises(UsageError, match="more than 7 nested objects"):
         define_tool("deep", "D.", nested(8, lists), lambda a: a)
 
 
@@ -145,7 +145,7 @@ def test_references_are_written_out() -> None:
 @pytest.mark.parametrize(
     ("defs", "why"),
     [
-        ({"x": {"type": "array", "items": {"$ref": "#/$defs/x"}}}, "its type contains itself"),
+        ({"x": {"type": "array", "items": {"$ref": "#/$defs/x"}}}, "its type is recursive"),
         (
             {f"x{n or ''}": {"allOf": [{"$ref": f"#/$defs/x{n + 1}"}] * 3} for n in range(9)}
             | {"x9": {}, "x1": {"allOf": [{"$ref": "#/$defs/x2"}] * 200}},
@@ -282,7 +282,7 @@ def test_a_parameter_may_have_any_name_that_python_has() -> None:
 def test_a_parameter_without_a_name_to_callers_is_refused() -> None:
     def sole(word: str, /) -> None: ...
 
-    with pytest.raises(UsageError, match="parameter `word` has no name to callers"):
+    with pytest.raises(UsageError, match="parameter `word` is positional-only"):
         tool(name="sole", description="D.")(sole)
 
 

@@ -27,7 +27,7 @@ from pydantic import Field
 
 from ptc import Tool, ToolContext, ToolError, UsageError, tool
 from ptc._protected import Protection, explain
-from ptc._workers._command import KEPT_BYTES, Command, Ended
+from ptc._workers._command import MAX_STREAM_BYTES, Command, CommandOutcome
 
 from .._killable import in_killable_thread
 from ..files._paths import Root, protection_of, shown
@@ -470,11 +470,11 @@ def _command(
     )
 
 
-async def _ended(command: Command) -> Ended:
+async def _ended(command: Command) -> CommandOutcome:
     return await in_killable_thread(lambda: command.run(_TIMEOUT_MS), command.kill)
 
 
-def _output(ended: Ended, arguments: Sequence[str]) -> bytes:
+def _output(ended: CommandOutcome, arguments: Sequence[str]) -> bytes:
     if ended.protected:
         # Even if git makes do without: what was asked for has not been done as a whole.
         texts = [explain(item.path, item.rule, item.entry) for item in ended.protected]
@@ -484,10 +484,10 @@ def _output(ended: Ended, arguments: Sequence[str]) -> bytes:
             details={"paths": [item.path for item in ended.protected]},
         )
     if ended.how == "exit" and ended.number == 0:
-        if ended.stdout.total_bytes > KEPT_BYTES:
+        if ended.stdout.total_bytes > MAX_STREAM_BYTES:
             msg = (
-                f"git {arguments[0]} gave {ended.stdout.total_bytes:,} bytes, over {KEPT_BYTES:,}; "
-                "ask for less with paths=[...], limit=... or patch=False"
+                f"git {arguments[0]} gave {ended.stdout.total_bytes:,} bytes, over "
+                f"{MAX_STREAM_BYTES:,}; ask for less with paths=[...], limit=... or patch=False"
             )
             raise ToolError(msg, code="too_large")
         return ended.stdout.head

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from ptc import ToolError
-from ptc._workers._command import Command, Ended
+from ptc._workers._command import Command, CommandOutcome
 
 from .._killable import in_killable_thread
 
@@ -149,7 +149,7 @@ async def _converted(kind: str, program: _Program, body: bytes, *, required: boo
     return Document(kind, str(row["title"]), str(row["text"]))
 
 
-def _failure(ended: Ended, kind: str) -> ToolError:
+def _failure(ended: CommandOutcome, kind: str) -> ToolError:
     if ended.how == "refused":
         msg = f"documents cannot be converted in confinement on this machine: {ended.text}"
         return ToolError(msg, code="confinement_unavailable")

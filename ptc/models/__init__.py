@@ -1,8 +1,8 @@
 """Models for `generate_object`: the `Model` protocol and its adapters.
 
 A model is a name (``"openai:gpt-5"``, ``"anthropic:claude-opus-5"``: any provider of pydantic-ai,
-with the extra ``ptc-host[models]``), a model object of pydantic-ai, an async function, or any object
-with the methods of `Model`. Names and providers are imported on first use.
+with the extra ``ptc-host[models]``), a model object of pydantic-ai, an async function, or any
+object with the methods of `Model`. Names and providers are imported on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from ._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ._blocking import BlockingSession as BlockingSession
     from ._generation._generate import Fallback, Generated
     from ._layer import Layer as Layer
@@ -95,6 +97,8 @@ __all__ = [
     "tool_from",
 ]
 
+__getattr__: "Callable[[str], object]"
+__dir__: "Callable[[], list[str]]"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {

@@ -1,8 +1,8 @@
 """Models for `generate_object`: the `Model` protocol and its adapters.
 
 A model is a name (``"openai:gpt-5"``, ``"anthropic:claude-opus-5"``: any provider of pydantic-ai,
-with the extra ``ptc-host[models]``), a model object of pydantic-ai, an async function, or an object
-with the methods of `Model`. Names and providers are imported on first use.
+with the extra ``ptc-host[models]``), a model object of pydantic-ai, an async function, or any
+object with the methods of `Model`. Names and providers are imported on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .._model_usage import ModelUsage as ModelUsage
     from ._model import Delta as Delta
     from ._model import Mode as Mode
@@ -33,6 +35,8 @@ __all__ = [
     "open_model",
 ]
 
+__getattr__: "Callable[[str], object]"
+__dir__: "Callable[[], list[str]]"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {

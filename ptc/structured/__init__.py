@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ._contract import Contract as Contract
     from ._edits import EDITS as EDITS
     from ._edits import Repair as Repair
@@ -44,6 +46,8 @@ __all__ = [
     "was_cut",
 ]
 
+__getattr__: "Callable[[str], object]"
+__dir__: "Callable[[], list[str]]"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {

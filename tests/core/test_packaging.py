@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -56,3 +58,20 @@ def test_the_top_of_the_repository_is_what_it_should_be() -> None:
 def test_toolsets_and_commands_are_found_by_name() -> None:
     assert "builtin" in {entry.name for entry in entry_points(group="ptc.toolsets")}
     assert "mcp" in {entry.name for entry in entry_points(group="ptc.commands")}
+
+
+def test_every_install_command_names_the_distribution() -> None:
+    """`ptc` on the package index is another project: an extra of it installs the wrong package."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = "|".join(project["optional-dependencies"])
+    installs = re.compile(rf"([\w-]+)\[(?:{extras})[\],]")
+    wrong, found = [], 0
+    for folder in ("ptc", "tools", "bindings", "samples", "docs", ".github"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".md", ".yml"):
+                names = installs.findall(path.read_text(encoding="utf-8"))
+                found += len(names)
+                wrong += [f"{path}: {name}" for name in names if name == "ptc"]
+    assert wrong == []
+    assert found > 5
+    assert project["name"] == "ptc-host"

@@ -9,9 +9,9 @@ Rule 1: A protected name is recognized in every spelling that some file system t
 Rule 2: Inside a git folder everything is protected except the data that git itself writes when it
     records changes, and only programs may change that. Files that new versions of git add stay
     protected until they have been reviewed. Existing objects stay unchanged.
-    tests/core/test_protected.py::test_git_data_may_change_and_nothing_else_in_a_git_folder
+    tests/core/test_protected.py::test_only_data_files_of_a_git_folder_may_change
 Rule 3: A git folder is also recognized by its content, and none can be assembled.
-    tests/core/test_protected.py::test_a_folder_cannot_be_completed_to_a_git_folder
+    tests/core/test_protected.py::test_folder_cannot_be_turned_into_a_git_folder
 Rule 4: Each entry is checked by its own name and those above it, never by its content, so a
     protected entry can be neither created nor moved: no sequence of changes assembles one.
 """

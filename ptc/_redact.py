@@ -6,7 +6,7 @@ failed. A `Redactor` searches all text from outside for both.
 
 Rule 1: a declared secret is in no result, error, log, record or attachment's name: neither plain
     nor URL-encoded nor in base64, alone or in the middle of other data.
-    tests/core/tools/test_environment.py::test_a_secret_is_found_in_every_form
+    tests/core/tools/test_environment.py::test_secret_is_found_in_every_encoding
 Rule 2: a credential that a server echoes is in no error, event, record or log.
     tests/core/calls/test_echoed_credentials.py
 Rule 3: redaction is a safety net for mistakes of a tool's author, not a defence against a hostile

@@ -12,229 +12,225 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "CG-01": (
         "sync and async functions can be called through every API; errors propagate",
         (
-            "conformance/test_calls.py::test_every_way_to_a_tool_is_the_same_way",
-            "core/calls/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else",
+            "conformance/test_calls.py::test_every_entry_point_validates_and_runs_the_same_tool",
+            "core/calls/test_execute.py::test_exception_of_a_tool_function_fails_only_its_call",
         ),
     ),
     "CG-02": (
         "every API validates arguments",
-        ("conformance/test_calls.py::test_every_way_to_a_tool_is_the_same_way",),
+        ("conformance/test_calls.py::test_every_entry_point_validates_and_runs_the_same_tool",),
     ),
     "CG-03": (
         "an option without effect is rejected when the tool is defined",
-        (
-            "core/tools/test_tool_options.py::test_an_option_that_means_nothing_is_refused_where_it_is_written",
-        ),
+        ("core/tools/test_tool_options.py::test_meaningless_tool_option_is_refused_at_definition",),
     ),
     "CG-04": (
         "the stages of a call run in order; a cached result is returned even with an open breaker",
         (
-            "conformance/test_calls.py::test_the_stages_of_a_call_come_in_their_order",
-            "conformance/test_calls.py::test_a_kept_result_is_served_though_the_breaker_is_open",
-            "core/calls/test_dispatch.py::test_zero_executions_is_never_and_asks_nobody",
-            "conformance/test_calls.py::test_a_call_over_the_runs_budget_asks_nobody_and_is_looked_up_nowhere",
+            "conformance/test_calls.py::test_call_stages_run_in_order_and_stop_at_the_first_refusal",
+            "conformance/test_calls.py::test_cached_result_is_returned_while_the_circuit_breaker_is_open",
+            "core/calls/test_dispatch.py::test_zero_max_executions_rejects_before_approval",
+            "conformance/test_calls.py::test_call_over_budget_is_rejected_before_lookup",
         ),
     ),
     "CG-05": (
         "an unknown tool is an error that names the nearest tool, and is recorded",
-        ("conformance/test_calls.py::test_an_unknown_tool_is_named_with_its_nearest_and_recorded",),
+        (
+            "conformance/test_calls.py::test_unknown_tool_error_suggests_the_nearest_name_and_is_recorded",
+        ),
     ),
     "CG-06": (
         "errors name each argument; numeric text converts to a number; shapes are not repaired",
         (
-            "core/tools/test_tool.py::test_wrong_arguments_are_named_one_by_one",
-            "core/tools/test_tool.py::test_valid_arguments_arrive_parsed_with_their_defaults",
-            "conformance/test_calls.py::test_no_argument_is_guessed_from_another_shape",
+            "core/tools/test_tool.py::test_invalid_arguments_are_reported_individually",
+            "core/tools/test_tool.py::test_valid_arguments_are_parsed_and_get_their_defaults",
+            "conformance/test_calls.py::test_argument_of_another_shape_is_rejected_and_not_coerced",
         ),
     ),
     "CG-07": (
         "arguments of another shape are not converted to the tool's shape",
-        ("conformance/test_calls.py::test_no_argument_is_guessed_from_another_shape",),
+        ("conformance/test_calls.py::test_argument_of_another_shape_is_rejected_and_not_coerced",),
     ),
     "CG-08": (
         "every tool can detect its cancellation",
         (
-            "conformance/test_calls.py::test_a_plain_function_sees_that_nobody_waits_any_more",
-            "conformance/test_calls.py::test_an_async_function_is_cancelled_where_it_waits",
+            "conformance/test_calls.py::test_sync_tool_observes_cancellation_of_its_caller",
+            "conformance/test_calls.py::test_async_tool_is_cancelled_at_its_await",
         ),
     ),
     "CG-09": (
         "a value that is not JSON is a defined error with its path; falsy values survive",
-        (
-            "conformance/test_calls.py::test_a_value_without_a_json_form_is_a_defined_error_with_its_path",
-        ),
+        ("conformance/test_calls.py::test_result_without_json_form_is_an_error_naming_its_path",),
     ),
     "CG-10": (
         "an error of a tool ends its call and nothing else",
-        ("core/calls/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else",),
+        ("core/calls/test_execute.py::test_exception_of_a_tool_function_fails_only_its_call",),
     ),
     "CG-40": (
         "a limit of executions is an integer from 0, or None",
         (
-            "conformance/test_calls.py::test_a_limit_of_executions_that_is_no_whole_number_is_refused",
-            "core/calls/test_dispatch.py::test_zero_executions_is_never_and_asks_nobody",
-            "conformance/test_calls.py::test_without_a_limit_of_its_own_a_tool_is_done_as_often_as_asked",
-            "core/calls/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",
+            "conformance/test_calls.py::test_invalid_max_executions_per_run_is_rejected",
+            "core/calls/test_dispatch.py::test_zero_max_executions_rejects_before_approval",
+            "conformance/test_calls.py::test_tool_without_max_executions_per_run_is_unlimited",
+            "core/calls/test_dispatch.py::test_parallel_calls_cannot_exceed_max_executions",
         ),
     ),
     "CG-41": (
         "failed calls and cached results do not count as executions",
-        ("core/calls/test_dispatch.py::test_what_failed_or_was_kept_is_no_execution",),
+        ("core/calls/test_dispatch.py::test_failed_and_cached_calls_do_not_count_as_executions",),
     ),
     "CG-42": (
         "parallel calls cannot exceed a limit together",
         (
-            "core/calls/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",
-            "core/calls/test_call_properties.py::test_no_order_of_calls_passes_a_limit_of_executions",
+            "core/calls/test_dispatch.py::test_parallel_calls_cannot_exceed_max_executions",
+            "core/calls/test_call_properties.py::test_no_order_of_calls_exceeds_max_executions",
         ),
     ),
     "CG-43": (
         "a limit applies to one run; all direct calls of a session count as one run",
         (
-            "core/calls/test_dispatch.py::test_parallel_calls_cannot_pass_a_limit_of_executions_together",
-            "conformance/test_calls.py::test_the_stages_of_a_call_come_in_their_order",
+            "core/calls/test_dispatch.py::test_parallel_calls_cannot_exceed_max_executions",
+            "conformance/test_calls.py::test_call_stages_run_in_order_and_stop_at_the_first_refusal",
         ),
     ),
     "CG-44": (
         "the call limit of a run is reported, and reserved before each call",
         (
-            "core/records/test_limits.py::test_the_call_after_the_last_raises_and_the_script_can_return",
-            "core/records/test_limits.py::test_parallel_calls_cannot_pass_the_limit",
+            "core/records/test_limits.py::test_call_over_the_limit_raises_and_the_script_can_return",
+            "core/records/test_limits.py::test_parallel_calls_cannot_exceed_max_tool_calls",
         ),
     ),
     "CG-45": (
         "gathered calls run concurrently up to a limit, and return their results in order",
         (
-            "conformance/test_calls.py::test_gathered_calls_run_together_and_answer_in_their_order",
-            "conformance/test_calls.py::test_no_more_calls_are_under_way_than_a_run_may_have",
+            "conformance/test_calls.py::test_gathered_calls_run_concurrently_and_return_in_order",
+            "conformance/test_calls.py::test_concurrent_calls_never_exceed_max_in_flight",
         ),
     ),
     "CG-50": (
         "the same call of a run is executed once, and the record says so",
         (
-            "core/calls/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",
+            "core/calls/test_dispatch.py::test_equal_calls_of_a_run_execute_once_and_are_recorded_as_cached",
         ),
     ),
     "CG-51": (
         "calls are equal by validated arguments including defaults, or by a key function",
         (
-            "conformance/test_calls.py::test_defaults_and_the_order_of_keys_do_not_make_another_call",
-            "core/calls/test_dispatch.py::test_a_key_function_says_what_is_the_same_and_never_crosses_tools",
-            "core/calls/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",
+            "conformance/test_calls.py::test_defaults_and_key_order_do_not_change_the_cache_key",
+            "core/calls/test_dispatch.py::test_cache_key_function_defines_equality_within_one_tool",
+            "core/calls/test_dispatch.py::test_equal_calls_of_a_run_execute_once_and_are_recorded_as_cached",
         ),
     ),
     "CG-52": (
         "a result is cached for its time; 0 shares it with waiting calls only; expired ones rerun",
         (
-            "core/calls/test_dispatch.py::test_a_kept_value_ends_with_its_time_and_zero_serves_only_those_who_wait",
+            "core/calls/test_dispatch.py::test_cached_value_expires_and_zero_lifetime_caches_nothing",
         ),
     ),
     "CG-53": (
         "an unknown cache scope is rejected",
-        ("core/tools/test_tool_options.py::test_a_cache_or_a_retry_that_means_nothing_is_refused",),
+        ("core/tools/test_tool_options.py::test_meaningless_cache_or_retry_is_refused",),
     ),
     "CG-54": (
         "a cache belongs to its run or to its session",
         (
-            "core/calls/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",
-            "core/calls/test_dispatch.py::test_a_cache_of_the_session_serves_all_runs_and_direct_calls",
+            "core/calls/test_dispatch.py::test_equal_calls_of_a_run_execute_once_and_are_recorded_as_cached",
+            "core/calls/test_dispatch.py::test_session_cache_is_shared_by_runs_and_direct_calls",
         ),
     ),
     "CG-55": (
         "cached values are copies",
-        ("core/calls/test_dispatch.py::test_who_changes_a_kept_value_changes_only_his_own",),
+        ("core/calls/test_dispatch.py::test_mutating_a_cached_value_does_not_change_the_cache",),
     ),
     "CG-56": (
         "errors are not cached, None is",
-        ("core/calls/test_dispatch.py::test_errors_are_not_kept_and_none_is",),
+        ("core/calls/test_dispatch.py::test_errors_are_not_cached_but_none_is",),
     ),
     "CG-57": (
         "equal concurrent calls are executed once",
         (
-            "core/calls/test_dispatch.py::test_equal_calls_at_once_are_made_once",
-            "core/calls/test_call_properties.py::test_equal_calls_are_made_once_in_whatever_order_they_come",
+            "core/calls/test_dispatch.py::test_concurrent_equal_calls_execute_once",
+            "core/calls/test_call_properties.py::test_equal_calls_execute_once_in_any_order",
         ),
     ),
     "CG-58": (
         "record and event report that a result came from the cache",
         (
-            "conformance/test_calls.py::test_the_event_of_a_kept_result_says_that_it_was_kept",
-            "core/calls/test_dispatch.py::test_the_same_call_of_a_run_is_made_once_and_the_record_says_so",
+            "conformance/test_calls.py::test_event_of_a_cached_call_is_marked_as_cached",
+            "core/calls/test_dispatch.py::test_equal_calls_of_a_run_execute_once_and_are_recorded_as_cached",
         ),
     ),
     "CG-59": (
         "a tool with a side effect has no cache",
-        (
-            "core/tools/test_tool_options.py::test_an_option_that_means_nothing_is_refused_where_it_is_written",
-        ),
+        ("core/tools/test_tool_options.py::test_meaningless_tool_option_is_refused_at_definition",),
     ),
     "CG-60": (
         "no retry by default; with retries at most 1 + max_retries executions",
         (
-            "core/calls/test_dispatch.py::test_tries_end_and_the_last_error_is_the_result",
-            "core/calls/test_dispatch.py::test_a_tool_that_keeps_failing_is_left_alone",
+            "core/calls/test_dispatch.py::test_exhausted_retries_return_the_last_error",
+            "core/calls/test_dispatch.py::test_breaker_opens_after_repeated_failures",
         ),
     ),
     "CG-61": (
         "the delay doubles up to its cap; 0 means no delay",
-        ("core/calls/test_dispatch.py::test_the_wait_doubles_up_to_its_cap_and_zero_is_no_wait",),
+        ("core/calls/test_dispatch.py::test_backoff_doubles_up_to_its_maximum_and_may_be_zero",),
     ),
     "CG-62": (
         "should_retry is called after every failure; an error or any result but True ends retries",
         (
-            "core/calls/test_dispatch.py::test_tries_end_and_the_last_error_is_the_result",
-            "core/calls/test_execute.py::test_a_predicate_of_retries_that_fails_leaves_the_tools_own_error",
-            "conformance/test_calls.py::test_a_failure_is_retried_while_should_retry_says_true",
+            "core/calls/test_dispatch.py::test_exhausted_retries_return_the_last_error",
+            "core/calls/test_execute.py::test_failing_should_retry_keeps_the_error_of_the_tool",
+            "conformance/test_calls.py::test_failure_is_retried_only_while_should_retry_returns_true",
         ),
     ),
     "CG-63": (
         "cancellation ends the delay",
-        ("core/calls/test_dispatch.py::test_a_cancelled_call_does_not_wait_for_its_next_try",),
+        ("core/calls/test_dispatch.py::test_cancelled_call_does_not_wait_for_its_backoff",),
     ),
     "CG-64": (
         "a call has one record, with the number of attempts",
         (
-            "core/calls/test_dispatch.py::test_a_failed_call_is_tried_again_and_the_record_says_how_often",
+            "core/calls/test_dispatch.py::test_failed_call_is_retried_and_the_record_counts_the_attempts",
         ),
     ),
     "CG-66": (
         "an open breaker rejects calls with its own code, without calling the tool",
-        ("core/calls/test_dispatch.py::test_a_tool_that_keeps_failing_is_left_alone",),
+        ("core/calls/test_dispatch.py::test_breaker_opens_after_repeated_failures",),
     ),
     "CG-67": (
         "a breaker lets one call through after its cool-down, and belongs to one session",
         (
-            "core/calls/test_dispatch.py::test_an_open_breaker_lets_one_call_through_after_its_cool_down",
-            "conformance/test_calls.py::test_a_failure_of_the_breaker_is_of_this_session_alone",
-            "core/calls/test_dispatch.py::test_a_cancelled_call_is_no_failure_to_the_breaker",
+            "core/calls/test_dispatch.py::test_open_breaker_admits_one_call_after_its_cool_down",
+            "conformance/test_calls.py::test_circuit_breaker_state_is_not_shared_between_sessions",
+            "core/calls/test_dispatch.py::test_cancelled_call_does_not_count_as_a_breaker_failure",
         ),
     ),
     "CG-68": (
         "parallel failures cannot exceed the threshold together",
         (
-            "core/calls/test_dispatch.py::test_parallel_calls_cannot_pass_the_breaker_together",
-            "core/calls/test_call_properties.py::test_no_order_of_calls_passes_an_open_breaker",
+            "core/calls/test_dispatch.py::test_parallel_calls_cannot_exceed_the_breaker_threshold",
+            "core/calls/test_call_properties.py::test_no_order_of_calls_bypasses_an_open_breaker",
         ),
     ),
     "CG-70": (
         "objects with invoke, call, run or func, in that order, and callables",
         (
-            "core/tools/test_foreign.py::test_the_first_of_the_documented_methods_runs_it",
-            "core/tools/test_foreign.py::test_func_gets_keywords_if_its_signature_has_them",
-            "core/tools/test_foreign.py::test_without_a_schema_the_signature_is_one",
+            "core/tools/test_foreign.py::test_first_documented_method_of_a_foreign_tool_is_called",
+            "core/tools/test_foreign.py::test_func_is_called_with_keywords_if_its_signature_has_them",
+            "core/tools/test_foreign.py::test_foreign_tool_without_a_schema_uses_its_signature",
         ),
     ),
     "CG-71": (
         "a name is found or required; a ptc tool is returned unchanged",
         (
-            "core/tools/test_foreign.py::test_what_is_no_tool_is_refused_with_the_reason",
-            "core/tools/test_foreign.py::test_metadata_is_of_tools_and_none_of_anything_else",
-            "core/tools/test_foreign.py::test_a_schema_is_found_under_its_usual_names_and_held_to",
+            "core/tools/test_foreign.py::test_object_that_is_not_a_tool_is_refused_with_the_reason",
+            "core/tools/test_foreign.py::test_metadata_exists_for_tools_only",
+            "core/tools/test_foreign.py::test_foreign_schema_is_found_under_its_usual_names_and_enforced",
         ),
     ),
     "CG-73": (
         "two tools with the same name are rejected",
-        ("core/tools/test_tool.py::test_duplicates_are_refused_and_functions_are_taken",),
+        ("core/tools/test_tool.py::test_duplicate_tools_are_refused_and_functions_are_accepted",),
     ),
 }
 

@@ -12,73 +12,71 @@ EFFECTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "SM-01": (
         "a name may have a dot and is used everywhere; a description is required",
         (
-            "conformance/test_effects.py::test_a_name_with_a_dot_is_the_name_everywhere",
-            "core/tools/test_tool.py::test_a_blank_description_and_a_name_of_ctx_are_refused",
+            "conformance/test_effects.py::test_dotted_tool_name_is_used_everywhere",
+            "core/tools/test_tool.py::test_blank_description_and_reserved_name_are_refused",
         ),
     ),
     "SM-02": (
         "a description is required, from the docstring or an argument; the name does not count",
         (
-            "core/tools/test_tool.py::test_a_blank_description_and_a_name_of_ctx_are_refused",
+            "core/tools/test_tool.py::test_blank_description_and_reserved_name_are_refused",
             "core/tools/test_tool.py::test_hints_and_docstring_become_the_definition",
         ),
     ),
     "SM-03": (
         "arguments are validated before the function: defaults applied, unknown keys rejected",
         (
-            "conformance/test_effects.py::test_a_function_gets_validated_arguments_or_is_not_called",
-            "conformance/test_calls.py::test_every_way_to_a_tool_is_the_same_way",
+            "conformance/test_effects.py::test_tool_function_receives_validated_arguments_or_is_not_called",
+            "conformance/test_calls.py::test_every_entry_point_validates_and_runs_the_same_tool",
         ),
     ),
     "SM-04": (
         "side_effect enables the hook; without it there is none",
         (
-            "core/tools/test_foreign.py::test_the_hook_is_awaited_after_a_side_effect_and_cannot_fail_it",
+            "core/tools/test_foreign.py::test_after_side_effect_hook_is_awaited_and_cannot_fail_the_call",
         ),
     ),
     "SM-05": (
         "the truth table of side_effect and idempotent",
         (
-            "conformance/test_effects.py::test_the_two_flags_are_what_was_said_or_follow_from_the_other",
+            "conformance/test_effects.py::test_side_effect_and_idempotent_flags_default_from_each_other",
         ),
     ),
     "SM-06": (
         "a function may be sync or async, and its value is passed on unchanged",
-        ("conformance/test_effects.py::test_a_value_is_handed_over_as_the_object_it_is",),
+        ("conformance/test_effects.py::test_direct_call_returns_the_identical_object",),
     ),
     "SM-08": (
         "an unrepeatable effect without access to its key warns once per name, by signature",
         (
-            "core/tools/test_tool_options.py::test_a_tool_that_must_not_be_repeated_and_takes_no_context_warns_once_by_name",
-            "conformance/test_effects.py::test_only_an_effect_that_cannot_be_repeated_warns_without_a_context",
-            "core/tools/test_tool_options.py::test_a_context_is_known_with_none_beside_it_and_with_a_note",
+            "core/tools/test_tool_options.py::test_non_idempotent_tool_without_context_warns_once_by_name",
+            "conformance/test_effects.py::test_only_non_idempotent_effect_without_context_warns",
+            "core/tools/test_tool_options.py::test_optional_or_annotated_context_is_recognized",
         ),
     ),
     "SM-09": (
         "a tool is a value that carries its metadata",
-        ("core/tools/test_foreign.py::test_metadata_is_of_tools_and_none_of_anything_else",),
+        ("core/tools/test_foreign.py::test_metadata_exists_for_tools_only",),
     ),
     "SM-10": (
         "metadata of a value that is not a tool is None",
-        ("core/tools/test_foreign.py::test_metadata_is_of_tools_and_none_of_anything_else",),
+        ("core/tools/test_foreign.py::test_metadata_exists_for_tools_only",),
     ),
     "SM-11": (
         "outside a run every context field says so; a context made by hand has defaults",
         (
-            "conformance/test_effects.py::test_outside_of_a_run_a_context_says_that_there_is_none",
-            "core/calls/test_dispatch.py::test_a_context_made_by_hand_answers_with_defaults_and_calls_nothing",
+            "conformance/test_effects.py::test_context_of_a_direct_call_has_no_run",
+            "core/calls/test_dispatch.py::test_context_created_manually_has_defaults_and_makes_no_calls",
         ),
     ),
     "SM-12": (
         "context fields of a call cannot be overridden",
-        (
-            "conformance/test_effects.py::test_nothing_that_a_caller_sends_changes_what_a_context_says",
-        ),
+        ("conformance/test_effects.py::test_caller_arguments_cannot_change_the_tool_context",),
     ),
     "SM-13": (
         "the fields of a context",
         (
-            "conformance/test_effects.py::test_outside_of_a_run_a_context_says_that_there_is_none",
+            "conformance/test_effects.py::test_context_of_a_direct_call_has_no_run",
             "conformance/test_effects.py::test_the_number_of_a_call_is_the_same_in_context_record_and_journal",
         ),
     ),
@@ -86,46 +84,46 @@ EFFECTS: dict[str, tuple[str, tuple[str, ...]]] = {
         "the number of a call is the same in context, record and journal",
         (
             "conformance/test_effects.py::test_the_number_of_a_call_is_the_same_in_context_record_and_journal",
-            "core/calls/test_dispatch.py::test_a_tool_calls_another_under_its_callers_allow_list",
+            "core/calls/test_dispatch.py::test_nested_call_is_restricted_by_the_allow_list_of_the_run",
         ),
     ),
     "SM-15": (
         "an explicit key wins and may not be blank; without a run there is none; attempts share it",
         (
-            "core/calls/test_dispatch.py::test_a_key_is_given_by_the_caller_of_a_direct_call_or_is_none",
-            "core/calls/test_dispatch.py::test_a_failed_call_is_tried_again_and_the_record_says_how_often",
-            "core/calls/test_dispatch.py::test_a_key_is_of_the_call_and_not_of_what_was_called_before",
+            "core/calls/test_dispatch.py::test_direct_call_has_only_the_idempotency_key_of_its_caller",
+            "core/calls/test_dispatch.py::test_failed_call_is_retried_and_the_record_counts_the_attempts",
+            "core/calls/test_dispatch.py::test_idempotency_key_does_not_depend_on_preceding_calls",
         ),
     ),
     "SM-16": (
         "a key identifies tool, arguments and occurrence, and is equal on replay",
         (
-            "core/calls/test_dispatch.py::test_a_key_is_of_the_call_and_not_of_what_was_called_before",
-            "conformance/test_effects.py::test_a_key_is_of_tool_canonical_arguments_and_occurrence_and_of_nothing_else",
-            "core/runs/test_resume.py::test_a_resumed_run_comes_to_what_it_would_have_come_to",
-            "core/calls/test_call_properties.py::test_keys_are_of_the_calls_whoever_looks_first_and_however_often",
+            "core/calls/test_dispatch.py::test_idempotency_key_does_not_depend_on_preceding_calls",
+            "conformance/test_effects.py::test_idempotency_key_depends_on_run_tool_arguments_and_occurrence",
+            "core/runs/test_resume.py::test_resumed_run_has_the_result_of_an_uninterrupted_one",
+            "core/calls/test_call_properties.py::test_idempotency_keys_do_not_depend_on_the_order_of_evaluation",
         ),
     ),
     "SM-17": (
         "the ambient context: nested, concurrent, after errors, gone afterwards",
-        ("conformance/test_effects.py::test_the_ambient_context_is_of_its_call_alone",),
+        ("conformance/test_effects.py::test_current_tool_context_is_scoped_to_its_call",),
     ),
     "SM-18": (
         "the ambient context is the same object; outside a call there is none",
-        ("conformance/test_effects.py::test_the_ambient_context_is_of_its_call_alone",),
+        ("conformance/test_effects.py::test_current_tool_context_is_scoped_to_its_call",),
     ),
     "SM-21": (
         "the hook runs after a success, is awaited, and its failure does not fail the tool",
         (
-            "core/tools/test_foreign.py::test_the_hook_is_awaited_after_a_side_effect_and_cannot_fail_it",
-            "conformance/test_effects.py::test_the_hook_is_not_told_of_an_effect_that_a_resumed_run_did_not_have_again",
+            "core/tools/test_foreign.py::test_after_side_effect_hook_is_awaited_and_cannot_fail_the_call",
+            "conformance/test_effects.py::test_after_side_effect_hook_is_not_called_again_for_replayed_effects",
         ),
     ),
     "SM-58": (
         "events of a call: start, output, end; also for rejected calls",
         (
-            "core/calls/test_dispatch.py::test_a_stream_tells_what_happens_and_ends_with_the_result",
-            "conformance/test_effects.py::test_a_call_that_was_refused_is_recorded_and_told_as_one_that_was_not_begun",
+            "core/calls/test_dispatch.py::test_stream_yields_events_and_ends_with_the_result",
+            "conformance/test_effects.py::test_rejected_call_is_recorded_as_not_started_and_emits_both_events",
         ),
     ),
 }

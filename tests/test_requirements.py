@@ -77,7 +77,7 @@ def functions_of(file: str) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("area", list(areas()))
-def test_every_requirement_is_shown_by_tests_that_are_there(area: str) -> None:
+def test_every_requirement_names_existing_tests(area: str) -> None:
     missing = []
     for name, (claim, tests) in areas()[area].items():
         assert claim, name
@@ -90,7 +90,7 @@ def test_every_requirement_is_shown_by_tests_that_are_there(area: str) -> None:
     assert missing == []
 
 
-def test_every_requirement_is_shown_by_the_default_run_too() -> None:
+def test_every_requirement_is_covered_by_the_default_run() -> None:
     only_slow = [
         name
         for area in areas().values()
@@ -121,14 +121,14 @@ def test_every_id_of_the_table_is_shown_or_left_out_for_a_reason() -> None:
     assert all(len(reason) > 40 for reason in left_out.values())
 
 
-def test_what_is_asked_is_in_one_list_once() -> None:
+def test_every_requirement_is_listed_once() -> None:
     lists = [name for area in areas().values() for name in area]
     left_out = [name for path in LISTS for name in getattr(load(path), "NOT_TAKEN", {})]
     twice = {name for name, count in Counter([*lists, *left_out]).items() if count > 1}
     assert twice == IN_TWO_LISTS
 
 
-def test_every_test_file_of_the_tools_shows_something_asked_for() -> None:
+def test_every_tool_test_file_covers_a_requirement() -> None:
     named = {
         test.partition("::")[0]
         for area in areas().values()
@@ -139,7 +139,7 @@ def test_every_test_file_of_the_tools_shows_something_asked_for() -> None:
     assert files - named == set()
 
 
-def test_every_test_of_conformance_shows_something_asked_for() -> None:
+def test_every_conformance_test_covers_a_requirement() -> None:
     named = {test for area in areas().values() for _, tests in area.values() for test in tests}
     there = {
         f"conformance/{path.name}::{name}"

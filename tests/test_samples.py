@@ -77,7 +77,7 @@ def test_every_file_in_samples_is_run_by_a_test() -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_sample_runs_and_prints_what_it_shows(name: str) -> None:
+def test_sample_prints_its_expected_lines(name: str) -> None:
     if name == "mcp_client.py":
         pytest.importorskip("mcp")
     done = python(f"samples/{name}")
@@ -105,7 +105,7 @@ def test_find_usages_as_documented_ranks_the_files_of_this_repository() -> None:
     assert first["count"] == sum("Session" in line for line in text.split("\n"))
 
 
-def test_find_usages_says_where_in_a_file_each_line_is(tmp_path: Path) -> None:
+def test_find_usages_names_the_scope_of_each_line(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(
         "class Shop:\n"
         "    def sell(self):\n"
@@ -136,7 +136,7 @@ def test_find_usages_says_where_in_a_file_each_line_is(tmp_path: Path) -> None:
     }
 
 
-def test_find_usages_is_bounded_and_goes_on_past_a_file_it_cannot_read(tmp_path: Path) -> None:
+def test_find_usages_is_bounded_and_continues_past_unreadable_files(tmp_path: Path) -> None:
     for number in range(8):
         (tmp_path / f"{number}.txt").write_text("needle\n" * (number + 1))
     (tmp_path / "latin.txt").write_bytes(b"needle \xe9\n" * 20)
@@ -148,7 +148,7 @@ def test_find_usages_is_bounded_and_goes_on_past_a_file_it_cannot_read(tmp_path:
     assert "unread" not in value["files"][1]
 
 
-def test_find_usages_of_what_is_nowhere_gives_no_files(tmp_path: Path) -> None:
+def test_find_usages_without_matches_returns_no_files(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hay\n")
     value = find_usages(tmp_path, query="needle", glob="*.txt")
     assert (value["matches"], value["files"]) == (0, [])
@@ -157,7 +157,7 @@ def test_find_usages_of_what_is_nowhere_gives_no_files(tmp_path: Path) -> None:
 # --- summarise_log ---------------------------------------------------------------------------
 
 
-def test_summarise_log_as_documented_finds_the_bad_hour() -> None:
+def test_summarise_log_finds_the_hour_with_most_errors() -> None:
     value = ptc_run("summarise_log.py", "--input", f"path={LOG}", "--allow", "read")
     text = (REPOSITORY / LOG).read_text()
     levels = Counter(re.findall(r"^2025-\S+ \S+ (\w+)", text, re.MULTILINE))
@@ -192,7 +192,7 @@ def test_summarise_log_counts_every_line_of_a_file_read_in_parts(
 
 
 @pytest.mark.parametrize("text", ["", "no log at all\n"])
-def test_summarise_log_of_no_log_says_so(text: str, tmp_path: Path) -> None:
+def test_summarise_log_of_a_file_without_records_reports_it(text: str, tmp_path: Path) -> None:
     (tmp_path / "no.log").write_text(text)
     done = python(
         *("-m", "ptc", "run", "samples/summarise_log.py"),

@@ -7,9 +7,9 @@ Rule 1: the client cannot change its permissions: the operator sets the allow-li
     and an argument that would change them is rejected.
     tests/bindings/test_mcp.py::test_a_client_cannot_widen_its_tools_or_limits
 Rule 2: standard output carries protocol messages and nothing else.
-    tests/bindings/test_mcp_command.py::test_standard_output_is_only_protocol
+    tests/bindings/test_mcp_command.py::test_standard_output_contains_only_protocol_messages
 Rule 3: errors are reported in the result of the call; the SDK hides the text of exceptions.
-    tests/bindings/test_mcp.py::test_a_broken_tool_is_told_of_in_the_result
+    tests/bindings/test_mcp.py::test_failing_tool_is_reported_in_the_result
 
 The SDK is imported on use: ``pip install 'ptc-host[mcp]'``.
 """

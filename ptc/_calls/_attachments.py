@@ -1,9 +1,9 @@
 """Files that tools make, stored under their digests.
 
 Rule 1: the name that a tool gives a file has no influence on its path.
-    tests/core/calls/test_attachments.py::test_a_hostile_name_never_leaves_the_folder
+    tests/core/calls/test_attachments.py::test_hostile_attachment_name_never_leaves_the_folder
 Rule 2: a reference is passed on only if its file is stored here and matches its digest.
-    tests/core/calls/test_attachments.py::test_a_reference_to_anything_else_is_refused
+    tests/core/calls/test_attachments.py::test_reference_to_anything_but_an_attachment_is_refused
 """
 
 from __future__ import annotations

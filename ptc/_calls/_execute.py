@@ -2,7 +2,7 @@
 
 Rule 1: a function can end only its own call: neither `sys.exit` nor a cancellation that it causes
     itself reaches the session.
-    tests/core/calls/test_execute.py::test_what_a_function_raises_ends_its_call_and_nothing_else
+    tests/core/calls/test_execute.py::test_exception_of_a_tool_function_fails_only_its_call
 """
 
 from __future__ import annotations

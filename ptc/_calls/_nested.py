@@ -12,7 +12,7 @@ Rule 2: An execution with an unknown outcome is continued under its own path; tw
     share a path.
     tests/core/calls/test_nested.py::test_paths_belong_to_one_execution_each
 Rule 3: The next call that makes an unfinished cached result continues its making.
-    tests/core/runs/test_resume_nested.py::test_unfinished_cached_result_is_continued_by_its_next_maker
+    tests/core/runs/test_resume_nested.py::test_unfinished_cached_result_is_continued_by_its_next_caller
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Recorder of a run: its earlier record, and what it adds to the journal.
 
 Rule 1: a call with a side effect starts only when its start is durable.
-    tests/core/runs/test_resume.py::test_a_start_that_cannot_be_written_blocks_the_effect
+    tests/core/runs/test_resume.py::test_effect_is_blocked_if_its_start_cannot_be_recorded
 Rule 2: a call with a recorded outcome is never repeated; one with an unknown outcome is repeated
     only if that is safe, else somebody decides.
-    tests/core/runs/test_resume.py::test_what_is_done_with_a_call_whose_end_is_not_known
+    tests/core/runs/test_resume.py::test_recorded_decision_about_an_interrupted_call_is_used_on_resume
 Rule 3: a script that diverges from its record is stopped, and the error has both calls.
-    tests/core/runs/test_resume.py::test_a_script_that_diverges_is_stopped_and_told_both_calls
+    tests/core/runs/test_resume.py::test_diverging_script_is_stopped_and_both_calls_are_reported
 """
 
 from __future__ import annotations

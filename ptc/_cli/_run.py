@@ -1,7 +1,7 @@
 """``ptc run``: run a script, print its value, and exit with the status of its outcome.
 
 Rule 1: Ctrl-C stops the run cleanly: the session is closed, and no process is left.
-    tests/cli/test_terminal.py::test_ctrl_c_ends_the_run_in_order_and_leaves_no_process
+    tests/cli/test_terminal.py::test_ctrl_c_interrupts_the_run_and_leaves_no_process
 """
 
 from __future__ import annotations

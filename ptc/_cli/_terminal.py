@@ -1,10 +1,10 @@
 """Standard output and standard error, with text made safe for terminals.
 
 Rule 1: standard output carries the result and nothing else; a program reading a pipe can parse it.
-    tests/cli/test_run.py::test_a_pipe_gets_the_value_as_json_and_nothing_else
+    tests/cli/test_run.py::test_run_prints_only_the_value_as_json_on_a_pipe
 Rule 2: text of a script, tool or model reaches a terminal without control characters: an escape
     sequence could repaint the screen, set the clipboard or answer as if it were typed.
-    tests/cli/test_terminal.py::test_what_a_script_prints_cannot_control_the_terminal
+    tests/cli/test_terminal.py::test_script_output_cannot_control_the_terminal
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The journal in a SQLite file: one writer thread that commits entries in batches.
 
 Rule 1: entries are written in the order of `append`; each batch is one transaction.
-    tests/core/journal/test_journal.py::test_what_is_appended_is_read_back_in_order
+    tests/core/journal/test_journal.py::test_appended_rows_are_read_back_in_order
 Rule 2: a write with a lost lease changes nothing, and the loss is reported.
-    tests/core/journal/test_journal.py::test_who_lost_a_run_can_write_nothing_more
+    tests/core/journal/test_journal.py::test_holder_of_a_lost_lease_cannot_write
 Rule 3: a damaged row or a gap is an error that names it; nothing is skipped.
-    tests/core/journal/test_journal.py::test_damage_is_told_and_nothing_is_skipped
+    tests/core/journal/test_journal.py::test_damaged_rows_are_reported_and_never_skipped
 
 WAL with ``synchronous=FULL`` for a batch that a caller waits for, and NORMAL for the others. With
 NORMAL, a failure of the machine (not of the process) can lose the last commits, but never tears a

@@ -6,7 +6,7 @@ the interpreter and on `POLICY_VERSION` alone, so it may be cached under the thr
 Rule 1: only `str` is compiled: bytes can carry an encoding cookie that changes the meaning of the
     text (test_bytes_are_refused).
 Rule 2: a source that breaks the parser or the compiler becomes a finding, never a crash
-    (test_sources_that_break_parsers_become_findings).
+    (test_sources_that_crash_parsers_become_findings).
 Rule 3: all findings of a script are reported at once, in order of position
     (test_all_findings_are_reported_at_once_in_order).
 """

@@ -14,7 +14,7 @@ A name in a script is one of four kinds, decided by spelling alone (`kind_of`):
 * dunder: refused except for the tables below, each entry with its reason.
 
 Rule 1: a renamed private name cannot be spelled in a script
-    (test_the_prefix_of_renamed_names_cannot_be_spelled).
+    (test_prefix_of_renamed_names_cannot_be_written_in_source).
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ called through names that no source text can spell (``@getattr``): an identifier
 any string, an identifier in a source never holds ``@``, so no binding form, known or future, can
 shadow a guard (the class of CVE-2026-55830).
 
-Rule 1: a node without a visitor is refused (test_an_unknown_node_is_refused).
+Rule 1: a node without a visitor is refused (test_unknown_syntax_node_is_refused).
 Rule 2: every field that binds a name is checked
-    (test_every_field_that_can_hold_a_name_is_decided).
+    (test_every_grammar_field_that_can_hold_a_name_is_checked).
 Rule 3: every child of a node is visited (test_a_forbidden_attribute_is_found_in_every_position).
 """
 

@@ -1,6 +1,6 @@
 """Base of the transformer: findings, scopes and the names of variables.
 
-Rule 1: a node without a visitor is refused (test_an_unknown_node_is_refused).
+Rule 1: a node without a visitor is refused (test_unknown_syntax_node_is_refused).
 """
 
 from __future__ import annotations

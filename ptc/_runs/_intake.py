@@ -3,7 +3,7 @@
 Rule 1: a value over its limit is never decoded in the event loop, and each step there is bounded.
     tests/core/runs/test_intake.py::test_a_value_over_its_limit_is_decoded_in_another_thread
 Rule 2: the memory that a run holds for values of its worker is bounded by its limits.
-    tests/core/runs/test_intake.py::test_arguments_of_calls_that_have_ended_are_released
+    tests/core/runs/test_intake.py::test_arguments_of_finished_calls_are_released
 """
 
 from __future__ import annotations

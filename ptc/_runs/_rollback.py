@@ -2,12 +2,12 @@
 
 Rule 1: a revert starts only after its record is durable, and one that succeeded is never called
     again.
-    tests/core/runs/test_rollback.py::test_a_rollback_that_was_cut_off_goes_on_where_it_was
-    tests/core/runs/test_rollback.py::test_a_rollback_that_ends_at_any_step_goes_on_from_there
+    tests/core/runs/test_rollback.py::test_interrupted_rollback_resumes_at_the_interrupted_step
+    tests/core/runs/test_rollback.py::test_rollback_interrupted_at_any_step_can_be_resumed
 Rule 2: no effect is undone before every newer effect that can be undone.
-    tests/core/runs/test_rollback.py::test_a_revert_that_fails_stops_what_is_older
+    tests/core/runs/test_rollback.py::test_failed_revert_stops_the_reverts_of_older_calls
 Rule 3: a run that is rolled back is never resumed.
-    tests/core/runs/test_rollback.py::test_a_run_that_is_rolled_back_is_over
+    tests/core/runs/test_rollback.py::test_rolled_back_run_cannot_be_resumed_or_approved
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Rule 1: the host counts everything itself; counts that the worker reports are cl
     tests/core/records/test_limits.py
 Rule 2: when a run finishes, for whatever reason, its worker is killed and every tool call still in
     flight is cancelled and awaited before the result is built.
-    tests/core/runs/test_run.py::test_a_run_that_ends_leaves_no_tool_call_running
+    tests/core/runs/test_run.py::test_finished_run_leaves_no_tool_call_running
 Rule 3: a run that fails keeps everything it had: calls, partial values, output.
     tests/core/records/test_limits.py::test_a_run_that_is_stopped_keeps_what_it_had
 """

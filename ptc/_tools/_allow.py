@@ -1,9 +1,9 @@
 """Allow-list of a run: names, patterns, toolsets, and rules on arguments.
 
 Rule 1: a rule is enforced on the validated arguments, defaults included, for every caller.
-    tests/core/tools/test_allow.py::test_a_rule_holds_on_every_way_to_the_tool
+    tests/core/tools/test_allow.py::test_rule_applies_to_every_kind_of_call
 Rule 2: a path is normalized before it is compared, and one with ``..`` matches no pattern.
-    tests/core/tools/test_allow.py::test_a_path_is_compared_as_it_will_be_used
+    tests/core/tools/test_allow.py::test_path_is_normalized_before_it_is_compared
 """
 
 from __future__ import annotations

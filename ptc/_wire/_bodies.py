@@ -4,7 +4,7 @@ A worker's JSON is hostile: three bytes of it make a list of 72 in memory. Decod
 this module accepts takes a bounded time.
 
 Rule 1: lists and objects are counted before a body is decoded.
-    tests/core/wire/test_protocol.py::test_a_body_of_too_many_lists_is_refused_before_it_is_decoded
+    tests/core/wire/test_protocol.py::test_body_with_too_many_containers_is_refused_before_decoding
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ A text directly in an object is a key, and the value of that key follows it.
 Rule 1: a value over a limit is still counted but no longer decoded.
     tests/core/wire/test_parts.py::test_a_value_over_its_limit_is_counted_and_not_decoded
 Rule 2: a series that is not one value raises `ProtocolError`.
-    tests/core/wire/test_parts.py::test_parts_that_are_not_one_value_are_refused
+    tests/core/wire/test_parts.py::test_parts_that_do_not_form_one_value_are_refused
 """
 
 from __future__ import annotations

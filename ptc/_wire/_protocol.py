@@ -4,9 +4,9 @@ Rule 1: a frame's length is checked against its kind's limit before a byte of it
     values come in parts (`_parts`), so that no single step of the host takes long or much memory.
     tests/core/wire/test_protocol.py::test_an_oversized_frame_is_refused_by_its_header
 Rule 2: the table `LEGAL` alone decides which frame may follow which.
-    tests/core/wire/test_protocol.py::test_every_move_that_is_not_in_the_table_is_refused
+    tests/core/wire/test_protocol.py::test_every_transition_outside_the_table_is_refused
 Rule 3: lists and objects are counted before a body is decoded: 3 bytes of JSON make 72 in memory.
-    tests/core/wire/test_protocol.py::test_a_body_of_too_many_lists_is_refused_before_it_is_decoded
+    tests/core/wire/test_protocol.py::test_body_with_too_many_containers_is_refused_before_decoding
 Rule 4: compiled code is legal only before the first line of the script runs.
     tests/core/wire/test_protocol.py::test_compiled_code_is_refused_once_the_script_runs
 

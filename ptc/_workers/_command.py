@@ -4,7 +4,7 @@
 program and imports none of its code.
 
 Rule 1: No output is lost silently: each stream has its own budget, and excess bytes are counted.
-    (test_a_noisy_stream_takes_nothing_from_the_other)
+    (test_noisy_stream_does_not_shorten_the_other)
 Rule 2: No process is left when `run` returns, also after a time-out or a `Command.kill` from
     another thread. (test_no_process_of_a_command_survives_it,
     test_a_cancelled_command_leaves_no_process)

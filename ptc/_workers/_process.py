@@ -5,7 +5,7 @@ Rule 1: an illegal or malformed frame kills the worker at once.
 Rule 2: the worker is signalled through a pidfd, never through a number that may be reused.
     tests/core/workers/test_process.py::test_a_worker_is_killed_by_descriptor
 Rule 3: the host reads with `recv`, never `recvmsg`: a worker cannot hand it descriptors.
-    tests/core/runs/test_hostile_worker.py::test_descriptors_sent_by_a_worker_do_not_arrive
+    tests/core/runs/test_hostile_worker.py::test_descriptors_sent_by_a_worker_are_not_received
 """
 
 from __future__ import annotations

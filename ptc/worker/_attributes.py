@@ -1,11 +1,11 @@
 """Attributes that the compiler cannot decide: power names, dunders, names passed as text.
 
 Rule 1: the receiver's exact type decides about a guarded name, never the receiver's own claims
-    (test_a_power_name_is_answered_on_script_objects_only).
+    (test_power_attribute_is_refused_on_foreign_objects).
 Rule 2: a name passed as text follows the same rules as the name in source
-    (test_getattr_with_a_name_as_text_follows_the_rules_of_source).
+    (test_getattr_with_a_string_follows_the_rules_of_source).
 Rule 3: a format string reads attributes by the same rules
-    (test_a_format_string_follows_the_rules_of_source).
+    (test_format_string_follows_the_attribute_rules_of_source).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Remaining limits of a run, as far as the script can know them: ``ctx.budget``.
 
 Rule 1: the budget depends only on the script's actions and on the messages it received.
-    tests/worker/test_budget.py::test_what_is_left_is_the_same_in_every_run
+    tests/worker/test_budget.py::test_budget_apart_from_time_is_the_same_in_every_run
 Rule 2: the budget enforces nothing: the host counts for itself.
     tests/core/runs/test_hostile_worker.py
 """

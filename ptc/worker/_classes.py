@@ -1,7 +1,7 @@
 """Classes of a script: how they are made, and how they are recognised.
 
 Rule 1: a class statement accepts bases from a list only
-    (test_a_class_can_only_have_bases_from_the_list).
+    (test_class_with_a_disallowed_base_is_refused).
 Rule 2: no script names a metaclass (test_a_metaclass_is_refused).
 Rule 3: no class makes `match` read a guarded attribute by position
     (test_match_args_cannot_name_a_power_attribute).

@@ -7,11 +7,11 @@ TypeError in C, in every spelling of the store. A class that is *not* frozen aft
 the script, and `_classes.is_script_class` recognises it by that.
 
 Rule 1: the offset of the flags is checked on the running interpreter before anything is written
-    (test_freezing_refuses_to_start_when_the_flags_are_not_where_they_should_be).
+    (test_freeze_check_fails_if_type_flags_are_at_another_offset).
 Rule 2: every heap type that exists is frozen, without exception: a type left out would count as
     the script's own. The cost is `weakref.finalize`, which stores its state on the class: its
     first use in a worker must come before the freeze
-    (test_every_library_class_refuses_a_store).
+    (test_library_classes_reject_attribute_assignment).
 """
 
 from __future__ import annotations

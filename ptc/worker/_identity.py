@@ -8,7 +8,7 @@ iteration order of a set of classes differs between processes, as in CPython.
 
 Rule 1: no address reaches a script through `id`, `repr`, or the order of a set of its own objects,
     of tasks and tool calls, or of None (`ptc.worker.__main__` fixes its hash)
-    (tests/worker/test_determinism.py::test_programs_about_identity_give_the_same_bytes).
+    (tests/worker/test_determinism.py::test_programs_using_object_identity_are_byte_identical).
 """
 
 from __future__ import annotations

@@ -3,18 +3,18 @@
 This module confines the zygote; `_worker_jail` confines its workers. The rules hold for both.
 
 Rule 1: Every layer that the isolation level requires is on, or nothing starts; no weaker level is
-    ever chosen silently. (test_a_missing_landlock_stops_the_start_and_names_the_way_out)
+    ever chosen silently. (test_missing_landlock_is_an_error_with_a_suggested_fix)
 Rule 2: Raw code with full use of the C library gains nothing: no file, process, socket, clock
     of another process, or executable memory, with or without namespaces.
     (test_no_escape_probe_succeeds)
 Rule 3: A forbidden system call kills the worker and is reported by name; nothing an ordinary script
-    does is forbidden. (test_a_forbidden_system_call_ends_the_worker_and_is_known_by_name,
+    does is forbidden. (test_forbidden_system_call_ends_the_worker_and_is_named,
     test_ordinary_work_survives_the_filter)
-Rule 4: A worker holds one descriptor, its wire. (test_a_worker_holds_its_wire_and_nothing_else)
+Rule 4: A worker holds one descriptor, its wire. (test_worker_has_no_descriptor_but_its_wire)
 Rule 5: A worker dies with its zygote, and the host can kill it at any time.
     (test_workers_die_with_the_zygote, test_the_host_kills_a_worker_by_its_pidfd)
 Rule 6: The state of every layer is verified by a probe, not inferred from the call that set it.
-    (test_every_required_layer_is_on_and_says_how_it_was_verified)
+    (test_required_jail_layers_are_on_and_report_how_they_were_verified)
 
 Order of the layers: namespaces first, since they need privileges that later layers drop; then the
 empty root, the capabilities and Landlock. These survive a fork and are set up once, in the zygote.

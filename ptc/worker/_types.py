@@ -1,8 +1,8 @@
 """Classes as a script sees them: `type(x)`, and stand-ins for classes that it may not call.
 
-Rule 1: a script never receives a metaclass (test_type_never_gives_a_metaclass).
+Rule 1: a script never receives a metaclass (test_type_never_returns_a_metaclass).
 Rule 2: no task or future is created on a loop of the script's own
-    (test_a_task_cannot_be_made_on_a_loop_of_the_scripts_making).
+    (test_script_cannot_construct_a_task_from_its_type).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Rule 1: a view holds the names of the script only, in its own spelling
     (test_globals_shows_the_names_of_the_script_only).
 Rule 2: a view writes only names that source code could write
-    (test_a_view_refuses_the_names_that_source_refuses).
+    (test_namespace_view_refuses_the_names_that_source_refuses).
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 Rule 1: A worker stopped in a call never continues: nobody answers the kernel's notification, and
     the zygote kills the worker. tests/worker/test_witness.py::
-    test_a_worker_is_stopped_in_the_call_and_killed_with_its_name_known
+    test_forbidden_call_stops_the_worker_and_is_identified
 Rule 2: If no listener is left, the call fails with ENOSYS: it is not made either way.
-    tests/worker/test_witness.py::test_a_call_is_not_made_when_nobody_is_left_to_be_told
+    tests/worker/test_witness.py::test_call_fails_with_enosys_if_the_listener_is_already_closed
 Rule 3: A worker keeps neither its listener nor the socket on which it sent the listener.
-    tests/worker/test_jail.py::test_a_worker_holds_its_wire_and_nothing_else
+    tests/worker/test_jail.py::test_worker_has_no_descriptor_but_its_wire
 
 A filter that returns ``SECCOMP_RET_USER_NOTIF`` stops the worker in the call and notifies the
 filter's listener (``Documentation/userspace-api/seccomp_filter.rst``). The kernel gives the

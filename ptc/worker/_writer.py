@@ -5,9 +5,9 @@ and 8 for each character before it writes them. So a value is weighed first, and
 gets more than `_MOST`.
 
 Rule 1: writing any value takes a bounded amount of memory beside the value.
-    tests/core/runs/test_intake.py::test_a_value_is_written_where_little_memory_is_left
+    tests/core/runs/test_intake.py::test_value_is_written_with_little_memory_left
 Rule 2: the parts of a value make the JSON that orjson would write.
-    tests/worker/test_writer.py::test_parts_make_the_json_of_the_whole
+    tests/worker/test_writer.py::test_parts_join_to_the_json_of_the_whole_value
 """
 
 from __future__ import annotations

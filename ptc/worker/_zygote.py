@@ -1,9 +1,10 @@
 """The zygote: a process that has imported everything a script may use, and forks the workers.
 
 Rule 1: it never holds a secret: it starts with an empty environment and no descriptor except its
-    control socket. tests/worker/test_zygote.py::test_the_zygote_starts_with_nothing_of_the_host
+    control socket.
+    tests/worker/test_zygote.py::test_zygote_inherits_no_environment_or_files_of_the_host
 Rule 2: it enters the jail before it forks, and refuses to serve if a required layer is missing.
-    tests/worker/test_zygote.py::test_a_missing_layer_refuses_to_start
+    tests/worker/test_zygote.py::test_session_refuses_to_start_with_a_missing_layer
 Rule 3: a worker serves one run and exits; it shares no descriptor with another.
     tests/worker/test_jail.py
 

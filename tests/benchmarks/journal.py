@@ -30,7 +30,7 @@ the disk are medians. The floor of a side effect is a row as large as a call's s
 sqlite3 with synchronous=FULL in the same folder.
 """
 CALLS = 1_000
-"""Calls of the run that is resumed."""
+"""Calls of the run that is measure_resume."""
 READS = 250
 """Calls of a run that measures reads: few, so that some samples are undisturbed."""
 EFFECTS = 100
@@ -129,7 +129,7 @@ def committed(folder: str) -> float:
         return seconds
 
 
-async def resumed(session: Session, gate: Gate, source: str) -> float:
+async def measure_resume(session: Session, gate: Gate, source: str) -> float:
     """Return the wall seconds of resuming a run that was interrupted after its thousandth call."""
     gate.open, gate.reached = False, asyncio.Event()
     run_id = f"r{time.monotonic_ns()}"
@@ -176,7 +176,7 @@ async def measure(rounds: int, folder: str) -> list[tuple[str, str, float, float
             for name, source in (("awaited", AWAITED), ("gathered", GATHERED)):
                 whole = source.replace("CALLS", str(CALLS))
                 note(f"{name} whole", (await measure_runs(ours, whole))[1])
-                note(f"{name} resume", await resumed(ours, gate, whole))
+                note(f"{name} resume", await measure_resume(ours, gate, whole))
     return rows_of(samples)
 
 

@@ -98,7 +98,7 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -113,7 +113,7 @@ def cpu_ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-async def until(condition: Callable[[], object], what: str) -> None:
+async def wait_until(condition: Callable[[], object], what: str) -> None:
     with anyio.move_on_after(SECONDS):
         while not condition():  # other processes set no event of ours
             await anyio.sleep(0.01)

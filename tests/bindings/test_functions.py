@@ -91,7 +91,7 @@ async def test_a_tool_is_described_by_its_hints_and_docstring() -> None:
 
 
 @pytest.mark.usefixtures("nothing_left")
-async def test_what_a_partial_binds_is_neither_seen_nor_changed_by_a_caller(
+async def test_arguments_bound_by_partial_are_hidden_from_callers(
     tmp_path: Path,
 ) -> None:
     async def fetch(path: str, key: str = "", *, retries: int = 1) -> str:
@@ -140,7 +140,7 @@ def silent(a: int) -> int:
         ([add], "add", "not the string 'add'"),
     ],
 )
-async def test_what_cannot_be_a_tool_is_refused_with_the_reason(
+async def test_callable_that_cannot_be_a_tool_is_refused_with_the_reason(
     functions: list[Any], side_effects: Any, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
@@ -175,7 +175,7 @@ raw = define_tool(
 
 
 @pytest.mark.usefixtures("nothing_left")
-async def test_a_tool_is_a_function_with_its_name_signature_and_text(tmp_path: Path) -> None:
+async def test_as_functions_preserves_name_signature_and_docstring(tmp_path: Path) -> None:
     async with session(tmp_path, add, where) as s:
         functions = as_functions(s)
         assert list(functions) == ["add", "where"]
@@ -197,7 +197,7 @@ async def test_a_tool_is_a_function_with_its_name_signature_and_text(tmp_path: P
             await plus(1, a=3)
 
 
-async def test_a_tool_with_a_side_effect_is_given_only_by_name(tmp_path: Path) -> None:
+async def test_tool_with_side_effect_is_exported_only_by_name(tmp_path: Path) -> None:
     async with session(tmp_path, add, write) as s:
         assert list(as_functions(s)) == ["add"]
         assert await as_functions(s, ["write"])["write"]("four") == 4
@@ -205,7 +205,7 @@ async def test_a_tool_with_a_side_effect_is_given_only_by_name(tmp_path: Path) -
             as_functions(s, ["wirte"])
 
 
-async def test_a_tool_called_like_a_method_of_the_session_is_still_that_tool(
+async def test_tool_named_like_a_session_method_remains_that_tool(
     tmp_path: Path,
 ) -> None:
     @tool(name="program")
@@ -217,7 +217,7 @@ async def test_a_tool_called_like_a_method_of_the_session_is_still_that_tool(
         assert await as_functions(s)["program"]("ab") == "abab"
 
 
-async def test_a_raw_schema_gives_a_signature_too(tmp_path: Path) -> None:
+async def test_raw_schema_becomes_a_function_signature(tmp_path: Path) -> None:
     async with session(tmp_path, raw) as s:
         lookup = as_functions(s)["lookup"]
         assert get_type_hints(lookup) == {
@@ -233,7 +233,7 @@ async def test_a_raw_schema_gives_a_signature_too(tmp_path: Path) -> None:
         assert given == {"word": "a", "most": 5}
 
 
-async def test_a_parameter_that_no_function_can_have_is_refused(tmp_path: Path) -> None:
+async def test_parameter_name_invalid_in_python_is_refused(tmp_path: Path) -> None:
     parameters = {"type": "object", "properties": {"user-id": {"type": "string"}}}
     odd = define_tool("odd", "Be odd.", parameters, lambda arguments: arguments)
     async with session(tmp_path, odd) as s:
@@ -242,7 +242,7 @@ async def test_a_parameter_that_no_function_can_have_is_refused(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("nothing_left")
-async def test_program_is_a_function_that_never_raises_for_a_script(tmp_path: Path) -> None:
+async def test_program_function_never_raises_for_a_script(tmp_path: Path) -> None:
     async with session(tmp_path, add, write) as s:
         program = program_function(s, limits=Limits(max_tool_calls=2))
         assert program.__name__ == "program"

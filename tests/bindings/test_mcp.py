@@ -69,7 +69,7 @@ async def write(text: str) -> int:
 # --- what is offered ----------------------------------------------------------------------------
 
 
-async def test_the_tool_tells_the_rules_and_the_signatures_where_clients_do_not_cut(
+async def test_program_description_fits_clients_and_lists_signatures(
     root: Path,
 ) -> None:
     names = [f"tool_number_{n}_with_a_long_name" for n in range(200)]
@@ -91,7 +91,7 @@ async def test_the_tool_tells_the_rules_and_the_signatures_where_clients_do_not_
         assert all(f"async def {item.name}(" in told for item in tools)
 
 
-async def test_schemas_of_all_that_is_offered_are_valid(root: Path) -> None:
+async def test_published_tool_schemas_are_valid(root: Path) -> None:
     with anyio.fail_after(SECONDS):
         async with (
             Session(root, workers=1) as session,
@@ -107,7 +107,7 @@ async def test_schemas_of_all_that_is_offered_are_valid(root: Path) -> None:
         jsonschema_rs.meta.validate(item.output_schema)
 
 
-async def test_a_tool_is_read_only_as_far_as_it_has_no_side_effect(root: Path) -> None:
+async def test_tools_are_annotated_read_only_unless_they_have_side_effects(root: Path) -> None:
     async def hints(**options: Any) -> dict[str, tuple[bool | None, bool | None]]:
         async with in_process(root, add, write, **options) as (client, _):
             found = (await client.list_tools()).tools
@@ -137,7 +137,7 @@ async def test_a_client_cannot_widen_its_tools_or_limits(root: Path) -> None:
             await client.call_tool("add", {"a": 1})
 
 
-async def test_a_server_cannot_be_made_of_wrong_names(root: Path) -> None:
+async def test_server_with_unknown_or_reserved_tool_name_is_rejected(root: Path) -> None:
     @tool(name="program")
     async def taken() -> None:
         """Have the name."""
@@ -163,7 +163,7 @@ async def test_a_server_cannot_be_made_of_wrong_names(root: Path) -> None:
         ({"source": "x", "input": {}}, "unknown argument 'input'; program takes source and inputs"),
     ],
 )
-async def test_a_wrong_argument_is_told_of_in_the_result(
+async def test_invalid_argument_is_reported_in_the_result(
     root: Path, arguments: dict[str, Any], message: str
 ) -> None:
     async with in_process(root, add) as (client, _):
@@ -216,7 +216,7 @@ def _closed(node: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-async def test_a_run_that_fails_tells_what_it_had(root: Path) -> None:
+async def test_failed_run_reports_its_calls_output_and_partial_values(root: Path) -> None:
     body = """
 for n in range(55):
     await ctx.add(n)
@@ -239,7 +239,7 @@ await ctx.broken()
     assert data["partial"] == [{"so far": 55}]
 
 
-async def test_a_value_that_was_cut_says_so_and_where_all_of_it_is(root: Path) -> None:
+async def test_truncated_value_names_the_artifact_with_the_full_value(root: Path) -> None:
     limits = Limits(max_output_bytes=1_000)
     async with in_process(root, add, limits=limits) as (client, _):
         result = await client.call_tool("program", script("return list(range(10_000))"))
@@ -276,7 +276,7 @@ async def test_cancelling_a_call_cancels_the_tools_it_waits_for(root: Path) -> N
         assert not (await client.call_tool("program", script("return 1"))).is_error
 
 
-async def test_a_machine_without_the_jail_is_told_of_in_the_result(
+async def test_missing_jail_is_reported_in_the_result(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on another system: the zygote itself asks for it.
@@ -294,7 +294,7 @@ async def test_a_machine_without_the_jail_is_told_of_in_the_result(
 
 @over_pipes
 @pytest.mark.usefixtures("nothing_left")
-async def test_a_tool_called_singly_gives_text_and_data(root: Path) -> None:
+async def test_direct_tool_returns_text_and_data(root: Path) -> None:
     async with stdio(root, "--direct-tools", "--allow", "read,grep") as client:
         assert [t.name for t in (await client.list_tools()).tools] == ["program", "read", "grep"]
         hits = await client.call_tool("grep", {"pattern": "TODO", "glob": "*.py"})
@@ -311,7 +311,7 @@ async def test_a_tool_called_singly_gives_text_and_data(root: Path) -> None:
     assert "unknown argument `pth` (did you mean `path`?)" in texts(wrong)[0]
 
 
-async def test_an_object_goes_as_it_is_and_keeps_its_nulls(root: Path) -> None:
+async def test_object_result_is_sent_unwrapped_and_keeps_nulls(root: Path) -> None:
     async with in_process(root, table, add, direct_tools=True) as (client, _):
         tools = {item.name: item for item in (await client.list_tools()).tools}
         rows = await client.call_tool("table", {"rows": 1})
@@ -326,7 +326,7 @@ async def test_an_object_goes_as_it_is_and_keeps_its_nulls(root: Path) -> None:
     }
 
 
-async def test_a_result_too_large_for_a_model_is_an_error_that_says_what_to_do(
+async def test_result_too_large_for_a_model_is_an_error_with_a_suggested_fix(
     root: Path,
 ) -> None:
     options = {"direct_tools": True, "limits": Limits(max_output_bytes=500)}
@@ -336,7 +336,7 @@ async def test_a_result_too_large_for_a_model_is_an_error_that_says_what_to_do(
     assert "over the limit of 500; request less, or call table in a script" in texts(result)[0]
 
 
-async def test_an_image_goes_as_one_and_a_file_by_its_path(root: Path) -> None:
+async def test_image_is_sent_inline_and_a_file_by_its_path(root: Path) -> None:
     image = base64.b64encode(b"\x89PNG" * 100).decode()
 
     @tool
@@ -363,7 +363,7 @@ async def test_an_image_goes_as_one_and_a_file_by_its_path(root: Path) -> None:
     assert "the images of draw have" in texts(refused)[0]
 
 
-async def test_a_broken_tool_is_told_of_in_the_result(root: Path) -> None:
+async def test_failing_tool_is_reported_in_the_result(root: Path) -> None:
     def render(value: Any) -> str:
         raise ZeroDivisionError(value)
 

@@ -24,16 +24,16 @@ pytest.importorskip("mcp_types", reason="the MCP SDK, 2.0 or newer, is not insta
 from .mcp_client import (
     COUNT,
     SECONDS,
-    alive,
     cpu_ticks,
     descendants,
     environment,
+    is_alive,
     over_pipes,
     script,
     server_command,
     stdio,
     texts,
-    until,
+    wait_until,
 )
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +64,7 @@ async def test_a_client_runs_a_script_over_real_files(
 
 @over_pipes
 @pytest.mark.usefixtures("nothing_left")
-async def test_a_client_is_told_what_is_wrong_with_a_script(root: Path) -> None:
+async def test_client_receives_the_reason_a_script_failed(root: Path) -> None:
     cases = {
         "unknown tool": ("await ctx.reed('a.py')", ["line 4, column 11", "did you mean read"]),
         "denied import": ("import subprocess", ["line 4", "import subprocess", "Suggested fix"]),
@@ -97,7 +97,7 @@ async def test_a_syntax_error_is_shown_with_its_line_and_a_caret(root: Path) -> 
 
 @over_pipes
 @pytest.mark.usefixtures("nothing_left")
-async def test_a_client_that_asks_for_progress_is_told_of_each_tool_call(root: Path) -> None:
+async def test_client_requesting_progress_is_notified_of_each_tool_call(root: Path) -> None:
     seen: list[tuple[float, str | None]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
@@ -107,13 +107,13 @@ async def test_a_client_that_asks_for_progress_is_told_of_each_tool_call(root: P
     async with stdio(root) as client:
         await client.call_tool("program", script(body), progress_callback=note)
         # Notifications may be handled after the answer; they were sent before it.
-        await until(lambda: len(seen) == 2, "two progress notifications")
+        await wait_until(lambda: len(seen) == 2, "two progress notifications")
     assert seen == [(1, "read succeeded"), (2, "read failed")]
 
 
 @over_pipes
 @pytest.mark.usefixtures("nothing_left")
-async def test_cancelling_a_call_kills_its_worker_and_the_server_goes_on(root: Path) -> None:
+async def test_cancelling_a_call_kills_its_worker_and_the_server_continues(root: Path) -> None:
     async with stdio(root) as client:
         assert not (await client.call_tool("program", script("return 1"))).is_error
         before = {pid: cpu_ticks(pid) for pid in descendants(os.getpid())}
@@ -126,9 +126,9 @@ async def test_cancelling_a_call_kills_its_worker_and_the_server_goes_on(root: P
 
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "program", script("while True:\n    pass"))
-            await until(worker_is_busy, "the script to be running")
+            await wait_until(worker_is_busy, "the script to be running")
             group.cancel_scope.cancel()
-        await until(lambda: not any(map(alive, busy)), f"the end of worker {busy}")
+        await wait_until(lambda: not any(map(is_alive, busy)), f"the end of worker {busy}")
         assert not (await client.call_tool("program", script("return 2"))).is_error
 
 
@@ -147,11 +147,11 @@ async def test_a_signal_ends_the_server_and_all_its_processes(
             start_new_session=True,
         )
         try:
-            await until(lambda: len(descendants(process.pid)) >= 2, "a zygote and a worker")
+            await wait_until(lambda: len(descendants(process.pid)) >= 2, "a zygote and a worker")
             below = descendants(process.pid)
             process.send_signal(number)
-            await until(lambda: process.poll() is not None, "the end of the server")
-            await until(lambda: not any(map(alive, below)), "the end of its processes")
+            await wait_until(lambda: process.poll() is not None, "the end of the server")
+            await wait_until(lambda: not any(map(is_alive, below)), "the end of its processes")
         finally:
             process.kill()
             output, errors = process.communicate()
@@ -160,7 +160,7 @@ async def test_a_signal_ends_the_server_and_all_its_processes(
 
 
 @over_pipes
-async def test_standard_output_is_only_protocol(root: Path) -> None:
+async def test_standard_output_contains_only_protocol_messages(root: Path) -> None:
     """A client that writes what is no protocol, calls, and leaves in the middle of a call."""
     client = {
         "protocolVersion": "2025-06-18",
@@ -201,7 +201,7 @@ async def test_standard_output_is_only_protocol(root: Path) -> None:
     assert answer["result"]["structuredContent"]["value"] == 1
 
 
-def test_a_client_that_has_gone_is_a_line_and_no_traceback(root: Path) -> None:
+def test_disconnected_client_causes_one_line_and_no_traceback(root: Path) -> None:
     hello = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     with subprocess.Popen(  # our own interpreter
         server_command(root),
@@ -220,7 +220,7 @@ def test_a_client_that_has_gone_is_a_line_and_no_traceback(root: Path) -> None:
 # --- the command --------------------------------------------------------------------------------
 
 
-def test_print_config_gives_one_line_that_starts_this_server(root: Path) -> None:
+def test_print_config_is_one_line_that_starts_this_server(root: Path) -> None:
     options = ["--allow", "read, grep", "--direct-tools", "--max-tool-calls", "7"]
     result = CliRunner().invoke(command, ["--root", str(root), *options, "--print-config"])
     assert result.exit_code == 0, result.output
@@ -232,7 +232,7 @@ def test_print_config_gives_one_line_that_starts_this_server(root: Path) -> None
     assert rest == f"--root {root} --allow read,grep --direct-tools --max-tool-calls 7"
 
 
-def test_print_config_has_the_journal_with_an_absolute_path(
+def test_print_config_contains_the_absolute_path_of_the_journal(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(root)
@@ -254,7 +254,7 @@ def test_print_config_has_the_journal_with_an_absolute_path(
         (["--toolset", "biultin"], "no toolset 'biultin' is installed"),
     ],
 )
-def test_a_wrong_option_is_refused_before_anything_starts(
+def test_invalid_mcp_option_is_refused_before_anything_starts(
     root: Path, options: list[str], message: str
 ) -> None:
     result = CliRunner().invoke(command, ["--root", str(root), *options])
@@ -262,7 +262,7 @@ def test_a_wrong_option_is_refused_before_anything_starts(
     assert message in str(result.exception)
 
 
-def test_without_the_sdk_the_command_says_what_to_install(root: Path) -> None:
+def test_missing_sdk_error_names_the_package_to_install(root: Path) -> None:
     # None in `sys.modules` is how the import system is told that a package is not there.
     hide = "import sys; sys.modules['mcp'] = sys.modules['mcp_types'] = None; "
     start = "import ptc._cli; sys.argv = ['ptc', 'mcp', '--root', '.']; ptc._cli.main()"
@@ -293,13 +293,13 @@ def test_importing_the_module_does_not_import_the_sdk() -> None:
     assert done.stdout == "False False\n"
 
 
-def test_the_name_and_version_are_those_of_the_package(root: Path) -> None:
+def test_server_reports_name_and_version_of_the_package(root: Path) -> None:
     server = serve(Session(root, toolsets=()))
     assert (server.name, server.version) == ("ptc", ptc.__version__)
 
 
 @pytest.mark.slow
-def test_the_sample_runs(tmp_path: Path) -> None:
+def test_mcp_client_sample_runs(tmp_path: Path) -> None:
     sample = Path(__file__).parents[2] / "samples" / "mcp_client.py"
     done = subprocess.run(  # our own interpreter
         [sys.executable, str(sample)],

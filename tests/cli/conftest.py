@@ -380,7 +380,7 @@ def processes() -> Callable[[int], list[tuple[int, str]]]:
 
 
 @pytest.fixture
-def all_gone() -> Callable[[list[tuple[int, str]]], None]:
+def wait_until_gone() -> Callable[[list[tuple[int, str]]], None]:
     """Wait until none of the processes is left."""
 
     def wait(those: list[tuple[int, str]]) -> None:

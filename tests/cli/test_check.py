@@ -27,7 +27,7 @@ async def run(ctx, inputs):
 """
 
 
-def test_findings_are_printed_with_place_caret_and_way_out(tmp_path: Path) -> None:
+def test_findings_are_printed_with_location_caret_and_suggested_fix(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(BAD.replace("import subprocess", ""))
     done = check("job.py", "--allow", "grep", cwd=tmp_path)
     assert done.returncode == 1
@@ -36,7 +36,7 @@ def test_findings_are_printed_with_place_caret_and_way_out(tmp_path: Path) -> No
     assert "^" in done.stdout
 
 
-def test_findings_as_json_and_a_clean_script(tmp_path: Path) -> None:
+def test_check_prints_findings_as_json_and_accepts_a_clean_script(tmp_path: Path) -> None:
     done = check("-", "--json", cwd=tmp_path, stdin=BAD)
     assert done.returncode == 1
     assert json.loads(done.stdout)[0]["line"] == 1
@@ -45,14 +45,14 @@ def test_findings_as_json_and_a_clean_script(tmp_path: Path) -> None:
     assert "no problems found" in clean.stderr
 
 
-def test_advice_alone_is_no_failure(tmp_path: Path) -> None:
+def test_advice_alone_exits_with_0(tmp_path: Path) -> None:
     source = "async def run(ctx, inputs):\n    ctx.ls()\n"
     done = check("-", cwd=tmp_path, stdin=source)
     assert done.returncode == 0
     assert "[not_awaited, advice]" in done.stdout
 
 
-def test_a_wrong_command_line_is_a_usage_error(tmp_path: Path) -> None:
+def test_invalid_check_command_line_is_a_usage_error(tmp_path: Path) -> None:
     assert check("missing.py", cwd=tmp_path).returncode == 2
     done = check("-", "--allow", "gerp", cwd=tmp_path, stdin="def run(ctx): return 1")
     assert done.returncode == 2

@@ -14,12 +14,12 @@ SHELF_TOOLS = ["add", "slow", "refuse", "escape", "announce", "touch", "shout", 
 SHELF = ("--toolset", "shelf")
 
 
-def test_call_prints_what_a_model_reads(command: Any) -> None:
+def test_call_prints_the_text_of_the_result_for_a_model(command: Any) -> None:
     done = command("call", "slow", '{"seconds": 0}', *SHELF)
     assert (done.status, done.out, done.err) == (0, "done\n", "")
 
 
-def test_call_prints_the_value_as_json_on_demand_and_reads_standard_input(command: Any) -> None:
+def test_call_reads_standard_input_and_prints_json_on_request(command: Any) -> None:
     done = command("call", "slow", "-", "--json", *SHELF, stdin='{"seconds": 0}')
     assert (done.status, done.out, done.err) == (0, '"done"\n', "")
 
@@ -39,7 +39,7 @@ def test_a_tool_that_fails_exits_with_1(command: Any) -> None:
         (["add"], 1, "Error [invalid_arguments]: add: `a` is required"),
     ],
 )
-def test_a_wrong_call_says_what_is_wrong(
+def test_invalid_call_is_rejected_with_the_reason(
     command: Any, arguments: list[str], status: int, message: str
 ) -> None:
     done = command("call", *arguments, *SHELF)
@@ -47,7 +47,7 @@ def test_a_wrong_call_says_what_is_wrong(
     assert done.err.startswith(message)
 
 
-def test_tools_are_lines_of_columns_on_a_pipe(command: Any) -> None:
+def test_tools_are_tab_separated_lines_on_a_pipe(command: Any) -> None:
     done = command("tools", *SHELF)
     assert done.status == 0
     assert [line.split("\t") for line in done.out.splitlines()] == [
@@ -77,7 +77,7 @@ def test_one_tool_is_described_in_full(command: Any) -> None:
     assert "side effects" in command("tools", "touch", *SHELF).out
 
 
-def test_tools_as_json_are_the_definitions_a_model_is_given(command: Any) -> None:
+def test_tools_as_json_are_the_definitions_sent_to_a_model(command: Any) -> None:
     definitions = json.loads(command("tools", "--json", *SHELF).out)
     assert [sorted(row) for row in definitions] == [["description", "name", "parameters"]] * 8
     assert definitions[0]["parameters"]["required"] == ["a"]
@@ -86,7 +86,7 @@ def test_tools_as_json_are_the_definitions_a_model_is_given(command: Any) -> Non
     assert "did you mean `add`" in unknown.err
 
 
-def test_a_toolset_that_cannot_be_loaded_is_no_traceback(command: Any) -> None:
+def test_broken_toolset_is_reported_without_a_traceback(command: Any) -> None:
     done = command("tools", "--toolset", "broken")
     assert (done.status, done.out) == (5, "")
     assert done.err == (
@@ -121,7 +121,7 @@ def test_doctor_probes_both_levels_and_runs_a_script_at_each(command: Any) -> No
     assert commands["lacks"] == "ptc lacks needs: pip install 'ptc-cli-shelf[lacks]'"
 
 
-def test_doctor_reads_as_text_too(command: Any) -> None:
+def test_doctor_prints_text_by_default(command: Any) -> None:
     done = command("doctor")
     assert done.status == 0
     assert done.out.startswith(f"ptc {ptc.__version__}, ")
@@ -130,7 +130,7 @@ def test_doctor_reads_as_text_too(command: Any) -> None:
     assert done.out.endswith(last.format("jail") + last.format("process"))
 
 
-def test_help_teaches_with_examples_and_lists_commands_of_packages(command: Any) -> None:
+def test_help_shows_examples_and_lists_commands_of_packages(command: Any) -> None:
     done = command("--help")
     assert done.status == 0
     for text in ("ptc run find.py --input query=TODO", "doctor", "greet", "Say hello."):
@@ -144,17 +144,17 @@ def test_help_teaches_with_examples_and_lists_commands_of_packages(command: Any)
     assert "Exit status:" in command("run", "--help").out
 
 
-def test_the_version_is_that_of_the_package(command: Any) -> None:
+def test_version_option_prints_the_package_version(command: Any) -> None:
     assert command("--version").out == f"ptc {ptc.__version__}\n"
 
 
-def test_an_unknown_command_names_the_nearest(command: Any) -> None:
+def test_unknown_command_suggests_the_nearest(command: Any) -> None:
     done = command("doctr")
     assert done.status == 2
     assert "No such command 'doctr'. Did you mean 'doctor'?" in done.err
 
 
-def test_a_command_of_a_package_runs_and_its_status_is_kept(command: Any) -> None:
+def test_package_command_runs_and_its_exit_status_is_returned(command: Any) -> None:
     done = command("greet", "--name", "Ann")
     assert (done.status, done.out) == (7, "hello Ann\n")
 
@@ -178,12 +178,12 @@ def test_a_command_of_a_package_runs_and_its_status_is_kept(command: Any) -> Non
         ),
     ],
 )
-def test_a_command_that_cannot_be_loaded_costs_one_line(
+def test_command_that_cannot_be_loaded_prints_a_one_line_error(
     command: Any, name: str, message: str
 ) -> None:
     done = command(name, "--any", "thing")
     assert (done.status, done.out, done.err) == (5, "", f"Error: {message}\n")
 
 
-def test_a_package_cannot_replace_a_command_of_ours(command: Any) -> None:
+def test_package_cannot_replace_a_builtin_command(command: Any) -> None:
     assert "Run SCRIPT" in command("run", "--help").out

@@ -31,7 +31,7 @@ def paused(command: Any, script: Any) -> str:
     return str(result["run_id"])
 
 
-def test_a_paused_run_is_listed_decided_and_resumed(command: Any, paused: str) -> None:
+def test_paused_run_is_listed_approved_and_resumed(command: Any, paused: str) -> None:
     listed = json.loads(command("runs", "--json").out)
     assert [(row["run_id"], row["status"]) for row in listed] == [(paused, "paused")]
     waiting = json.loads(command("approvals", "--json").out)
@@ -48,7 +48,7 @@ def test_a_paused_run_is_listed_decided_and_resumed(command: Any, paused: str) -
     assert command("approvals", "--json").out.strip() == "[]"
 
 
-def test_a_run_is_shown_with_its_calls_beside_its_lines(command: Any, paused: str) -> None:
+def test_show_prints_calls_beside_the_lines_of_the_script(command: Any, paused: str) -> None:
     shown = command("show", paused).out
     assert "3 |     n = await ctx.add(1)   # call 1" in shown
     assert "succeeded" in shown
@@ -73,7 +73,9 @@ def test_a_run_is_exported_and_replays_without_tools(
     assert "    n = 3\n" in travelled.out
 
 
-def test_a_run_that_is_not_there_is_told(command: Any, paused: str, tmp_path: Path) -> None:
+def test_unknown_run_and_missing_journal_are_reported(
+    command: Any, paused: str, tmp_path: Path
+) -> None:
     for name in ("show", "replay", "export", "resume"):
         done = command(name, "nope")
         assert done.status == 1
@@ -85,7 +87,7 @@ def test_a_run_that_is_not_there_is_told(command: Any, paused: str, tmp_path: Pa
     assert "there is no journal" in done.err
 
 
-def test_old_runs_are_forgotten_and_those_that_wait_stay(
+def test_forget_deletes_old_runs_but_not_paused_ones(
     command: Any, script: Any, paused: str
 ) -> None:
     assert command("run", script("async def run(ctx, inputs):\n    return 1\n")).status == 0
@@ -99,7 +101,7 @@ def test_old_runs_are_forgotten_and_those_that_wait_stay(
     assert command("forget", "--older-than", "-1").status == 2
 
 
-def test_a_run_is_rolled_back_and_what_is_left_is_told(command: Any, script: Any) -> None:
+def test_rollback_reverts_calls_and_reports_the_remaining_ones(command: Any, script: Any) -> None:
     source = """
 async def run(ctx, inputs):
     await ctx.touch("stuck")
@@ -153,7 +155,7 @@ def test_journal_option_names_the_file_for_every_command(
 
 
 @pytest.mark.parametrize("name", ["run", "mcp"])
-def test_journal_inside_root_is_refused_with_the_option_and_its_price(
+def test_journal_inside_root_is_refused_naming_the_option_and_its_risk(
     name: str, command: Any, script: Any, tmp_path: Path
 ) -> None:
     source = [script("async def run(ctx, inputs):\n    return 1\n")] if name == "run" else []

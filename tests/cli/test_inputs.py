@@ -34,12 +34,12 @@ from ptc._cli._inputs import merge_inputs, parse_object, read_object
         (str(2**70), 2**70),
     ],
 )
-def test_a_value_is_json_if_it_can_be_and_a_string_otherwise(text: str, value: Any) -> None:
+def test_input_value_is_json_if_valid_and_a_string_otherwise(text: str, value: Any) -> None:
     (found,) = merge_inputs([f"name={text}"], {}).values()
     assert (type(found), found) == (type(value), value)
 
 
-def test_single_inputs_go_over_those_of_the_file(tmp_path: Path) -> None:
+def test_single_inputs_override_those_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "inputs.json"
     file.write_bytes(b'\xef\xbb\xbf{"a": 1, "b": 2}')
     base = read_object(str(file), "--inputs")
@@ -60,12 +60,14 @@ def test_single_inputs_go_over_those_of_the_file(tmp_path: Path) -> None:
         ('{"a":' * 100_000, "ARGUMENTS is not JSON: it is nested too deeply"),
     ],
 )
-def test_what_is_no_object_is_refused_with_its_place(text: str, message: str) -> None:
+def test_arguments_that_are_not_an_object_are_refused_with_the_position(
+    text: str, message: str
+) -> None:
     with pytest.raises(UsageError, match=f"^{message}"):
         parse_object(text, "ARGUMENTS")
 
 
-def test_a_file_that_is_no_text_is_refused_with_the_byte(tmp_path: Path) -> None:
+def test_inputs_file_that_is_not_utf8_is_refused_naming_the_byte(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(b'{"a": "\xff"}')
     with pytest.raises(UsageError, match=r"--inputs '.*x\.json' is not UTF-8 text: byte 7 is 0xff"):
         read_object(str(tmp_path / "x.json"), "--inputs")

@@ -26,19 +26,19 @@ async def run(ctx, inputs):
 """
 
 
-def test_a_pipe_gets_the_value_as_json_and_nothing_else(command: Any, script: Any) -> None:
+def test_run_prints_only_the_value_as_json_on_a_pipe(command: Any, script: Any) -> None:
     done = command("run", script(HELLO), "--toolset", "shelf", "--input", "a=3")
     assert done.status == 0, done.err
     assert json.loads(done.out) == {"sum": 7, "inputs": {"a": 3}}
     assert done.err == "hello\n"
 
 
-def test_a_string_is_json_too_where_there_is_no_terminal(command: Any) -> None:
+def test_string_value_is_json_without_a_terminal(command: Any) -> None:
     done = command("run", "-", "--toolset", "shelf", stdin="def run(ctx, inputs): return 'a\\nb'")
     assert done.out == '"a\\nb"\n'
 
 
-def test_json_prints_the_whole_result_and_leaves_standard_error_alone(
+def test_json_prints_the_whole_result_and_nothing_on_standard_error(
     command: Any, script: Any
 ) -> None:
     source = (
@@ -71,9 +71,7 @@ def test_both_streams_of_a_script_go_to_standard_error(command: Any, script: Any
     assert done.err.startswith("out\nerr\nWARNING:root:log\nsaid\n")
 
 
-def test_a_failure_shows_the_place_and_loses_nothing_that_was_emitted(
-    command: Any, script: Any
-) -> None:
+def test_failure_shows_its_location_and_all_emitted_values(command: Any, script: Any) -> None:
     source = (
         "def f(n):\n    return 1 / n\n\n"
         "def run(ctx, inputs):\n    ctx.emit([1, 2])\n    print('open', end='')\n    return f(0)\n"
@@ -93,7 +91,7 @@ def test_a_failure_shows_the_place_and_loses_nothing_that_was_emitted(
     assert lines[-2:] == ["partial values emitted: 1 (--json shows them in full)", "  [1,2]"]
 
 
-def test_a_refused_script_shows_every_reason_with_its_place(command: Any, script: Any) -> None:
+def test_rejected_script_shows_every_finding_with_its_location(command: Any, script: Any) -> None:
     source = "import socket\nimport ctypes\n\ndef run(ctx, inputs):\n    return 1\n"
     done = command("run", script(source), "--toolset", "shelf")
     assert done.status == 1
@@ -104,14 +102,14 @@ def test_a_refused_script_shows_every_reason_with_its_place(command: Any, script
     assert "^^^^" in done.err
 
 
-def test_a_limit_exits_with_3_and_says_which(command: Any, script: Any) -> None:
+def test_run_over_a_limit_exits_with_3_and_names_the_limit(command: Any, script: Any) -> None:
     spin = script("def run(ctx, inputs):\n    while True:\n        pass\n")
     done = command("run", spin, "--toolset", "shelf", "--timeout-ms", "150")
     assert done.status == 3
     assert done.err.startswith("Error: the run timed out: the run took longer than 150 ms\nhint: ")
 
 
-def test_the_number_of_tool_calls_is_what_the_option_says(command: Any, script: Any) -> None:
+def test_max_tool_calls_option_limits_the_run(command: Any, script: Any) -> None:
     source = "async def run(ctx, inputs):\n    for n in range(9):\n        await ctx.add(n)\n"
     done = command("run", script(source), "--toolset", "shelf", "--max-tool-calls", "3", "--json")
     result = json.loads(done.out)
@@ -119,7 +117,7 @@ def test_the_number_of_tool_calls_is_what_the_option_says(command: Any, script: 
     assert result["limits"]["max_tool_calls"] == 3
 
 
-def test_the_calls_of_one_tool_are_what_the_option_says(command: Any, script: Any) -> None:
+def test_max_calls_by_tool_option_limits_one_tool(command: Any, script: Any) -> None:
     source = "async def run(ctx, inputs):\n    for n in range(9):\n        await ctx.add(n)\n"
     options = ["--toolset", "shelf", "--max-calls-by-tool", "add=2", "--tool-timeout-ms", "9000"]
     done = command("run", script(source), *options, "--json")
@@ -139,7 +137,7 @@ def test_the_calls_of_one_tool_are_what_the_option_says(command: Any, script: An
         assert words in refused.err, refused.err
 
 
-def test_a_value_over_its_limit_is_cut_and_the_warning_names_the_file(
+def test_value_over_its_limit_is_truncated_and_the_warning_names_the_file(
     command: Any, script: Any, tmp_path: Path
 ) -> None:
     big = script("def run(ctx, inputs):\n    return 'x' * 5000\n")
@@ -152,7 +150,7 @@ def test_a_value_over_its_limit_is_cut_and_the_warning_names_the_file(
     assert str(kept) in done.err
 
 
-def test_a_limit_above_the_usual_ceiling_is_the_users_own_to_set(command: Any, script: Any) -> None:
+def test_command_line_may_set_a_limit_above_the_default_ceiling(command: Any, script: Any) -> None:
     one = script("def run(ctx, inputs): return 1")
     done = command("run", one, "--toolset", "shelf", "--timeout-ms", "3600000", "--json")
     result = json.loads(done.out)
@@ -191,7 +189,7 @@ def _start(
 
 
 def test_a_worker_that_is_killed_exits_with_4(
-    environment: dict[str, str], tmp_path: Path, processes: Any, all_gone: Any
+    environment: dict[str, str], tmp_path: Path, processes: Any, wait_until_gone: Any
 ) -> None:
     with _start(environment, tmp_path) as process:
         below = processes(process.pid)
@@ -203,17 +201,17 @@ def test_a_worker_that_is_killed_exits_with_4(
     assert process.returncode == 4
     assert out == b""
     assert err.startswith(b"Error: the worker crashed: ")
-    all_gone(below)
+    wait_until_gone(below)
 
 
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"]
 )
-def test_a_signal_ends_the_run_in_order_and_leaves_no_process(
+def test_signal_interrupts_the_run_and_leaves_no_process(
     environment: dict[str, str],
     tmp_path: Path,
     processes: Any,
-    all_gone: Any,
+    wait_until_gone: Any,
     number: signal.Signals,
     status: int,
 ) -> None:
@@ -223,7 +221,7 @@ def test_a_signal_ends_the_run_in_order_and_leaves_no_process(
         process.send_signal(number)
         out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (status, b"", b"interrupted after 2 tool calls\n")
-    all_gone(below)
+    wait_until_gone(below)
 
 
 IGNORING = """
@@ -233,7 +231,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
-def test_a_signal_that_the_shell_told_us_to_ignore_stays_ignored(
+def test_signal_ignored_by_the_shell_stays_ignored(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     source = WAITING.replace("60", "0.3") + "    return 1\n"
@@ -243,7 +241,7 @@ def test_a_signal_that_the_shell_told_us_to_ignore_stays_ignored(
     assert (process.returncode, out, err) == (0, b"1\n", b"")
 
 
-def test_a_call_is_interrupted_too(environment: dict[str, str], tmp_path: Path) -> None:
+def test_signal_interrupts_the_call_command(environment: dict[str, str], tmp_path: Path) -> None:
     with subprocess.Popen(  # our own interpreter and our own command
         [sys.executable, "-P", "-m", "ptc", "call", "announce", *("--toolset", "shelf")],
         stdout=subprocess.PIPE,
@@ -258,8 +256,8 @@ def test_a_call_is_interrupted_too(environment: dict[str, str], tmp_path: Path) 
     assert (process.returncode, out, err.strip()) == (130, b"", b"interrupted")
 
 
-def test_a_signal_during_the_start_ends_it_too(
-    environment: dict[str, str], tmp_path: Path, processes: Any, all_gone: Any
+def test_signal_during_startup_ends_the_command(
+    environment: dict[str, str], tmp_path: Path, processes: Any, wait_until_gone: Any
 ) -> None:
     (tmp_path / "script.py").write_text(WAITING)
     with subprocess.Popen(
@@ -276,7 +274,7 @@ def test_a_signal_during_the_start_ends_it_too(
         _, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert err.startswith(b"interrupted")
-    all_gone(below)
+    wait_until_gone(below)
 
 
 NO_LANDLOCK = """
@@ -293,9 +291,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """Starts a command on a kernel that has no Landlock, as far as the command can tell."""
 
 
-def test_a_machine_without_a_required_layer_exits_with_5_and_names_it(
-    command: Any, script: Any
-) -> None:
+def test_missing_required_layer_exits_with_5_and_is_named(command: Any, script: Any) -> None:
     hello = script(HELLO)
     done = command("run", hello, "--toolset", "shelf", before=["-c", NO_LANDLOCK])
     assert done.status == 5
@@ -351,9 +347,7 @@ main()
 """Gives the worker code that no compiler of ours has looked at."""
 
 
-def test_a_script_at_the_second_fence_exits_with_4_and_the_call_is_named(
-    command: Any, script: Any
-) -> None:
+def test_kernel_layer_violation_exits_with_4_and_names_the_call(command: Any, script: Any) -> None:
     done = command("run", script(HELLO), "--toolset", "shelf", before=["-c", NO_FIRST_FENCE])
     assert (done.status, done.out) == (4, "")
     assert "Error: the kernel layer stopped the script: " in done.err
@@ -366,7 +360,7 @@ def test_a_script_at_the_second_fence_exits_with_4_and_the_call_is_named(
     assert json.loads(told.out)["error"]["syscall"] == "openat"
 
 
-def test_the_default_allow_list_leaves_side_effects_out(command: Any, script: Any) -> None:
+def test_default_allow_list_excludes_side_effects(command: Any, script: Any) -> None:
     touch = script("async def run(ctx, inputs): return await ctx.touch('x')")
     refused = command("run", touch, "--toolset", "shelf")
     assert refused.status == 1
@@ -389,7 +383,7 @@ def test_a_script_may_lie_outside_the_root(command: Any, tmp_path: Path) -> None
     assert (done.status, done.out) == (0, "1\n"), done.err
 
 
-def test_the_first_use_loads_no_rich_where_no_terminal_needs_it(command: Any, script: Any) -> None:
+def test_run_on_a_pipe_does_not_import_rich(command: Any, script: Any) -> None:
     done = command("run", script(HELLO), "--toolset", "shelf", PYTHONPROFILEIMPORTTIME="1")
     loaded = {line.rpartition("|")[2].strip() for line in done.err.splitlines()}
     assert "ptc._session" in loaded
@@ -404,7 +398,7 @@ def test_importing_ptc_loads_neither_click_nor_rich(environment: dict[str, str])
     assert out == b"[]\n"
 
 
-def test_a_reader_that_goes_away_is_no_failure(environment: dict[str, str], tmp_path: Path) -> None:
+def test_closed_pipe_is_not_a_failure(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("def run(ctx, inputs): return ['x' * 100] * 500")
     reader, writer = os.pipe()
     os.close(reader)
@@ -420,7 +414,7 @@ def test_a_reader_that_goes_away_is_no_failure(environment: dict[str, str], tmp_
     assert (process.returncode, err) == (0, b"")
 
 
-def test_a_result_that_cannot_be_written_is_told_and_no_success(
+def test_unwritable_standard_output_exits_with_5(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "script.py").write_text("def run(ctx, inputs): return 1")
@@ -445,7 +439,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
-def test_a_closed_standard_output_is_no_traceback(command: Any, script: Any) -> None:
+def test_closed_standard_output_causes_no_traceback(command: Any, script: Any) -> None:
     done = command("run", script(HELLO), "--toolset", "shelf", before=["-c", CLOSED])
     assert (done.status, done.err) == (0, "hello\n")
 
@@ -479,7 +473,7 @@ WRONG: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG, ids=[" ".join(w[0]) for w in WRONG])
-def test_a_wrong_command_line_exits_with_2_and_says_what_is_wrong(
+def test_invalid_run_command_line_exits_with_2_and_the_reason(
     command: Any, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     (tmp_path / "one.py").write_text("def run(ctx, inputs): return 1")

@@ -25,7 +25,7 @@ async def run(ctx, inputs):
 """
 
 
-def test_progress_is_shown_and_gone_when_the_value_and_the_table_are_there(
+def test_progress_is_shown_and_replaced_by_the_value_and_the_table(
     terminal: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "script.py").write_text(BUSY)
@@ -51,8 +51,8 @@ def test_progress_is_shown_and_gone_when_the_value_and_the_table_are_there(
     assert shown.written.rindex(b"\x1b[?25h") > shown.written.rindex(b"\x1b[?25l")
 
 
-def test_ctrl_c_ends_the_run_in_order_and_leaves_no_process(
-    terminal: Any, tmp_path: Path, processes: Any, all_gone: Any
+def test_ctrl_c_interrupts_the_run_and_leaves_no_process(
+    terminal: Any, tmp_path: Path, processes: Any, wait_until_gone: Any
 ) -> None:
     (tmp_path / "script.py").write_text(
         "async def run(ctx, inputs):\n    await ctx.add(1)\n    await ctx.slow(60)\n"
@@ -63,14 +63,14 @@ def test_ctrl_c_ends_the_run_in_order_and_leaves_no_process(
     assert below
     shown.press(b"\x03")
     assert shown.end() == 130
-    all_gone(below)
+    wait_until_gone(below)
     screen = "\n".join(shown.screen())
     assert "cancelled in " in screen
     assert "interrupted after 2 tool calls" in screen
     assert "Traceback" not in screen
 
 
-def test_what_a_script_prints_cannot_control_the_terminal(terminal: Any, tmp_path: Path) -> None:
+def test_script_output_cannot_control_the_terminal(terminal: Any, tmp_path: Path) -> None:
     # `screen_of` fails on any sequence but those of the display.
     (tmp_path / "script.py").write_text(
         "def run(ctx, inputs):\n"
@@ -87,7 +87,7 @@ def test_what_a_script_prints_cannot_control_the_terminal(terminal: Any, tmp_pat
     assert "\x9b" not in shown.written.decode()
 
 
-def test_a_value_on_a_terminal_is_harmless_and_a_string_is_text(
+def test_value_on_a_terminal_is_escaped_and_a_string_is_printed_as_text(
     terminal: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "text.py").write_text("def run(ctx, inputs): return 'two\\nlines \\x1b[2J[bold]'")
@@ -101,7 +101,7 @@ def test_a_value_on_a_terminal_is_harmless_and_a_string_is_text(
 
 
 @pytest.mark.parametrize("setting", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
-def test_without_colour_a_quick_run_sends_no_sequence_at_all(
+def test_quick_run_without_colour_sends_no_escape_sequence(
     terminal: Any, tmp_path: Path, setting: dict[str, str]
 ) -> None:
     (tmp_path / "script.py").write_text(
@@ -113,7 +113,7 @@ def test_without_colour_a_quick_run_sends_no_sequence_at_all(
     assert b"add" in shown.written
 
 
-def test_a_long_table_ends_with_how_many_more_there_are(terminal: Any, tmp_path: Path) -> None:
+def test_long_table_ends_with_the_number_of_omitted_rows(terminal: Any, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "async def run(ctx, inputs):\n    for n in range(42): await ctx.add(n)\n"
     )
@@ -124,7 +124,7 @@ def test_a_long_table_ends_with_how_many_more_there_are(terminal: Any, tmp_path:
     assert screen[-2].split()[:3] == ["30", "add", "succeeded"]
 
 
-def test_a_tool_called_by_hand_cannot_control_the_terminal_either(terminal: Any) -> None:
+def test_output_of_a_direct_call_cannot_control_the_terminal(terminal: Any) -> None:
     shown = terminal("call", "escape", "--toolset", "shelf")
     assert shown.end() == 0
     assert shown.screen()[0] == r"\x1b[2Jcleared"
@@ -138,6 +138,6 @@ def test_tables_are_drawn_on_a_terminal(terminal: Any) -> None:
     assert screen[2].split() == ["add", "a", "[b]", "no", "Add", "two", "numbers."]
 
 
-def test_safe_text_keeps_what_is_text() -> None:
+def test_safe_escapes_control_characters_only() -> None:
     assert safe("tab\tline\nπ 日本 🎉") == "tab\tline\nπ 日本 🎉"
     assert safe("\x00\x7f\x85\ud800") == r"\x00\x7f\x85\ud800"

@@ -42,7 +42,7 @@ async def double(n: int) -> int:
     return 2 * n
 
 
-async def test_every_way_to_a_tool_is_the_same_way(tmp_path: Path) -> None:
+async def test_every_entry_point_validates_and_runs_the_same_tool(tmp_path: Path) -> None:
     """Each of them runs the function, and each of them validates."""
 
     async def through(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
@@ -71,7 +71,7 @@ async def test_every_way_to_a_tool_is_the_same_way(tmp_path: Path) -> None:
         assert run.unwrap() == [4, 4, 4] + ["invalid_arguments"] * 3
 
 
-async def test_the_stages_of_a_call_come_in_their_order(tmp_path: Path) -> None:
+async def test_call_stages_run_in_order_and_stop_at_the_first_refusal(tmp_path: Path) -> None:
     """Look up, validate, approve, cache, limit, execute: what one refuses, no later one sees."""
     trace: list[str] = []
 
@@ -110,7 +110,7 @@ async def test_the_stages_of_a_call_come_in_their_order(tmp_path: Path) -> None:
         assert trace == ["gate 1 2", "approve", "key"], "kept, though the limit is spent"
 
 
-async def test_a_kept_result_is_served_though_the_breaker_is_open(tmp_path: Path) -> None:
+async def test_cached_result_is_returned_while_the_circuit_breaker_is_open(tmp_path: Path) -> None:
     async def work(arguments: Mapping[str, Any]) -> int:
         if arguments["a"] < 0:
             raise RuntimeError("down")
@@ -126,7 +126,7 @@ async def test_a_kept_result_is_served_though_the_breaker_is_open(tmp_path: Path
         assert codes == [None, "internal", "circuit_open", None]
 
 
-async def test_an_unknown_tool_is_named_with_its_nearest_and_recorded(tmp_path: Path) -> None:
+async def test_unknown_tool_error_suggests_the_nearest_name_and_is_recorded(tmp_path: Path) -> None:
     async with Session(tmp_path, tools=[double], toolsets=()) as session:
         run = await session.program(
             source="async def run(ctx, inputs):\n"
@@ -155,7 +155,7 @@ async def test_an_unknown_tool_is_named_with_its_nearest_and_recorded(tmp_path: 
         {"Word": "a"},
     ],
 )
-async def test_no_argument_is_guessed_from_another_shape(
+async def test_argument_of_another_shape_is_rejected_and_not_coerced(
     tmp_path: Path, sent: dict[str, Any]
 ) -> None:
     got: list[str] = []
@@ -172,7 +172,7 @@ async def test_no_argument_is_guessed_from_another_shape(
     assert "`word`" in error.message
 
 
-async def test_a_plain_function_sees_that_nobody_waits_any_more(tmp_path: Path) -> None:
+async def test_sync_tool_observes_cancellation_of_its_caller(tmp_path: Path) -> None:
     begun, told = threading.Event(), threading.Event()
 
     @tool
@@ -193,7 +193,7 @@ async def test_a_plain_function_sees_that_nobody_waits_any_more(tmp_path: Path) 
         assert told.wait(20)
 
 
-async def test_an_async_function_is_cancelled_where_it_waits(tmp_path: Path) -> None:
+async def test_async_tool_is_cancelled_at_its_await(tmp_path: Path) -> None:
     begun, stopped = anyio.Event(), anyio.Event()
 
     @tool
@@ -219,7 +219,7 @@ def _circle() -> list[Any]:
     return circle
 
 
-async def test_a_value_without_a_json_form_is_a_defined_error_with_its_path(
+async def test_result_without_json_form_is_an_error_naming_its_path(
     tmp_path: Path,
 ) -> None:
     values: list[Any] = [{"a": [object()]}, _circle(), 2**70, float("nan"), b"x", {1: 2}]
@@ -248,19 +248,19 @@ async def test_a_value_without_a_json_form_is_a_defined_error_with_its_path(
 
 
 @pytest.mark.parametrize("most", ["3", 2.7, -1, True, 1_000_001])
-def test_a_limit_of_executions_that_is_no_whole_number_is_refused(most: Any) -> None:
+def test_invalid_max_executions_per_run_is_rejected(most: Any) -> None:
     with pytest.raises(UsageError, match="max_executions_per_run must be an integer from 0"):
         define_tool("x", "X.", ANY, lambda a: a, max_executions_per_run=most)
 
 
-async def test_without_a_limit_of_its_own_a_tool_is_done_as_often_as_asked(tmp_path: Path) -> None:
+async def test_tool_without_max_executions_per_run_is_unlimited(tmp_path: Path) -> None:
     for options in ({}, {"max_executions_per_run": None}):
         made = define_tool("x", "X.", ANY, lambda a: 1, **options)  # type: ignore[arg-type]  # None is what a caller passes on
         async with Session(tmp_path, tools=[made], toolsets=()) as session:
             assert [await session.x() for _ in range(30)] == [1] * 30  # type: ignore[attr-defined]  # a tool as a method
 
 
-async def test_gathered_calls_run_together_and_answer_in_their_order(tmp_path: Path) -> None:
+async def test_gathered_calls_run_concurrently_and_return_in_order(tmp_path: Path) -> None:
     under_way = most = 0
 
     async def work(arguments: Mapping[str, Any]) -> int:
@@ -287,7 +287,7 @@ async def test_gathered_calls_run_together_and_answer_in_their_order(tmp_path: P
         assert (awaited.unwrap(), most) == ([0, 1, 2, 3], 1)
 
 
-async def test_defaults_and_the_order_of_keys_do_not_make_another_call(tmp_path: Path) -> None:
+async def test_defaults_and_key_order_do_not_change_the_cache_key(tmp_path: Path) -> None:
     made = 0
 
     async def work(arguments: Mapping[str, Any]) -> int:
@@ -302,7 +302,7 @@ async def test_defaults_and_the_order_of_keys_do_not_make_another_call(tmp_path:
         assert await session.work(a=1, b=3) == 2  # type: ignore[attr-defined]  # a tool as a method
 
 
-async def test_the_event_of_a_kept_result_says_that_it_was_kept(tmp_path: Path) -> None:
+async def test_event_of_a_cached_call_is_marked_as_cached(tmp_path: Path) -> None:
     cached = Cache(scope="session")
     made = define_tool("work", "W.", ANY, lambda a: 1, cache=cached)
     async with Session(tmp_path, tools=[made], toolsets=()) as session:
@@ -317,7 +317,7 @@ async def test_the_event_of_a_kept_result_says_that_it_was_kept(tmp_path: Path) 
         assert kept == [False, True]
 
 
-async def test_a_failure_of_the_breaker_is_of_this_session_alone(tmp_path: Path) -> None:
+async def test_circuit_breaker_state_is_not_shared_between_sessions(tmp_path: Path) -> None:
     async def down(arguments: Mapping[str, Any]) -> None:
         raise ToolError("down")
 
@@ -332,7 +332,7 @@ async def test_a_failure_of_the_breaker_is_of_this_session_alone(tmp_path: Path)
             assert codes == ["failed", "circuit_open", "circuit_open"]
 
 
-async def test_a_call_over_the_runs_budget_asks_nobody_and_is_looked_up_nowhere(
+async def test_call_over_budget_is_rejected_before_lookup(
     tmp_path: Path,
 ) -> None:
     trace: list[str] = []
@@ -359,7 +359,7 @@ async def test_a_call_over_the_runs_budget_asks_nobody_and_is_looked_up_nowhere(
     assert trace == ["gate 1", "key 1", "work 1"], "what was not valid was not counted"
 
 
-async def test_no_more_calls_are_under_way_than_a_run_may_have(tmp_path: Path) -> None:
+async def test_concurrent_calls_never_exceed_max_in_flight(tmp_path: Path) -> None:
     under_way = most = 0
     together = anyio.Event()
 
@@ -390,7 +390,7 @@ async def test_no_more_calls_are_under_way_than_a_run_may_have(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("wanted", "tries"), [([True, False], 2), ([False], 1), (["yes"], 1), ([True] * 4, 4)]
 )
-async def test_a_failure_is_retried_while_should_retry_says_true(
+async def test_failure_is_retried_only_while_should_retry_returns_true(
     tmp_path: Path, wanted: list[Any], tries: int
 ) -> None:
     asked: list[tuple[str, int]] = []
@@ -416,9 +416,7 @@ async def test_a_failure_is_retried_while_should_retry_says_true(
 
 
 @pytest.mark.parametrize("asked", ["of an approver", "of the journal"])
-async def test_what_waits_and_what_was_decided_are_told_without_content_and_secrets(
-    tmp_path: Path, asked: str
-) -> None:
+async def test_approval_events_contain_no_content_or_secrets(tmp_path: Path, asked: str) -> None:
     class Keys(BaseModel):
         api_key: str
 

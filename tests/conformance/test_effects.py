@@ -40,7 +40,7 @@ async def place_order(ctx: ToolContext, item: str, count: int = 1) -> list[Any]:
     return [ctx.tool_name, item, count]
 
 
-async def test_a_name_with_a_dot_is_the_name_everywhere(tmp_path: Path) -> None:
+async def test_dotted_tool_name_is_used_everywhere(tmp_path: Path) -> None:
     async with Session(tmp_path, tools=[place_order], toolsets=()) as session:
         result = await session.tool("wholefoods.place_order", {"item": "tea"})
         assert result.unwrap() == ["wholefoods.place_order", "tea", 1]
@@ -62,7 +62,7 @@ async def test_a_name_with_a_dot_is_the_name_everywhere(tmp_path: Path) -> None:
         ({"item": "tea", "count": "2"}, {"item": "tea", "count": 2}),
     ],
 )
-async def test_a_function_gets_validated_arguments_or_is_not_called(
+async def test_tool_function_receives_validated_arguments_or_is_not_called(
     tmp_path: Path, sent: dict[str, Any], outcome: Any
 ) -> None:
     got: list[dict[str, Any]] = []
@@ -88,7 +88,7 @@ async def test_a_function_gets_validated_arguments_or_is_not_called(
         ({"idempotent": False}, (False, False)),
     ],
 )
-def test_the_two_flags_are_what_was_said_or_follow_from_the_other(
+def test_side_effect_and_idempotent_flags_default_from_each_other(
     options: Any, flags: tuple[bool, bool]
 ) -> None:
     def work(ctx: ToolContext) -> None: ...
@@ -106,9 +106,7 @@ def test_the_two_flags_are_what_was_said_or_follow_from_the_other(
         ({"side_effect": True}, True),
     ],
 )
-def test_only_an_effect_that_cannot_be_repeated_warns_without_a_context(
-    options: Any, warns: bool
-) -> None:
+def test_only_non_idempotent_effect_without_context_warns(options: Any, warns: bool) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):
@@ -116,7 +114,7 @@ def test_only_an_effect_that_cannot_be_repeated_warns_without_a_context(
     assert [("idempotency_key" in str(w.message)) for w in caught] == ([True] if warns else [])
 
 
-async def test_a_value_is_handed_over_as_the_object_it_is(tmp_path: Path) -> None:
+async def test_direct_call_returns_the_identical_object(tmp_path: Path) -> None:
     value = {"same": object()}
 
     async def later(arguments: Mapping[str, Any]) -> Any:
@@ -149,7 +147,7 @@ async def seen(ctx: ToolContext, tool_name: str = "", run_id: str = "") -> dict[
     }
 
 
-async def test_outside_of_a_run_a_context_says_that_there_is_none(tmp_path: Path) -> None:
+async def test_context_of_a_direct_call_has_no_run(tmp_path: Path) -> None:
     async with Session(tmp_path, tools=[seen], toolsets=()) as session:
         assert await session.call(seen) == {
             "tool_name": "seen",
@@ -185,7 +183,7 @@ async def test_the_number_of_a_call_is_the_same_in_context_record_and_journal(
     assert [path for (path,) in kept] == ["1", "2", "3"]
 
 
-async def test_nothing_that_a_caller_sends_changes_what_a_context_says(tmp_path: Path) -> None:
+async def test_caller_arguments_cannot_change_the_tool_context(tmp_path: Path) -> None:
     @tool
     async def evil(ctx: ToolContext) -> Any:
         """Call another tool, under names of the context."""
@@ -203,7 +201,7 @@ async def test_nothing_that_a_caller_sends_changes_what_a_context_says(tmp_path:
         assert error.code == "invalid_arguments"
 
 
-async def test_the_ambient_context_is_of_its_call_alone(tmp_path: Path) -> None:
+async def test_current_tool_context_is_scoped_to_its_call(tmp_path: Path) -> None:
     """Nested, concurrent, after an error, and gone afterwards."""
 
     @tool
@@ -244,7 +242,7 @@ async def test_the_ambient_context_is_of_its_call_alone(tmp_path: Path) -> None:
         assert of_inner == ("failed" if number % 2 else f"{own}.1")
 
 
-async def test_a_call_that_was_refused_is_recorded_and_told_as_one_that_was_not_begun(
+async def test_rejected_call_is_recorded_as_not_started_and_emits_both_events(
     tmp_path: Path,
 ) -> None:
     @tool
@@ -313,11 +311,11 @@ values = st.recursive(
 logical_calls = st.tuples(names, st.dictionaries(st.sampled_from("abcd"), values, max_size=4))
 
 
-def reordered(value: Any) -> Any:
+def reverse_keys(value: Any) -> Any:
     """The same data with the keys of every object the other way round."""
     if isinstance(value, dict):
-        return {key: reordered(value[key]) for key in reversed(list(value))}
-    return [reordered(item) for item in value] if isinstance(value, list) else value
+        return {key: reverse_keys(value[key]) for key in reversed(list(value))}
+    return [reverse_keys(item) for item in value] if isinstance(value, list) else value
 
 
 def keys_of(calls: list[tuple[str, dict[str, Any]]], run: str = "r1") -> list[str]:
@@ -333,12 +331,12 @@ def keys_of(calls: list[tuple[str, dict[str, Any]]], run: str = "r1") -> list[st
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(logical_calls, max_size=8), st.randoms())
-def test_a_key_is_of_tool_canonical_arguments_and_occurrence_and_of_nothing_else(
+def test_idempotency_key_depends_on_run_tool_arguments_and_occurrence(
     calls: list[tuple[str, dict[str, Any]]], random: Any
 ) -> None:
     keys = keys_of(calls)
     assert len(set(keys)) == len(calls)
-    assert keys == keys_of([(name, reordered(arguments)) for name, arguments in calls])
+    assert keys == keys_of([(name, reverse_keys(arguments)) for name, arguments in calls])
     shuffled = list(calls)
     random.shuffle(shuffled)
     assert set(keys_of(shuffled)) == set(keys)
@@ -351,7 +349,7 @@ def test_a_key_is_of_tool_canonical_arguments_and_occurrence_and_of_nothing_else
 PAUSES = "async def run(ctx, inputs):\n    await ctx.put()\n    return await ctx.both()\n"
 
 
-async def test_the_hook_is_not_told_of_an_effect_that_a_resumed_run_did_not_have_again(
+async def test_after_side_effect_hook_is_not_called_again_for_replayed_effects(
     tmp_path: Path,
 ) -> None:
     told: list[str] = []

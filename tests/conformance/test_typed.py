@@ -36,7 +36,7 @@ ANY = {"type": "object"}
 @pytest.mark.parametrize(
     ("sent", "code"), [({}, None), (None, None), ({"more": 1}, "invalid_arguments")]
 )
-async def test_a_tool_without_arguments_takes_none(
+async def test_tool_without_parameters_rejects_arguments(
     tmp_path: Path, sent: Any, code: str | None
 ) -> None:
     @tool
@@ -50,7 +50,7 @@ async def test_a_tool_without_arguments_takes_none(
     assert (result.error.code if result.error else None) == code
 
 
-async def test_what_is_returned_as_an_error_or_raised_reads_the_same(tmp_path: Path) -> None:
+async def test_returned_and_raised_errors_have_the_same_text(tmp_path: Path) -> None:
     @tool
     async def fail(how: str) -> Any:
         """Fail."""
@@ -64,7 +64,7 @@ async def test_what_is_returned_as_an_error_or_raised_reads_the_same(tmp_path: P
     assert {r.status for r in results} == {"error"}
 
 
-async def test_no_traceback_of_the_host_reaches_a_script_or_a_model(tmp_path: Path) -> None:
+async def test_host_traceback_never_reaches_script_or_model(tmp_path: Path) -> None:
     @tool
     async def broken() -> None:
         """Break."""
@@ -83,7 +83,7 @@ async def test_no_traceback_of_the_host_reaches_a_script_or_a_model(tmp_path: Pa
         assert "Traceback" not in text
 
 
-def test_content_is_told_apart_by_its_type() -> None:
+def test_content_parts_are_parsed_by_their_type() -> None:
     image = base64.b64encode(b"1").decode()
     result = ToolResult.success(
         content=[
@@ -111,7 +111,7 @@ class Keys(BaseModel):
 SECRET = "hunter2/+hunter2"
 
 
-async def test_a_secret_is_in_no_file_that_a_session_writes(
+async def test_secret_is_in_no_file_written_by_a_session(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neither as a value nor as an argument, an error, a log line, a cache key or a file's name."""
@@ -158,7 +158,7 @@ async def test_a_secret_is_in_no_file_that_a_session_writes(
     assert SECRET not in run.to_json().decode()
 
 
-async def test_kept_and_new_attachments_stay_in_the_order_of_the_result(tmp_path: Path) -> None:
+async def test_attachments_keep_the_order_of_the_result(tmp_path: Path) -> None:
     kept: list[AttachmentRef] = []
 
     async def first(arguments: dict[str, Any], ctx: ToolContext) -> None:
@@ -178,7 +178,7 @@ async def test_kept_and_new_attachments_stay_in_the_order_of_the_result(tmp_path
     assert len(files) == 2
 
 
-async def test_files_of_a_tool_that_another_tool_called_are_the_runs(tmp_path: Path) -> None:
+async def test_attachments_of_nested_calls_belong_to_the_run(tmp_path: Path) -> None:
     async def draw(arguments: dict[str, Any], ctx: ToolContext) -> str:
         return ctx.attach(Attachment("a.txt", "text/plain", b"1")).id
 
@@ -191,7 +191,7 @@ async def test_files_of_a_tool_that_another_tool_called_are_the_runs(tmp_path: P
     assert [ref.id for ref in run.attachments] == [run.unwrap()]
 
 
-async def test_a_sequence_of_calls_ends_where_it_is_cancelled(tmp_path: Path) -> None:
+async def test_cancelled_tool_starts_no_further_nested_calls(tmp_path: Path) -> None:
     """Before a call, during it, and between two: no later call begins."""
     begun: list[int] = []
     reached = anyio.Event()
@@ -219,7 +219,7 @@ async def test_a_sequence_of_calls_ends_where_it_is_cancelled(tmp_path: Path) ->
         assert begun == [0, 1, 2]
 
 
-async def test_a_tool_of_an_odd_name_is_called_under_it(tmp_path: Path) -> None:
+async def test_tool_with_unusual_name_is_callable_by_that_name(tmp_path: Path) -> None:
     async def say(arguments: Mapping[str, Any], ctx: ToolContext) -> str:
         return ctx.tool_name
 
@@ -281,7 +281,7 @@ async def test_a_result_of_any_kind_is_data_for_a_script_and_text_for_a_model(
     assert result.unwrap() == [data for _, data, _ in GIVEN]
 
 
-async def test_an_attachment_that_cannot_be_kept_is_an_error_and_never_silence(
+async def test_attachment_that_cannot_be_stored_is_an_error(
     tmp_path: Path,
 ) -> None:
     (tmp_path / ".ptc").mkdir()
@@ -295,7 +295,7 @@ async def test_an_attachment_that_cannot_be_kept_is_an_error_and_never_silence(
     assert not result.attachments
 
 
-async def test_files_of_one_name_or_one_moment_are_two_files(tmp_path: Path) -> None:
+async def test_attachments_of_equal_name_are_stored_as_separate_files(tmp_path: Path) -> None:
     both = [Attachment("a.txt", "text/plain", data) for data in (b"1", b"2")]
     made = define_tool("give", "G.", ANY, lambda arguments: ToolResult.success(attachments=both))
     async with Session(tmp_path, tools=[made], toolsets=(), journal=None) as session:
@@ -305,7 +305,7 @@ async def test_files_of_one_name_or_one_moment_are_two_files(tmp_path: Path) -> 
     assert {path.parent for path in paths} == {tmp_path.resolve() / ".ptc/artifacts/attachments"}
 
 
-async def test_a_tool_passes_on_the_files_of_a_tool_it_called_in_the_order_it_says(
+async def test_tool_forwards_attachments_of_a_nested_call_in_order(
     tmp_path: Path,
 ) -> None:
     async def draw(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:

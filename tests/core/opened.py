@@ -22,11 +22,11 @@ async def opened(root: Path, *tools: Any, workers: int = 1, **options: Any) -> A
     with anyio.fail_after(20):
         async with session:
             await session.warm_up()
-            await filled(session)
+            await wait_until_full(session)
             yield session
 
 
-async def filled(session: Session) -> None:
+async def wait_until_full(session: Session) -> None:
     """Wait until the pool is full, which is also that nobody is left over."""
     pool = session._pool
     # There may be one more than its size, whose run did not wait for it.

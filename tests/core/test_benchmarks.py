@@ -26,7 +26,7 @@ def benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_command_prints_a_table_of_numbers_and_writes_the_same_ones(tmp_path: Path) -> None:
+def test_benchmark_command_prints_and_writes_the_same_numbers(tmp_path: Path) -> None:
     file = tmp_path / "numbers.json"
     cases = ["cpu.filter", "calls.blocking", "fanout", "memory"]
     done = benchmark("--rounds", "1", "--only", *cases, "--json", str(file))
@@ -54,7 +54,7 @@ def test_the_command_prints_a_table_of_numbers_and_writes_the_same_ones(tmp_path
     assert ("monty" in done.stdout.splitlines()[2]) is rival
 
 
-def test_monty_can_be_left_out() -> None:
+def test_monty_can_be_excluded() -> None:
     done = benchmark("--rounds", "1", "--only", "cpu.filter", "--no-monty")
     assert done.returncode == 0, done.stderr
     assert "monty not measured" in done.stdout
@@ -63,21 +63,21 @@ def test_monty_can_be_left_out() -> None:
     assert line.endswith("x")
 
 
-def test_an_unknown_case_is_refused_with_the_names_there_are() -> None:
+def test_unknown_benchmark_case_error_lists_the_cases() -> None:
     done = benchmark("--only", "cpu.fibb")
     assert done.returncode == 2
     assert "there is no case 'cpu.fibb'; cases: trivial.repeated," in done.stderr
     assert done.stdout == ""
 
 
-def test_no_rounds_at_all_are_refused() -> None:
+def test_zero_benchmark_rounds_are_refused() -> None:
     done = benchmark("--rounds", "0")
     assert done.returncode == 2
     assert "--rounds 0: pass a number from 1 to 1000" in done.stderr
 
 
 @pytest.mark.slow
-def test_the_file_tools_are_measured_beside_what_they_are_made_of(tmp_path: Path) -> None:
+def test_file_tools_are_compared_with_ripgrep_and_open(tmp_path: Path) -> None:
     file = tmp_path / "numbers.json"
     command = [sys.executable, str(COMMAND.with_name("files.py")), "--rounds", "1"]
     command += ["--files", "300", "--json", str(file)]
@@ -91,7 +91,7 @@ def test_the_file_tools_are_measured_beside_what_they_are_made_of(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_what_recording_costs_is_measured_beside_no_journal(tmp_path: Path) -> None:
+def test_recording_cost_is_measured_against_no_journal(tmp_path: Path) -> None:
     done = subprocess.run(  # our own interpreter and our own files
         [sys.executable, str(COMMAND.parent / "journal.py"), "--rounds", "1"],
         capture_output=True,

@@ -24,7 +24,7 @@ def fuzz(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda name: importlib.import_module(f"tests.fuzz.{name}")
 
 
-def test_a_short_run_finds_nothing(tmp_path: Path) -> None:
+def test_short_fuzzer_run_finds_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(COMMAND), "--scripts", "20", "--seed", "7", "--out", tmp_path / "f"],
         capture_output=True,
@@ -53,13 +53,13 @@ def test_no_hook_receives_an_object_with_power(tmp_path: Path, count: int) -> No
     assert not (tmp_path / "f").exists()
 
 
-def test_the_hook_fuzzer_finds_what_is_left_in_reach(tmp_path: Path) -> None:
+def test_hook_fuzzer_detects_objects_left_reachable(tmp_path: Path) -> None:
     done = hooks("--scripts", "5", "--keep", "internals", "--out", str(tmp_path / "f"))
     assert done.returncode == 1, done.stdout + done.stderr
     assert any((tmp_path / "f").iterdir())
 
 
-def test_a_seed_gives_the_same_scripts_again(fuzz: Any) -> None:
+def test_seed_reproduces_the_same_scripts(fuzz: Any) -> None:
     def some() -> list[str]:
         chance = Random(5)
         grammar, mutants = fuzz("grammar").Grammar(chance), fuzz("mutants").Mutants(chance)
@@ -68,7 +68,7 @@ def test_a_seed_gives_the_same_scripts_again(fuzz: Any) -> None:
     assert some() == some()
 
 
-def test_what_is_generated_is_accepted_by_the_policy(fuzz: Any) -> None:
+def test_generated_scripts_are_accepted_by_the_policy(fuzz: Any) -> None:
     grammar = fuzz("grammar")
     source = grammar.Grammar(Random(11)).script(probes=8)
     assert grammar.accepted(source)
@@ -89,7 +89,7 @@ def test_what_is_generated_is_accepted_by_the_policy(fuzz: Any) -> None:
         "keys|abs,len,isinstance,print",
     ],
 )
-def test_the_judge_sees_an_object_with_power(fuzz: Any, entry: str) -> None:
+def test_fuzz_judge_reports_a_powerful_object(fuzz: Any, entry: str) -> None:
     assert fuzz("judge").suspicious(entry)
 
 
@@ -103,11 +103,11 @@ def test_the_judge_sees_an_object_with_power(fuzz: Any, entry: str) -> None:
         "keys|a,@import",
     ],
 )
-def test_the_judge_passes_what_scripts_may_have(fuzz: Any, entry: str) -> None:
+def test_fuzz_judge_accepts_permitted_objects(fuzz: Any, entry: str) -> None:
     assert fuzz("judge").suspicious(entry) == ""
 
 
-def test_the_judge_sees_the_token_a_violation_and_a_file_that_was_reached(fuzz: Any) -> None:
+def test_fuzz_judge_reports_leaked_token_violation_and_opened_file(fuzz: Any) -> None:
     findings = fuzz("judge").findings
     assert findings(RunResult(run_id="x", status="completed", value=["TKN1"]), "TKN1", "jail")
     assert findings(RunResult(run_id="x", status="violation"), "TKN1", "jail")

@@ -99,7 +99,7 @@ def test_a_value_without_an_exact_form_is_refused_with_its_path(value: Any, mess
         _json.dumps(value)
 
 
-def test_none_beside_numbers_is_not_taken_for_a_nan() -> None:
+def test_none_beside_numbers_is_not_treated_as_nan() -> None:
     assert _json.dumps({"a": None, "b": 1.5}) == b'{"a":null,"b":1.5}'
 
 

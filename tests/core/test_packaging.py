@@ -41,7 +41,7 @@ def test_each_package_is_typed(wheel: list[str]) -> None:
         assert f"{package}/py.typed" in wheel
 
 
-def test_the_top_of_the_repository_is_what_it_should_be() -> None:
+def test_top_level_of_the_repository_has_only_expected_entries() -> None:
     wanted = {"pyproject.toml", "ptc", "bindings", "tools", "tests", "samples", "README.md"}
     also = {"LICENSE", "CHANGELOG.md", "docs"}
     listed = subprocess.run(

@@ -54,7 +54,7 @@ def judge(
         (".claude/settings.local.json", "agent"),
     ],
 )
-def test_a_protected_name_is_refused_at_any_depth_and_with_all_beneath_it(
+def test_protected_name_is_refused_at_any_depth_with_everything_beneath(
     path: str, rule: str
 ) -> None:
     assert judge(path) == rule
@@ -71,7 +71,7 @@ def test_a_protected_name_is_refused_at_any_depth_and_with_all_beneath_it(
         "Makefile", "package.json", "profile", "~", "a~1", "CLAUDE.md", "a:b", "...",
     ],
 )  # fmt: skip
-def test_other_names_may_change(path: str) -> None:
+def test_unprotected_names_may_change(path: str) -> None:
     assert judge(path) is None
 
 
@@ -111,7 +111,7 @@ POWER = [
 
 
 @pytest.mark.parametrize("prefix", [".git", "a/b/.git", ".GIT"])
-def test_git_data_may_change_and_nothing_else_in_a_git_folder(prefix: str) -> None:
+def test_only_data_files_of_a_git_folder_may_change(prefix: str) -> None:
     for name in DATA:
         assert judge(f"{prefix}/{name}") is None, name
     for name in POWER:
@@ -119,21 +119,21 @@ def test_git_data_may_change_and_nothing_else_in_a_git_folder(prefix: str) -> No
 
 
 @pytest.mark.parametrize("inner", ["modules/lib", "modules/libs/deep/x", "worktrees/w"])
-def test_the_folders_of_submodules_and_work_trees_are_git_folders_of_their_own(inner: str) -> None:
+def test_submodule_and_work_tree_folders_are_git_folders(inner: str) -> None:
     for name in DATA:
         assert judge(f".git/{inner}/{name}") is None, name
     for name in POWER:
         assert judge(f".git/{inner}/{name}".rstrip("/")) == "git", name
 
 
-def test_no_tool_but_a_program_changes_data_of_git() -> None:
+def test_only_commands_may_change_git_data() -> None:
     for name in (*DATA, *POWER[1:]):
         assert judge(f".git/{name}".rstrip("/"), by_program=False) == "git", name
         assert judge(f"b/{name}".rstrip("/"), there="b/HEAD b/objects b/refs", by_program=False)
 
 
 @pytest.mark.parametrize("folder", [".git", ".git/modules/x", "b"])
-def test_objects_that_are_there_stay_as_they_are(folder: str) -> None:
+def test_existing_git_objects_cannot_be_replaced(folder: str) -> None:
     there = "b/HEAD b/objects b/refs"
     for name in (
         "objects",
@@ -151,7 +151,7 @@ def test_objects_that_are_there_stay_as_they_are(folder: str) -> None:
         assert judge(f"{folder}/{name}", there=there, replaces=True) is None
 
 
-def test_a_git_folder_is_recognized_by_what_is_in_it() -> None:
+def test_git_folder_is_recognized_by_its_contents() -> None:
     there = "x.git/HEAD x.git/objects x.git/refs a/w/HEAD a/w/commondir HEAD"
     for folder in ("x.git", "a/w"):
         for name in DATA:
@@ -184,17 +184,17 @@ def test_a_git_folder_is_recognized_by_what_is_in_it() -> None:
         (".git/objects/y/commondir", ".git/objects/y/HEAD"),
     ],
 )
-def test_a_folder_cannot_be_completed_to_a_git_folder(path: str, there: str) -> None:
+def test_folder_cannot_be_turned_into_a_git_folder(path: str, there: str) -> None:
     assert judge(path, there=there) == "git"
 
 
-def test_a_part_of_a_git_folder_that_is_there_alone_may_change() -> None:
+def test_single_git_like_name_outside_a_git_folder_may_change() -> None:
     assert judge("docs/HEAD", there="docs/HEAD") is None
     assert judge("src/objects/a", there="src/refs") is None
     assert judge("src/head", there="src/main.c") is None
 
 
-def test_in_a_home_every_name_with_a_dot_is_protected() -> None:
+def test_every_top_level_dot_name_of_a_home_is_protected() -> None:
     protection = Protection(home=("home", "ann"))
     for path in (
         "home/ann/.config/fish/conf.d/x.fish",
@@ -223,7 +223,7 @@ def test_in_a_home_every_name_with_a_dot_is_protected() -> None:
         ("shell", ".envrc", ".mcp.json"),
     ],
 )
-def test_a_rule_or_a_single_name_is_lifted_and_nothing_else(
+def test_unprotecting_a_rule_or_name_unprotects_nothing_else(
     lifted: str, free: str, closed: str
 ) -> None:
     protection = Protection([lifted])
@@ -232,19 +232,19 @@ def test_a_rule_or_a_single_name_is_lifted_and_nothing_else(
     assert lifted in liftable()
 
 
-def test_lifting_git_lifts_git_folders_of_any_name() -> None:
+def test_unprotecting_git_includes_git_folders_of_any_name() -> None:
     assert judge("b/HEAD", protection=Protection(["git"])) is None
     assert (
         judge("b/config", there="b/HEAD b/refs b/objects", protection=Protection([".git"])) is None
     )
 
 
-def test_the_state_of_ptc_cannot_be_lifted() -> None:
+def test_state_of_ptc_cannot_be_unprotected() -> None:
     assert not {"state", ".ptc"} & set(liftable())
     assert judge(".ptc/x", protection=Protection(["state", ".ptc"])) == "state"
 
 
-def test_a_refusal_says_which_rule_and_how_it_is_lifted() -> None:
+def test_refusal_names_the_rule_and_how_to_unprotect_the_path() -> None:
     text = explain("a/.envrc", "shell", ".envrc")
     assert "'a/.envrc' is protected by the rule 'shell': shells run it" in text
     assert "Session(unprotected=['.envrc'])" in text
@@ -255,13 +255,13 @@ def test_a_refusal_says_which_rule_and_how_it_is_lifted() -> None:
         assert rule.reason in explain("x", rule.name, rule.name)
 
 
-def test_a_name_may_hold_anything_that_a_file_system_takes() -> None:
+def test_any_file_system_name_can_be_checked() -> None:
     for name in ("\udcff.git", "a" * 255, "\n", "\x01", "'", "\u202e.git", "💥"):
         judge(name)
     assert judge("\u202e.git") == "git"
 
 
-def test_the_page_on_security_has_every_rule_and_says_what_it_protects() -> None:
+def test_security_page_documents_every_protection_rule() -> None:
     page = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
     section = page.partition("## Protected paths")[2].partition("\n## ")[0]
     rows = {line.split("|")[1].strip(" `"): line for line in section.splitlines() if "| `" in line}

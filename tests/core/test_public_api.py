@@ -40,7 +40,7 @@ def test_every_public_name_of_ptc_loads_and_the_list_is_sorted() -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_module_has_a_docstring_and_a_sorted_list_of_what_it_offers(package: str) -> None:
+def test_every_module_has_a_docstring_and_a_sorted_all(package: str) -> None:
     for name in modules(package):
         module = load(name)
         assert module.__doc__, f"{name} has no docstring"
@@ -60,7 +60,7 @@ def test_every_public_class_and_function_of_ptc_has_a_docstring() -> None:
                 assert value.__doc__, f"ptc.{name}.{attribute} has no docstring"
 
 
-def loaded_by(code: str) -> set[str]:
+def modules_loaded_by(code: str) -> set[str]:
     script = f"{code}\nimport sys; print('\\n'.join(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -69,17 +69,17 @@ def loaded_by(code: str) -> set[str]:
 
 
 def test_importing_ptc_loads_no_dependency() -> None:
-    loaded = loaded_by("import ptc")
+    loaded = modules_loaded_by("import ptc")
     assert not loaded & {"pydantic", "anyio", "orjson", "click", "rich", "mcp", "RestrictedPython"}
 
 
 def test_a_session_loads_no_optional_dependency_and_nothing_of_the_worker() -> None:
-    loaded = loaded_by("from ptc import Session; Session()")
+    loaded = modules_loaded_by("from ptc import Session; Session()")
     assert not loaded & {"mcp", "rich", "click", "trio", "RestrictedPython"}
     assert not {name for name in loaded if name.startswith(("ptc.worker", "ptc._language"))}
 
 
 def test_the_worker_loads_nothing_of_the_host() -> None:
-    loaded = loaded_by("import ptc.worker._zygote")
+    loaded = modules_loaded_by("import ptc.worker._zygote")
     host = ("ptc._session", "ptc._runs", "ptc._calls", "ptc._tools", "ptc._workers", "ptc._journal")
     assert not {name for name in loaded if name.startswith((*host, "pydantic", "anyio"))}

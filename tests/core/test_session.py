@@ -99,13 +99,13 @@ async def test_an_async_script_calls_tools_and_returns_a_value(tmp_path: Path) -
     assert result.unwrap() == result.value
 
 
-async def test_a_plain_script_gets_values_from_blocking_calls(tmp_path: Path) -> None:
+async def test_sync_script_receives_values_from_blocking_calls(tmp_path: Path) -> None:
     async with session(tmp_path) as s:
         result = await s.program(source=SYNC)
     assert result.value == {"total": 4, "loud": "HEY"}, result.error
 
 
-async def test_the_same_script_runs_again_from_its_compiled_form(tmp_path: Path) -> None:
+async def test_cached_compiled_script_runs_again(tmp_path: Path) -> None:
     async with session(tmp_path) as s:
         values = [(await s.program(source=ASYNC, inputs={"a": n})).unwrap() for n in range(4)]
     assert [v["first"] for v in values] == [3, 4, 5, 6]
@@ -130,7 +130,7 @@ def test_code_cache_stores_nothing_over_its_size() -> None:
     assert [cache.get(source) for source in "ab"] == [b"1" * 29, None]
 
 
-async def test_calls_start_when_they_are_made(tmp_path: Path) -> None:
+async def test_calls_start_before_they_are_awaited(tmp_path: Path) -> None:
     started, gate = [], anyio.Event()
 
     @tool
@@ -154,7 +154,7 @@ async def run(ctx, inputs):
     assert result.value == ["a", "b"]
 
 
-async def test_a_call_never_awaited_is_executed_recorded_and_warned_of(tmp_path: Path) -> None:
+async def test_call_never_awaited_is_executed_recorded_and_reported(tmp_path: Path) -> None:
     source = "async def run(ctx, inputs):\n    ctx.write(text='abc')\n    return 1\n"
     async with session(tmp_path) as s:
         result = await s.program(source=source, allowed_tools=["write"])
@@ -166,7 +166,7 @@ async def test_a_call_never_awaited_is_executed_recorded_and_warned_of(tmp_path:
 @pytest.mark.parametrize(
     "use", ["x.path", "x[0]", "len(x)", "f'{x}'", "[n for n in x]", "x + 1", "bool(x)", "1 in x"]
 )
-async def test_a_missing_await_is_told_at_the_spot(tmp_path: Path, use: str) -> None:
+async def test_missing_await_is_reported_at_its_location(tmp_path: Path, use: str) -> None:
     source = f"async def run(ctx, inputs):\n    x = ctx.add(1)\n    return {use}\n"
     async with session(tmp_path) as s:
         result = await s.program(source=source)
@@ -176,7 +176,7 @@ async def test_a_missing_await_is_told_at_the_spot(tmp_path: Path, use: str) -> 
     assert result.error.line == 3
 
 
-async def test_a_tool_that_fails_can_be_caught_with_its_code(tmp_path: Path) -> None:
+async def test_tool_error_can_be_caught_with_its_code(tmp_path: Path) -> None:
     source = """
 async def run(ctx, inputs):
     seen = []
@@ -200,7 +200,7 @@ async def run(ctx, inputs):
     assert [c.status for c in result.calls] == ["failed", "not_started", "not_started"]
 
 
-async def test_a_tool_error_that_is_not_caught_names_tool_and_line(tmp_path: Path) -> None:
+async def test_uncaught_tool_error_names_tool_and_line(tmp_path: Path) -> None:
     source = "async def run(ctx, inputs):\n    return await ctx.broken()\n"
     async with session(tmp_path) as s:
         result = await s.program(source=source)
@@ -225,7 +225,7 @@ async def run(ctx, inputs):
     assert result.calls[0].status == "not_started"
 
 
-async def test_without_an_allow_list_a_script_has_the_tools_that_change_nothing(
+async def test_default_allow_list_has_only_tools_without_side_effects(
     tmp_path: Path,
 ) -> None:
     source = "async def run(ctx, inputs):\n    return [n for n in dir(ctx) if n == 'write']\n"
@@ -257,7 +257,7 @@ async def test_without_an_allow_list_a_script_has_the_tools_that_change_nothing(
         ({"source": "x", "filename": "a\nb"}, "printable"),
     ],
 )
-async def test_a_wrong_call_is_refused_before_anything_runs(
+async def test_invalid_program_arguments_are_refused_before_anything_runs(
     tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     root = tmp_path / "root"
@@ -290,7 +290,7 @@ async def test_an_unknown_option_is_an_error_not_ignored(tmp_path: Path) -> None
         ("x = 1\n\0", 0, 0, ""),
     ],
 )
-async def test_a_script_that_cannot_run_is_rejected_with_its_place(
+async def test_script_that_cannot_run_is_rejected_with_its_location(
     tmp_path: Path, source: str, line: int, column: int, word: str
 ) -> None:
     async with session(tmp_path) as s:
@@ -305,7 +305,7 @@ async def test_a_script_that_cannot_run_is_rejected_with_its_place(
     assert result.usage.tool_calls == 0
 
 
-async def test_a_script_that_is_too_large_or_no_text_is_rejected(tmp_path: Path) -> None:
+async def test_script_that_is_too_large_or_not_text_is_rejected(tmp_path: Path) -> None:
     async with session(tmp_path) as s:
         large = await s.program(source="#" * 200_000)
         torn = await s.program(source="x = '\ud800'")
@@ -325,7 +325,7 @@ async def test_a_script_is_read_from_a_file_of_the_root(tmp_path: Path) -> None:
     assert result.error.type == "ZeroDivisionError"
 
 
-async def test_direct_calls_give_results_and_methods_give_values(tmp_path: Path) -> None:
+async def test_tool_returns_a_result_and_methods_return_values(tmp_path: Path) -> None:
     async with session(tmp_path) as s:
         assert (await s.tool("add", {"a": 1})).value == 3
         assert await s.call(add, 1, b=5) == 6
@@ -345,7 +345,7 @@ async def test_direct_calls_give_results_and_methods_give_values(tmp_path: Path)
         assert s.tool_definitions(["shout"])[0]["parameters"]["required"] == ["text"]
 
 
-async def test_a_session_is_used_between_its_opening_and_its_end(tmp_path: Path) -> None:
+async def test_session_is_usable_only_while_open(tmp_path: Path) -> None:
     s = session(tmp_path)
     with pytest.raises(SessionClosedError, match="not open"):
         await s.program(source=SYNC)
@@ -358,7 +358,7 @@ async def test_a_session_is_used_between_its_opening_and_its_end(tmp_path: Path)
             pass
 
 
-def test_options_of_a_session_are_checked(tmp_path: Path) -> None:
+def test_invalid_session_options_are_refused(tmp_path: Path) -> None:
     for options, message in (
         ({"root": tmp_path / "none"}, "No such file"),
         ({"root": __file__}, "is not a folder"),
@@ -376,7 +376,7 @@ def test_options_of_a_session_are_checked(tmp_path: Path) -> None:
             Session(**{"root": tmp_path, "toolsets": (), **options})  # type: ignore[arg-type]  # a table
 
 
-async def test_level_without_a_kernel_layer_is_reached_from_the_testing_module_only(
+async def test_level_without_kernel_layer_is_available_to_tests_only(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Session(tmp_path, toolsets=(), isolation=NO_KERNEL_LAYER) as session:
@@ -389,13 +389,13 @@ async def test_level_without_a_kernel_layer_is_reached_from_the_testing_module_o
         Session(tmp_path, toolsets=(), isolation=str(NO_KERNEL_LAYER))
 
 
-def test_limits_are_checked_and_cannot_be_switched_off() -> None:
+def test_invalid_timeout_limit_is_refused() -> None:
     for wrong in (0, -1, None, 1.5, True, 10**12):
         with pytest.raises(UsageError, match=r"Limits\.timeout_ms must be an integer from 1 to"):
             Limits(timeout_ms=wrong)  # type: ignore[arg-type]  # the point of the test
 
 
-async def test_what_is_asked_above_the_ceiling_is_clamped_with_a_warning(tmp_path: Path) -> None:
+async def test_limit_above_the_ceiling_is_clamped_with_a_warning(tmp_path: Path) -> None:
     ceiling = Limits(max_tool_calls=200)
     async with session(tmp_path, ceiling=ceiling) as s:
         result = await s.program(source=SYNC, limits=Limits(max_tool_calls=500))
@@ -405,7 +405,7 @@ async def test_what_is_asked_above_the_ceiling_is_clamped_with_a_warning(tmp_pat
     )
 
 
-async def test_events_tell_what_happens_in_order(tmp_path: Path) -> None:
+async def test_events_are_emitted_in_order(tmp_path: Path) -> None:
     events: list[RunEvent] = []
     async with session(tmp_path) as s:
         await s.program(source=SYNC, on_event=events.append)
@@ -432,7 +432,7 @@ async def test_two_hundred_programs_at_once_all_finish(tmp_path: Path) -> None:
     assert sorted(r.value["first"] for r in results) == [n + 3 for n in range(200)]
 
 
-async def test_queued_runs_get_their_turn_in_the_order_they_came(tmp_path: Path) -> None:
+async def test_queued_runs_start_in_order_of_arrival(tmp_path: Path) -> None:
     done: list[int] = []
     async with session(tmp_path, max_concurrent_runs=1) as s:
 
@@ -485,7 +485,7 @@ async def test_closing_the_session_ends_runs_and_awaits_their_tools(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("nothing_left")
-async def test_closing_a_session_whose_workers_are_starting_waits_for_nothing(
+async def test_closing_a_session_with_starting_workers_returns_at_once(
     tmp_path: Path,
 ) -> None:
     s = session(tmp_path)
@@ -531,7 +531,7 @@ async def test_cancelling_the_caller_kills_the_run_and_cancels_its_tools(tmp_pat
 
 
 @pytest.mark.usefixtures("nothing_left")
-def test_the_blocking_twin_does_the_same_without_an_event_loop(tmp_path: Path) -> None:
+def test_blocking_session_works_without_an_event_loop(tmp_path: Path) -> None:
     with BlockingSession(tmp_path, tools=[add, shout], toolsets=(), workers=1) as s:
         assert s.call(add, a=1) == 3
         assert s.tool("shout", {"text": "a"}).value == "A"
@@ -542,7 +542,7 @@ def test_the_blocking_twin_does_the_same_without_an_event_loop(tmp_path: Path) -
         s.call(add, a=1)
 
 
-def test_what_a_model_is_told_names_the_tools_the_limits_and_the_modules(tmp_path: Path) -> None:
+def test_tool_description_lists_tools_limits_and_modules(tmp_path: Path) -> None:
     text = session(tmp_path).describe_tools(["add"], Limits(max_tool_calls=7))
     assert "async def add(a: int, b: int = 2) -> int" in text
     assert "shout" not in text
@@ -551,14 +551,14 @@ def test_what_a_model_is_told_names_the_tools_the_limits_and_the_modules(tmp_pat
     assert "subprocess" not in text
 
 
-async def test_a_mark_of_byte_order_is_no_part_of_a_script(tmp_path: Path) -> None:
+async def test_byte_order_mark_is_removed_from_a_script(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_bytes(b"\xef\xbb\xbf1 + 1\n")
     async with session(tmp_path) as s:
         assert (await s.program(path="job.py")).value == 2
         assert (await s.program(source="\ufeff1 + 2\n")).value == 3
 
 
-async def test_a_value_that_is_cut_and_cannot_be_kept_says_so(tmp_path: Path) -> None:
+async def test_truncated_value_that_cannot_be_stored_causes_a_warning(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     async with Session(tmp_path, artifacts=tmp_path / "file" / "x") as s:
         result = await s.program(source="'x' * 100_000")
@@ -567,7 +567,7 @@ async def test_a_value_that_is_cut_and_cannot_be_kept_says_so(tmp_path: Path) ->
     assert "could not be stored" in result.warnings[0]
 
 
-def test_a_session_of_another_event_loop_says_so(tmp_path: Path) -> None:
+def test_session_used_in_another_event_loop_raises(tmp_path: Path) -> None:
     opened = Session(tmp_path)
 
     async def begin() -> None:

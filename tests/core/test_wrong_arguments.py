@@ -49,7 +49,7 @@ def pass_one(function: Callable[..., Any], given: dict[str, Any], name: str, val
     function(**{**given, name: value})
 
 
-def accidents(name: str, call: Callable[[Any], Any]) -> list[str]:
+def find_unexpected_errors(name: str, call: Callable[[Any], Any]) -> list[str]:
     found = []
     for value in WRONG:
         try:
@@ -62,7 +62,7 @@ def accidents(name: str, call: Callable[[Any], Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", list(arguments_of(Session.__init__)))
-def test_a_wrong_argument_of_a_session_is_an_error_that_says_so(name: str, tmp_path: Path) -> None:
+def test_invalid_session_argument_raises_a_documented_error(name: str, tmp_path: Path) -> None:
     def make(value: Any) -> None:
         options: dict[str, Any] = {
             "root": tmp_path,
@@ -72,17 +72,19 @@ def test_a_wrong_argument_of_a_session_is_an_error_that_says_so(name: str, tmp_p
         }
         Session(**options).history.close()
 
-    assert accidents(name, make) == []
+    assert find_unexpected_errors(name, make) == []
 
 
-async def test_a_wrong_argument_of_a_method_is_an_error_that_says_so(tmp_path: Path) -> None:
+async def test_invalid_method_argument_raises_a_documented_error(tmp_path: Path) -> None:
     found = []
     async with Session(root=tmp_path, journal=":memory:") as session:
         for method in ("describe_tools", "search_tools", "tool_definitions", "select_tools"):
             function = getattr(session, method)
             for name in arguments_of(function):
                 given = GIVEN.get(method, {})
-                found += accidents(f"{method}.{name}", partial(pass_one, function, given, name))
+                found += find_unexpected_errors(
+                    f"{method}.{name}", partial(pass_one, function, given, name)
+                )
         for method in ("program", "check", "tool", "generate_object", "resume", "retry"):
             function = getattr(session, method)
             names = list(arguments_of(function))
@@ -97,7 +99,7 @@ async def test_a_wrong_argument_of_a_method_is_an_error_that_says_so(tmp_path: P
                         del given["source"]
                     if value is None or (method, name, value) == ("program", "source", "x"):
                         continue  # None leaves most arguments out
-                    if accepted(method, name, value):
+                    if is_accepted(method, name, value):
                         continue
                     try:
                         await function(**given)
@@ -108,7 +110,7 @@ async def test_a_wrong_argument_of_a_method_is_an_error_that_says_so(tmp_path: P
     assert found == []
 
 
-def accepted(method: str, name: str, value: Any) -> bool:
+def is_accepted(method: str, name: str, value: Any) -> bool:
     """True for values that are right: they would start a worker for nothing."""
     if method not in ("program", "check"):
         return False
@@ -140,7 +142,7 @@ async def test_a_schema_that_is_text_is_refused_and_never_evaluated(tmp_path: Pa
     assert not mark.exists()
 
 
-async def test_an_error_names_the_argument_and_what_it_should_be(tmp_path: Path) -> None:
+async def test_argument_error_names_the_argument_and_the_expected_type(tmp_path: Path) -> None:
     wrong: dict[str, Any] = {"timeout_ms": 5}
     async with Session(root=tmp_path) as session:
         with pytest.raises(UsageError) as caught:

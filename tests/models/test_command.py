@@ -55,7 +55,7 @@ def ptc(
     )
 
 
-def test_the_object_is_printed_and_nothing_else_on_standard_output(
+def test_generate_prints_only_the_object_on_standard_output(
     server: FakeServer, schema: str, tmp_path: Path
 ) -> None:
     server.steps[:] = [Step(args='{"total": "x"}'), Step(args="{'total': 3}")]
@@ -70,7 +70,7 @@ def test_the_object_is_printed_and_nothing_else_on_standard_output(
     assert asked == "Read it.\n\nTotal: three\n"
 
 
-def test_json_prints_how_it_came_about_and_the_model_may_be_in_the_environment(
+def test_generate_json_reports_attempts_and_reads_model_from_environment(
     server: FakeServer, schema: str
 ) -> None:
     server.steps[:] = [Step(text='{"total": 3}')]
@@ -83,7 +83,7 @@ def test_json_prints_how_it_came_about_and_the_model_may_be_in_the_environment(
     assert server.requests[0].body["messages"][0]["content"] == "Read it.\n\n3!"
 
 
-def test_a_failure_has_the_attempts_and_its_own_exit_status(
+def test_failed_generate_prints_attempts_and_has_its_own_exit_status(
     server: FakeServer, schema: str, tmp_path: Path
 ) -> None:
     options = ("--schema", schema, "--prompt", "x", "--model", MODEL)
@@ -103,7 +103,7 @@ def test_a_failure_has_the_attempts_and_its_own_exit_status(
     assert "OPENAI_API_KEY" in done.stderr
 
 
-def test_a_wrong_command_line_is_told_before_anything_is_asked(
+def test_invalid_generate_command_line_is_rejected_before_any_request(
     server: FakeServer, schema: str, tmp_path: Path
 ) -> None:
     base = {"--schema": schema, "--prompt": "x", "--model": MODEL}
@@ -125,7 +125,9 @@ def test_a_wrong_command_line_is_told_before_anything_is_asked(
     assert server.requests == []
 
 
-def test_a_script_run_with_a_model_asks_it(server: FakeServer, tmp_path: Path) -> None:
+def test_script_run_with_the_model_option_can_generate_objects(
+    server: FakeServer, tmp_path: Path
+) -> None:
     server.steps[:] = [Step(args='{"total": 7}')]
     script = tmp_path / "ask.py"
     script.write_text(
@@ -142,14 +144,14 @@ def test_a_script_run_with_a_model_asks_it(server: FakeServer, tmp_path: Path) -
     assert "generate_object" in done.stderr
 
 
-def test_the_server_for_agents_repeats_the_model_in_its_configuration(tmp_path: Path) -> None:
+def test_mcp_print_config_includes_the_model(tmp_path: Path) -> None:
     done = ptc("mcp", "--root", str(tmp_path), "--model", MODEL, "--print-config")
     (entry,) = json.loads(done.stdout)["mcpServers"].values()
     assert entry["args"][-2:] == ["--model", MODEL]
 
 
 @pytest.mark.slow
-def test_the_sample_asks_a_provider_when_one_is_named(server: FakeServer) -> None:
+def test_sample_uses_the_named_provider(server: FakeServer) -> None:
     invoice = {
         "number": "1",
         "seller": "S",

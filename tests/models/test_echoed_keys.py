@@ -108,7 +108,7 @@ def traces(text: str) -> list[str]:
     return found
 
 
-def words_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """All text that an error leads to."""
     chain: list[BaseException] = []
     todo: list[BaseException | None] = [error]
@@ -123,7 +123,7 @@ def words_of(error: BaseException) -> str:
     )
 
 
-def recorded(folder: Path) -> str:
+def journal_text(folder: Path) -> str:
     return "".join(
         file.read_bytes().decode("latin-1") for file in folder.rglob("*") if file.is_file()
     )
@@ -164,8 +164,8 @@ async def run(ctx, inputs):
     assert traces(result.to_json().decode()) == []
     assert traces(json.dumps(result.to_dict(), default=str)) == []
     assert traces("".join(map(repr, events))) == []
-    assert traces(words_of(direct.error) + direct.text + repr(direct)) == []
-    assert traces(recorded(tmp_path)) == []
+    assert traces(error_text(direct.error) + direct.text + repr(direct)) == []
+    assert traces(journal_text(tmp_path)) == []
     assert traces(caplog.text) == []
 
 
@@ -183,10 +183,10 @@ async def test_an_echoed_key_does_not_reach_an_applications_exceptions(
                 with pytest.raises(ModelError) as caught:
                     await session.generate_object(SCHEMA, "How many?", mode="tool", **options)
                 assert f"HTTP {status}" in str(caught.value)
-                assert traces(words_of(caught.value)) == []
+                assert traces(error_text(caught.value)) == []
 
 
-async def test_a_model_object_with_a_key_of_its_own_is_no_different(
+async def test_echoed_key_of_a_model_object_is_masked(
     gateway: type[Gateway], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pydantic_ai.models.openai import OpenAIChatModel
@@ -202,10 +202,10 @@ async def test_a_model_object_with_a_key_of_its_own_is_no_different(
     assert result.error is not None
     # Named by the model that sent the key first: another test of this process may have.
     assert "[secret api_key of " in result.error.message
-    assert traces(result.to_json().decode() + recorded(tmp_path)) == []
+    assert traces(result.to_json().decode() + journal_text(tmp_path)) == []
 
 
-async def test_a_function_that_sends_a_request_of_its_own_is_no_different(
+async def test_echoed_key_of_a_model_function_is_masked(
     gateway: type[Gateway], tmp_path: Path
 ) -> None:
     httpx = pytest.importorskip("httpx", reason="pip install 'ptc-host[web]'")
@@ -224,11 +224,11 @@ async def test_a_function_that_sends_a_request_of_its_own_is_no_different(
         with pytest.raises(ModelError, match="failed: HTTPStatusError: 401") as caught:
             await session.generate_object(SCHEMA, "How many?")
         result = await session.program(source=f"await ctx.generate_object({SCHEMA!r}, 'How many?')")
-    assert traces(words_of(caught.value)) == []
-    assert traces(result.to_json().decode() + recorded(tmp_path)) == []
+    assert traces(error_text(caught.value)) == []
+    assert traces(result.to_json().decode() + journal_text(tmp_path)) == []
 
 
-async def test_a_key_in_an_answer_is_not_handed_on(
+async def test_key_in_a_model_answer_is_masked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from .fake_server import FakeServer, Step
@@ -243,4 +243,4 @@ async def test_a_key_in_an_answer_is_not_handed_on(
                 await session.generate_object(SCHEMA, "How many?", max_repair_attempts=1)
     assert given.value["who"].startswith("you sent [secret api_key")
     assert traces(repr(given)) == []
-    assert traces(words_of(caught.value) + repr(getattr(caught.value, "attempts", ""))) == []
+    assert traces(error_text(caught.value) + repr(getattr(caught.value, "attempts", ""))) == []

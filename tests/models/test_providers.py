@@ -37,7 +37,9 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def calling(*answers: str) -> tuple[FunctionModel, list[tuple[list[ModelMessage], AgentInfo]]]:
+def model_calling(
+    *answers: str,
+) -> tuple[FunctionModel, list[tuple[list[ModelMessage], AgentInfo]]]:
     """A model that calls the tool with each of `answers` in turn, and what it was asked."""
     asked: list[tuple[list[ModelMessage], AgentInfo]] = []
 
@@ -49,8 +51,8 @@ def calling(*answers: str) -> tuple[FunctionModel, list[tuple[list[ModelMessage]
     return FunctionModel(answer), asked
 
 
-async def test_a_model_object_is_made_to_call_the_tool_and_errors_are_its_result() -> None:
-    model, asked = calling('{"total": "x"}', '{"total": 3}')
+async def test_model_object_is_forced_to_call_the_tool_and_gets_errors_as_result() -> None:
+    model, asked = model_calling('{"total": "x"}', '{"total": 3}')
     async with Session(model=model) as session:
         found = await session.generate_object(SCHEMA, "Read it.", system="Be exact.")
     assert (found.object, found.mode_used, found.usage.requests) == ({"total": 3}, "tool", 2)
@@ -69,14 +71,14 @@ async def test_a_model_object_is_made_to_call_the_tool_and_errors_are_its_result
     assert result.tool_call_id == call.tool_call_id
 
 
-async def test_arguments_that_are_no_json_are_mended_and_thoughts_are_no_answer() -> None:
-    model, asked = calling("{'total': 3,}")
+async def test_malformed_arguments_are_repaired_and_reasoning_is_ignored() -> None:
+    model, asked = model_calling("{'total': 3,}")
     async with Session(model=model) as session:
         found = await session.generate_object(SCHEMA, "Read it.")
     assert (found.object, len(asked)) == ({"total": 3}, 1)
 
 
-async def test_a_model_that_cannot_be_made_to_call_a_tool_is_asked_in_another_form() -> None:
+async def test_model_without_forced_tool_choice_falls_back_to_another_mode() -> None:
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         return ModelResponse([TextPart('{"total": 4}')])
 
@@ -94,7 +96,7 @@ async def test_a_model_that_cannot_be_made_to_call_a_tool_is_asked_in_another_fo
     assert "cannot be forced to call a tool" in plain.fallbacks[0].reason
 
 
-async def test_arguments_are_streamed_and_thoughts_are_not() -> None:
+async def test_arguments_are_streamed_and_reasoning_is_not() -> None:
     async def stream(messages: list[ModelMessage], info: AgentInfo) -> Any:
         yield {0: DeltaThinkingPart(content='{"total": 99}')}
         yield {1: DeltaToolCall(name="result", json_args="")}
@@ -108,7 +110,7 @@ async def test_arguments_are_streamed_and_thoughts_are_not() -> None:
     assert [partial.value for partial in partials] == [{"total": 1234}] * len(partials)
 
 
-async def test_names_of_nothing_and_missing_keys_are_told_apart(
+async def test_unknown_model_and_missing_key_have_different_errors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -126,7 +128,7 @@ async def test_names_of_nothing_and_missing_keys_are_told_apart(
     assert result.error.code == "setup"
 
 
-async def test_what_the_library_raises_is_an_error_of_the_model() -> None:
+async def test_provider_exception_is_raised_as_model_error() -> None:
     from pydantic_ai.exceptions import ModelHTTPError, UnexpectedModelBehavior, UserError
 
     def model(error: Exception) -> FunctionModel:
@@ -154,6 +156,6 @@ async def test_what_the_library_raises_is_an_error_of_the_model() -> None:
             assert caught.value.status == getattr(error, "status_code", None)
 
 
-def test_a_reply_of_several_calls_says_each_thing_once() -> None:
+def test_reply_of_several_calls_deduplicates_arguments() -> None:
     assert ModelReply(arguments=("a", "b", "a")).answer == "a\nb"
     assert ModelReply("text").answer == "text"

@@ -65,7 +65,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
         yield running
 
 
-class Asked:
+class RequestSender:
     """One session's questions to the server, with the partials that came."""
 
     def __init__(self, server: FakeServer, name: str, streamed: bool) -> None:
@@ -86,8 +86,8 @@ class Asked:
 
 
 @pytest.fixture
-def ask(server: FakeServer, name: str, streamed: bool) -> Asked:
-    return Asked(server, name, streamed)
+def ask(server: FakeServer, name: str, streamed: bool) -> RequestSender:
+    return RequestSender(server, name, streamed)
 
 
 def tool_of(name: str, body: dict[str, Any]) -> tuple[dict[str, Any], Any]:
@@ -100,8 +100,8 @@ def tool_of(name: str, body: dict[str, Any]) -> tuple[dict[str, Any], Any]:
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
-async def test_the_tool_is_forced_and_thoughts_are_no_answer(
-    ask: Asked, server: FakeServer, name: str, streamed: bool
+async def test_result_tool_is_forced_and_reasoning_is_ignored(
+    ask: RequestSender, server: FakeServer, name: str, streamed: bool
 ) -> None:
     found = await ask(Step(args='{"note": "a", "total": 1234}', thinking='{"total": 9}'))
     assert found.object == {"note": "a", "total": 1234}
@@ -119,8 +119,8 @@ def part_of(body: Any, path: list[Any]) -> Any:
     return body
 
 
-async def test_what_is_wrong_goes_back_as_the_result_of_the_call(
-    ask: Asked, server: FakeServer, name: str
+async def test_violations_are_sent_back_as_the_result_of_the_call(
+    ask: RequestSender, server: FakeServer, name: str
 ) -> None:
     found = await ask(Step(args='{"total": "x"}'), Step(args='{"total": 3}'))
     assert (found.object, found.usage.requests, found.usage.output_tokens) == ({"total": 3}, 2, 8)
@@ -140,18 +140,20 @@ async def test_what_is_wrong_goes_back_as_the_result_of_the_call(
     assert '/total: "x" is not of type "integer"' in text
 
 
-async def test_arguments_that_are_no_json_are_mended_here(ask: Asked, name: str) -> None:
+async def test_malformed_arguments_are_repaired_without_another_request(
+    ask: RequestSender, name: str
+) -> None:
     found = await ask(Step(args="{'note': 'a', 'total': 3,}"))
     assert (found.object, found.usage.requests) == ({"note": "a", "total": 3}, 1)
 
 
-async def test_text_is_taken_although_the_tool_was_forced(ask: Asked) -> None:
+async def test_text_answer_is_accepted_although_the_tool_was_forced(ask: RequestSender) -> None:
     found = await ask(Step(text='Here it is:\n```json\n{"total": 5}\n```'))
     assert (found.object, found.mode_used) == ({"total": 5}, "tool")
 
 
-async def test_the_schema_goes_in_the_providers_own_form_or_in_the_instructions(
-    ask: Asked, server: FakeServer, name: str
+async def test_schema_is_sent_in_native_form_or_in_the_instructions(
+    ask: RequestSender, server: FakeServer, name: str
 ) -> None:
     await ask(Step(text='{"total": 5}'), mode="native")
     body = server.requests[0].body
@@ -177,7 +179,7 @@ async def test_the_schema_goes_in_the_providers_own_form_or_in_the_instructions(
     assert '"additionalProperties"' in said.replace("\\", "")
 
 
-async def test_a_refused_form_is_left_for_the_next(ask: Asked, server: FakeServer) -> None:
+async def test_refused_mode_falls_back_to_the_next(ask: RequestSender, server: FakeServer) -> None:
     refusal = Step(status=400, error="tool_choice is not supported with thinking")
     found = await ask(refusal, Step(status=422, error="no output format"), Step(text='{"total":5}'))
     assert (found.object, found.mode_used) == ({"total": 5}, "prompt")
@@ -186,8 +188,8 @@ async def test_a_refused_form_is_left_for_the_next(ask: Asked, server: FakeServe
     assert len(server.requests) == 3
 
 
-async def test_a_schema_with_free_keys_is_not_sent_in_a_form_that_would_empty_them(
-    ask: Asked, server: FakeServer
+async def test_schema_with_free_keys_is_not_sent_in_native_mode(
+    ask: RequestSender, server: FakeServer
 ) -> None:
     free = {"type": "object", "additionalProperties": {"type": "integer"}}
     refusal = Step(status=400, error="no tools")
@@ -198,8 +200,8 @@ async def test_a_schema_with_free_keys_is_not_sent_in_a_form_that_would_empty_th
     assert server.requests == []
 
 
-async def test_busy_and_broken_servers_are_asked_again_by_the_providers_package(
-    ask: Asked, server: FakeServer
+async def test_busy_and_failing_servers_are_retried_by_the_provider_package(
+    ask: RequestSender, server: FakeServer
 ) -> None:
     busy, down = Step(status=429), Step(status=500)
     found = await ask(busy, down, Step(args='{"total": 5}'))
@@ -210,8 +212,8 @@ async def test_busy_and_broken_servers_are_asked_again_by_the_providers_package(
     assert (len(server.requests), caught.value.attempts) == (3, ())
 
 
-async def test_a_wrong_key_and_an_unknown_model_are_told_at_once(
-    ask: Asked, server: FakeServer
+async def test_wrong_key_and_unknown_model_are_reported_without_retry(
+    ask: RequestSender, server: FakeServer
 ) -> None:
     for status, message in ((401, "bad key"), (404, "no such model")):
         with pytest.raises(ModelError, match=message) as caught:
@@ -220,8 +222,8 @@ async def test_a_wrong_key_and_an_unknown_model_are_told_at_once(
         assert len(server.requests) == 1
 
 
-async def test_an_answer_without_room_is_cut_and_not_a_mistake(
-    ask: Asked, server: FakeServer
+async def test_answer_over_its_token_limit_raises_truncated_error(
+    ask: RequestSender, server: FakeServer
 ) -> None:
     with pytest.raises(TruncatedError) as caught:
         await ask(Step(args='{"note": "abc", "total": 12', finish="length"))
@@ -231,10 +233,10 @@ async def test_an_answer_without_room_is_cut_and_not_a_mistake(
 
 
 @pytest.mark.parametrize("end", ["closed", "broken"])
-async def test_a_cut_stream_is_asked_again_and_never_taken_for_an_answer(
+async def test_interrupted_stream_is_retried_and_never_taken_as_an_answer(
     server: FakeServer, name: str, end: Any
 ) -> None:
-    ask = Asked(server, name, streamed=True)
+    ask = RequestSender(server, name, streamed=True)
     # By itself the first would do: of what follows nobody knows.
     parts = Step(args='{"note": "abc", "total": 12', end=end), Step(args='{"total": 1234}')
     found = await ask(*parts)
@@ -247,7 +249,7 @@ async def test_a_cut_stream_is_asked_again_and_never_taken_for_an_answer(
     assert len(server.requests) == 3
 
 
-async def test_many_questions_at_once_share_a_session(server: FakeServer, name: str) -> None:
+async def test_concurrent_requests_share_a_session(server: FakeServer, name: str) -> None:
     server.steps[:] = [Step(args='{"total": 5}')] * 30
     found: list[Any] = []
 

@@ -138,7 +138,7 @@ def as_programs(row: dict[str, Any]) -> tuple[str, str]:
     return source, source + "\n0\n"
 
 
-async def test_what_models_wrote_runs_as_in_cpython(tmp_path: Path) -> None:
+async def test_model_written_scripts_behave_as_in_cpython(tmp_path: Path) -> None:
     rows = {row["id"]: row for row in load(SNIPPETS)}
     programs = {id_: as_programs(row) for id_, row in rows.items()}
     expected = plain({id_: pair[0] for id_, pair in programs.items()}, tmp_path)
@@ -209,7 +209,7 @@ _TOOL = "async def tool(x=0):\n    return x * 10\n"
 _SHOW = "print('\\n' + repr(result))\n"
 
 
-async def test_every_idiom_gives_the_result_of_cpython(tmp_path: Path) -> None:
+async def test_every_idiom_has_the_same_result_as_in_cpython(tmp_path: Path) -> None:
     rows = {row["name"]: row for row in load(IDIOMS)}
     here: dict[str, str] = {}
     there: dict[str, str] = {}
@@ -278,7 +278,7 @@ async def render(template: str = "") -> str:
     return "ok"
 
 
-def escaped(case: dict[str, Any], result: RunResult, token: str, drop: Path) -> bool:
+def has_escaped(case: dict[str, Any], result: RunResult, token: str, drop: Path) -> bool:
     """True if the secret got out, or the script says it held a forbidden object."""
     told = result.to_json().decode()
     if token in told or drop.exists():
@@ -289,7 +289,7 @@ def escaped(case: dict[str, Any], result: RunResult, token: str, drop: Path) -> 
 
 
 async def attack(
-    cases: Iterable[dict[str, Any]], folder: Path, judge: Callable[..., bool] = escaped
+    cases: Iterable[dict[str, Any]], folder: Path, judge: Callable[..., bool] = has_escaped
 ) -> list[tuple[str, RunResult]]:
     token = "TKN" + secrets.token_hex(8)
     os.environ["SBX_ENV_SECRET"] = token
@@ -335,13 +335,13 @@ def open_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-async def test_no_known_escape_leaves_a_real_worker_without_its_jail(open_folder: Path) -> None:
+async def test_known_escapes_fail_in_a_worker_without_the_kernel_layer(open_folder: Path) -> None:
     cases = [case for path in sorted(ESCAPES.glob("*.jsonl")) for case in load(path)]
     assert len(cases) > 200
     assert await attack(cases, open_folder) == []
 
 
-async def test_the_judge_of_escapes_sees_one(open_folder: Path) -> None:
+async def test_escape_check_of_real_workers_detects_an_escape(open_folder: Path) -> None:
     scripts = {
         "marker": "def run(ctx, inputs):\n    return 'ESCAPED:x'",
         "output": "def run(ctx, inputs):\n    print(inputs['canary'])",
@@ -350,6 +350,6 @@ async def test_the_judge_of_escapes_sees_one(open_folder: Path) -> None:
 
     def judge(case: dict[str, Any], result: RunResult, token: str, drop: Path) -> bool:
         # The script cannot have the token, so what it did print stands for it.
-        return escaped(case, result, "canary.txt", drop)
+        return has_escaped(case, result, "canary.txt", drop)
 
     assert [id_ for id_, _ in await attack(cases, open_folder, judge)] == ["marker", "output"]

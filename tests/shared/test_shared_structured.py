@@ -23,7 +23,7 @@ ROWS = SHARED / "data" / "structured" / "mutations_dev.jsonl"
 @pytest.mark.skipif(
     not ROWS.exists(), reason=f"no corpus at {SHARED}; set PTC_SHARED to its folder"
 )
-def test_damaged_answers_are_recovered_and_none_is_wrong() -> None:
+def test_damaged_answers_are_recovered_without_a_wrong_value() -> None:
     """`-s` prints the table by class."""
     total: Counter[str] = Counter()
     recovered: Counter[str] = Counter()

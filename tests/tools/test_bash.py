@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 _PY = sys.executable
 
 
-async def fails(call: Call, **arguments: Any) -> ToolError:
+async def error_of(call: Call, **arguments: Any) -> ToolError:
     with pytest.raises(ToolError) as caught:
         await call(bash, **arguments)
     return caught.value
@@ -33,23 +33,23 @@ async def fails(call: Call, **arguments: Any) -> ToolError:
 # --- what runs --------------------------------------------------------------------------------
 
 
-async def test_a_program_gets_its_arguments_and_its_output_comes_back(call: Call) -> None:
+async def test_program_receives_its_arguments_and_its_output_is_returned(call: Call) -> None:
     result = await call(bash, cmd="printf", args=["%s-", "a b", "", "$HOME", "*"])
     assert result.stdout == "a b--$HOME-*-"
     assert (result.stderr, result.exit_code, result.truncated) == ("", 0, False)
 
 
-async def test_no_shell_reads_the_arguments(call: Call, root: Path) -> None:
+async def test_arguments_are_not_interpreted_by_a_shell(call: Call, root: Path) -> None:
     result = await call(bash, cmd="echo", args=["x;", "touch", "made", "&&", "$(touch made)"])
     assert result.stdout == "x; touch made && $(touch made)\n"
     assert list(root.iterdir()) == []
-    error = await fails(call, cmd="touch made")
+    error = await error_of(call, cmd="touch made")
     assert error.code == "spawn_failed"
     assert 'args=["-c", "..."]' in error.message
     assert list(root.iterdir()) == []
 
 
-async def test_the_streams_are_kept_apart_and_joined_in_order(call: Call) -> None:
+async def test_streams_are_captured_separately_and_joined_stdout_first(call: Call) -> None:
     script = "echo err1 >&2; echo out1; echo err2 >&2; printf out2"
     result = await call(bash, cmd="sh", args=["-c", script])
     assert result.stdout == "out1\nout2"
@@ -59,7 +59,7 @@ async def test_the_streams_are_kept_apart_and_joined_in_order(call: Call) -> Non
     assert bash.render(result) == result.output
 
 
-async def test_it_starts_in_the_root_or_in_a_folder_of_it(call: Call, root: Path) -> None:
+async def test_command_starts_in_the_root_or_a_folder_of_it(call: Call, root: Path) -> None:
     (root / "sub").mkdir()
     (root / "link").symlink_to("sub")
     assert (await call(bash, cmd="pwd")).stdout == f"{root}\n"
@@ -85,10 +85,10 @@ async def test_a_cwd_outside_the_root_is_refused(
     (root / "sub").mkdir()
     (root / "file").touch()
     (root / "out").symlink_to(outside)
-    assert (await fails(call, cmd="pwd", cwd=cwd)).code == code
+    assert (await error_of(call, cmd="pwd", cwd=cwd)).code == code
 
 
-async def test_the_environment_is_clean_but_for_a_short_list(
+async def test_environment_contains_only_a_short_list_of_variables(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "SECRET")
@@ -104,7 +104,7 @@ async def test_the_environment_is_clean_but_for_a_short_list(
     assert all(entry.startswith("/") for entry in seen["PATH"].split(":"))
 
 
-async def test_temporary_files_are_private_and_gone_afterwards(call: Call) -> None:
+async def test_temporary_files_are_private_and_removed_afterwards(call: Call) -> None:
     first = await call(bash, cmd="sh", args=["-c", "echo x > $TMPDIR/f; echo $TMPDIR"])
     second = await call(bash, cmd="sh", args=["-c", "ls $TMPDIR; echo $TMPDIR"])
     assert first.stdout != second.stdout
@@ -112,7 +112,7 @@ async def test_temporary_files_are_private_and_gone_afterwards(call: Call) -> No
     assert len(second.stdout.splitlines()) == 1
 
 
-async def test_a_command_may_talk_to_a_server_it_started_itself(call: Call) -> None:
+async def test_command_can_connect_to_a_server_it_started_itself(call: Call) -> None:
     script = (
         "import socket; s = socket.create_server(('127.0.0.1', 0));"
         "c = socket.create_connection(s.getsockname()); c.send(b'hello');"
@@ -132,7 +132,7 @@ def _has_namespaces() -> bool:
     return os.waitpid(pid, 0)[1] == 0
 
 
-async def test_a_command_holds_no_descriptor_but_its_streams(call: Call) -> None:
+async def test_command_has_no_descriptor_but_its_streams(call: Call) -> None:
     script = "import os; print(sorted(os.listdir('/proc/self/fd')), os.read(0, 1))"
     # The fourth is the listing's own.
     result = await call(bash, cmd=_PY, args=["-c", script])
@@ -142,8 +142,8 @@ async def test_a_command_holds_no_descriptor_but_its_streams(call: Call) -> None
 # --- how it ends ------------------------------------------------------------------------------
 
 
-async def test_another_exit_code_is_an_error_that_carries_the_output(call: Call) -> None:
-    error = await fails(call, cmd="sh", args=["-c", "echo out; echo why >&2; exit 7"])
+async def test_nonzero_exit_code_is_an_error_with_the_output(call: Call) -> None:
+    error = await error_of(call, cmd="sh", args=["-c", "echo out; echo why >&2; exit 7"])
     assert error.code == "command_failed"
     assert error.message == "Command failed with exit code 7\nwhy"
     assert error.details["exit_code"] == 7
@@ -154,13 +154,15 @@ async def test_another_exit_code_is_an_error_that_carries_the_output(call: Call)
 
 
 @pytest.mark.parametrize("code", [1, 2, 124, 125, 126, 127, 128, 255])
-async def test_every_exit_code_is_told_as_it_is(call: Call, code: int) -> None:
-    assert (await fails(call, cmd="sh", args=["-c", f"exit {code}"])).details["exit_code"] == code
+async def test_exit_code_is_reported_exactly(call: Call, code: int) -> None:
+    assert (await error_of(call, cmd="sh", args=["-c", f"exit {code}"])).details[
+        "exit_code"
+    ] == code
 
 
 @pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (11, "SIGSEGV"), (15, "SIGTERM")])
-async def test_a_signal_is_told_by_number_and_name(call: Call, number: int, name: str) -> None:
-    error = await fails(call, cmd="sh", args=["-c", f"echo x; kill -{number} $$"])
+async def test_signal_is_reported_by_number_and_name(call: Call, number: int, name: str) -> None:
+    error = await error_of(call, cmd="sh", args=["-c", f"echo x; kill -{number} $$"])
     assert error.code == "command_failed"
     assert f"signal {number} ({name})" in error.message
     assert error.details["signal"] == name
@@ -168,9 +170,9 @@ async def test_a_signal_is_told_by_number_and_name(call: Call, number: int, name
     assert error.details["stdout"] == "x\n"
 
 
-async def test_a_time_out_says_so_and_keeps_what_was_written(call: Call, root: Path) -> None:
+async def test_timeout_error_contains_the_output_so_far(call: Call, root: Path) -> None:
     script = "echo before; (sleep 1; touch late) & sleep 100"
-    error = await fails(call, cmd="sh", args=["-c", script], timeout_ms=300)
+    error = await error_of(call, cmd="sh", args=["-c", script], timeout_ms=300)
     assert error.code == "timeout"
     assert error.message.startswith("Command timed out after 300ms")
     assert error.details["stdout"] == "before\n"
@@ -179,8 +181,8 @@ async def test_a_time_out_says_so_and_keeps_what_was_written(call: Call, root: P
     assert list(root.iterdir()) == []
 
 
-async def test_a_command_that_never_stops_writing_is_ended_in_time(call: Call) -> None:
-    error = await fails(call, cmd="yes", timeout_ms=2_000)
+async def test_command_that_writes_endlessly_is_killed_at_its_timeout(call: Call) -> None:
+    error = await error_of(call, cmd="yes", timeout_ms=2_000)
     assert error.code == "timeout"
     assert error.details["truncated"] is True
 
@@ -247,17 +249,17 @@ def _running(needle: str) -> list[bytes]:
         ("/outside/program", "No such file"),
     ],
 )
-async def test_a_program_that_cannot_be_started_is_told(
+async def test_program_that_cannot_start_is_reported_as_spawn_failed(
     call: Call, root: Path, cmd: str, why: str
 ) -> None:
     (root / "plain").write_text("x")
     (root / "folder").mkdir()
-    error = await fails(call, cmd=cmd)
+    error = await error_of(call, cmd=cmd)
     assert error.code == "spawn_failed"
     assert error.message.startswith(f"Failed to spawn {cmd}: {why}")
 
 
-async def test_a_missing_layer_refuses_the_command(
+async def test_command_is_refused_if_a_layer_is_missing(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
@@ -265,7 +267,7 @@ async def test_a_missing_layer_refuses_the_command(
     refused = CommandOutcome("refused", 0, "landlock: not there", nothing, nothing, 1.0)
     # What such a kernel answers is shown by test_command_escapes; here, what becomes of it.
     monkeypatch.setattr(Command, "run", lambda self, timeout_ms: refused)
-    error = await fails(call, cmd="ls")
+    error = await error_of(call, cmd="ls")
     assert error.code == "confinement_unavailable"
     assert "landlock: not there" in error.message
     assert 'bash_tool(confinement="available")' in error.message
@@ -274,7 +276,7 @@ async def test_a_missing_layer_refuses_the_command(
 # --- limits -----------------------------------------------------------------------------------
 
 
-def test_the_limits_are_those_of_the_seeds() -> None:
+def test_command_limits_have_their_documented_values() -> None:
     assert (limits.MAX_COMMAND_LENGTH, limits.MAX_ARGS, limits.MAX_ARG_LENGTH) == (8192, 128, 8192)
     assert (limits.MAX_CWD_LENGTH, limits.MAX_OUTPUT_BYTES) == (1024, 10_485_760)
     assert (limits.MAX_TIMEOUT_MS, limits.DEFAULT_TIMEOUT_MS) == (3_600_000, 60_000)
@@ -313,8 +315,10 @@ def test_the_limits_are_those_of_the_seeds() -> None:
         {"cmd": "true", "network": True},
     ],
 )
-async def test_arguments_over_a_limit_are_refused(call: Call, arguments: dict[str, Any]) -> None:
-    assert (await fails(call, **arguments)).code == "invalid_arguments"
+async def test_command_arguments_over_a_limit_are_refused(
+    call: Call, arguments: dict[str, Any]
+) -> None:
+    assert (await error_of(call, **arguments)).code == "invalid_arguments"
 
 
 @pytest.mark.parametrize(
@@ -326,7 +330,9 @@ async def test_arguments_over_a_limit_are_refused(call: Call, arguments: dict[st
         {"env": {f"A{n}": "x" for n in range(64)}},
     ],
 )
-async def test_arguments_at_a_limit_are_taken(call: Call, arguments: dict[str, Any]) -> None:
+async def test_command_arguments_at_a_limit_are_accepted(
+    call: Call, arguments: dict[str, Any]
+) -> None:
     await call(bash, cmd="true", **arguments)
 
 
@@ -343,12 +349,12 @@ async def test_arguments_at_a_limit_are_taken(call: Call, arguments: dict[str, A
         {"readable": ["relative"]},
     ],
 )
-def test_an_option_that_means_nothing_is_refused(options: dict[str, Any]) -> None:
+def test_invalid_bash_tool_option_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         bash_tool(**options)
 
 
-async def test_a_noisy_stream_takes_nothing_from_the_other(call: Call) -> None:
+async def test_noisy_stream_does_not_shorten_the_other(call: Call) -> None:
     tool = bash_tool(max_output_bytes=1_000)
     script = "head -c 500000 /dev/zero | tr '\\0' e >&2; echo small"
     result = await call(tool, cmd="sh", args=["-c", script])
@@ -358,7 +364,7 @@ async def test_a_noisy_stream_takes_nothing_from_the_other(call: Call) -> None:
     assert result.output.startswith("small\nee")
 
 
-async def test_output_over_the_budget_is_marked_and_kept_whole(root: Path) -> None:
+async def test_output_over_budget_is_truncated_and_stored_whole(root: Path) -> None:
     tool = bash_tool(max_output_bytes=1_000)
     script = "for i in $(seq 1000); do echo line $i; done"
     async with Session(root=root, toolsets=(), tools=[tool]) as session:
@@ -374,7 +380,7 @@ async def test_output_over_the_budget_is_marked_and_kept_whole(root: Path) -> No
 
 
 @pytest.mark.parametrize("budget", range(20, 32))
-async def test_a_character_is_never_cut(call: Call, budget: int) -> None:
+async def test_truncation_never_splits_a_character(call: Call, budget: int) -> None:
     tool = bash_tool(max_output_bytes=budget)
     result = await call(tool, cmd="printf", args=["%s", "a" + "é€😀" * 20])
     assert "\ufffd" not in result.stdout
@@ -383,13 +389,13 @@ async def test_a_character_is_never_cut(call: Call, budget: int) -> None:
     assert "é€😀".startswith(shown[-1]) or shown[-1] in "é€😀"
 
 
-async def test_output_at_the_budget_is_not_cut(call: Call) -> None:
+async def test_output_at_the_budget_is_not_truncated(call: Call) -> None:
     tool = bash_tool(max_output_bytes=10)
     assert not (await call(tool, cmd="printf", args=["0123456789"])).truncated
     assert (await call(tool, cmd="printf", args=["0123456789a"])).truncated
 
 
-async def test_more_than_can_be_kept_is_counted_and_said(root: Path) -> None:
+async def test_output_over_the_storage_limit_is_counted_and_reported(root: Path) -> None:
     tool = bash_tool(max_output_bytes=1_000)
     size = MAX_STREAM_BYTES + 1_000_000
     script = f"head -c {size} /dev/zero | tr '\\0' x; echo THE END"
@@ -401,7 +407,7 @@ async def test_more_than_can_be_kept_is_counted_and_said(root: Path) -> None:
     assert (root / result.artifacts[0]).stat().st_size == MAX_STREAM_BYTES + 65_536
 
 
-async def test_output_never_goes_where_a_link_leads(root: Path, outside: Path) -> None:
+async def test_output_artifact_is_never_written_through_a_link(root: Path, outside: Path) -> None:
     tool = bash_tool(max_output_bytes=10)
     (root / ".ptc").symlink_to(outside)
     script = f"rm .ptc; ln -s {outside} .ptc; seq 1000"
@@ -414,7 +420,7 @@ async def test_output_never_goes_where_a_link_leads(root: Path, outside: Path) -
     assert [path.name for path in outside.iterdir()] == ["secret.txt"]
 
 
-async def test_output_that_is_not_text_is_shown_all_the_same(call: Call) -> None:
+async def test_output_that_is_not_text_is_shown_with_replacements(call: Call) -> None:
     result = await call(bash, cmd="printf", args=[r"\377\376x"])
     assert result.stdout == "\ufffd\ufffdx"
 
@@ -441,10 +447,8 @@ async def test_output_that_is_not_text_is_shown_all_the_same(call: Call) -> None
         ("sh", ["-c", "echo $(wget example.org)"]),
     ],
 )
-async def test_a_command_for_the_network_is_refused_early(
-    call: Call, cmd: str, args: list[str]
-) -> None:
-    error = await fails(call, cmd=cmd, args=args)
+async def test_network_command_is_refused_early(call: Call, cmd: str, args: list[str]) -> None:
+    error = await error_of(call, cmd=cmd, args=args)
     assert error.code == "network_disabled"
     assert "network=True" in error.message
     assert error.details["executable"]
@@ -462,10 +466,10 @@ async def test_a_command_for_the_network_is_refused_early(
         ["-c", "a=b", "--no-pager", "fetch"],
     ],
 )
-async def test_a_remote_command_of_git_is_refused_early(call: Call, args: list[str]) -> None:
-    assert (await fails(call, cmd="git", args=args)).code == "git_remote_disabled"
+async def test_remote_git_command_is_refused_early(call: Call, args: list[str]) -> None:
+    assert (await error_of(call, cmd="git", args=args)).code == "git_remote_disabled"
     script = "git " + " ".join(args)
-    assert (await fails(call, cmd="sh", args=["-c", script])).code == "git_remote_disabled"
+    assert (await error_of(call, cmd="sh", args=["-c", script])).code == "git_remote_disabled"
 
 
 @pytest.mark.parametrize(
@@ -482,13 +486,13 @@ async def test_a_remote_command_of_git_is_refused_early(call: Call, args: list[s
         ("sh", ["-c", "echo pull request"]),
     ],
 )
-async def test_words_that_only_look_alike_are_let_through(
+async def test_command_resembling_a_network_command_is_allowed(
     call: Call, cmd: str, args: list[str]
 ) -> None:
     await call(bash, cmd=cmd, args=args)
 
 
-async def test_with_the_network_on_nothing_is_refused_early(call: Call) -> None:
+async def test_enabled_network_disables_early_refusal(call: Call) -> None:
     tool = bash_tool(network=True)
     with pytest.raises(ToolError) as caught:
         await call(tool, cmd="curl", args=["-s", "http://127.0.0.1:9/"])
@@ -510,7 +514,7 @@ def script() -> str:
     )
 
 
-async def test_a_script_gets_data_and_an_error_it_can_act_on(root: Path, script: str) -> None:
+async def test_script_receives_command_data_and_a_usable_error(root: Path, script: str) -> None:
     async with Session(root=root) as session:
         result = await session.program(source=script, allowed_tools=["bash"])
         assert result.unwrap() == ["hello\n", "command_failed", 3]
@@ -520,12 +524,12 @@ async def test_a_script_gets_data_and_an_error_it_can_act_on(root: Path, script:
         assert "bash" in refused.error.message
 
 
-async def test_an_application_gets_a_result_or_an_exception(root: Path) -> None:
+async def test_application_receives_a_command_result_or_an_exception(root: Path) -> None:
     async with Session(root=root) as session:
         assert (await session.bash("echo", ["hello"])).stdout == "hello\n"  # type: ignore[attr-defined]  # a tool as a method
         with pytest.raises(ToolError, match="exit code 3"):
             await session.bash("sh", ["-c", "exit 3"])  # type: ignore[attr-defined]  # a tool as a method
 
 
-def test_its_flags_are_those_of_the_table() -> None:
+def test_bash_is_a_non_idempotent_side_effect() -> None:
     assert (bash.side_effect, bash.idempotent) == (True, False)

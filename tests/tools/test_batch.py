@@ -78,7 +78,7 @@ async def results(session: Session, *rows: tuple[Any, ...], **options: Any) -> l
     return found
 
 
-async def test_results_are_in_order_with_ids_and_values(root: Path) -> None:
+async def test_batch_results_are_in_order_with_ids_and_values(root: Path) -> None:
     (root / "a.txt").write_text("one\ntwo\n")
     async with Session(root=root) as session:
         found = await results(
@@ -97,7 +97,7 @@ async def test_results_are_in_order_with_ids_and_values(root: Path) -> None:
     assert found[2].value == []
 
 
-async def test_references_take_values_and_parts_of_them(root: Path) -> None:
+async def test_references_resolve_to_values_and_their_parts(root: Path) -> None:
     (root / "a.txt").write_text("x\n")
     async with Session(root=root) as session:
         found = await results(
@@ -112,7 +112,7 @@ async def test_references_take_values_and_parts_of_them(root: Path) -> None:
     assert [file["text"] for file in found[3].value] == ["x\n", "x\n"]
 
 
-async def test_calls_that_read_run_at_the_same_time(root: Path) -> None:
+async def test_read_only_calls_of_a_batch_run_concurrently(root: Path) -> None:
     world = World()
     async with world.session(root) as session:
         with anyio.fail_after(20):
@@ -121,7 +121,7 @@ async def test_calls_that_read_run_at_the_same_time(root: Path) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 16])
-async def test_no_more_run_at_once_than_asked_for(root: Path, most: int) -> None:
+async def test_batch_never_exceeds_max_concurrency(root: Path, most: int) -> None:
     world = World()
     async with world.session(root) as session:
         rows = [("look", {"n": n}) for n in range(20)]
@@ -129,7 +129,7 @@ async def test_no_more_run_at_once_than_asked_for(root: Path, most: int) -> None
     assert world.most == most
 
 
-async def test_effects_are_made_in_order_and_alone(root: Path) -> None:
+async def test_side_effects_in_a_batch_run_in_order_and_alone(root: Path) -> None:
     world = World()
     names = ["look", "look", "put", "put", "look", "look", "put", "look"]
     async with world.session(root) as session:
@@ -143,7 +143,7 @@ async def test_effects_are_made_in_order_and_alone(root: Path) -> None:
             assert before == {str(m) for m in range(n)}, "all before it, none after it"
 
 
-async def test_a_failure_is_told_and_ends_only_what_refers_to_it(root: Path) -> None:
+async def test_failure_in_a_batch_affects_only_dependent_calls(root: Path) -> None:
     world = World()
     async with world.session(root) as session:
         found = await results(
@@ -169,7 +169,7 @@ async def test_a_failure_is_told_and_ends_only_what_refers_to_it(root: Path) -> 
     assert found[0].error.retryable
 
 
-async def test_nothing_is_begun_after_a_failure_if_asked_so(root: Path) -> None:
+async def test_stop_on_error_starts_no_call_after_a_failure(root: Path) -> None:
     world = World()
     async with world.session(root) as session:
         rows = [("put", {"n": 1}), ("put", {"n": -2}), ("put", {"n": 3}), ("look", {"n": 4})]
@@ -191,7 +191,7 @@ async def test_nothing_is_begun_after_a_failure_if_asked_so(root: Path) -> None:
         ([("look", {"n": {"$ref": 1}})], 'the value of "$ref" is text'),
     ],
 )
-async def test_a_batch_that_cannot_be_right_calls_nothing(
+async def test_invalid_batch_makes_no_calls(
     root: Path, rows: list[tuple[Any, ...]], words: str
 ) -> None:
     world = World()
@@ -214,7 +214,7 @@ async def test_a_batch_that_cannot_be_right_calls_nothing(
         {"calls": [{"tool": "read"}], "max_concurrency": 0},
     ],
 )
-def test_wrong_arguments_are_refused(arguments: dict[str, Any]) -> None:
+def test_batch_refuses_invalid_arguments(arguments: dict[str, Any]) -> None:
     with pytest.raises(ToolError) as caught:
         batch.validate(arguments)
     assert caught.value.code == "invalid_arguments"
@@ -244,7 +244,7 @@ found = await ctx.batch(calls=[
     assert sorted(p.name for p in root.iterdir() if p.name != ".ptc") == ["open.txt", "secret.txt"]
 
 
-async def test_a_direct_call_may_be_held_to_an_allow_list_too(root: Path) -> None:
+async def test_direct_call_can_be_restricted_by_an_allow_list(root: Path) -> None:
     (root / "open.txt").write_text("open")
     rows = calls(("write", {"path": "a", "content": "x"}), ("read", {"path": "open.txt"}))
     async with Session(root=root) as session:
@@ -258,7 +258,7 @@ async def test_a_direct_call_may_be_held_to_an_allow_list_too(root: Path) -> Non
     assert not (root / "a").exists()
 
 
-async def test_functions_of_a_session_keep_the_rules_they_were_made_with(root: Path) -> None:
+async def test_exported_functions_keep_their_allow_list_rules(root: Path) -> None:
     (root / "open.txt").write_text("open")
     (root / "secret.txt").write_text("secret")
     async with Session(root=root) as session:
@@ -275,7 +275,7 @@ async def test_functions_of_a_session_keep_the_rules_they_were_made_with(root: P
         assert [result.ok for result in found] == [False, False]
 
 
-async def test_calls_of_a_batch_count_and_are_recorded(root: Path) -> None:
+async def test_calls_of_a_batch_are_counted_and_recorded(root: Path) -> None:
     world = World()
     source = """
 found = await ctx.batch(calls=[{"tool": "look", "arguments": {"n": n}} for n in range(5)])
@@ -291,7 +291,7 @@ found = await ctx.batch(calls=[{"tool": "look", "arguments": {"n": n}} for n in 
     assert {call.parent for call in nested} == {"1"}
 
 
-async def test_content_in_a_batch_is_in_no_record(root: Path) -> None:
+async def test_content_in_a_batch_is_not_recorded(root: Path) -> None:
     source = """
 await ctx.batch(calls=[{"tool": "write", "arguments": {"path": "a", "content": "CAN" + "ARY"}}])
 """
@@ -303,7 +303,7 @@ await ctx.batch(calls=[{"tool": "write", "arguments": {"path": "a", "content": "
     assert [call.tool for call in result.calls if call.parent is not None] == ["write"]
 
 
-async def test_values_that_are_too_large_together_are_left_out_and_said(
+async def test_batch_values_too_large_together_are_omitted_and_reported(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_batch, "MAX_TOTAL_BYTES", 1_000)
@@ -321,7 +321,7 @@ async def test_values_that_are_too_large_together_are_left_out_and_said(
     assert "[value of 602 bytes left out; call it by itself]" in result.text
 
 
-async def test_a_model_reads_each_result_as_that_tool_shows_it(root: Path) -> None:
+async def test_batch_renders_each_result_as_its_tool_does(root: Path) -> None:
     (root / "a.txt").write_text("one\n")
     async with Session(root=root) as session:
         result = await session.tool(
@@ -338,7 +338,7 @@ async def test_a_model_reads_each_result_as_that_tool_shows_it(root: Path) -> No
     assert "a.txt  4 bytes" in result.text
 
 
-async def test_the_typed_method_takes_calls(root: Path) -> None:
+async def test_typed_call_of_batch_accepts_batch_calls(root: Path) -> None:
     (root / "a.txt").write_text("one\n")
     async with Session(root=root) as session:
         [found] = await session.call(batch, [BatchCall("read", {"path": "a.txt"})])

@@ -41,7 +41,7 @@ def python(root: Path, code: str, *arguments: str, **options: Any) -> CommandOut
     return run(root, sys.executable, "-c", textwrap.dedent(code), *arguments, **options)
 
 
-def said(ended: CommandOutcome) -> str:
+def stdout_of(ended: CommandOutcome) -> str:
     assert (ended.how, ended.number) == ("exit", 0), ended
     return ended.stdout.head.decode()
 
@@ -50,7 +50,7 @@ def said(ended: CommandOutcome) -> str:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_files_behave_as_if_the_command_changed_them_itself(seed: int, tmp_path: Path) -> None:
+def test_brokered_file_changes_match_direct_ones(seed: int, tmp_path: Path) -> None:
     both = []
     for name, protected in (("direct", False), ("brokered", True)):
         root = tmp_path / name
@@ -66,36 +66,38 @@ def test_files_behave_as_if_the_command_changed_them_itself(seed: int, tmp_path:
     assert len(direct[2].splitlines()) > 100
 
 
-def test_a_file_without_a_name_can_get_one(tmp_path: Path) -> None:
+def test_unnamed_temporary_file_can_be_linked(tmp_path: Path) -> None:
     code = """
     import os
     fd = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o640)
     os.write(fd, b"content")
     os.link(f"/proc/self/fd/{fd}", "named", follow_symlinks=True)
     """
-    said(python(tmp_path, code))
+    stdout_of(python(tmp_path, code))
     assert (tmp_path / "named").read_bytes() == b"content"
 
 
-def test_a_stream_that_is_a_file_can_be_opened_again(tmp_path: Path) -> None:
-    said(run(tmp_path, "sh", "-c", "(echo a; echo b > /dev/stdout; echo c >> /dev/fd/1) > out"))
+def test_stream_that_is_a_file_can_be_reopened(tmp_path: Path) -> None:
+    stdout_of(
+        run(tmp_path, "sh", "-c", "(echo a; echo b > /dev/stdout; echo c >> /dev/fd/1) > out")
+    )
     # What was opened anew begins at the start, as it does without a broker.
     direct = tmp_path / "direct"
     direct.mkdir()
     script = "(echo a; echo b > /dev/stdout; echo c >> /dev/fd/1) > out"
-    said(run(direct, "sh", "-c", script, protected=False))
+    stdout_of(run(direct, "sh", "-c", script, protected=False))
     assert (tmp_path / "out").read_bytes() == (direct / "out").read_bytes()
 
 
-def test_a_program_that_was_just_written_can_be_started(tmp_path: Path) -> None:
+def test_newly_written_program_can_be_executed(tmp_path: Path) -> None:
     script = (
         "for i in 1 2 3 4 5 6 7 8; do cp /bin/true ./t$i; chmod +x t$i; ./t$i || exit 1; done; "
         "printf '#!/bin/sh\\necho run' > s; chmod +x s; ./s"
     )
-    assert said(run(tmp_path, "sh", "-c", script)) == "run\n"
+    assert stdout_of(run(tmp_path, "sh", "-c", script)) == "run\n"
 
 
-def test_many_threads_and_processes_change_files_at_once(tmp_path: Path) -> None:
+def test_threads_and_processes_can_change_files_concurrently(tmp_path: Path) -> None:
     code = """
     import os, threading
     def work(n):
@@ -111,11 +113,11 @@ def test_many_threads_and_processes_change_files_at_once(tmp_path: Path) -> None
     if 0 not in children:
         for child in children: os.waitpid(child, 0)
     """
-    said(python(tmp_path, code))
+    stdout_of(python(tmp_path, code))
     assert len(list(tmp_path.glob("*.txt"))) == 4 * 4 * 50
 
 
-def test_signals_do_not_make_a_change_twice(tmp_path: Path) -> None:
+def test_signals_do_not_repeat_a_change(tmp_path: Path) -> None:
     code = """
     import os, signal
     signal.signal(signal.SIGALRM, lambda *_: None)
@@ -129,22 +131,22 @@ def test_signals_do_not_make_a_change_twice(tmp_path: Path) -> None:
     ended = python(tmp_path, code)
     release = os.uname().release.split(".")
     if (int(release[0]), int(release[1].split("-")[0])) >= (5, 19):
-        said(ended)
+        stdout_of(ended)
         assert len(list(tmp_path.iterdir())) == 600
 
 
-def test_a_spawned_program_may_have_files_for_its_streams(tmp_path: Path) -> None:
+def test_spawned_program_can_have_files_as_streams(tmp_path: Path) -> None:
     code = """
     import os
     actions = [(os.POSIX_SPAWN_OPEN, 1, "out", os.O_WRONLY | os.O_CREAT, 0o600)]
     pid = os.posix_spawn("/bin/echo", ["echo", "hello"], {}, file_actions=actions)
     raise SystemExit(os.waitpid(pid, 0)[1])
     """
-    said(python(tmp_path, code))
+    stdout_of(python(tmp_path, code))
     assert (tmp_path / "out").read_text() == "hello\n"
 
 
-def test_the_commands_own_limit_on_descriptors_holds(tmp_path: Path) -> None:
+def test_descriptor_limit_of_the_command_is_enforced(tmp_path: Path) -> None:
     code = """
     import errno, resource
     resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))
@@ -155,7 +157,7 @@ def test_the_commands_own_limit_on_descriptors_holds(tmp_path: Path) -> None:
     except OSError as error:
         print(errno.errorcode[error.errno], len(files) < 10)
     """
-    assert said(python(tmp_path, code)) == "EMFILE True\n"
+    assert stdout_of(python(tmp_path, code)) == "EMFILE True\n"
 
 
 def test_a_database_and_its_locks_work(tmp_path: Path) -> None:
@@ -174,13 +176,13 @@ def test_a_database_and_its_locks_work(tmp_path: Path) -> None:
     except BlockingIOError:
         print("locked", db.execute("SELECT sum(x) FROM t").fetchone())
     """
-    assert said(python(tmp_path, code)) == "locked (4950,)\n"
+    assert stdout_of(python(tmp_path, code)) == "locked (4950,)\n"
 
 
 # --- what would get around it ---------------------------------------------------------------------
 
 
-def test_a_path_that_changes_while_it_is_judged_gains_nothing(tmp_path: Path) -> None:
+def test_changing_a_path_during_its_check_bypasses_nothing(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     config = tmp_path / ".git" / "config"
     config.write_text("kept")
@@ -214,12 +216,12 @@ def test_a_path_that_changes_while_it_is_judged_gains_nothing(tmp_path: Path) ->
     print(opened > 50)
     """
     before = config.stat()
-    assert said(python(tmp_path, code)) == "True\n"
+    assert stdout_of(python(tmp_path, code)) == "True\n"
     assert config.read_text() == "kept"
     assert config.stat().st_mode == before.st_mode
 
 
-def test_a_link_or_a_folder_that_is_swapped_gains_nothing(tmp_path: Path) -> None:
+def test_swapped_link_or_folder_bypasses_nothing(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     config = tmp_path / ".git" / "config"
     config.write_text("kept")
@@ -248,13 +250,13 @@ def test_a_link_or_a_folder_that_is_swapped_gains_nothing(tmp_path: Path) -> Non
     os.wait()
     print(opened > 20)
     """
-    assert said(python(tmp_path, code)) == "True\n"
+    assert stdout_of(python(tmp_path, code)) == "True\n"
     assert config.read_text() == "kept"
     assert [path.name for path in (tmp_path / ".git").iterdir()] == ["config"]
     assert config.stat().st_nlink == 1
 
 
-def test_parts_of_a_git_folder_do_not_come_together_from_several_commands(tmp_path: Path) -> None:
+def test_concurrent_commands_cannot_assemble_a_git_folder(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     scripts = ["echo 'ref: x' > b/HEAD", "mkdir b/objects", "mkdir b/refs", "echo x > b/commondir"]
     loop = "for i in 1 2 3 4 5 6 7 8 9 10; do {}; done"
@@ -356,7 +358,7 @@ def _continue_all(listener: int, process: subprocess.Popen[bytes]) -> None:
             fcntl.ioctl(listener, 0xC0182101, bytearray(struct.pack("=QqiI", identity, 0, 0, 1)))
 
 
-def test_neither_a_fifo_nor_a_lease_holds_the_launcher_up(tmp_path: Path) -> None:
+def test_fifo_or_lease_does_not_block_the_launcher(tmp_path: Path) -> None:
     code = """
     import errno, fcntl, os, signal, threading, time
     os.mkfifo("fifo")
@@ -376,17 +378,17 @@ def test_neither_a_fifo_nor_a_lease_holds_the_launcher_up(tmp_path: Path) -> Non
     print(open("fifo").read())
     """
     began = time.monotonic()
-    assert said(python(tmp_path, code)) == "EAGAIN\nthrough\n"
+    assert stdout_of(python(tmp_path, code)) == "EAGAIN\nthrough\n"
     # The kernel gives the holder of a lease 45 seconds.
     assert time.monotonic() - began < 30
 
 
-def test_a_command_that_waits_at_a_fifo_is_killed_at_its_time_out(tmp_path: Path) -> None:
+def test_command_blocked_on_a_fifo_is_killed_at_its_timeout(tmp_path: Path) -> None:
     ended = run(tmp_path, "sh", "-c", "mkfifo p; echo x > p", timeout_ms=1_500)
     assert ended.how == "timeout"
 
 
-def test_a_command_that_never_stops_changing_files_is_killed_at_its_time_out(
+def test_command_changing_files_endlessly_is_killed_at_its_timeout(
     tmp_path: Path,
 ) -> None:
     ended = run(tmp_path, "sh", "-c", "while :; do echo x > f; done", timeout_ms=1_000)
@@ -402,7 +404,7 @@ def test_only_the_first_refusals_are_reported(tmp_path: Path) -> None:
     assert ended.protected[0].path == ".git/x0"
 
 
-def test_a_refused_path_is_reported_on_one_line_whatever_is_in_it(tmp_path: Path) -> None:
+def test_refused_paths_cannot_forge_lines_of_the_report(tmp_path: Path) -> None:
     code = """
     import os
     for name in (b".git\\nexit 0", b".git \\xff", b".git/../.envrc"):
@@ -418,7 +420,7 @@ def test_a_refused_path_is_reported_on_one_line_whatever_is_in_it(tmp_path: Path
     assert [item.path for item in ended.protected] == ["d/.vscode"]
 
 
-def test_what_is_lifted_may_be_changed_and_the_rest_may_not(tmp_path: Path) -> None:
+def test_unprotected_paths_may_change_but_no_others(tmp_path: Path) -> None:
     command = {"argv": ["sh", "-c", "mkdir .vscode .idea; git init -q r; git init -q .ptc; ls -A"]}
     (row,) = _run(
         "plain", tmp_path, [{**command, "protected": True, "unprotected": [".vscode", "git"]}], {}
@@ -474,7 +476,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("version", ["2", "3", "4"])
-def test_an_index_of_git_stays_what_it_was(version: str, repository: Path) -> None:
+def test_checked_git_index_is_equivalent_to_the_original(version: str, repository: Path) -> None:
     _git(repository, "update-index", "--index-version", version)
     if version == "3":
         (repository / "new").write_text("x")
@@ -491,10 +493,10 @@ def test_an_index_of_git_stays_what_it_was(version: str, repository: Path) -> No
     _git(repository, "fsck", "--strict")
 
 
-def _rewritten(index: bytes, old: bytes, new: bytes) -> bytes:
+def _rewrite_name(index: bytes, old: bytes, new: bytes) -> bytes:
     assert len(old) == len(new)
     assert old in index
-    return _signed(index[:-20].replace(old, new))
+    return _sign(index[:-20].replace(old, new))
 
 
 @pytest.mark.parametrize(
@@ -502,15 +504,15 @@ def _rewritten(index: bytes, old: bytes, new: bytes) -> bytes:
     ["../some fil", ".git/confi/x", "d0/./file 0/", "//some file0", ".GIT/file 0/", "d0/.git/x 00",
      "git~1/file 0", ".git./file 0", "d0/../file 0"],
 )  # fmt: skip
-def test_an_index_with_a_name_that_git_would_refuse_is_refused(name: str, repository: Path) -> None:
+def test_git_index_with_an_invalid_name_is_refused(name: str, repository: Path) -> None:
     index = (repository / ".git" / "index").read_bytes()
     old = b"d0/some file 0"
-    bad = _rewritten(index, old, name.encode().ljust(len(old), b"x"))
+    bad = _rewrite_name(index, old, name.encode().ljust(len(old), b"x"))
     with pytest.raises(ValueError, match="into an index"):
         _git_index.sanitize_index(bad)
 
 
-def test_an_index_with_a_file_beneath_a_link_is_refused(repository: Path) -> None:
+def test_git_index_with_a_file_beneath_a_link_is_refused(repository: Path) -> None:
     index = (repository / ".git" / "index").read_bytes()
     # The first entry, `d0/some file 0`, becomes a link of the name of the folder of the next ones.
     at = index.index(b"d0/some file 0\0")
@@ -520,44 +522,44 @@ def test_an_index_with_a_file_beneath_a_link_is_refused(repository: Path) -> Non
     length = 62 + 2
     del body[at - 62 + ((length + 8) & ~7) : at - 62 + ((62 + 14 + 8) & ~7)]
     with pytest.raises(ValueError, match="beneath a link"):
-        _git_index.sanitize_index(_signed(bytes(body)))
+        _git_index.sanitize_index(_sign(bytes(body)))
 
 
-def _signed(body: bytes) -> bytes:
+def _sign(body: bytes) -> bytes:
     return body + hashlib.sha1(body, usedforsecurity=False).digest()
 
 
-def _damaged(index: bytes) -> dict[str, bytes]:
+def _damaged_indexes(index: bytes) -> dict[str, bytes]:
     body = index[:-20]
     return {
         "nothing": b"",
         "no digest": body,
         "another digest": body + bytes(19) + b"x",
-        "half": _signed(body[: len(body) // 2]),
-        "another signature": _signed(b"XXXX" + body[4:]),
-        "another version": _signed(body[:7] + b"\x09" + body[8:]),
-        "too many entries": _signed(body[:8] + b"\xff\xff\xff\xff" + body[12:]),
-        "a split index": _signed(body + b"link" + (4).to_bytes(4, "big") + b"abcd"),
-        "an extension without end": _signed(body + b"TREE" + b"\xff\xff\xff\xff"),
+        "half": _sign(body[: len(body) // 2]),
+        "another signature": _sign(b"XXXX" + body[4:]),
+        "another version": _sign(body[:7] + b"\x09" + body[8:]),
+        "too many entries": _sign(body[:8] + b"\xff\xff\xff\xff" + body[12:]),
+        "a split index": _sign(body + b"link" + (4).to_bytes(4, "big") + b"abcd"),
+        "an extension without end": _sign(body + b"TREE" + b"\xff\xff\xff\xff"),
     }
 
 
-@pytest.mark.parametrize("how", list(_damaged(b"x" * 100)))
-def test_an_index_that_is_none_is_refused(how: str, repository: Path) -> None:
+@pytest.mark.parametrize("how", list(_damaged_indexes(b"x" * 100)))
+def test_damaged_git_index_is_refused(how: str, repository: Path) -> None:
     index = (repository / ".git" / "index").read_bytes()
     # What the broker takes for a refusal.
     with pytest.raises((ValueError, IndexError, struct.error)):
-        _git_index.sanitize_index(_damaged(index)[how])
+        _git_index.sanitize_index(_damaged_indexes(index)[how])
 
 
-def test_offsets_into_the_file_are_left_out_of_an_index(repository: Path) -> None:
+def test_offset_extension_is_removed_from_a_git_index(repository: Path) -> None:
     index = (repository / ".git" / "index").read_bytes()
     body = index[:-20] + b"IEOT" + (8).to_bytes(4, "big") + bytes(8)
-    checked = _git_index.sanitize_index(_signed(body))
+    checked = _git_index.sanitize_index(_sign(body))
     assert b"IEOT" not in checked
 
 
-def test_an_index_of_another_digest_or_of_none_is_known(repository: Path, tmp_path: Path) -> None:
+def test_git_index_with_another_or_no_digest_is_accepted(repository: Path, tmp_path: Path) -> None:
     index = (repository / ".git" / "index").read_bytes()
     unsigned = index[:-20] + bytes(20)
     assert _git_index.sanitize_index(unsigned)[-20:] == bytes(20)
@@ -580,7 +582,7 @@ def test_git_commits_and_checks_out_in_a_command(repository: Path) -> None:
         "git rm -q new; git commit -qm four; git pack-refs --all; git log --oneline | wc -l"
     )
     ended = run(repository, "sh", "-c", script)
-    assert said(ended).strip() == "4", ended
+    assert stdout_of(ended).strip() == "4", ended
     assert ended.protected == ()
     _git(repository, "fsck", "--strict")
     assert _git(repository, "status", "--short") == b""

@@ -150,19 +150,19 @@ def _nobody_can_run() -> bool:
         return False
 
 
-def _filled(argv: list[str], names: dict[str, str]) -> list[str]:
+def _substitute(argv: list[str], names: dict[str, str]) -> list[str]:
     for name, value in names.items():
         argv = [word.replace(f"@{name}@", value) for word in argv]
     return argv
 
 
 @pytest.mark.parametrize("mode", PLAIN_AND_SLOW)
-def test_no_known_bypass_reaches_a_server_of_the_host(mode: str, place: Path) -> None:
+def test_known_network_bypasses_reach_no_host_server(mode: str, place: Path) -> None:
     root = place / "root"
     with ExitStack() as stack:
         servers = Servers(root, stack)
         names = {**servers.names, "PID": str(os.getpid()), "ROOT": str(root)}
-        commands = [{"argv": _filled(argv, names)} for argv in NETWORK.values()]
+        commands = [{"argv": _substitute(argv, names)} for argv in NETWORK.values()]
         rows = _run(mode, root, commands, {})
         # The servers are there and would have heard: who is not confined reaches them.
         assert servers.hits == []
@@ -180,27 +180,25 @@ def test_no_known_bypass_reaches_a_server_of_the_host(mode: str, place: Path) ->
         assert outcomes[name]["number"] != 0
 
 
-def test_the_bypasses_do_reach_the_servers_when_nothing_confines_them(place: Path) -> None:
+def test_network_bypasses_succeed_without_confinement(place: Path) -> None:
     root = place / "root"
     with ExitStack() as stack:
         servers = Servers(root, stack)
         names = {**servers.names, "PID": str(os.getpid()), "ROOT": str(root)}
         for name in ("python-tcp", "dev-tcp", "unix-path", "unix-abstract", "python-udp"):
-            subprocess.run(_filled(NETWORK[name], names), check=True, cwd=root, timeout=20)
+            subprocess.run(_substitute(NETWORK[name], names), check=True, cwd=root, timeout=20)
         servers.wait_for(5)
         assert sorted(servers.hits) == ["abstract", "tcp", "tcp", "udp", "unix"]
 
 
 @pytest.mark.parametrize("mode", ["plain", "container"])
-def test_with_the_network_on_a_server_is_reached_and_unix_sockets_are_not(
-    mode: str, place: Path
-) -> None:
+def test_enabled_network_reaches_servers_but_not_unix_sockets(mode: str, place: Path) -> None:
     root = place / "root"
     with ExitStack() as stack:
         servers = Servers(root, stack)
         chosen = ("python-tcp", "python-udp", "unix-path", "unix-abstract", "unix-datagram")
         commands = [
-            {"argv": _filled(NETWORK[name], servers.names), "network": True} for name in chosen
+            {"argv": _substitute(NETWORK[name], servers.names), "network": True} for name in chosen
         ]
         rows = _run(mode, root, commands, {})
         assert rows[0]["number"] == rows[1]["number"] == 0, rows
@@ -223,14 +221,18 @@ def _picture(folder: Path) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("openable", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mode", PLAIN_AND_SLOW)
-def test_no_known_bypass_writes_outside_the_root(mode: str, openable: bool, place: Path) -> None:
+def test_known_bypasses_write_nothing_outside_the_root(
+    mode: str, openable: bool, place: Path
+) -> None:
     root, outside = place / "root", place / "outside"
     (root / "is_root").touch()
     program = place / "outside" / "program"
     program.write_text("")
     names = {"OUTSIDE": str(outside), "PID": str(os.getpid()), "PYTHON": str(program)}
     readable = [str(outside)] if openable else []
-    commands = [{"argv": _filled(argv, names), "readable": readable} for argv in WRITES.values()]
+    commands = [
+        {"argv": _substitute(argv, names), "readable": readable} for argv in WRITES.values()
+    ]
     if mode == "nobody" and os.geteuid() == 0:
         for path in (outside, *outside.iterdir()):
             os.chown(path, 65534, 65534)
@@ -249,7 +251,7 @@ def test_no_known_bypass_writes_outside_the_root(mode: str, openable: bool, plac
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_processes_of_the_host_are_out_of_reach(mode: str, place: Path) -> None:
+def test_command_cannot_affect_or_inspect_host_processes(mode: str, place: Path) -> None:
     victim_env = {"CANARY": "SECRET-of-the-host"}
     user = 65534 if mode == "nobody" and os.geteuid() == 0 else None
     victim = subprocess.Popen(
@@ -257,7 +259,7 @@ def test_processes_of_the_host_are_out_of_reach(mode: str, place: Path) -> None:
     )
     try:
         names = {"PID": str(victim.pid)}
-        commands = [{"argv": _filled(argv, names)} for argv in PROCESSES.values()]
+        commands = [{"argv": _substitute(argv, names)} for argv in PROCESSES.values()]
         rows = _run(mode, place / "root", commands, victim_env)
         assert victim.poll() is None
         limits = Path(f"/proc/{victim.pid}/limits").read_text()
@@ -289,7 +291,7 @@ def test_files_outside_the_root_cannot_be_read(mode: str, place: Path) -> None:
         assert "SECRET" not in row["stdout"] + row["stderr"], argv
 
 
-def test_a_kernel_without_landlock_refuses_and_names_the_way_out(place: Path) -> None:
+def test_command_without_landlock_is_refused_with_a_suggested_fix(place: Path) -> None:
     command = {"argv": ["touch", "made"]}
     (row,) = _run("no-landlock", place / "root", [dict(command)], {})
     assert row["how"] == "refused"

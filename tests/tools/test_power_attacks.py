@@ -134,7 +134,7 @@ def _use(folder: Path, template: Path) -> None:
 
 @NUMBER
 @pytest.mark.parametrize("mode", ["plain", "container", "nobody"])
-def test_no_known_attack_changes_what_other_programs_act_on(
+def test_known_attacks_do_not_influence_other_programs(
     mode: str, names: list[str], place: Path, template: Path
 ) -> None:
     _attack(mode, place, template, names, protected=True)
@@ -164,7 +164,7 @@ def _differences(place: Path, name: str, before: dict[str, object]) -> list[str]
 
 
 @NUMBER
-def test_the_attacks_do_work_where_nothing_is_protected(
+def test_attacks_succeed_where_nothing_is_protected(
     names: list[str], place: Path, template: Path
 ) -> None:
     _attack("plain", place, template, names, protected=False)

@@ -84,7 +84,7 @@ async def test_no_tool_changes_a_protected_path(
     assert _tree(workspace) == before
 
 
-async def test_a_command_that_was_refused_a_change_says_which_rule_and_who_lifts_it(
+async def test_refused_change_of_a_command_names_the_rule_and_the_option(
     workspace: Path, call: Call
 ) -> None:
     with pytest.raises(ToolError) as caught:
@@ -100,7 +100,7 @@ async def test_a_command_that_was_refused_a_change_says_which_rule_and_who_lifts
     ]
 
 
-async def test_the_owner_of_a_session_lifts_what_is_protected(root: Path) -> None:
+async def test_session_owner_can_unprotect_paths(root: Path) -> None:
     script = """
 async def run(ctx, inputs):
     await ctx.write(".vscode/tasks.json", "{}")
@@ -125,7 +125,7 @@ async def run(ctx, inputs):
 
 
 @pytest.mark.parametrize("name", [".vscod", "", "state", ".ptc", "*", "src"])
-def test_a_name_that_is_not_protected_or_cannot_be_lifted_is_refused(name: str, root: Path) -> None:
+def test_unknown_or_fixed_name_in_unprotected_is_refused(name: str, root: Path) -> None:
     with pytest.raises(UsageError, match=r"unprotected: .*docs/security\.md"):
         Session(root=root, unprotected=[name])
     if name == ".vscod":
@@ -133,7 +133,7 @@ def test_a_name_that_is_not_protected_or_cannot_be_lifted_is_refused(name: str, 
             Session(root=root, unprotected=[name])
 
 
-async def test_git_commits_and_a_branch_does_not_bring_what_is_protected(root: Path) -> None:
+async def test_git_works_but_cannot_check_out_protected_files(root: Path) -> None:
     (root / "f").write_text("one\n")
     git_in(root, "init", "-q", "-b", "main")
     git_in(root, "add", ".")
@@ -159,7 +159,7 @@ async def test_git_commits_and_a_branch_does_not_bring_what_is_protected(root: P
     assert (root / ".envrc").read_text() == "evil"
 
 
-async def test_a_branch_of_a_remote_is_checked_out_without_a_change_of_the_configuration(
+async def test_remote_branch_is_checked_out_without_a_configuration_change(
     root: Path, tmp_path: Path
 ) -> None:
     repository(tmp_path / "origin")
@@ -170,7 +170,7 @@ async def test_a_branch_of_a_remote_is_checked_out_without_a_change_of_the_confi
         assert (root / ".git" / "HEAD").read_text() == "ref: refs/heads/side\n"
 
 
-async def test_in_a_home_no_tool_changes_what_begins_with_a_dot(
+async def test_no_tool_changes_top_level_dot_names_of_a_home(
     root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = root / "home" / "ann"

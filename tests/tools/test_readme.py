@@ -45,12 +45,12 @@ def tools() -> dict[str, Tool]:
     return made
 
 
-def test_each_tool_has_a_row_and_each_row_a_tool() -> None:
+def test_readme_has_one_row_per_tool() -> None:
     assert set(rows()) == set(tools())
 
 
 @pytest.mark.parametrize("name", list(tools()))
-def test_a_row_has_the_parameters_with_their_defaults_in_order(name: str) -> None:
+def test_readme_row_lists_parameters_and_defaults_in_order(name: str) -> None:
     tool = tools()[name]
     parameters: list[Any] = [
         parameter
@@ -74,7 +74,7 @@ def test_a_row_has_the_parameters_with_their_defaults_in_order(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", list(tools()))
-def test_a_row_has_the_flags(name: str) -> None:
+def test_readme_row_states_the_flags(name: str) -> None:
     tool = tools()[name]
     flags = "side effect, not idempotent" if tool.side_effect else "none"
     assert tool.idempotent is not tool.side_effect
@@ -82,7 +82,7 @@ def test_a_row_has_the_flags(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(tools()))
-def test_a_row_names_every_field_of_the_value(name: str) -> None:
+def test_readme_row_names_every_field_of_the_value(name: str) -> None:
     value = rows()[name]["value"]
     hint = inspect.get_annotations(tools()[name].function)["return"]
     for record in re.findall(r"[A-Z]\w+", str(hint)):
@@ -121,7 +121,7 @@ def codes_in(module: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", list(MODULES))
-def test_a_row_has_the_codes_of_the_errors(name: str) -> None:
+def test_readme_row_lists_the_error_codes(name: str) -> None:
     text = README.read_text(encoding="utf-8")
     shared = set(
         re.findall(r"`(\w+)`", text.partition("\nAny path may")[2].partition("An error is")[0])
@@ -174,12 +174,12 @@ def mib(size: int) -> str:
         ),
     ],
 )
-def test_a_row_has_the_limits(name: str, limits: list[str]) -> None:
+def test_readme_row_states_the_limits(name: str, limits: list[str]) -> None:
     for limit in limits:
         assert limit in rows()[name]["limits"]
 
 
-def test_no_tool_takes_a_context_from_its_caller() -> None:
+def test_no_tool_accepts_a_context_from_its_caller() -> None:
     for tool in tools().values():
         hints = inspect.get_annotations(tool.function, eval_str=False)
         contexts = [n for n, hint in hints.items() if hint in ("ToolContext", ToolContext)]

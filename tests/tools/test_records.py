@@ -71,7 +71,7 @@ async def test_content_is_in_no_record_and_no_event(root: Path) -> None:
     )
 
 
-async def test_a_call_that_is_not_allowed_is_recorded_without_content_too(root: Path) -> None:
+async def test_disallowed_call_is_recorded_without_content(root: Path) -> None:
     async with Session(root=root) as session:
         source = f'await ctx.call("write", {{"path": "a", "content": "{CANARY}"}})'
         result = await session.program(source=source)
@@ -79,7 +79,7 @@ async def test_a_call_that_is_not_allowed_is_recorded_without_content_too(root: 
     assert CANARY not in repr(result.calls)
 
 
-async def test_a_direct_call_that_is_watched_tells_no_content(root: Path) -> None:
+async def test_streamed_direct_call_emits_no_content(root: Path) -> None:
     async with Session(root=root) as session:
         arguments = {"path": "a", "content": CANARY}
         async with session.stream("write", arguments) as events:
@@ -89,7 +89,7 @@ async def test_a_direct_call_that_is_watched_tells_no_content(root: Path) -> Non
     assert (root / "a").read_text() == CANARY
 
 
-async def test_a_tool_of_ones_own_may_keep_its_arguments_out_of_records(root: Path) -> None:
+async def test_custom_tool_can_exclude_arguments_from_records(root: Path) -> None:
     @tool(unrecorded=["body"])
     def send(to: str, body: dict[str, str] | None = None) -> str:
         """Send."""
@@ -107,7 +107,7 @@ async def test_a_tool_of_ones_own_may_keep_its_arguments_out_of_records(root: Pa
     ]
 
 
-async def test_content_is_not_in_the_journal_and_a_resumed_run_is_held_to_it(root: Path) -> None:
+async def test_run_resumes_without_its_content_in_the_journal(root: Path) -> None:
     at_work = anyio.Event()
 
     @tool
@@ -154,7 +154,7 @@ async def run(ctx, inputs):
         ("body", "must be a list of words, not 'body'"),
     ],
 )
-def test_a_parameter_that_is_not_there_cannot_be_left_out(given: list[str], words: str) -> None:
+def test_invalid_unrecorded_parameter_is_rejected(given: list[str], words: str) -> None:
     def send(ctx: ToolContext, body: str) -> None:
         """Send."""
 
@@ -163,7 +163,7 @@ def test_a_parameter_that_is_not_there_cannot_be_left_out(given: list[str], word
     assert words in str(caught.value)
 
 
-async def test_an_error_does_not_quote_an_argument_that_is_not_recorded(root: Path) -> None:
+async def test_validation_error_does_not_quote_an_unrecorded_argument(root: Path) -> None:
     async with Session(root=root) as session:
         with pytest.raises(ToolError) as caught:
             await session.write(path="a", content=[CANARY])  # type: ignore[attr-defined]  # a tool as a method

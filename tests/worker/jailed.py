@@ -68,7 +68,7 @@ def stopped(call: str) -> Outcome:
     return Outcome(-signal.SIGKILL, call=call)
 
 
-class Refused(Exception):
+class StartRefusedError(Exception):
     """The zygote did not start; the text is what it said."""
 
 
@@ -121,7 +121,7 @@ class Zygote:
         hello: Any = json.loads(said) if said else {"refused": "nothing was said"}
         if "refused" in hello:
             self.close()
-            raise Refused(hello["refused"])
+            raise StartRefusedError(hello["refused"])
         self.pid_inside = hello["pid"]
         self.layers = {layer["name"]: Layer(**layer) for layer in hello["layers"]}
 
@@ -188,7 +188,7 @@ filter has a listener, so that ours cannot."""
 
 
 @dataclass
-class Planted:
+class PlantedSecrets:
     """Secrets a probe is to find, all with one token."""
 
     token: str
@@ -216,7 +216,7 @@ class Planted:
 
 
 @contextlib.contextmanager
-def planted(setting: Setting) -> Iterator[Planted]:
+def plant_secrets(setting: Setting) -> Iterator[PlantedSecrets]:
     token = "TKN" + secrets.token_hex(8)
     directory = tempfile.mkdtemp()  # not tmp_path: that is closed to other users
     os.chmod(directory, 0o777)  # noqa: S103 - a probe may not fail for its permissions alone
@@ -228,7 +228,7 @@ def planted(setting: Setting) -> Iterator[Planted]:
     try:
         zygote = Zygote(setting, keep=(descriptor,))
         try:
-            yield Planted(token, directory, zygote)
+            yield PlantedSecrets(token, directory, zygote)
         finally:
             zygote.close()
     finally:

@@ -45,28 +45,28 @@ async def run(session: Session, source: str) -> RunResult:
         ("x = await ctx.add(5)", None),
     ],
 )
-async def test_a_bare_script_runs_and_its_last_expression_is_the_value(
+async def test_top_level_script_returns_its_last_expression(
     session: Session, source: str, value: Any
 ) -> None:
     result = await run(session, source)
     assert (result.status, result.value) == ("completed", value), result.error
 
 
-async def test_a_bare_script_runs_again_from_its_compiled_form(tmp_path: Path) -> None:
+async def test_cached_top_level_script_runs_again(tmp_path: Path) -> None:
     source = "y = await ctx.add(1)\ny * 10"
     async with Session(tmp_path, tools=[add], toolsets=(), workers=1) as session:
         values = [(await session.program(source=source)).value for _ in range(3)]
     assert values == [20, 20, 20]
 
 
-async def test_a_script_whose_run_was_forgotten_is_told_so(session: Session) -> None:
+async def test_misnamed_entry_point_is_rejected_with_a_rename_hint(session: Session) -> None:
     result = await run(session, "LIMIT = 3\nasync def main(ctx, inputs):\n    return 1\n")
     assert result.status == "rejected"
     assert result.error is not None
     assert result.error.hint == "rename `main` to `run`: it is called with (ctx, inputs)"
 
 
-async def test_run_is_called_once_even_if_the_script_calls_it_as_a_program(
+async def test_run_executes_once_even_if_the_script_calls_it_itself(
     session: Session,
 ) -> None:
     source = """
@@ -81,13 +81,13 @@ if __name__ == "__main__":
     assert len(result.calls) == 1
 
 
-async def test_an_error_of_a_bare_script_has_its_line(session: Session) -> None:
+async def test_error_in_top_level_script_has_its_line_number(session: Session) -> None:
     result = await run(session, "x = await ctx.add(1)\nx / 0\n")
     assert result.error is not None
     assert (result.error.type, result.error.line) == ("ZeroDivisionError", 2)
 
 
-async def test_asyncio_run_inside_a_running_loop_says_what_to_write(session: Session) -> None:
+async def test_asyncio_run_in_a_running_loop_suggests_await(session: Session) -> None:
     source = (
         "import asyncio\nasync def f():\n    return 1\n"
         "async def run(ctx, inputs):\n    return asyncio.run(f())\n"

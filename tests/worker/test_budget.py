@@ -43,7 +43,7 @@ async def run(session: Session, body: str, kind: str = "def", **limits: Any) -> 
     return await session.program(source=source, limits=Limits(**limits))
 
 
-async def test_a_script_is_told_all_that_it_has_left(session: Session) -> None:
+async def test_budget_reports_every_remaining_limit(session: Session) -> None:
     body = """
 before = ctx.budget
 ctx.add(1)
@@ -64,7 +64,7 @@ return {k: before[k] - after[k] for k in before if k not in ("calls_by_tool", "t
     assert (by_tool, add_before, time_before, calls) == ({"add": 2}, 3, 20_000, 99)
 
 
-async def test_what_is_told_is_what_the_host_counts(session: Session) -> None:
+async def test_budget_matches_the_counts_of_the_host(session: Session) -> None:
     body = """
 seen = []
 for call in (lambda: ctx.add(1), lambda: ctx.add("no number"), lambda: ctx.fail(),
@@ -82,7 +82,7 @@ return seen
     assert result.value[-1][0] == 100 - 2 - 5
 
 
-async def test_a_script_can_stop_in_time_by_it(session: Session) -> None:
+async def test_script_can_stop_before_exceeding_its_budget(session: Session) -> None:
     body = """
 got = []
 while ctx.budget.tool_calls > 1 and ctx.budget.calls_by_tool["add"]:
@@ -93,7 +93,7 @@ return len(got)
     assert (await run(session, body, max_tool_calls=9, max_calls_by_tool={"add": 40})).value == 8
 
 
-async def test_gathered_calls_count_when_they_are_made(session: Session) -> None:
+async def test_gathered_calls_are_charged_when_created(session: Session) -> None:
     body = """
 calls = [ctx.add(n) for n in range(5)]
 made = ctx.budget.tool_calls
@@ -105,7 +105,7 @@ return made, sum(isinstance(o, ToolError) for o in over), ctx.budget.tool_calls
     assert result.value == [5, 4, 0], result.error
 
 
-async def test_time_that_is_left_is_that_of_the_last_message(session: Session) -> None:
+async def test_remaining_time_is_as_of_the_last_host_message(session: Session) -> None:
     body = """
 first = ctx.budget.time_ms
 for n in range(200_000):
@@ -120,13 +120,13 @@ return first, still, ctx.budget.time_ms
     assert later <= 9_950
 
 
-async def test_what_is_left_is_the_same_in_every_run(session: Session) -> None:
+async def test_budget_apart_from_time_is_the_same_in_every_run(session: Session) -> None:
     body = "ctx.emit(1)\nctx.add(1)\nb = ctx.budget\nb.pop('time_ms')\nreturn b"
     values = [(await run(session, body)).value for _ in range(3)]
     assert values[0] == values[1] == values[2]
 
 
-async def test_it_cannot_be_changed_and_changing_a_copy_changes_nothing(session: Session) -> None:
+async def test_budget_is_read_only_and_its_copies_are_independent(session: Session) -> None:
     body = """
 ctx.budget["tool_calls"] = 10 ** 9
 kept = ctx.budget
@@ -140,7 +140,7 @@ except (AttributeError, TypeError) as error:
     assert result.value == [7, "ctx cannot be changed"], result.error
 
 
-async def test_a_model_is_told_of_it(session: Session) -> None:
+async def test_tool_description_mentions_budget_and_limits(session: Session) -> None:
     text = session.describe_tools(limits=Limits(max_calls_by_tool={"add": 3}, max_cpu_ms=2_000))
     assert "ctx.budget" in text
     assert "add at most 3 times" in text

@@ -62,7 +62,7 @@ def test_generated_methods_refuse_receivers_that_are_not_instances(call: str) ->
     assert all("a method of a dataclass was called on" in answer for answer in answers)
 
 
-def test_generated_methods_take_instances_of_subclasses_and_of_half_made_classes() -> None:
+def test_generated_methods_accept_subclasses_and_partially_built_classes() -> None:
     answers = evaluate("""
 made = []
 class Base:
@@ -83,7 +83,7 @@ result = [made, repr(E(3)), D(1) == D(1), E(1) == E(1), D.__repr__(E(4))]
 @pytest.mark.parametrize(
     "name", ["_\uff3fclosure_\uff3f", "__globals__", "a b", "class", "x\uff11"]
 )
-def test_a_field_cannot_be_renamed_to_what_is_no_plain_identifier(name: str) -> None:
+def test_field_name_must_be_a_plain_identifier(name: str) -> None:
     answer = evaluate(f"""
 f = dataclasses.field(default=1)
 @dataclasses.dataclass
@@ -173,7 +173,7 @@ result = [repr(each) for each in taken]
     assert answer == []
 
 
-def test_functional_forms_check_names_as_they_are_compiled() -> None:
+def test_functional_forms_validate_normalized_names() -> None:
     answer = evaluate(r"""
 wide = "\uff3f\uff3fclass\uff3f\uff3f"
 result = [
@@ -190,7 +190,7 @@ result = [
     assert all("Error: " in each for each in answer[:-1]), answer
 
 
-def test_the_functions_are_bases_too() -> None:
+def test_namedtuple_and_typeddict_can_be_base_classes() -> None:
     answer = evaluate("""
 class P(typing.NamedTuple):
     x: int

@@ -152,7 +152,7 @@ async def replay(tape: Tape, pool: Pool) -> bytes:
     return bytes(mine.said)
 
 
-async def differing(
+async def find_differences(
     programs: dict[str, str], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[dict[str, str], dict[str, tuple[bytes, bytes]]]:
     """How each program ended, and both streams of those whose replay differs."""
@@ -570,47 +570,47 @@ def run(ctx, inputs):
 # --- the tests --------------------------------------------------------------------------------
 
 
-async def test_the_corpus_gives_the_same_bytes_in_another_process(
+async def test_corpus_is_byte_identical_in_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended, differ = await differing(CORPUS, tmp_path, monkeypatch)
+    ended, differ = await find_differences(CORPUS, tmp_path, monkeypatch)
     assert len(ended) > 60
     assert differ == {}
 
 
-async def test_programs_of_many_tasks_give_the_same_bytes(
+async def test_programs_of_many_tasks_are_byte_identical(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended, differ = await differing(TASKS, tmp_path, monkeypatch)
+    ended, differ = await find_differences(TASKS, tmp_path, monkeypatch)
     assert {name: how for name, how in ended.items() if how != "completed"} == {}
     assert differ == {}
 
 
-async def test_programs_about_time_and_chance_give_the_same_bytes(
+async def test_programs_using_time_and_randomness_are_byte_identical(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended, differ = await differing(CHANCE, tmp_path, monkeypatch)
+    ended, differ = await find_differences(CHANCE, tmp_path, monkeypatch)
     assert set(ended.values()) == {"completed"}
     assert differ == {}
 
 
-async def test_programs_about_identity_give_the_same_bytes(
+async def test_programs_using_object_identity_are_byte_identical(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended, differ = await differing(IDENTITY, tmp_path, monkeypatch)
+    ended, differ = await find_differences(IDENTITY, tmp_path, monkeypatch)
     assert set(ended.values()) == {"completed"}
     assert differ == {}
 
 
-async def test_programs_that_end_badly_give_the_same_bytes(
+async def test_programs_that_fail_are_byte_identical(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended, differ = await differing(ENDS, tmp_path, monkeypatch)
+    ended, differ = await find_differences(ENDS, tmp_path, monkeypatch)
     assert "completed" not in ended.values()
     assert differ == {}
 
 
-async def test_another_seed_is_seen_as_a_difference(
+async def test_different_seed_is_detected_as_a_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A comparison that never fails would prove nothing.
@@ -650,7 +650,7 @@ async def run(ctx, inputs):
 """
 
 
-async def test_a_script_cannot_tell_whether_its_worker_rehearsed(tmp_path: Path) -> None:
+async def test_script_cannot_detect_a_rehearsed_worker(tmp_path: Path) -> None:
     async with Session(tmp_path, toolsets=(), workers=2) as session:
         await session.warm_up()
         with anyio.fail_after(PATIENCE_S):

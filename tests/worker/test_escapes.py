@@ -46,7 +46,7 @@ def run_cases(cases: list[dict[str, Any]], folder: Path) -> tuple[str, list[dict
     return token, [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
 
 
-def escaped(case: dict[str, Any], answer: dict[str, Any], token: str) -> bool:
+def has_escaped(case: dict[str, Any], answer: dict[str, Any], token: str) -> bool:
     result = answer.get("result") or ""
     told = result + (answer.get("error") or "") + answer.get("output", "") + answer["dropped"]
     if token in told or answer["dropped"]:
@@ -56,11 +56,11 @@ def escaped(case: dict[str, Any], answer: dict[str, Any], token: str) -> bool:
 
 
 @pytest.mark.parametrize("path", sorted(CASES.glob("lang_*.jsonl")), ids=lambda path: path.stem)
-def test_no_known_escape_gets_through_the_language_policy(path: Path, tmp_path: Path) -> None:
+def test_known_escapes_fail_against_the_language_policy(path: Path, tmp_path: Path) -> None:
     check(path, tmp_path)
 
 
-def test_no_escape_made_for_this_policy_gets_through(tmp_path: Path) -> None:
+def test_escapes_written_for_this_policy_fail(tmp_path: Path) -> None:
     check(CASES / "own.jsonl", tmp_path)
 
 
@@ -77,7 +77,7 @@ _ABOUT_THE_PLAYED_HOST = {
     [path for path in sorted(CASES.glob("lang_*.jsonl")) if path.stem != "lang_atomic"],
     ids=lambda path: path.stem,
 )
-def test_the_objects_alone_hold_where_nothing_is_compiled_under_the_policy(
+def test_guarded_objects_alone_stop_escapes_of_uncompiled_scripts(
     path: Path, tmp_path: Path
 ) -> None:
     cases = [{**case, "plain": True} for case in load(path)]
@@ -85,7 +85,7 @@ def test_the_objects_alone_hold_where_nothing_is_compiled_under_the_policy(
     out = {
         case["id"]
         for case, answer in zip(cases, answers, strict=True)
-        if escaped(case, answer, token)
+        if has_escaped(case, answer, token)
     }
     assert out <= _ABOUT_THE_PLAYED_HOST
     assert any(answer["phase"] in ("run", "done") for answer in answers), "nothing ran"
@@ -96,7 +96,7 @@ def check(path: Path, folder: Path) -> None:
     token, answers = run_cases(cases, folder)
     assert [case["id"] for case in cases] == [answer["id"] for answer in answers]
     for case, answer in zip(cases, answers, strict=True):
-        assert not escaped(case, answer, token), (case["id"], answer)
+        assert not has_escaped(case, answer, token), (case["id"], answer)
         if "findings" in answer:
             continue
         error = answer.get("error")
@@ -104,7 +104,7 @@ def check(path: Path, folder: Path) -> None:
         assert not kind or kind in STOPPED_BY, (case["id"], error)
 
 
-def test_the_judge_sees_an_escape(tmp_path: Path) -> None:
+def test_escape_check_of_the_language_layer_detects_an_escape(tmp_path: Path) -> None:
     bodies = {
         "token in the result": "return [ctx.call('reveal')]",
         "marker": "return 'ESCAPED:x'",
@@ -117,5 +117,5 @@ def test_the_judge_sees_an_escape(tmp_path: Path) -> None:
     assert [
         case["id"]
         for case, answer in zip(cases, answers, strict=True)
-        if not escaped(case, answer, token)
+        if not has_escaped(case, answer, token)
     ] == []

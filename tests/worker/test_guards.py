@@ -29,7 +29,7 @@ def value(source: str, **extra: object) -> Any:
     return execute(f"result = {source}", **extra)["result"]
 
 
-def refused(source: str, **extra: object) -> str:
+def refusal_of(source: str, **extra: object) -> str:
     with pytest.raises(RefusedError) as error:
         execute(source, **extra)
     return str(error.value)
@@ -67,17 +67,17 @@ c = C()
         ("''", "parser"),
     ],
 )
-def test_a_power_name_is_answered_on_script_objects_only(receiver: str, name: str) -> None:
+def test_power_attribute_is_refused_on_foreign_objects(receiver: str, name: str) -> None:
     source = "class C:\n    prop = property(len)\n"
     # A script function may have any attribute of its own; it just has none here.
     if receiver.startswith("(lambda"):
         with pytest.raises(AttributeError):
             execute(f"{source}{receiver}.{name}")
     else:
-        assert demangle(name) in refused(f"{source}{receiver}.{name}")
+        assert demangle(name) in refusal_of(f"{source}{receiver}.{name}")
 
 
-def test_scripts_may_use_power_names_of_their_own() -> None:
+def test_scripts_may_define_power_attributes_of_their_own() -> None:
     source = f"""{OWN}
 c.obj += 4
 c.func, (c.parser, *c.gen) = 1, (2, 3)
@@ -92,18 +92,18 @@ result += [hasattr(c, "func"), hasattr(c, "obj")]
     assert found == ["mine", "mine", "mro", (1,), 5, 2, [3], 7, False, True]
 
 
-def test_a_power_name_inherited_from_the_library_is_refused() -> None:
+def test_power_attribute_inherited_from_the_library_is_refused() -> None:
     source = "class E(AttributeError):\n    pass\nE().obj"
-    assert "obj" in refused(source)
+    assert "obj" in refusal_of(source)
     source = "class S(str):\n    def f(self): return super().mro\nS().f()"
-    assert "mro" in refused(source)
+    assert "mro" in refusal_of(source)
 
 
 @pytest.mark.parametrize(
     "name", ["__globals__", "__class__", "__dict__", "__code__", "__call__", "__init__", "mro"]
 )
 @pytest.mark.parametrize("receiver", ["f", "C", "c", "len", "ValueError()", "super"])
-def test_getattr_with_a_name_as_text_follows_the_rules_of_source(receiver: str, name: str) -> None:
+def test_getattr_with_a_string_follows_the_rules_of_source(receiver: str, name: str) -> None:
     source = f"def f(): pass\nclass C: pass\nc = C()\ngetattr({receiver}, {name!r})"
     with pytest.raises(AttributeError):
         execute(source)
@@ -123,10 +123,10 @@ getattr(f, S("__globals__"))
 """
     # `str.__hash__` is not a value a script may keep: define it.
     source = source.replace("__hash__ = str.__hash__", "def __hash__(self): return 1")
-    assert "__globals__" in refused(source)
+    assert "__globals__" in refusal_of(source)
 
 
-def test_private_names_as_text_mean_the_scripts_own() -> None:
+def test_private_names_in_strings_refer_to_script_attributes() -> None:
     found = execute(f"""{OWN}
 setattr(c, "_y", 2)
 result = [getattr(c, "_x"), hasattr(c, "_y"), c._y, getattr(c, "_nope", None), hasattr(c, "_nope")]
@@ -151,14 +151,14 @@ def test_storing_on_foreign_objects_is_refused_for_guarded_names() -> None:
         obj = 1
 
     for source in ("host.obj = 2", "setattr(host, 'obj', 2)", "del host.obj", "host.obj += 1"):
-        refused(source, host=Host())
+        refusal_of(source, host=Host())
     for source in ("host.__class__ = 1", "setattr(host, '__dict__', {})"):
         with pytest.raises(Exception, match=r"__class__|__dict__"):
             execute(source, host=Host())
     assert Host.obj == 1
 
 
-def test_a_function_may_be_given_a_name_and_nothing_else() -> None:
+def test_only_script_functions_can_be_renamed_and_only_to_text() -> None:
     found = execute("""
 def f(): pass
 f.__name__ = "g"
@@ -167,19 +167,19 @@ f.note = 1
 result = [f.__name__, f.__doc__, f.note]
 """)
     assert found["result"] == ["g", "text", 1]
-    refused("def f(): pass\nf.__name__ = 3")
-    refused("host.__name__ = 'x'", host=execute)
+    refusal_of("def f(): pass\nf.__name__ = 3")
+    refusal_of("host.__name__ = 'x'", host=execute)
 
 
-def test_hooks_of_a_class_may_be_replaced_but_not_invented() -> None:
+def test_only_permitted_hooks_can_be_set_on_a_class() -> None:
     assert execute("class A: pass\nA.__len__ = lambda self: 3\nresult = len(A())")["result"] == 3
-    refused("class A: pass\nsetattr(A, '__reduce__', 1)")
-    refused("class A: pass\nsetattr(A, '__match_args__', ('gi_frame',))")
+    refusal_of("class A: pass\nsetattr(A, '__reduce__', 1)")
+    refusal_of("class A: pass\nsetattr(A, '__match_args__', ('gi_frame',))")
     # The compiler restores private names in this hook's definition, so it cannot be set later.
-    refused("class A: pass\nA.__getattr__ = lambda self, name: name")
+    refusal_of("class A: pass\nA.__getattr__ = lambda self, name: name")
 
 
-def test_type_never_gives_a_metaclass() -> None:
+def test_type_never_returns_a_metaclass() -> None:
     found = execute("""
 class C: pass
 result = [type(C) is type, type(type) is type, type(int) is type, type(type(C)) is type,
@@ -192,7 +192,7 @@ result = [type(C) is type, type(type) is type, type(int) is type, type(type(C)) 
             execute(source)
 
 
-def test_a_task_cannot_be_made_on_a_loop_of_the_scripts_making() -> None:
+def test_script_cannot_construct_a_task_from_its_type() -> None:
     import asyncio
 
     async def main() -> None:
@@ -210,7 +210,7 @@ def test_a_task_cannot_be_made_on_a_loop_of_the_scripts_making() -> None:
 
 
 @pytest.mark.parametrize("base", ["(x for x in ()).__class__", "type", "super", "property", "bool"])
-def test_a_class_can_only_have_bases_from_the_list(base: str) -> None:
+def test_class_with_a_disallowed_base_is_refused(base: str) -> None:
     with pytest.raises(TypeError):
         execute(f"class A({base}): pass")
 
@@ -281,7 +281,7 @@ match B():
     assert execute(source)["result"] == 1
 
 
-def test_new_makes_only_classes_of_the_script() -> None:
+def test_object_new_instantiates_script_classes_only() -> None:
     source = """
 class A:
     def __new__(cls, *args):
@@ -318,7 +318,7 @@ result2 = z
     assert found["result2"] == 5
 
 
-def test_a_view_refuses_the_names_that_source_refuses() -> None:
+def test_namespace_view_refuses_the_names_that_source_refuses() -> None:
     for name in ("@getattr", "__builtins__", "__name__"):
         with pytest.raises(KeyError):
             execute(f"globals()[{name!r}] = 1")
@@ -347,7 +347,7 @@ def test_the_namespace_of_a_foreign_object_is_refused() -> None:
     assert value("hasattr(host, '__dict__')", host=io.StringIO()) is False
 
 
-def test_attribute_hooks_see_the_spelling_of_the_script() -> None:
+def test_attribute_hooks_receive_names_as_spelled_in_the_script() -> None:
     found = execute("""
 seen = []
 class H:
@@ -375,7 +375,7 @@ del h._x
     assert found["seen"] == ["_d", "_x", "missing", "_y", "_x"]
 
 
-def test_dir_lists_what_a_script_can_use() -> None:
+def test_dir_lists_only_attributes_a_script_can_use() -> None:
     found = execute(f"{OWN}\nresult = dir(c)")["result"]
     assert {"_x", "func", "obj", "mro", "__len__"} & set(found) == {"_x", "func", "obj", "mro"}
     assert "__globals__" not in value("dir(f)", f=execute)
@@ -398,7 +398,7 @@ def test_dir_lists_what_a_script_can_use() -> None:
         ("plain", ()),
     ],
 )
-def test_format_gives_what_python_gives(template: str, arguments: tuple[Any, ...]) -> None:
+def test_str_format_matches_cpython(template: str, arguments: tuple[Any, ...]) -> None:
     extra = {"a": [1, 2], "w": 4}
     found = value("t.format(*a, **k)", t=template, a=arguments, k=extra)
     assert found == template.format(*arguments, **extra)
@@ -419,7 +419,7 @@ def test_format_gives_what_python_gives(template: str, arguments: tuple[Any, ...
         "{0.__class__.__init__.__globals__}",
     ],
 )
-def test_a_format_string_follows_the_rules_of_source(template: str) -> None:
+def test_format_string_follows_the_attribute_rules_of_source(template: str) -> None:
     class Trap(dict[str, Any]):
         real = 1
 
@@ -447,7 +447,7 @@ def test_format_reads_private_names_of_script_objects() -> None:
 # Builtins
 
 
-def test_names_of_functions_and_classes_are_in_the_scripts_spelling() -> None:
+def test_function_and_class_names_are_as_spelled_in_the_script() -> None:
     found = execute("""
 class _A:
     class _B: pass
@@ -461,7 +461,7 @@ result = _A.names + [_A.__name__, type(_A()).__name__, (lambda: 1).__name__, len
     ]  # fmt: skip
 
 
-def test_a_cause_can_be_read_where_one_was_given() -> None:
+def test_explicit_exception_cause_can_be_read() -> None:
     found = execute("""
 try:
     try:
@@ -472,10 +472,10 @@ except ValueError as error:
     result = repr(error.__cause__)
 """)
     assert found["result"] == "KeyError('a')"
-    refused("try:\n    1/0\nexcept Exception as e:\n    e.__cause__")
+    refusal_of("try:\n    1/0\nexcept Exception as e:\n    e.__cause__")
 
 
-def test_a_chain_of_causes_can_be_walked_to_its_end() -> None:
+def test_chain_of_exception_causes_can_be_walked() -> None:
     found = execute("""
 def chain(e):
     names = []
@@ -508,7 +508,7 @@ except ValueError as error:
     root = "KeyError('a')"
     assert found["result"] == [["ValueError", "KeyError"], root, root, root, "none"]
     for kept in ("x = e.__cause__", "x = 0 or e.__cause__", "x = str(e.__cause__)"):
-        refused(f"e = KeyError()\n{kept}")
+        refusal_of(f"e = KeyError()\n{kept}")
 
 
 @pytest.mark.parametrize(
@@ -522,7 +522,7 @@ except ValueError as error:
         ("quit()", SystemExit),
     ],
 )
-def test_what_may_never_be_reached_fails_only_when_it_is(
+def test_possibly_unreachable_refusal_is_deferred_to_run_time(
     source: str, kind: type[BaseException]
 ) -> None:
     execute(f"asked = False\nif asked:\n    {source}")
@@ -537,7 +537,7 @@ def test_what_may_never_be_reached_fails_only_when_it_is(
             compile_script(sure, require_run=False)
 
 
-def test_a_class_body_reads_a_private_name_from_outside_before_it_binds_it() -> None:
+def test_class_body_reads_outer_private_name_before_binding_it() -> None:
     found = execute("""
 _limit = 3
 def _helper(x):
@@ -555,13 +555,13 @@ result = A().f()
 
 
 @pytest.mark.parametrize("name", ["__builtins__", "__import__", "__loader__", "__class__"])
-def test_a_class_body_reads_no_dunder_from_outside(name: str) -> None:
+def test_class_body_cannot_read_outer_dunder_names(name: str) -> None:
     for body in (f"x = {name}", f"{name}", f"def f(self, a={name}): ...", f"x: int = {name}"):
         with pytest.raises(ScriptRejected):
             compile_script(f"class A:\n    {body}\n", require_run=False)
 
 
-def test_builtins_are_a_table_of_their_own() -> None:
+def test_script_builtins_exclude_dangerous_functions() -> None:
     table = script_builtins(extra={})
     hidden = "eval exec compile breakpoint help memoryview __loader__ __spec__"
     assert not table.keys() & set(hidden.split())
@@ -571,14 +571,14 @@ def test_builtins_are_a_table_of_their_own() -> None:
     assert "BaseExceptionGroup" not in table
 
 
-def test_a_script_may_replace_input_and_put_it_back() -> None:
+def test_script_can_replace_and_restore_input() -> None:
     source = "old = input\ninput = iter(['a']).__next__\nresult = input()\ninput = old\n"
     assert execute(source)["result"] == "a"
     with pytest.raises(EOFError, match="take values from `inputs`"):
         execute(source + "input('?')")
 
 
-def test_what_is_printed_goes_to_the_function_that_was_given(
+def test_print_writes_to_the_configured_function(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(CONSOLE, "write", CONSOLE.write)

@@ -23,10 +23,10 @@ from .jailed import (
     PROBES,
     SETTINGS,
     Outcome,
-    Planted,
+    PlantedSecrets,
     Setting,
     Zygote,
-    planted,
+    plant_secrets,
     put,
     stopped,
     wait_for_end,
@@ -39,9 +39,9 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module", params=SETTINGS.values(), ids=list(SETTINGS))
-def secret(request: pytest.FixtureRequest) -> Iterator[Planted]:
+def secret(request: pytest.FixtureRequest) -> Iterator[PlantedSecrets]:
     """A jailed zygote with secrets around it, in every setting."""
-    with planted(request.param) as found:
+    with plant_secrets(request.param) as found:
         yield found
 
 
@@ -60,7 +60,7 @@ def runs_here(probe: dict[str, str]) -> bool:
     return platform.machine() == "x86_64" or "x86_64" not in probe["note"]
 
 
-def test_no_escape_probe_succeeds(secret: Planted) -> None:
+def test_no_escape_probe_succeeds(secret: PlantedSecrets) -> None:
     escaped = {}
     for probe in filter(runs_here, PROBES):
         outcome = secret.zygote.run(probe["script"], secret.inputs)
@@ -70,10 +70,10 @@ def test_no_escape_probe_succeeds(secret: Planted) -> None:
     assert escaped == {}
 
 
-def test_the_probes_do_succeed_where_a_layer_is_missing() -> None:
+def test_escape_probes_succeed_where_no_layer_confines_them() -> None:
     # a probe that never fires would prove nothing
     expected = {"osp-007", "osp-009", "osp-059", "osp-156", "osp-158", "osp-170"}
-    with planted(Setting("none")) as secret:
+    with plant_secrets(Setting("none")) as secret:
         outcomes = {
             probe["id"]: secret.zygote.run(probe["script"], secret.inputs)
             for probe in filter(runs_here, PROBES)
@@ -104,10 +104,10 @@ SECOND_LINE = {
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-def test_files_processes_and_secrets_stay_shut_without_the_filter(
+def test_files_processes_and_secrets_stay_protected_without_seccomp(
     setting: Setting,
 ) -> None:
-    with planted(replace(setting, use_filter=False)) as secret:
+    with plant_secrets(replace(setting, use_filter=False)) as secret:
         escaped = {
             probe["id"]: secret.escaped(secret.zygote.run(probe["script"], secret.inputs))
             for probe in filter(runs_here, PROBES)
@@ -153,14 +153,14 @@ FORBIDDEN = {
 
 
 @pytest.mark.parametrize(("attempt", "call"), FORBIDDEN.values(), ids=FORBIDDEN)
-def test_a_forbidden_system_call_ends_the_worker_and_is_known_by_name(
+def test_forbidden_system_call_ends_the_worker_and_is_named(
     zygote: Zygote, attempt: str, call: str
 ) -> None:
     outcome = zygote.run(f"{IMPORTS}def run(ctx, inputs):\n    {attempt}")
     assert outcome == stopped(call)
 
 
-def test_where_another_filter_listens_a_forbidden_call_is_death_without_a_name() -> None:
+def test_forbidden_call_is_unnamed_if_another_filter_has_the_listener() -> None:
     zygote = Zygote(Setting(listen=False))
     layer = zygote.layers["violation_names"]
     assert (layer.on, layer.required) == (False, False)
@@ -206,18 +206,18 @@ def test_ordinary_work_survives_the_filter(zygote: Zygote, work: str) -> None:
     assert outcome.result is not None
 
 
-def test_a_script_recovers_from_running_out_of_memory(secret: Planted) -> None:
+def test_a_script_recovers_from_running_out_of_memory(secret: PlantedSecrets) -> None:
     outcome = secret.zygote.run(OUT_OF_MEMORY, memory_mb=64)
     assert outcome == Outcome(0, [4, 10_000_000])
 
 
-def test_memory_counts_from_the_zygotes_own_size(zygote: Zygote) -> None:
+def test_memory_limit_is_relative_to_the_size_of_the_zygote(zygote: Zygote) -> None:
     script = "def run(ctx, inputs):\n    return len(bytearray({}))"
     assert zygote.run(script.format(95 << 20), memory_mb=100) == Outcome(0, 95 << 20)
     assert zygote.run(script.format(101 << 20), memory_mb=100).error.startswith("MemoryError")
 
 
-def test_endless_recursion_is_an_error_or_a_crash_and_never_a_violation(zygote: Zygote) -> None:
+def test_endless_recursion_raises_recursion_error(zygote: Zygote) -> None:
     outcome = zygote.run("def run(ctx, inputs):\n    return run(ctx, inputs)")
     assert outcome.error.startswith("RecursionError")
 
@@ -238,7 +238,7 @@ def test_an_abort_of_another_process_is_a_violation(zygote: Zygote) -> None:
     assert zygote.run(script) == stopped("tgkill")
 
 
-def test_cpu_time_ends_with_sigxcpu(zygote: Zygote) -> None:
+def test_cpu_limit_ends_the_worker_with_sigxcpu(zygote: Zygote) -> None:
     outcome = zygote.run("def run(ctx, inputs):\n    while True: pass", cpu_seconds=1)
     assert outcome == Outcome(-signal.SIGXCPU)
 
@@ -265,7 +265,7 @@ def run(ctx, inputs):
 """
 
 
-def test_every_call_of_the_kernel_that_is_not_on_the_list_ends_the_worker(zygote: Zygote) -> None:
+def test_every_system_call_outside_the_table_ends_the_worker(zygote: Zygote) -> None:
     table = _seccomp.machine()
     assert table is not None
     ends = {}
@@ -325,16 +325,14 @@ def run(ctx, inputs):
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_what_is_on_the_list_gives_nothing_to_one_who_has_the_worker(
-    zygote: Zygote, attack: str
-) -> None:
+def test_allowed_system_calls_do_not_help_a_compromised_worker(zygote: Zygote, attack: str) -> None:
     table = _seccomp.machine()
     assert table is not None
     outcome = zygote.run(ATTACK.format(numbers=table.numbers, attack=attack))
     assert outcome == Outcome(0, True)
 
 
-def test_splitting_memory_to_the_kernels_limit_is_contained(zygote: Zygote) -> None:
+def test_splitting_mappings_to_the_kernel_limit_is_contained(zygote: Zygote) -> None:
     # Each piece is a structure in the kernel, outside the limit on memory: about 200 bytes of
     # them, at most vm.max_map_count (65,530) of them.
     attack = "split()"
@@ -357,7 +355,7 @@ def test_splitting_memory_to_the_kernels_limit_is_contained(zygote: Zygote) -> N
 # --- life and death ---
 
 
-def test_the_host_kills_a_worker_by_its_pidfd(secret: Planted) -> None:
+def test_the_host_kills_a_worker_by_its_pidfd(secret: PlantedSecrets) -> None:
     wire, pidfd = secret.zygote.start()
     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     assert secret.zygote.ended() == (-signal.SIGKILL, None)
@@ -378,7 +376,7 @@ def test_workers_die_with_the_zygote(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-def test_a_zygote_and_its_workers_end_when_the_host_is_gone(setting: Setting) -> None:
+def test_zygote_and_workers_exit_when_the_host_is_gone(setting: Setting) -> None:
     zygote = Zygote(setting)
     wire, pidfd = zygote.start()
     zygote.control.close()
@@ -402,7 +400,9 @@ def test_the_waiting_shell_keeps_no_control_socket_open(zygote: Zygote) -> None:
 # --- the report ---
 
 
-def test_every_required_layer_is_on_and_says_how_it_was_verified(secret: Planted) -> None:
+def test_required_jail_layers_are_on_and_report_how_they_were_verified(
+    secret: PlantedSecrets,
+) -> None:
     layers = secret.zygote.layers
     assert {name for name, layer in layers.items() if layer.required} == {
         "seccomp", "landlock", "no_new_privs", "capabilities", "memory", "cpu", "processes",
@@ -414,7 +414,7 @@ def test_every_required_layer_is_on_and_says_how_it_was_verified(secret: Planted
     require_layers(tuple(layers.values()))
 
 
-def test_a_worker_holds_its_wire_and_nothing_else(secret: Planted) -> None:
+def test_worker_has_no_descriptor_but_its_wire(secret: PlantedSecrets) -> None:
     # fstat through the C library would be death: ask the one allowed call that takes a number
     script = "import os\ndef run(ctx, inputs):\n    found = []\n    for n in range(256):\n"
     script += "        if n == WIRE.fileno(): continue\n        try:\n            os.close(n)\n"

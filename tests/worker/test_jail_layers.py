@@ -16,8 +16,8 @@ from .jailed import (
     OUT_OF_MEMORY,
     ROOT,
     Outcome,
-    Refused,
     Setting,
+    StartRefusedError,
     Zygote,
     stopped,
 )
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 # --- the report ---
 
 
-def test_namespaces_that_were_refused_are_reported_with_the_reason() -> None:
+def test_unavailable_namespaces_are_reported_with_the_reason() -> None:
     zygote = Zygote(Setting(deny=("unshare",)))
     namespaces = [zygote.layers[name] for name in zygote.layers if name.startswith("namespace_")]
     assert len(namespaces) == 7
@@ -41,7 +41,7 @@ def test_namespaces_that_were_refused_are_reported_with_the_reason() -> None:
     zygote.close()
 
 
-def test_an_environment_that_was_not_empty_is_reported_by_name_only() -> None:
+def test_inherited_environment_is_reported_by_variable_name_only() -> None:
     zygote = Zygote(env={"API_KEY": "s3cret"})
     layer = zygote.layers["environment"]
     assert (layer.on, layer.required) == (False, True)
@@ -74,7 +74,7 @@ def test_process_level_has_every_layer_that_the_kernel_offers() -> None:
         (("landlock_create_ruleset", "seccomp"), {"landlock", "seccomp", "violation_names"}),
     ],
 )
-def test_process_level_does_without_what_the_kernel_lacks_and_keeps_the_rest(
+def test_process_level_runs_without_the_layers_the_kernel_lacks(
     deny: tuple[str, ...], missing: set[str]
 ) -> None:
     jail = Zygote(Setting())
@@ -96,7 +96,7 @@ def test_process_level_does_without_what_the_kernel_lacks_and_keeps_the_rest(
         zygote.close()
 
 
-def test_process_level_takes_an_old_landlock_and_says_what_it_leaves_open() -> None:
+def test_process_level_accepts_an_old_landlock_and_reports_its_gaps() -> None:
     zygote = Zygote(Setting("process", landlock_abi=2, deny=("unshare",)))
     layer = zygote.layers["landlock"]
     zygote.close()
@@ -104,7 +104,7 @@ def test_process_level_takes_an_old_landlock_and_says_what_it_leaves_open() -> N
     assert "ABI 2, which leaves truncate or TCP open" in layer.detail
 
 
-def test_level_for_tests_of_the_language_layer_confines_nothing() -> None:
+def test_none_level_enables_resource_limits_only() -> None:
     zygote = Zygote(Setting("none"))
     try:
         assert {name for name, layer in zygote.layers.items() if layer.on} == {
@@ -120,36 +120,40 @@ def test_level_for_tests_of_the_language_layer_confines_nothing() -> None:
 # --- refusals ---
 
 
-def test_a_missing_landlock_stops_the_start_and_names_the_way_out() -> None:
-    with pytest.raises(Refused) as refused:
+def test_missing_landlock_is_an_error_with_a_suggested_fix() -> None:
+    with pytest.raises(StartRefusedError) as refused:
         Zygote(Setting(deny=("landlock_create_ruleset",)))
     assert str(refused.value).startswith("JailError: jail layer 'landlock' is missing: ")
     assert "Linux >= 5.13 with CONFIG_SECURITY_LANDLOCK=y" in str(refused.value)
     assert 'pass the weaker isolation level "process"' in str(refused.value)
 
 
-def test_an_old_landlock_will_do_only_where_namespaces_close_what_it_leaves_open() -> None:
+def test_old_landlock_is_accepted_only_where_namespaces_close_its_gaps() -> None:
     zygote = Zygote(Setting(landlock_abi=2))
     if zygote.layers["empty_root"].on and zygote.layers["namespace_net"].on:
         assert zygote.layers["landlock"].detail.startswith("ABI 2; EACCES")
     zygote.close()
-    with pytest.raises(Refused, match=re.escape("ABI 2, which leaves truncate or TCP open")):
+    with pytest.raises(
+        StartRefusedError, match=re.escape("ABI 2, which leaves truncate or TCP open")
+    ):
         Zygote(Setting(landlock_abi=2, deny=("unshare",)))
 
 
-def test_a_newer_landlock_than_we_know_is_asked_for_every_right_it_has() -> None:
+def test_landlock_newer_than_supported_is_enabled() -> None:
     zygote = Zygote(Setting(landlock_abi=99))
     assert zygote.layers["landlock"].on
     zygote.close()
 
 
-def test_a_step_the_kernel_refuses_stops_the_start() -> None:
-    with pytest.raises(Refused, match=r"JailError: jail layer 'start' is missing: .*capset"):
+def test_setup_step_refused_by_the_kernel_aborts_startup() -> None:
+    with pytest.raises(
+        StartRefusedError, match=r"JailError: jail layer 'start' is missing: .*capset"
+    ):
         Zygote(Setting(deny=("capset",)))
 
 
 @pytest.mark.skipif(not ROOT, reason="only root has a root to leave")
-def test_a_root_that_cannot_leave_root_is_refused_for_its_unbound_processes() -> None:
+def test_root_without_setuid_fails_the_process_limit_layer() -> None:
     zygote = Zygote(Setting(deny=("setuid", "setgid", "unshare")))
     layer = zygote.layers["processes"]
     assert (layer.on, layer.required) == (False, True)
@@ -157,12 +161,12 @@ def test_a_root_that_cannot_leave_root_is_refused_for_its_unbound_processes() ->
     zygote.close()
 
 
-def test_an_unknown_level_is_an_error_that_lists_the_levels() -> None:
+def test_unknown_isolation_level_error_lists_the_levels() -> None:
     known = "one of ['jail', 'none', 'process'], not 'weak'"
     with pytest.raises(ValueError, match=re.escape(known)):
         enter_zygote_jail("weak", 3)
 
 
-def test_a_control_socket_among_the_standard_descriptors_is_an_error() -> None:
+def test_control_socket_among_standard_descriptors_is_rejected() -> None:
     with pytest.raises(ValueError, match="3 or above, not 1"):
         enter_zygote_jail("jail", 1)

@@ -110,7 +110,7 @@ def _main_result(path: Path) -> Any:
     return json.loads(done.stdout)
 
 
-def test_programs_give_what_plain_python_gives(tmp_path: Path) -> None:
+def test_allowed_programs_match_cpython(tmp_path: Path) -> None:
     paths = sorted((PROGRAMS / "allowed").glob("*.py"))
     cases = [{"id": path.name, "script": path.read_text(), "trace": True} for path in paths]
     answers = run_scripts(cases, tmp_path)
@@ -130,7 +130,7 @@ def _as_run(row: dict[str, Any]) -> str:
     return f"async def run(ctx, inputs):\n{tool}{body}\n    return result\n"
 
 
-def test_idioms_give_what_plain_python_gives(tmp_path: Path) -> None:
+def test_idioms_match_cpython(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (PROGRAMS / "idioms.jsonl").read_text().splitlines()]
     answers = run_scripts([{"id": r["name"], "script": _as_run(r)} for r in rows], tmp_path)
     assert len(rows) > 60
@@ -149,7 +149,7 @@ def test_idioms_give_what_plain_python_gives(tmp_path: Path) -> None:
 # Facades
 
 
-def test_every_facade_has_the_names_of_the_table() -> None:
+def test_every_facade_has_the_names_of_the_policy_table() -> None:
     missing = in_worker("""
         import importlib
         missing = []
@@ -164,7 +164,7 @@ def test_every_facade_has_the_names_of_the_table() -> None:
     assert missing == []
 
 
-def test_a_facade_has_no_other_names() -> None:
+def test_facade_has_no_names_outside_the_policy_table() -> None:
     surplus = in_worker("""
         surplus = []
         for name, module in modules.items():
@@ -241,7 +241,7 @@ def test_a_facade_cannot_be_changed() -> None:
     assert answer == []
 
 
-def test_no_means_writes_to_the_slots_of_a_facade() -> None:
+def test_facade_slots_cannot_be_written_through_object_methods() -> None:
     answer = in_worker("""
         failed = []
         for name, module in modules.items():
@@ -280,12 +280,12 @@ for function in (copy.copy, copy.deepcopy):
 """
 
 
-def test_a_copy_is_an_instance_of_its_class() -> None:
+def test_copy_that_is_not_an_instance_of_its_class_is_refused() -> None:
     answer = in_worker("print(json.dumps(run(script)))", COPIED)
     assert answer == ["__new__ of 'Evil' must return an instance of it"] * 2
 
 
-def test_every_library_class_refuses_a_store() -> None:
+def test_library_classes_reject_attribute_assignment() -> None:
     answer = in_worker("""
         import collections, fractions, ptc.worker._attributes as attributes
         kinds = {each for module in modules.values() for name in dir(module)
@@ -305,7 +305,7 @@ def test_every_library_class_refuses_a_store() -> None:
     assert answer == [[], True]
 
 
-def test_freezing_refuses_to_start_when_the_flags_are_not_where_they_should_be() -> None:
+def test_freeze_check_fails_if_type_flags_are_at_another_offset() -> None:
     from ptc.worker import _freeze
 
     def elsewhere(kind: type) -> Any:
@@ -319,7 +319,7 @@ def test_freezing_refuses_to_start_when_the_flags_are_not_where_they_should_be()
 
 
 @pytest.mark.parametrize("slot", ["_TP_REPR", "_TP_HASH"])
-def test_identity_refuses_to_start_when_a_slot_is_not_where_it_should_be(
+def test_identity_check_fails_if_a_type_slot_is_at_another_offset(
     slot: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ptc.worker import _freeze, _identity
@@ -365,7 +365,7 @@ result = [time.time(), time.time_ns(), time.monotonic(), time.perf_counter(),
     ]  # fmt: skip
 
 
-def test_sleep_is_the_runtimes_and_says_what_to_use_in_async_code() -> None:
+def test_time_sleep_uses_the_runtime_clock_or_suggests_asyncio_sleep() -> None:
     answer = in_worker("""
         slept = []
         clock.sleep = slept.append
@@ -380,7 +380,7 @@ def test_sleep_is_the_runtimes_and_says_what_to_use_in_async_code() -> None:
     assert answer == [2, "time.sleep() would stop every task; write `await asyncio.sleep(s)`"]
 
 
-def test_chance_is_the_runs_seed() -> None:
+def test_random_sources_use_the_seed_of_the_run() -> None:
     script = """
 import random, uuid, secrets, statistics
 def draw():
@@ -400,7 +400,7 @@ result = draw()
     assert not [a for a, b in zip(answer[0], answer[2], strict=True) if a == b]
 
 
-def test_seeded_numbers_are_those_of_python() -> None:
+def test_seeded_random_numbers_match_cpython() -> None:
     import random
 
     source = "import random\nrandom.seed(5)\nresult = [random.random(), random.Random(5).random()]"
@@ -443,7 +443,7 @@ async def run(ctx, inputs):
     assert own == [[1, {"a": [2, [3]]}], [1, {"a": [2, [3, 4]]}], True, ["x"], True]
 
 
-def test_a_traceback_shows_the_script_and_nothing_of_the_worker(tmp_path: Path) -> None:
+def test_formatted_traceback_contains_only_script_frames(tmp_path: Path) -> None:
     script = """
 import json, traceback
 class _Bad(Exception): pass
@@ -481,13 +481,13 @@ def run(ctx, inputs):
         ("json.dumps = 1", "cannot be changed"),
     ],
 )
-def test_what_cannot_work_says_what_to_do(line: str, says: str, tmp_path: Path) -> None:
+def test_unsupported_operation_error_suggests_a_fix(line: str, says: str, tmp_path: Path) -> None:
     script = f"import asyncio, json, pathlib\ndef run(ctx, inputs):\n    {line}\n"
     answer = run_scripts([{"id": "1", "script": script}], tmp_path)["1"]
     assert says in answer["error"]
 
 
-def test_dates_are_parsed_without_the_importer_of_the_script() -> None:
+def test_date_parsing_does_not_need_the_script_importer() -> None:
     source = (
         "import datetime, time\n"
         "result = [str(datetime.datetime.strptime('2024-02-03', '%Y-%m-%d')),\n"
@@ -496,7 +496,7 @@ def test_dates_are_parsed_without_the_importer_of_the_script() -> None:
     assert in_worker(f"print(json.dumps(run({source!r})))") == ["2024-02-03 00:00:00", 5]
 
 
-def test_time_zones_need_no_file_when_a_script_runs() -> None:
+def test_time_zones_are_available_without_opening_files() -> None:
     script = """
 import zoneinfo, datetime
 names = zoneinfo.available_timezones()

@@ -68,7 +68,7 @@ async def test_numpy_works_in_the_jail(session: Session, name: str) -> None:
     assert (result.error, result.value) == (None, value)
 
 
-async def test_numpy_is_told_to_models_and_known_to_a_check(session: Session) -> None:
+async def test_numpy_is_described_to_models_and_accepted_by_check(session: Session) -> None:
     assert "numpy" in session.describe_tools()
     assert (
         await session.check(source="import numpy as np\nfrom numpy import linalg\nnp.ones(1)") == ()
@@ -95,7 +95,7 @@ DOORS = {
 
 
 @pytest.mark.parametrize("name", list(DOORS))
-async def test_the_obvious_doors_of_numpy_are_shut(session: Session, name: str) -> None:
+async def test_obvious_numpy_escapes_are_blocked(session: Session, name: str) -> None:
     source, kind = DOORS[name]
     result = await run(session, f"print(1)\n{source}")
     assert result.status in {"failed", "limit_exceeded"}
@@ -104,7 +104,7 @@ async def test_the_obvious_doors_of_numpy_are_shut(session: Session, name: str) 
     assert kind in said or ("Error" in result.error.type and kind == "OSError"), said
 
 
-async def test_memory_read_out_of_bounds_stays_in_the_worker(session: Session) -> None:
+async def test_out_of_bounds_memory_read_is_contained_in_the_worker(session: Session) -> None:
     wild = (
         "a = np.lib.stride_tricks.as_strided(np.ones(1), shape=(2**40,), strides=(2**20,))\n"
         "float(a[2**39])"
@@ -114,7 +114,7 @@ async def test_memory_read_out_of_bounds_stays_in_the_worker(session: Session) -
     assert (await run(session, "1 + 1")).value == 2
 
 
-async def test_without_the_option_there_is_no_numpy(tmp_path: Path) -> None:
+async def test_numpy_import_is_rejected_without_the_packages_option(tmp_path: Path) -> None:
     async with Session(tmp_path, toolsets=(), workers=1) as session:
         result = await run(session, "print(1)")
     assert result.status == "rejected"
@@ -122,7 +122,7 @@ async def test_without_the_option_there_is_no_numpy(tmp_path: Path) -> None:
     assert result.error.code == "import_refused"
 
 
-async def test_random_numbers_come_from_the_seed_of_the_run(session: Session) -> None:
+async def test_numpy_random_numbers_come_from_the_run_seed(session: Session) -> None:
     source = (
         "[np.random.rand(), np.random.default_rng().random(), np.random.default_rng(7).random()]"
     )
@@ -131,7 +131,7 @@ async def test_random_numbers_come_from_the_seed_of_the_run(session: Session) ->
     assert first[2] == second[2]
 
 
-def test_the_same_seed_gives_the_same_random_numbers_in_another_process() -> None:
+def test_numpy_random_numbers_are_reproducible_in_another_process() -> None:
     program = """
 import json, random
 from ptc.worker._packages import Packages
@@ -172,13 +172,15 @@ WRONG: dict[str, tuple[object, str]] = {
 
 
 @pytest.mark.parametrize("name", list(WRONG))
-def test_a_package_that_cannot_be_offered_is_refused_at_once(tmp_path: Path, name: str) -> None:
+def test_unsupported_package_is_rejected_when_the_session_is_created(
+    tmp_path: Path, name: str
+) -> None:
     names, says = WRONG[name]
     with pytest.raises(UsageError, match=says):
         Session(tmp_path, packages=names)  # type: ignore[arg-type]  # what the test is about
 
 
-async def test_a_package_that_does_not_import_is_a_setup_error(
+async def test_package_that_fails_to_import_is_a_setup_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken_package.py").write_text("raise ValueError('no wheel')")
@@ -190,7 +192,7 @@ async def test_a_package_that_does_not_import_is_a_setup_error(
             await session.warm_up()
 
 
-async def test_any_package_can_be_offered_and_shows_no_foreign_module(
+async def test_offered_package_hides_foreign_modules_and_private_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "shapes"
@@ -222,6 +224,6 @@ def test_the_command_line_offers_packages(tmp_path: Path) -> None:
     assert "did you mean `numpy`" in wrong.stderr
 
 
-def test_a_blocking_session_takes_packages(tmp_path: Path) -> None:
+def test_blocking_session_accepts_packages(tmp_path: Path) -> None:
     with BlockingSession(tmp_path, toolsets=(), packages=["numpy"], workers=1) as session:
         assert session.program(source="import numpy\nnumpy.prod([2, 3])").value == 6

@@ -33,13 +33,13 @@ def walk(*options: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def whole() -> dict[str, Any]:
+def full_walk() -> dict[str, Any]:
     """What a walk finds when nothing is left in reach."""
     return walk()
 
 
-def test_nothing_that_scripts_hold_leads_to_an_object_with_power(whole: dict[str, Any]) -> None:
-    found = whole
+def test_no_powerful_object_is_reachable_from_script_objects(full_walk: dict[str, Any]) -> None:
+    found = full_walk
     assert found["reached"] == []
     assert found["roots"] > 1_000, "the scripts held almost nothing"
     assert found["seen"] > 20_000, "the walk saw almost nothing"
@@ -53,8 +53,8 @@ REVIEWED = {
 }  # fmt: skip
 
 
-def test_no_function_within_reach_opens_files_or_asks_the_system(whole: dict[str, Any]) -> None:
-    found = whole["deputies"]
+def test_no_reachable_function_opens_files_or_makes_system_calls(full_walk: dict[str, Any]) -> None:
+    found = full_walk["deputies"]
     assert {
         name: why
         for name, why in found.items()
@@ -70,6 +70,6 @@ def test_no_function_within_reach_opens_files_or_asks_the_system(whole: dict[str
         pytest.param("paths", {"module"}, marks=pytest.mark.slow),
     ],
 )
-def test_the_walk_finds_what_is_left_in_reach(kept: str, expected: set[str]) -> None:
+def test_reachability_walk_detects_objects_left_reachable(kept: str, expected: set[str]) -> None:
     found = walk(f"--keep={kept}")
     assert expected <= {what.partition(":")[0] for _, what in found["reached"]}

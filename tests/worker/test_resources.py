@@ -165,12 +165,12 @@ def end(result: RunResult) -> str:
     return result.error.breach.limit if result.error.breach else result.error.code
 
 
-def test_every_row_has_its_end_written_down() -> None:
+def test_every_resource_script_has_an_expected_outcome() -> None:
     assert [row["id"] for row in ROWS] == list(ENDS)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["id"] for row in ROWS])
-def test_a_script_that_takes_what_it_can_get_ends_as_it_should(
+def test_resource_exhausting_script_has_its_expected_outcome(
     row: dict[str, Any], outcomes: dict[str, Any]
 ) -> None:
     result: RunResult = outcomes["results"][row["id"]]
@@ -185,7 +185,7 @@ def test_a_script_that_takes_what_it_can_get_ends_as_it_should(
         assert result.status in {"completed", "failed", "rejected", "limit_exceeded"}
 
 
-def test_the_host_does_not_grow_by_what_scripts_do(outcomes: dict[str, Any]) -> None:
+def test_host_memory_does_not_grow_with_resource_scripts(outcomes: dict[str, Any]) -> None:
     assert outcomes["grown"] < GROWTH_BYTES
     for result in outcomes["results"].values():
         assert len(result.to_json()) < 1 << 20

@@ -44,7 +44,7 @@ def run(ctx, inputs):
     assert (await run(session, source)).value is True
 
 
-async def test_time_moves_on_with_the_messages_of_the_host(session: Session) -> None:
+async def test_clock_advances_with_messages_from_the_host(session: Session) -> None:
     source = """
 import asyncio, time
 async def run(ctx, inputs):
@@ -57,7 +57,7 @@ async def run(ctx, inputs):
     assert (await run(session, source)).value == [True, True]
 
 
-async def test_a_plain_script_can_sleep(session: Session) -> None:
+async def test_sync_script_can_sleep(session: Session) -> None:
     source = """
 import time
 def run(ctx, inputs):
@@ -86,7 +86,7 @@ async def run(ctx, inputs):
     assert (await run(session, source)).value == [5, -5, 30, -30, 60, -60]
 
 
-async def test_a_failing_task_of_a_group_is_reported_at_its_line(session: Session) -> None:
+async def test_task_group_failure_reports_the_error_of_the_task(session: Session) -> None:
     source = """
 import asyncio
 async def bad():
@@ -100,7 +100,7 @@ async def run(ctx, inputs):
     assert result.error.message == "ValueError: inside the group"
 
 
-async def test_background_tasks_end_with_the_script(session: Session) -> None:
+async def test_background_tasks_end_when_the_script_returns(session: Session) -> None:
     source = """
 import asyncio
 async def run(ctx, inputs):
@@ -144,7 +144,7 @@ async def test_columns_count_characters_not_bytes(session: Session) -> None:
 @pytest.mark.parametrize(
     "stop", ["raise SystemExit(0)", "raise KeyboardInterrupt", "raise BaseException('x')"]
 )
-async def test_leaving_by_an_exception_is_never_a_success(session: Session, stop: str) -> None:
+async def test_run_stopped_by_any_exception_is_failed(session: Session, stop: str) -> None:
     result = await run(session, f"def run(ctx, inputs):\n    {stop}\n")
     assert result.status == "failed"
     assert result.value is None
@@ -165,12 +165,14 @@ async def test_leaving_by_an_exception_is_never_a_success(session: Session, stop
         "(1",
     ],
 )
-async def test_ordinary_mistakes_do_not_look_like_attacks(session: Session, body: str) -> None:
+async def test_ordinary_mistakes_are_not_reported_as_violations(
+    session: Session, body: str
+) -> None:
     result = await run(session, f"def run(ctx, inputs):\n    {body}\n")
     assert result.status in {"completed", "failed", "rejected"}, result.error
 
 
-async def test_the_place_of_an_error_is_found_in_text_of_a_traceback(session: Session) -> None:
+async def test_format_exc_names_the_line_of_the_error(session: Session) -> None:
     source = """
 import traceback
 def run(ctx, inputs):
@@ -204,7 +206,7 @@ async def run(ctx, inputs):
     assert result.value == ["x", 1, "x"], result.error
 
 
-async def test_values_of_many_types_come_back_as_data(session: Session) -> None:
+async def test_values_of_many_types_are_returned_as_json_data(session: Session) -> None:
     source = """
 import dataclasses, datetime, decimal, enum, uuid, collections
 @dataclasses.dataclass
@@ -239,7 +241,7 @@ def run(ctx, inputs):
     }
 
 
-async def test_the_same_script_with_the_same_messages_gives_the_same_random_numbers_of_its_run(
+async def test_each_run_has_its_own_random_seed_and_the_same_hash_seed(
     tmp_path: Path,
 ) -> None:
     source = """

@@ -123,7 +123,7 @@ MACHINES = pytest.mark.parametrize("table", _seccomp.MACHINES.values(), ids=_sec
 
 @MACHINES
 @pytest.mark.parametrize(("name", "args", "answer"), CALLS)
-def test_the_filter_answers_each_call_by_its_arguments(
+def test_filter_decides_each_call_by_its_arguments(
     table: _seccomp.Machine, name: str, args: tuple[int, ...], answer: int
 ) -> None:
     assert decide(table, table.numbers[name], *args) == answer
@@ -131,7 +131,7 @@ def test_the_filter_answers_each_call_by_its_arguments(
 
 @MACHINES
 @pytest.mark.parametrize(("name", "args", "answer"), CALLS)
-def test_the_filter_that_tells_refuses_what_the_other_kills(
+def test_notifying_filter_notifies_where_the_other_kills(
     table: _seccomp.Machine, name: str, args: tuple[int, ...], answer: int
 ) -> None:
     told = decide(table, table.numbers[name], *args, notice_fd=NOTICE)
@@ -143,7 +143,7 @@ def test_the_filter_that_tells_refuses_what_the_other_kills(
 
 @MACHINES
 @pytest.mark.parametrize(("name", "args", "answer"), TO_HAND_OVER)
-def test_the_filter_that_tells_lets_the_listener_be_handed_over_and_no_more(
+def test_notifying_filter_allows_only_the_handover_of_its_listener(
     table: _seccomp.Machine, name: str, args: tuple[int, ...], answer: int
 ) -> None:
     assert decide(table, table.numbers[name], *args, notice_fd=NOTICE) == answer
@@ -151,7 +151,7 @@ def test_the_filter_that_tells_lets_the_listener_be_handed_over_and_no_more(
 
 @MACHINES
 @pytest.mark.parametrize(("notice_fd", "refusal"), [(None, KILL), (NOTICE, NOTIFY)])
-def test_the_filter_refuses_every_call_that_is_not_in_the_table(
+def test_filter_refuses_every_call_outside_the_table(
     table: _seccomp.Machine, notice_fd: int | None, refusal: int
 ) -> None:
     args = (WIRE, 0, 3, 0x22, -1)
@@ -175,7 +175,7 @@ def test_the_filter_kills_every_call_of_another_architecture(table: _seccomp.Mac
             assert answers == {KILL}
 
 
-def test_both_machines_allow_the_same_calls_and_each_is_tried_both_ways() -> None:
+def test_both_architectures_allow_the_same_tested_calls() -> None:
     tables = [set(table.numbers) for table in _seccomp.MACHINES.values()]
     assert tables[0] == tables[1] == {name for name, _, _ in CALLS}
 
@@ -187,7 +187,7 @@ def test_both_machines_allow_the_same_calls_and_each_is_tried_both_ways() -> Non
         ("aarch64", "/usr/include/asm-generic/unistd.h"),
     ],
 )
-def test_the_numbers_are_the_kernels(machine: str, header: str) -> None:
+def test_system_call_numbers_match_the_kernel_headers(machine: str, header: str) -> None:
     if not os.path.exists(header):
         pytest.skip(f"the kernel's headers are not installed: {header}")
     text = Path(header).read_text()

@@ -99,13 +99,13 @@ def processes(secret: str) -> list[Process]:
     return found
 
 
-def test_the_processes_are_the_zygote_and_three_workers(processes: list[Process]) -> None:
+def test_inspected_processes_are_the_zygote_and_three_workers(processes: list[Process]) -> None:
     assert len([process for process in processes if process.is_worker]) == 3
     assert len(processes) in (4, 5)  # a shell around the zygote where there is a PID namespace
     assert all(len(process.memory) > 5_000_000 for process in processes)
 
 
-def test_no_secret_of_the_host_is_anywhere_in_the_memory_of_its_processes(
+def test_no_host_secret_is_in_the_memory_of_zygote_and_workers(
     processes: list[Process], secret: str
 ) -> None:
     found = {
@@ -120,9 +120,7 @@ def test_no_secret_of_the_host_is_anywhere_in_the_memory_of_its_processes(
     assert next(process for process in processes if process.pid == where).is_worker
 
 
-def test_no_variable_and_no_file_of_the_host_comes_along(
-    processes: list[Process], secret: str
-) -> None:
+def test_no_host_variable_or_file_is_inherited(processes: list[Process], secret: str) -> None:
     for process in processes:
         assert secret.encode() not in process.environment
         assert b"PATH" not in process.environment
@@ -137,7 +135,7 @@ def test_no_worker_has_a_socket_of_another(processes: list[Process]) -> None:
             assert not set(wires) & set(process.descriptors)
 
 
-def test_no_memory_is_shared_for_writing_and_none_is_writable_code(
+def test_no_memory_is_shared_writable_or_writable_executable(
     processes: list[Process],
 ) -> None:
     # A page that two workers could write would be a channel from one run to another.

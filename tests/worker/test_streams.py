@@ -206,7 +206,7 @@ def _plain(source: str, folder: Path) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
-def test_both_streams_have_what_plain_python_writes(name: str, tmp_path: Path) -> None:
+def test_stdout_and_stderr_match_cpython(name: str, tmp_path: Path) -> None:
     program = """
         import contextlib, io
         out, err = io.StringIO(), io.StringIO()
@@ -217,7 +217,7 @@ def test_both_streams_have_what_plain_python_writes(name: str, tmp_path: Path) -
     assert in_worker(program, PROGRAMS[name]) == list(_plain(PROGRAMS[name], tmp_path))
 
 
-def in_streams(source: str) -> dict[str, Any]:
+def capture_streams(source: str) -> dict[str, Any]:
     """Outputs of a script, and its result."""
     program = """
         from ptc.worker._modules._console import CONSOLE
@@ -230,7 +230,7 @@ def in_streams(source: str) -> dict[str, Any]:
     return answer
 
 
-def test_a_log_is_told_from_what_is_only_printed_to_standard_error() -> None:
+def test_log_output_is_distinguished_from_plain_stderr() -> None:
     source = """
 import logging, sys, traceback, warnings
 print("out")
@@ -247,7 +247,7 @@ except ZeroDivisionError:
         'Traceback (most recent call last):\n  File "script.py", line 8, in <module>\n'
         "ZeroDivisionError: division by zero\n"
     )
-    assert in_streams(source)["said"] == [
+    assert capture_streams(source)["said"] == [
         ["STDOUT", "out\n"],
         ["STDERR", "err\n"],
         ["LOG", "WARNING:root:log\n"],
@@ -257,18 +257,18 @@ except ZeroDivisionError:
     ]
 
 
-def test_a_warning_is_shown_once_for_each_place() -> None:
+def test_warning_is_shown_once_per_location() -> None:
     source = """
 import warnings
 for n in range(3):
     warnings.warn("same")
     warnings.warn(f"other {n}")
 """
-    assert len(in_streams(source)["said"]) == 4
+    assert len(capture_streams(source)["said"]) == 4
 
 
 def test_an_error_while_logging_does_not_end_the_script() -> None:
-    answer = in_streams("import logging\nlogging.error('%d', 'x')\nresult = 'went on'")
+    answer = capture_streams("import logging\nlogging.error('%d', 'x')\nresult = 'went on'")
     assert answer["result"] == "went on"
     (row,) = answer["said"]
     assert row[0] == "LOG"
@@ -281,7 +281,7 @@ def test_a_logged_exception_shows_the_frames_of_the_script_only() -> None:
         "import json, logging\ndef f():\n    json.loads('{')\n"
         "try:\n    f()\nexcept ValueError:\n    logging.exception('bad %s', 'input')\n"
     )
-    ((output, text),) = in_streams(source)["said"]
+    ((output, text),) = capture_streams(source)["said"]
     assert output == "LOG"
     assert text.startswith(
         "ERROR:root:bad input\nTraceback (most recent call last):\n"
@@ -312,7 +312,7 @@ HOSTILE = {
 }
 
 
-def test_a_log_format_reaches_no_attribute_that_source_does_not(tmp_path: Path) -> None:
+def test_log_format_cannot_reach_attributes_that_source_cannot(tmp_path: Path) -> None:
     head = (
         "import logging, sys\nseen = []\nclass Take:\n    def __mod__(self, values):\n"
         "        seen.append(values)\n        return 'x'\ndef run(ctx, inputs):\n    "
@@ -326,7 +326,7 @@ def test_a_log_format_reaches_no_attribute_that_source_does_not(tmp_path: Path) 
         assert "HOST_SECRET" not in str(answer), (name, answer)
 
 
-def test_print_takes_any_object_with_a_write_as_plain_python_does() -> None:
+def test_print_accepts_any_object_with_a_write_method() -> None:
     source = (
         "class Parts(list):\n    def write(self, text):\n        self.append(text)\n"
         "parts = Parts()\nprint('a', 1, file=parts)\nresult = list(parts)\n"
@@ -334,4 +334,4 @@ def test_print_takes_any_object_with_a_write_as_plain_python_does() -> None:
     space: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
         exec(compile(source, "script.py", "exec"), space)  # noqa: S102  # three lines above
-    assert in_streams(source)["result"] == space["result"] == ["a", " ", "1", "\n"]
+    assert capture_streams(source)["result"] == space["result"] == ["a", " ", "1", "\n"]

@@ -83,7 +83,7 @@ def child(attempt: Callable[[], object]) -> Iterator[Child]:
         ours.close()
 
 
-def test_a_worker_is_stopped_in_the_call_and_killed_with_its_name_known() -> None:
+def test_forbidden_call_stops_the_worker_and_is_identified() -> None:
     with child(lambda: os.open("/etc/passwd", os.O_RDONLY)) as worker:
         worker.wire.send(b"x")
         assert worker.readable(worker.listener)
@@ -97,14 +97,14 @@ def test_a_worker_is_stopped_in_the_call_and_killed_with_its_name_known() -> Non
         assert worker.said() == b""
 
 
-def test_a_call_is_not_made_when_nobody_is_left_to_be_told() -> None:
+def test_call_fails_with_enosys_if_the_listener_is_already_closed() -> None:
     with child(lambda: os.open("/etc/passwd", os.O_RDONLY)) as worker:
         os.close(worker.listener)
         worker.wire.send(b"x")
         assert worker.said() == b"ENOSYS"
 
 
-def test_a_worker_that_was_stopped_when_the_last_listener_goes_has_not_made_the_call() -> None:
+def test_stopped_call_fails_with_enosys_when_the_listener_closes() -> None:
     with child(lambda: os.open("/etc/passwd", os.O_RDONLY)) as worker:
         worker.wire.send(b"x")
         assert worker.readable(worker.listener)
@@ -113,7 +113,7 @@ def test_a_worker_that_was_stopped_when_the_last_listener_goes_has_not_made_the_
         assert worker.said() == b"ENOSYS"
 
 
-def test_asking_after_a_worker_that_was_not_stopped_or_is_dead_does_not_wait() -> None:
+def test_query_about_an_unstopped_or_dead_worker_returns_at_once() -> None:
     with child(lambda: os.open("/etc/passwd", os.O_RDONLY)) as worker:
         assert read_stopped_call(worker.listener) is None
         worker.wire.send(b"x")
@@ -123,7 +123,7 @@ def test_asking_after_a_worker_that_was_not_stopped_or_is_dead_does_not_wait() -
         assert read_stopped_call(worker.listener) is None
 
 
-def test_the_socket_of_the_listener_is_gone_for_good() -> None:
+def test_listener_socket_is_unusable_after_the_handover() -> None:
     def attempt() -> None:
         assert TABLE is not None
         _libc.syscall(TABLE.numbers["sendmsg"], NOTICE_FD, 0, 0)
@@ -133,7 +133,7 @@ def test_the_socket_of_the_listener_is_gone_for_good() -> None:
         assert worker.said() == b"EBADF"
 
 
-def test_an_unknown_call_and_an_unknown_machine_are_named_by_number() -> None:
+def test_unknown_call_and_architecture_are_named_by_number() -> None:
     assert syscall_name(0xC000003E, 257) == "openat"
     assert syscall_name(0xC00000B7, 56) == "openat"
     assert syscall_name(0xC000003E, 9_999) == "number 9999 of architecture 0xc000003e"

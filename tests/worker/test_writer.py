@@ -31,7 +31,7 @@ ALPHABETS = {
 }
 
 
-def read(value: Any) -> PartReader:
+def read_parts(value: Any) -> PartReader:
     """`value` as it arrives in parts."""
     writer = PartWriter(value, "result")
     reader = PartReader(Kind.DONE, most_bytes=1 << 30, most_containers=1 << 30, keep_bytes=1 << 30)
@@ -43,8 +43,8 @@ def read(value: Any) -> PartReader:
     return reader
 
 
-def written(value: Any) -> bytes:
-    reader = read(value)
+def json_of_parts(value: Any) -> bytes:
+    reader = read_parts(value)
     assert reader.root is not None
     data = b"".join(json_of(reader.root))
     assert len(data) == reader.size
@@ -74,21 +74,21 @@ values = st.recursive(
 @pytest.mark.usefixtures("small")
 @given(values)
 @settings(deadline=None)
-def test_parts_make_the_json_of_the_whole(value: Any) -> None:
+def test_parts_join_to_the_json_of_the_whole_value(value: Any) -> None:
     if json.loads(orjson.dumps(value)) != value:  # orjson writes infinities as null
         with pytest.raises(ValueRefused, match="inf has no JSON form"):
-            read(value)
+            read_parts(value)
     else:
-        assert written(value) == orjson.dumps(value)
+        assert json_of_parts(value) == orjson.dumps(value)
 
 
 @pytest.mark.parametrize("name", list(ALPHABETS))
 @pytest.mark.parametrize("length", [65_535, 65_536, 65_537, 1_000_000])
-def test_a_long_text_is_written_as_any_other(name: str, length: int) -> None:
+def test_long_text_matches_the_output_of_orjson(name: str, length: int) -> None:
     alphabet = ALPHABETS[name]
     text = (alphabet * (length // len(alphabet) + 1))[:length]
     for value in (text, {"a": [1, text, {"b": text}], "c": None}, [text], Record(row=text)):
-        assert written(value) == orjson.dumps(value)
+        assert json_of_parts(value) == orjson.dumps(value)
 
 
 LARGE: dict[str, Any] = {
@@ -112,10 +112,10 @@ LARGE: dict[str, Any] = {
 
 @pytest.mark.sample(5)
 @pytest.mark.parametrize("name", list(LARGE))
-def test_a_large_value_is_written_in_parts_and_not_at_once(name: str) -> None:
+def test_large_value_is_written_in_parts(name: str) -> None:
     value = LARGE[name]
     assert write(value, "result") is None
-    assert written(value) == orjson.dumps(value)
+    assert json_of_parts(value) == orjson.dumps(value)
 
 
 class Color(Enum):
@@ -175,19 +175,19 @@ ODD: list[Any] = [
 
 
 @pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)
-def test_values_of_other_types_are_written_alike_whole_and_in_parts(value: Any) -> None:
+def test_other_types_are_written_identically_whole_and_in_parts(value: Any) -> None:
     whole = dumps([value], "result")
     assert write([value], "result") == whole
     many = [value, {"k": value}] * 3_000
     expected = b"[" + b",".join([whole[1:-1], b'{"k":' + whole[1:-1] + b"}"] * 3_000) + b"]"
-    assert written(many) == expected
+    assert json_of_parts(many) == expected
 
 
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)
-def test_values_of_other_types_are_written_in_parts_themselves(value: Any) -> None:
+def test_single_value_of_another_type_is_written_in_parts(value: Any) -> None:
     for outer in ([value], {"k": value}, [[{"k": [value]}]]):
-        assert json.loads(written(outer)) == json.loads(dumps(outer, "result"))
+        assert json.loads(json_of_parts(outer)) == json.loads(dumps(outer, "result"))
 
 
 REFUSED: list[tuple[Any, str]] = [
@@ -203,16 +203,14 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("value", "message"), REFUSED, ids=range(len(REFUSED)))
-def test_what_is_refused_in_a_large_value_is_refused_with_its_path(
-    value: Any, message: str
-) -> None:
+def test_refusal_inside_a_large_value_names_its_path(value: Any, message: str) -> None:
     assert write(value, "result") is None
     with pytest.raises(ValueRefused, match=message):
-        read(value)
+        read_parts(value)
 
 
 @pytest.mark.parametrize("heavy", [False, True])
-def test_depth_is_bounded_as_the_host_bounds_it(*, heavy: bool) -> None:
+def test_worker_enforces_the_depth_limit_of_the_host(*, heavy: bool) -> None:
     extra = ["x" * 200_000] if heavy else []
 
     def nested(levels: int, inner: Any) -> Any:
@@ -226,16 +224,16 @@ def test_depth_is_bounded_as_the_host_bounds_it(*, heavy: bool) -> None:
             body = write(value, "result")
             if heavy:
                 assert body is None
-                read(value)
+                read_parts(value)
             else:
                 assert body is not None
         for value in (nested(MAX_DEPTH, inner), nested(MAX_DEPTH + 60, inner)):
             assert write(value, "result") is None
             with pytest.raises(ValueRefused, match="nested deeper than 200 levels"):
-                read(value)
+                read_parts(value)
 
 
-def test_a_value_that_contains_itself_is_refused() -> None:
+def test_writer_refuses_a_self_referencing_value() -> None:
     endless: list[Any] = [0] * 10_000
     endless.append(endless)
     twice: list[Any] = []
@@ -245,10 +243,10 @@ def test_a_value_that_contains_itself_is_refused() -> None:
     for value in (endless, twice, circle):
         assert write(value, "result") is None
         with pytest.raises(ValueRefused, match="contains itself"):
-            read(value)
+            read_parts(value)
 
 
-def test_an_exception_of_the_scripts_own_is_raised_as_it_is() -> None:
+def test_exception_raised_by_a_script_value_is_propagated() -> None:
     class Odd:
         """A dataclass with a field that raises."""
 
@@ -261,7 +259,7 @@ def test_an_exception_of_the_scripts_own_is_raised_as_it_is() -> None:
 
     for value in ([Odd()], [Odd(), *["x" * 70_000] * 2]):
         with pytest.raises(KeyError, match="the script's own"):
-            write(value, "result") or read(value)
+            write(value, "result") or read_parts(value)
 
 
 def test_an_error_about_a_value_calls_no_method_of_the_script() -> None:

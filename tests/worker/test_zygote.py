@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 SECRET = "correct-horse-battery-staple"
 
 
-async def test_the_zygote_starts_with_nothing_of_the_host(
+async def test_zygote_inherits_no_environment_or_files_of_the_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PTC_TEST_SECRET", SECRET)
@@ -48,7 +48,7 @@ async def test_the_zygote_starts_with_nothing_of_the_host(
             zygote.close()
 
 
-async def test_a_missing_layer_refuses_to_start(
+async def test_session_refuses_to_start_with_a_missing_layer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # An environment variable more than the zygote knows is a failure of a required layer.
@@ -68,7 +68,7 @@ async def test_a_missing_layer_refuses_to_start(
 
 @pytest.mark.parametrize("isolation", ["jail", "process"])
 @pytest.mark.parametrize("system", ["darwin", "win32"])
-async def test_a_system_that_has_no_level_refuses_and_still_has_tools(
+async def test_unsupported_system_refuses_scripts_but_runs_tools(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, isolation: str
 ) -> None:
     @tool
@@ -84,7 +84,7 @@ async def test_a_system_that_has_no_level_refuses_and_still_has_tools(
         assert await session.call(add, a=1, b=2) == 3
 
 
-async def test_every_required_layer_is_on_here_and_says_how_it_was_verified(
+async def test_warm_up_returns_active_and_verified_layers(
     tmp_path: Path,
 ) -> None:
     async with Session(tmp_path, toolsets=()) as session:

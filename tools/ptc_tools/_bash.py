@@ -1,11 +1,11 @@
 """`bash`: run a command, confined by the kernel to the root and, unless allowed, off the network.
 
 Rule 1: No text is ever given to a shell that the caller did not name as the program.
-    (test_no_shell_reads_the_arguments)
+    (test_arguments_are_not_interpreted_by_a_shell)
 Rule 2: What is not enforced is not claimed: where the kernel lacks a layer the tool refuses, unless
-    it was made with ``confinement="available"``. (test_a_missing_layer_refuses_the_command)
+    it was made with ``confinement="available"``. (test_command_is_refused_if_a_layer_is_missing)
 Rule 3: Output is never cut unsaid, nor inside a character; the whole of it is kept.
-    (test_output_over_the_budget_is_marked_and_kept_whole)
+    (test_output_over_budget_is_truncated_and_stored_whole)
 """
 
 from __future__ import annotations

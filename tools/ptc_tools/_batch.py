@@ -3,7 +3,7 @@
 Rule 1: It calls what its caller may call, under the caller's limits, and nothing else.
     (test_a_batch_never_widens_the_allow_list)
 Rule 2: Calls with a side effect are made one by one and in order; nothing runs beside them.
-    (test_effects_are_made_in_order_and_alone)
+    (test_side_effects_in_a_batch_run_in_order_and_alone)
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Rule 1: without a guarded name, no module, frame, code object or `open` can be reached from a
     facade (test_nothing_dangerous_can_be_reached_from_a_facade).
 Rule 2: the facades have exactly the names of the table
-    (test_every_facade_has_the_names_of_the_table).
+    (test_every_facade_has_the_names_of_the_policy_table).
 """
 
 from __future__ import annotations

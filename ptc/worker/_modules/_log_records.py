@@ -1,7 +1,7 @@
 """Levels, records and formatters of `logging`, all plain data.
 
 Rule 1: a format reads the fields of the record and follows the rules of source
-    (test_a_log_format_reaches_no_attribute_that_source_does_not).
+    (test_log_format_cannot_reach_attributes_that_source_cannot).
 """
 
 from __future__ import annotations

@@ -8,13 +8,13 @@ command.
 
 Rule 1: A path is read from the command's memory once. Its target is opened, checked under the
     kernel's own name for it, and used by descriptor, so concurrent changes by the command have no
-    effect. (test_a_path_that_changes_while_it_is_judged_gains_nothing)
+    effect. (test_changing_a_path_during_its_check_bypasses_nothing)
 Rule 2: Calls outside the root are not brokered: the kernel continues the call as the command made
     it, under the command's own confinement. The command may have changed the call by then, and
     gains nothing, since Landlock lets no call change the root. Calls that Landlock does not cover
     are never continued. (test_without_the_broker_a_command_changes_nothing_in_the_root)
 Rule 3: The broker never waits for the command: no call here blocks.
-    (test_neither_a_fifo_nor_a_lease_holds_the_launcher_up)
+    (test_fifo_or_lease_does_not_block_the_launcher)
 
 See seccomp_unotify(2). A command starts in milliseconds, so this module imports little.
 """

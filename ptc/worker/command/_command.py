@@ -9,7 +9,7 @@ Rule 1: When this process has exited, so has every process that the command star
 Rule 2: If the host dies for any reason, the command is killed.
     (test_a_command_dies_with_its_host)
 Rule 3: The command cannot impersonate this process: it holds neither the report nor the lifeline,
-    nor the listener of its own filter. (test_a_command_holds_no_descriptor_but_its_streams)
+    nor the listener of its own filter. (test_command_has_no_descriptor_but_its_streams)
 
 With a PID namespace there is a second process, the first one inside; when it exits, the kernel
 kills all others in the namespace. Without one, orphans are reparented to this process

@@ -6,9 +6,10 @@ commits when it reads them, but not an index. So an index that a command makes i
 the repository gets a copy that contains the parsed data and nothing else.
 
 Rule 1: A name that git itself would not put into an index is refused.
-    (test_an_index_with_a_name_that_git_would_refuse_is_refused)
+    (test_git_index_with_an_invalid_name_is_refused)
 Rule 2: Data that git needs and cannot derive is retained. Offsets into the file are not, as they
-    could show git other names than were parsed here. (test_an_index_of_git_stays_what_it_was)
+    could show git other names than were parsed here.
+    (test_checked_git_index_is_equivalent_to_the_original)
 
 The format: git's Documentation/gitformat-index.txt.
 """

@@ -1,16 +1,16 @@
 """Kernel confinement of a command that a tool runs: network, other processes, other files.
 
 Rule 1: Every required layer is on, or the command does not run and the error names the layer.
-    (test_a_kernel_without_landlock_refuses_and_names_the_way_out)
+    (test_command_without_landlock_is_refused_with_a_suggested_fix)
 Rule 2: With the network off, no program can open a socket to the host or beyond.
-    (test_no_known_bypass_reaches_a_server_of_the_host)
+    (test_known_network_bypasses_reach_no_host_server)
 Rule 3: A command changes no content or attributes outside the root and its private folder for
     temporary files, and reads nothing there except files that programs need to run.
-    (test_no_known_bypass_writes_outside_the_root, test_files_outside_the_root_cannot_be_read)
+    (test_known_bypasses_write_nothing_outside_the_root, test_files_outside_the_root_cannot_be_read)
 Rule 4: The same holds without namespaces, as in most containers.
     (the same tests, mode ``container``)
 Rule 5: No process of the host can be signalled, traced or inspected.
-    (test_processes_of_the_host_are_out_of_reach)
+    (test_command_cannot_affect_or_inspect_host_processes)
 Rule 6: A brokered command changes nothing in the root by itself: its launcher makes the changes
     and enforces the protected paths (`_broker`).
     (test_without_the_broker_a_command_changes_nothing_in_the_root)

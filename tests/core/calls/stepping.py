@@ -10,7 +10,7 @@ from typing import Any, Literal
 import anyio
 import sniffio
 
-__all__ = ["MODES", "Mode", "Outcome", "alive_tasks", "cancelled_at"]
+__all__ = ["MODES", "Mode", "Outcome", "alive_tasks", "cancel_at"]
 
 Mode = Literal["task", "task-late", "scope"]
 MODES: dict[str, tuple[Mode, ...]] = {
@@ -61,7 +61,7 @@ class _Stepped:
                 resume = self._work.send
 
 
-async def cancelled_at(n: int, mode: Mode, work: Callable[[], Awaitable[Any]]) -> Outcome:
+async def cancel_at(n: int, mode: Mode, work: Callable[[], Awaitable[Any]]) -> Outcome:
     """Do `work` in a task of its own and cancel it at its n-th await."""
     out = Outcome()
 

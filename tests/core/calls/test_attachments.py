@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
 
 
-def giving(value: Any, **options: Any) -> Tool:
+def tool_returning(value: Any, **options: Any) -> Tool:
     async def give(arguments: dict[str, Any]) -> Any:
         return value() if callable(value) else value
 
@@ -38,22 +38,22 @@ def giving(value: Any, **options: Any) -> Tool:
 
 
 async def call(root: Path, value: Any, **options: Any) -> ToolResult:
-    async with Session(root, tools=[giving(value, **options)], toolsets=()) as session:
+    async with Session(root, tools=[tool_returning(value, **options)], toolsets=()) as session:
         return await session.tool("give")
 
 
-async def test_a_result_has_data_for_a_script_and_words_for_a_model(tmp_path: Path) -> None:
+async def test_tool_result_has_data_for_a_script_and_text_for_a_model(tmp_path: Path) -> None:
     said = ToolResult.success({"rows": 3}, text="3 rows", metadata={"took": 1}, exit_code=0)
     result = await call(tmp_path, said)
     assert (result.tool, result.status, result.value) == ("give", "success", {"rows": 3})
     assert (result.text, result.metadata, result.exit_code) == ("3 rows", {"took": 1}, 0)
-    async with Session(tmp_path, tools=[giving(said)], toolsets=()) as session:
+    async with Session(tmp_path, tools=[tool_returning(said)], toolsets=()) as session:
         run = await session.program(source="def run(ctx, inputs):\n    return ctx.give()\n")
         assert run.unwrap() == {"rows": 3}
         assert run.calls[0].exit_code == 0
 
 
-async def test_a_failure_that_is_returned_is_a_failure_like_one_that_is_raised(
+async def test_returned_failure_behaves_like_a_raised_error(
     tmp_path: Path,
 ) -> None:
     said = ToolResult.failure("no such table", code="not_found", exit_code=3)
@@ -65,7 +65,7 @@ async def test_a_failure_that_is_returned_is_a_failure_like_one_that_is_raised(
         result.unwrap()
 
 
-async def test_a_failure_that_is_returned_is_retried(tmp_path: Path) -> None:
+async def test_returned_failure_is_retried(tmp_path: Path) -> None:
     made: list[int] = []
 
     def value() -> Any:
@@ -80,7 +80,7 @@ async def test_a_failure_that_is_returned_is_retried(tmp_path: Path) -> None:
     assert result.unwrap() == 3
 
 
-async def test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text(
+async def test_attachments_are_stored_byte_for_byte_and_named_in_record_and_text(
     tmp_path: Path,
 ) -> None:
     chart = Attachment("chart.png", "image/png", PNG, width=4, height=2)
@@ -109,7 +109,7 @@ async def test_attachments_are_kept_byte_for_byte_and_named_in_record_and_text(
     "name",
     ["a./../../etc/passwd", "..", "/etc/passwd", "a/b.png", "CON", "x" * 255, ".hidden", "a.b/c"],
 )
-async def test_a_hostile_name_never_leaves_the_folder(tmp_path: Path, name: str) -> None:
+async def test_hostile_attachment_name_never_leaves_the_folder(tmp_path: Path, name: str) -> None:
     result = await call(
         tmp_path, ToolResult.success(attachments=[Attachment(name, "application/x-own", b"1")])
     )
@@ -131,7 +131,7 @@ async def test_a_hostile_name_never_leaves_the_folder(tmp_path: Path, name: str)
         (lambda: ToolResult.success(content=[{"type": "audio"}]), "not 'audio'"),
     ],
 )
-async def test_an_unusable_attachment_or_part_is_an_error_of_the_call(
+async def test_unusable_attachment_or_content_part_is_an_error_of_the_call(
     tmp_path: Path, make: Any, why: str
 ) -> None:
     result = await call(tmp_path, make)
@@ -140,14 +140,14 @@ async def test_an_unusable_attachment_or_part_is_an_error_of_the_call(
     assert why in result.error.message
 
 
-async def test_a_reference_is_passed_on_without_a_second_copy(tmp_path: Path) -> None:
+async def test_attachment_reference_is_forwarded_without_a_second_copy(tmp_path: Path) -> None:
     first = await call(tmp_path, ToolResult.success(attachments=[Attachment("a", "a/b", b"1")]))
     (ref,) = first.attachments
     second = await call(tmp_path, ToolResult.success(attachments=[ref]))
     assert second.attachments == (ref,)
 
 
-async def test_a_reference_to_anything_else_is_refused(tmp_path: Path) -> None:
+async def test_reference_to_anything_but_an_attachment_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"s")
     first = await call(tmp_path, ToolResult.success(attachments=[Attachment("a", "a/b", b"1")]))
     (ref,) = first.attachments
@@ -169,7 +169,7 @@ async def test_a_reference_to_anything_else_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("as_object", [False, True])
-async def test_the_shape_of_mcp_results_is_understood(tmp_path: Path, as_object: bool) -> None:
+async def test_results_in_mcp_form_are_recognized(tmp_path: Path, as_object: bool) -> None:
     image = base64.b64encode(PNG).decode()
     row: dict[str, Any] = {
         "content": [
@@ -196,11 +196,11 @@ async def test_the_shape_of_mcp_results_is_understood(tmp_path: Path, as_object:
 @pytest.mark.parametrize(
     "value", [{"content": [1]}, {"content": [], "more": 1}, {"content": "text"}, 0, "", False, []]
 )
-async def test_data_that_only_looks_alike_stays_data(tmp_path: Path, value: Any) -> None:
+async def test_data_resembling_an_mcp_result_remains_data(tmp_path: Path, value: Any) -> None:
     result = await call(tmp_path, [value])
     assert result.value == [value]
     assert (await call(tmp_path, lambda: value)).value == value
 
 
-def test_text_content_is_text() -> None:
+def test_text_content_is_part_of_the_result_text() -> None:
     assert ToolResult.success(1, content=[TextContent("a")], text="b").text == "a\nb"

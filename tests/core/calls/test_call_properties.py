@@ -59,7 +59,7 @@ def keys_of(made: list[tuple[str, str, str]], *, asked: list[int], tries: int = 
 
 
 @given(logical, st.data())
-def test_keys_are_of_the_calls_whoever_looks_first_and_however_often(
+def test_idempotency_keys_do_not_depend_on_the_order_of_evaluation(
     made: list[tuple[str, str, str]], data: st.DataObject
 ) -> None:
     orders = st.permutations(range(len(made)))
@@ -77,7 +77,7 @@ def test_keys_are_of_the_calls_whoever_looks_first_and_however_often(
 
 
 @given(logical, words)
-def test_a_call_more_changes_no_key_of_the_others(
+def test_additional_call_does_not_change_other_keys(
     made: list[tuple[str, str, str]], word: str
 ) -> None:
     keys = keys_of(made, asked=list(range(len(made))))
@@ -89,7 +89,7 @@ def test_a_call_more_changes_no_key_of_the_others(
 # --- limits, cache and breaker under concurrency ------------------------------------------------
 
 
-def at_once(made: list[tuple[int, int]], work: Any, **options: Any) -> list[Any]:
+def run_concurrently(made: list[tuple[int, int]], work: Any, **options: Any) -> list[Any]:
     """What calls that are made at once come to: a value, or the code of an error."""
     found: list[Any] = [None] * len(made)
 
@@ -111,16 +111,14 @@ def at_once(made: list[tuple[int, int]], work: Any, **options: Any) -> list[Any]
     return found
 
 
-async def give_way(steps: int) -> None:
+async def yield_to_others(steps: int) -> None:
     for _ in range(steps):
         await anyio.lowlevel.checkpoint()
 
 
 @bounded
 @given(CALLS, st.integers(0, 6))
-def test_no_order_of_calls_passes_a_limit_of_executions(
-    made: list[tuple[int, int]], most: int
-) -> None:
+def test_no_order_of_calls_exceeds_max_executions(made: list[tuple[int, int]], most: int) -> None:
     """Number 0 fails: that is no execution, but it has a place while it is under way."""
     under_way = done = 0
 
@@ -128,14 +126,14 @@ def test_no_order_of_calls_passes_a_limit_of_executions(
         nonlocal under_way, done
         under_way += 1
         assert under_way + done <= most
-        await give_way(arguments["steps"])
+        await yield_to_others(arguments["steps"])
         under_way -= 1
         if arguments["n"] == 0:
             raise ToolError("no")
         done += 1
         return int(arguments["n"])
 
-    found = at_once(made, work, max_executions_per_run=most)
+    found = run_concurrently(made, work, max_executions_per_run=most)
     assert set(found) <= {"failed", "limit_exceeded", 1, 2, 3}
     assert sum(isinstance(value, int) for value in found) == done <= most
     for (n, _), value in zip(made, found, strict=True):
@@ -144,7 +142,7 @@ def test_no_order_of_calls_passes_a_limit_of_executions(
 
 @bounded
 @given(CALLS)
-def test_equal_calls_are_made_once_in_whatever_order_they_come(
+def test_equal_calls_execute_once_in_any_order(
     made: list[tuple[int, int]],
 ) -> None:
     times: Counter[int] = Counter()
@@ -154,13 +152,13 @@ def test_equal_calls_are_made_once_in_whatever_order_they_come(
         n = arguments["n"]
         under_way[n] += 1
         assert under_way[n] == 1, "two of the same at once"
-        await give_way(arguments["steps"])
+        await yield_to_others(arguments["steps"])
         under_way[n] -= 1
         times[n] += 1
         return {"n": n}
 
     same = Cache(key=lambda arguments: arguments["n"])
-    found = at_once(made, work, cache=same)
+    found = run_concurrently(made, work, cache=same)
     assert found == [{"n": n} for n, _ in made]
     assert times == Counter({n for n, _ in made})
     assert len({id(value) for value in found}) == len(found), "each has a copy of its own"
@@ -168,7 +166,7 @@ def test_equal_calls_are_made_once_in_whatever_order_they_come(
 
 @bounded
 @given(CALLS, st.integers(1, 4))
-def test_no_order_of_calls_passes_an_open_breaker(
+def test_no_order_of_calls_bypasses_an_open_breaker(
     made: list[tuple[int, int]], threshold: int
 ) -> None:
     failed_in_a_row = 0
@@ -176,14 +174,14 @@ def test_no_order_of_calls_passes_an_open_breaker(
     async def work(arguments: Mapping[str, Any]) -> int:
         nonlocal failed_in_a_row
         assert failed_in_a_row < threshold, "the breaker is open"
-        await give_way(arguments["steps"])
+        await yield_to_others(arguments["steps"])
         if arguments["n"] % 2 == 0:
             failed_in_a_row += 1
             raise ToolError("no")
         failed_in_a_row = 0
         return int(arguments["n"])
 
-    found = at_once(made, work, retry=Retry(breaker_threshold=threshold))
+    found = run_concurrently(made, work, retry=Retry(breaker_threshold=threshold))
     assert set(found) <= {"failed", "circuit_open", 1, 3}
 
 
@@ -214,7 +212,9 @@ def texts(value: Any) -> list[str]:
 
 
 @given(secrets, st.data())
-def test_no_shape_of_data_lets_a_secret_through(secret: str, data: st.DataObject) -> None:
+def test_redaction_removes_a_secret_from_data_of_any_shape(
+    secret: str, data: st.DataObject
+) -> None:
     redactor = Redactor({"KEY": secret})
     clean = redactor.data(data.draw(shapes(secret)))
     forms = (secret, quote(secret, safe=""), base64.b64encode(secret.encode()).decode())
@@ -224,7 +224,7 @@ def test_no_shape_of_data_lets_a_secret_through(secret: str, data: st.DataObject
 
 
 @given(st.lists(secrets, min_size=2, max_size=4, unique=True), st.data())
-def test_of_several_secrets_none_is_left_in_any_order(
+def test_redaction_removes_several_secrets_in_any_order(
     several: list[str], data: st.DataObject
 ) -> None:
     text = "|".join(data.draw(st.permutations(several)))
@@ -232,7 +232,7 @@ def test_of_several_secrets_none_is_left_in_any_order(
     assert not any(secret in clean for secret in several)
 
 
-def test_no_argument_can_be_read_from_a_key() -> None:
+def test_idempotency_key_reveals_no_argument() -> None:
     """The key is of the call: no text of a caller can be read from it."""
     call = OpenCall(
         ToolCall("send", {}, 1, "run"), siblings=Occurrences(), arguments={"to": "ann@example.com"}

@@ -55,7 +55,7 @@ async def test_a_call_can_be_a_task(session: Session, body: str, value: Any) -> 
     assert (result.value, result.warnings) == (value, ()), result.error
 
 
-async def test_a_task_of_what_is_no_awaitable_is_refused_as_in_python(session: Session) -> None:
+async def test_task_of_a_non_awaitable_is_refused_as_in_python(session: Session) -> None:
     group = "async with asyncio.TaskGroup() as group:\n    group.create_task(1)"
     for body in ("asyncio.create_task(1)", group):
         result = await run(session, body)

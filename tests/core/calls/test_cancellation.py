@@ -14,7 +14,7 @@ import pytest
 from ptc import Cache, Limits, RunResult, Session, tool
 
 from ...conftest import children, descriptors
-from .stepping import MODES, Mode, alive_tasks, cancelled_at
+from .stepping import MODES, Mode, alive_tasks, cancel_at
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
 
@@ -88,7 +88,7 @@ class Books:
 
 
 @asynccontextmanager
-async def warm(root: Path, tools: Tools) -> AsyncIterator[Session]:
+async def open_warm_session(root: Path, tools: Tools) -> AsyncIterator[Session]:
     async with Session(root, tools=tools.all, toolsets=(), workers=1) as session:
         with anyio.fail_after(20):
             for _ in range(2):
@@ -103,7 +103,7 @@ async def warm(root: Path, tools: Tools) -> AsyncIterator[Session]:
         yield session
 
 
-async def everywhere(
+async def cancel_everywhere(
     modes: Iterable[Mode], work: Callable[[], Awaitable[Any]], after: Callable[[], Awaitable[None]]
 ) -> int:
     """Cancel `work` at its first await, its second ... until it is done; how many."""
@@ -111,7 +111,7 @@ async def everywhere(
     for mode in modes:
         for n in range(1, MOST):
             with anyio.fail_after(20):
-                out = await cancelled_at(n, mode, work)
+                out = await cancel_at(n, mode, work)
                 await after()
             if not out.reached:
                 assert out.error is None, out.error
@@ -155,14 +155,14 @@ async def _other_memory(session: Session) -> None:
     ("work", "least"),
     [(_program, 3), (_stream, 5), (_check, 1), (_direct, 3), (_other_memory, 2)],
 )
-async def test_what_is_cancelled_anywhere_leaves_a_session_as_good_as_new(
+async def test_work_cancelled_at_any_await_leaves_the_session_usable(
     tmp_path: Path,
     anyio_backend: str,
     work: Callable[[Session], Awaitable[Any]],
     least: int,
 ) -> None:
     tools = Tools()
-    async with warm(tmp_path, tools) as session:
+    async with open_warm_session(tmp_path, tools) as session:
         books = Books(session)
 
         async def after() -> None:
@@ -172,11 +172,11 @@ async def test_what_is_cancelled_anywhere_leaves_a_session_as_good_as_new(
             assert (await session.program(source=OTHER)).value == 2
             await books.balanced()
 
-        points = await everywhere(MODES[anyio_backend], lambda: work(session), after)
+        points = await cancel_everywhere(MODES[anyio_backend], lambda: work(session), after)
     assert points >= least
 
 
-async def test_a_session_cancelled_anywhere_from_its_first_breath_leaves_nothing(
+async def test_session_cancelled_at_any_await_leaves_nothing_behind(
     tmp_path: Path, anyio_backend: str
 ) -> None:
     tools = Tools()
@@ -195,11 +195,13 @@ async def test_a_session_cancelled_anywhere_from_its_first_breath_leaves_nothing
                 await anyio.sleep(0.001)
 
     # Each starts a zygote: one way to be cancelled is enough here.
-    points = await everywhere(MODES[anyio_backend][:1], life, after)
+    points = await cancel_everywhere(MODES[anyio_backend][:1], life, after)
     assert points >= 5
 
 
-async def test_closing_cancelled_anywhere_still_closes(tmp_path: Path, anyio_backend: str) -> None:
+async def test_close_cancelled_at_any_await_still_closes(
+    tmp_path: Path, anyio_backend: str
+) -> None:
     tools = Tools()
     before, processes, tasks = len(descriptors()), children(), alive_tasks()
     reached = 0
@@ -217,7 +219,7 @@ async def test_closing_cancelled_anywhere_still_closes(tmp_path: Path, anyio_bac
                     group.start_soon(one)
                     while not session._runs.active:
                         await anyio.sleep(0.001)
-                    out = await cancelled_at(n, mode, session.aclose)
+                    out = await cancel_at(n, mode, session.aclose)
                 while (
                     children() != processes
                     or len(descriptors()) != before

@@ -41,12 +41,12 @@ WORD = {"type": "object", "properties": {"word": {"type": "string"}, "n": {"type
 
 
 @asynccontextmanager
-async def opened(root: Path, *tools: Tool, **options: Any) -> Any:
+async def open_session(root: Path, *tools: Tool, **options: Any) -> Any:
     async with Session(root, tools=tools, toolsets=(), **options) as session:
         yield session
 
 
-class Counted:
+class CountingTool:
     """A tool function that counts, and fails as often as it is told."""
 
     def __init__(self, failures: int = 0, error: Exception | None = None) -> None:
@@ -70,9 +70,11 @@ class Counted:
 # --- retry ----------------------------------------------------------------------------------
 
 
-async def test_a_failed_call_is_tried_again_and_the_record_says_how_often(tmp_path: Path) -> None:
-    work = Counted(failures=2)
-    async with opened(tmp_path, work.tool(retry=Retry(max_retries=3, backoff_ms=0))) as session:
+async def test_failed_call_is_retried_and_the_record_counts_the_attempts(tmp_path: Path) -> None:
+    work = CountingTool(failures=2)
+    async with open_session(
+        tmp_path, work.tool(retry=Retry(max_retries=3, backoff_ms=0))
+    ) as session:
         result = await session.program(
             source="def run(ctx, inputs):\n    return ctx.work(word='a')"
         )
@@ -82,29 +84,31 @@ async def test_a_failed_call_is_tried_again_and_the_record_says_how_often(tmp_pa
         assert len({key for _, _, key in work.seen}) == 1
 
 
-async def test_tries_end_and_the_last_error_is_the_result(tmp_path: Path) -> None:
+async def test_exhausted_retries_return_the_last_error(tmp_path: Path) -> None:
     asked: list[int] = []
 
     def again(error: Exception, attempt: int) -> bool:
         asked.append(attempt)
         return True
 
-    work = Counted(failures=9)
+    work = CountingTool(failures=9)
     retry = Retry(max_retries=3, backoff_ms=0, should_retry=again)
-    async with opened(tmp_path, work.tool(retry=retry)) as session:
+    async with open_session(tmp_path, work.tool(retry=retry)) as session:
         result = await session.tool("work")
         assert result.error is not None
         assert (work.calls, asked, result.error.code) == (4, [1, 2, 3, 4], "internal")
 
 
-async def test_an_answer_that_would_be_the_same_again_is_not_retried(tmp_path: Path) -> None:
-    work = Counted(failures=9, error=ToolError("no such row", code="not_found"))
-    async with opened(tmp_path, work.tool(retry=Retry(max_retries=3, backoff_ms=0))) as session:
+async def test_deterministic_error_is_not_retried(tmp_path: Path) -> None:
+    work = CountingTool(failures=9, error=ToolError("no such row", code="not_found"))
+    async with open_session(
+        tmp_path, work.tool(retry=Retry(max_retries=3, backoff_ms=0))
+    ) as session:
         assert (await session.tool("work")).error.code == "not_found"
         assert work.calls == 1
 
 
-def test_the_wait_doubles_up_to_its_cap_and_zero_is_no_wait() -> None:
+def test_backoff_doubles_up_to_its_maximum_and_may_be_zero() -> None:
     retry = Retry(max_retries=9, backoff_ms=20, max_backoff_ms=100)
     assert [retry.wait_ms(n) for n in range(1, 6)] == [20, 40, 80, 100, 100]
     assert Retry(backoff_ms=0).wait_ms(3) == 0
@@ -113,10 +117,10 @@ def test_the_wait_doubles_up_to_its_cap_and_zero_is_no_wait() -> None:
     assert len(waits) > 1
 
 
-async def test_a_cancelled_call_does_not_wait_for_its_next_try(tmp_path: Path) -> None:
-    work = Counted(failures=9)
+async def test_cancelled_call_does_not_wait_for_its_backoff(tmp_path: Path) -> None:
+    work = CountingTool(failures=9)
     retry = Retry(max_retries=3, backoff_ms=3_600_000, max_backoff_ms=3_600_000)
-    async with opened(tmp_path, work.tool(retry=retry)) as session:
+    async with open_session(tmp_path, work.tool(retry=retry)) as session:
         with anyio.fail_after(10):
             result = await session.program(
                 source="import asyncio\nasync def run(ctx, inputs):\n"
@@ -126,13 +130,15 @@ async def test_a_cancelled_call_does_not_wait_for_its_next_try(tmp_path: Path) -
         assert (result.unwrap(), work.calls) == ("late", 1)
 
 
-def test_a_tool_that_must_not_be_repeated_cannot_be_retried_unless_it_uses_its_key() -> None:
+def test_non_idempotent_tool_can_be_retried_only_with_its_key() -> None:
     with pytest.raises(UsageError, match="cannot be retried"):
-        Counted().tool(side_effect=True, retry=Retry(max_retries=1))
-    Counted().tool(side_effect=True, uses_key=True, retry=Retry(max_retries=1))
+        CountingTool().tool(side_effect=True, retry=Retry(max_retries=1))
+    CountingTool().tool(side_effect=True, uses_key=True, retry=Retry(max_retries=1))
 
 
-async def test_a_call_that_takes_too_long_is_a_time_out_and_is_stopped(tmp_path: Path) -> None:
+async def test_call_over_the_timeout_of_its_tool_is_stopped_with_unknown_outcome(
+    tmp_path: Path,
+) -> None:
     stopped = anyio.Event()
 
     async def slow(arguments: Mapping[str, Any]) -> None:
@@ -142,7 +148,7 @@ async def test_a_call_that_takes_too_long_is_a_time_out_and_is_stopped(tmp_path:
             stopped.set()
 
     pay = define_tool("pay", "Pay.", WORD, slow, timeout_ms=20, side_effect=True, idempotent=True)
-    async with opened(tmp_path, pay) as session:
+    async with open_session(tmp_path, pay) as session:
         result = await session.program(
             source="def run(ctx, inputs):\n    return ctx.pay()", allowed_tools=["pay"]
         )
@@ -154,17 +160,17 @@ async def test_a_call_that_takes_too_long_is_a_time_out_and_is_stopped(tmp_path:
 # --- breaker --------------------------------------------------------------------------------
 
 
-async def test_a_tool_that_keeps_failing_is_left_alone(tmp_path: Path) -> None:
-    work = Counted(failures=99)
-    async with opened(tmp_path, work.tool(retry=Retry(breaker_threshold=3))) as session:
+async def test_breaker_opens_after_repeated_failures(tmp_path: Path) -> None:
+    work = CountingTool(failures=99)
+    async with open_session(tmp_path, work.tool(retry=Retry(breaker_threshold=3))) as session:
         codes = [(await session.tool("work")).error.code for _ in range(5)]
         assert codes == ["internal"] * 3 + ["circuit_open"] * 2
         assert work.calls == 3
 
 
-async def test_parallel_calls_cannot_pass_the_breaker_together(tmp_path: Path) -> None:
-    work = Counted(failures=99)
-    async with opened(tmp_path, work.tool(retry=Retry(breaker_threshold=2))) as session:
+async def test_parallel_calls_cannot_exceed_the_breaker_threshold(tmp_path: Path) -> None:
+    work = CountingTool(failures=99)
+    async with open_session(tmp_path, work.tool(retry=Retry(breaker_threshold=2))) as session:
         result = await session.program(
             source="import asyncio\nasync def run(ctx, inputs):\n"
             "    found = await asyncio.gather(*(ctx.work() for _ in range(20)),"
@@ -174,7 +180,7 @@ async def test_parallel_calls_cannot_pass_the_breaker_together(tmp_path: Path) -
         assert work.calls == 2
 
 
-async def test_an_open_breaker_lets_one_call_through_after_its_cool_down() -> None:
+async def test_open_breaker_admits_one_call_after_its_cool_down() -> None:
     now = 0.0
     circuit = Circuit(Retry(breaker_threshold=1, cool_down_ms=1_000), clock=lambda: now)
     await circuit.enter("t")
@@ -196,7 +202,7 @@ async def test_an_open_breaker_lets_one_call_through_after_its_cool_down() -> No
     await circuit.enter("t")
 
 
-async def test_a_cancelled_call_is_no_failure_to_the_breaker() -> None:
+async def test_cancelled_call_does_not_count_as_a_breaker_failure() -> None:
     circuit = Circuit(Retry(breaker_threshold=1))
     for _ in range(3):
         await circuit.enter("t")
@@ -206,9 +212,9 @@ async def test_a_cancelled_call_is_no_failure_to_the_breaker() -> None:
 # --- cache ----------------------------------------------------------------------------------
 
 
-async def test_the_same_call_of_a_run_is_made_once_and_the_record_says_so(tmp_path: Path) -> None:
-    work = Counted()
-    async with opened(tmp_path, work.tool(cache=True)) as session:
+async def test_equal_calls_of_a_run_execute_once_and_are_recorded_as_cached(tmp_path: Path) -> None:
+    work = CountingTool()
+    async with open_session(tmp_path, work.tool(cache=True)) as session:
         source = (
             "async def run(ctx, inputs):\n"
             "    a = await ctx.work(word='a', n=1)\n    b = await ctx.work(n=1, word='a')\n"
@@ -221,14 +227,14 @@ async def test_the_same_call_of_a_run_is_made_once_and_the_record_says_so(tmp_pa
         assert work.calls == 4, "another run has a cache of its own"
 
 
-async def test_a_result_from_the_cache_has_its_attachments_in_the_record_too(
+async def test_cached_result_has_its_attachments_in_the_record(
     tmp_path: Path,
 ) -> None:
     async def chart(arguments: Mapping[str, Any]) -> ToolResult:
         return ToolResult.success(1, attachments=[Attachment("a.png", "image/png", b"1")])
 
     made = define_tool("chart", "C.", WORD, chart, cache=True)
-    async with opened(tmp_path, made) as session:
+    async with open_session(tmp_path, made) as session:
         result = await session.program(
             source="def run(ctx, inputs):\n    ctx.chart()\n    ctx.chart()\n"
         )
@@ -237,16 +243,16 @@ async def test_a_result_from_the_cache_has_its_attachments_in_the_record_too(
         assert first.attachments == second.attachments != ()
 
 
-async def test_a_cache_of_the_session_serves_all_runs_and_direct_calls(tmp_path: Path) -> None:
-    work = Counted()
-    async with opened(tmp_path, work.tool(cache=Cache(scope="session"))) as session:
+async def test_session_cache_is_shared_by_runs_and_direct_calls(tmp_path: Path) -> None:
+    work = CountingTool()
+    async with open_session(tmp_path, work.tool(cache=Cache(scope="session"))) as session:
         await session.program(source="def run(ctx, inputs):\n    return ctx.work(word='a')")
         assert await session.work(word="a") == {"calls": 1}
 
 
-async def test_equal_calls_at_once_are_made_once(tmp_path: Path) -> None:
-    work = Counted()
-    async with opened(tmp_path, work.tool(cache=True)) as session:
+async def test_concurrent_equal_calls_execute_once(tmp_path: Path) -> None:
+    work = CountingTool()
+    async with open_session(tmp_path, work.tool(cache=True)) as session:
         result = await session.program(
             source="import asyncio\nasync def run(ctx, inputs):\n"
             "    return await asyncio.gather(*(ctx.work(word='a') for _ in range(30)))\n"
@@ -255,15 +261,15 @@ async def test_equal_calls_at_once_are_made_once(tmp_path: Path) -> None:
         assert work.calls == 1
 
 
-async def test_errors_are_not_kept_and_none_is(tmp_path: Path) -> None:
-    work = Counted(failures=1)
-    nothing = Counted()
+async def test_errors_are_not_cached_but_none_is(tmp_path: Path) -> None:
+    work = CountingTool(failures=1)
+    nothing = CountingTool()
 
     async def none(arguments: Mapping[str, Any]) -> None:
         nothing.calls += 1
 
     tools = (work.tool(cache=True), define_tool("none", "None.", WORD, none, cache=True))
-    async with opened(tmp_path, *tools) as session:
+    async with open_session(tmp_path, *tools) as session:
         with pytest.raises(ToolError):
             await session.work()
         assert [await session.work(), await session.work()] == [{"calls": 2}] * 2
@@ -271,8 +277,8 @@ async def test_errors_are_not_kept_and_none_is(tmp_path: Path) -> None:
         assert nothing.calls == 1
 
 
-async def test_who_changes_a_kept_value_changes_only_his_own(tmp_path: Path) -> None:
-    async with opened(tmp_path, Counted().tool(cache=True)) as session:
+async def test_mutating_a_cached_value_does_not_change_the_cache(tmp_path: Path) -> None:
+    async with open_session(tmp_path, CountingTool().tool(cache=True)) as session:
         first = await session.work()
         first["calls"] = "changed"
         second = await session.work()
@@ -280,7 +286,7 @@ async def test_who_changes_a_kept_value_changes_only_his_own(tmp_path: Path) -> 
         assert await session.work() == {"calls": 1}
 
 
-async def test_a_kept_value_ends_with_its_time_and_zero_serves_only_those_who_wait() -> None:
+async def test_cached_value_expires_and_zero_lifetime_caches_nothing() -> None:
     now = 0.0
     made = itertools.count(1)
 
@@ -297,7 +303,7 @@ async def test_a_kept_value_ends_with_its_time_and_zero_serves_only_those_who_wa
     assert await results.get("b", 0, make) == (4, False)
 
 
-async def test_when_the_one_who_makes_it_is_cancelled_the_next_does() -> None:
+async def test_next_waiter_computes_when_the_computing_caller_is_cancelled() -> None:
     results = ResultCache()
     begun = anyio.Event()
 
@@ -324,14 +330,14 @@ async def test_when_the_one_who_makes_it_is_cancelled_the_next_does() -> None:
     assert sorted(found) == [(7, False), (7, True), (7, True)]
 
 
-async def test_a_key_function_says_what_is_the_same_and_never_crosses_tools(tmp_path: Path) -> None:
-    one, two = Counted(), Counted()
+async def test_cache_key_function_defines_equality_within_one_tool(tmp_path: Path) -> None:
+    one, two = CountingTool(), CountingTool()
 
     def same(arguments: Mapping[str, Any]) -> Any:
         return arguments["word"].lower()
 
     tools = (one.tool("one", cache=Cache(same, scope="session")), two.tool("two", cache=same))
-    async with opened(tmp_path, *tools) as session:
+    async with open_session(tmp_path, *tools) as session:
         await session.one(word="A")
         assert await session.one(word="a") == {"calls": 1}
         assert await session.two(word="a") == {"calls": 1}
@@ -342,9 +348,9 @@ async def test_a_key_function_says_what_is_the_same_and_never_crosses_tools(tmp_
 # --- limits ---------------------------------------------------------------------------------
 
 
-async def test_parallel_calls_cannot_pass_a_limit_of_executions_together(tmp_path: Path) -> None:
-    work = Counted()
-    async with opened(tmp_path, work.tool(max_executions_per_run=3)) as session:
+async def test_parallel_calls_cannot_exceed_max_executions(tmp_path: Path) -> None:
+    work = CountingTool()
+    async with open_session(tmp_path, work.tool(max_executions_per_run=3)) as session:
         source = (
             "import asyncio\nasync def run(ctx, inputs):\n"
             "    found = await asyncio.gather(*(ctx.work() for _ in range(10)),"
@@ -356,9 +362,9 @@ async def test_parallel_calls_cannot_pass_a_limit_of_executions_together(tmp_pat
         assert (await session.program(source=source)).unwrap()[:3] == ["done"] * 3
 
 
-async def test_what_failed_or_was_kept_is_no_execution(tmp_path: Path) -> None:
-    work = Counted(failures=2)
-    async with opened(tmp_path, work.tool(max_executions_per_run=1, cache=True)) as session:
+async def test_failed_and_cached_calls_do_not_count_as_executions(tmp_path: Path) -> None:
+    work = CountingTool(failures=2)
+    async with open_session(tmp_path, work.tool(max_executions_per_run=1, cache=True)) as session:
         result = await session.program(
             source="async def run(ctx, inputs):\n    out = []\n    for word in 'aaaab':\n"
             "        try:\n            out.append((await ctx.work(word=word))['calls'])\n"
@@ -367,15 +373,15 @@ async def test_what_failed_or_was_kept_is_no_execution(tmp_path: Path) -> None:
         assert result.unwrap() == ["internal", "internal", 3, 3, "limit_exceeded"]
 
 
-async def test_zero_executions_is_never_and_asks_nobody(tmp_path: Path) -> None:
+async def test_zero_max_executions_rejects_before_approval(tmp_path: Path) -> None:
     asked: list[ApprovalRequest] = []
 
     async def approve(request: ApprovalRequest) -> Decision:
         asked.append(request)
         return Decision(True)
 
-    made = Counted().tool(max_executions_per_run=0, needs_approval=True)
-    async with opened(tmp_path, made, approver=approve) as session:
+    made = CountingTool().tool(max_executions_per_run=0, needs_approval=True)
+    async with open_session(tmp_path, made, approver=approve) as session:
         assert (await session.tool("work")).error.code == "limit_exceeded"
         assert not asked
 
@@ -383,7 +389,7 @@ async def test_zero_executions_is_never_and_asks_nobody(tmp_path: Path) -> None:
 # --- approval -------------------------------------------------------------------------------
 
 
-async def test_a_gated_call_waits_for_a_decision_about_the_validated_arguments(
+async def test_approval_request_contains_the_validated_arguments(
     tmp_path: Path,
 ) -> None:
     asked: list[ApprovalRequest] = []
@@ -403,7 +409,7 @@ async def test_a_gated_call_waits_for_a_decision_about_the_validated_arguments(
         answers = {11: Decision(True), 12: Decision(False, by="ann", comment="too much")}
         return answers.get(request.arguments["amount"], Decision(True, {"amount": 1}, by="bob"))
 
-    async with opened(tmp_path, pay, approver=approve) as session:
+    async with open_session(tmp_path, pay, approver=approve) as session:
         assert await session.pay(amount=5) == "5 to shop"
         assert await session.pay(amount="11") == "11 to shop"
         with pytest.raises(ToolError, match="rejected by ann: too much") as rejected:
@@ -437,11 +443,11 @@ async def async_yes(arguments: Mapping[str, Any]) -> bool:
         (async_yes, True),
     ],
 )
-async def test_a_gate_that_cannot_tell_means_yes_and_without_an_approver_no_call_is_made(
+async def test_approval_predicate_fails_closed_without_an_approver(
     tmp_path: Path, gate: Any, gated: bool
 ) -> None:
-    work = Counted()
-    async with opened(tmp_path, work.tool(needs_approval=gate)) as session:
+    work = CountingTool()
+    async with open_session(tmp_path, work.tool(needs_approval=gate)) as session:
         result = await session.tool("work")
         assert (result.error.code if result.error else None) == (
             "approval_required" if gated else None
@@ -449,7 +455,7 @@ async def test_a_gate_that_cannot_tell_means_yes_and_without_an_approver_no_call
         assert work.calls == (0 if gated else 1)
 
 
-async def test_an_approver_that_fails_or_edits_wrongly_has_not_approved(tmp_path: Path) -> None:
+async def test_failing_or_invalid_approver_does_not_approve(tmp_path: Path) -> None:
     answers: Any = iter([RuntimeError("gone"), "yes", Decision(True, {"n": "x"})])
 
     async def approve(request: ApprovalRequest) -> Decision:
@@ -458,8 +464,8 @@ async def test_an_approver_that_fails_or_edits_wrongly_has_not_approved(tmp_path
             raise answer
         return answer  # type: ignore[no-any-return]  # one of them is no Decision, which is the point
 
-    work = Counted()
-    async with opened(tmp_path, work.tool(needs_approval=True), approver=approve) as session:
+    work = CountingTool()
+    async with open_session(tmp_path, work.tool(needs_approval=True), approver=approve) as session:
         codes = [(await session.tool("work")).error.code for _ in range(3)]
         assert codes == ["rejected", "rejected", "invalid_arguments"]
         assert work.calls == 0
@@ -479,9 +485,7 @@ def keys_of(words: list[str], run: str = "r1") -> list[str | None]:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=12), st.randoms())
-def test_a_key_is_of_the_call_and_not_of_what_was_called_before(
-    words: list[str], random: Any
-) -> None:
+def test_idempotency_key_does_not_depend_on_preceding_calls(words: list[str], random: Any) -> None:
     keys = keys_of(words)
     assert len(set(keys)) == len(words)
     assert keys == keys_of(words), "a replay has the same keys"
@@ -491,9 +495,9 @@ def test_a_key_is_of_the_call_and_not_of_what_was_called_before(
     assert set(keys_of(shuffled)) == set(keys)
 
 
-async def test_a_key_is_given_by_the_caller_of_a_direct_call_or_is_none(tmp_path: Path) -> None:
-    work = Counted()
-    async with opened(tmp_path, work.tool()) as session:
+async def test_direct_call_has_only_the_idempotency_key_of_its_caller(tmp_path: Path) -> None:
+    work = CountingTool()
+    async with open_session(tmp_path, work.tool()) as session:
         await session.tool("work")
         await session.tool("work", idempotency_key="order-7")
         assert [key for _, _, key in work.seen] == [None, "order-7"]
@@ -530,8 +534,8 @@ def in_thread() -> str:
     return ctx.tool_name
 
 
-async def test_a_tool_calls_another_under_its_callers_allow_list(tmp_path: Path) -> None:
-    async with opened(tmp_path, outer, inner, in_thread) as session:
+async def test_nested_call_is_restricted_by_the_allow_list_of_the_run(tmp_path: Path) -> None:
+    async with open_session(tmp_path, outer, inner, in_thread) as session:
         result = await session.program(
             source="import asyncio\nasync def run(ctx, inputs):\n"
             "    return await asyncio.gather(ctx.outer(times=2), ctx.in_thread(), ctx.outer())\n"
@@ -557,18 +561,18 @@ async def test_a_tool_calls_another_under_its_callers_allow_list(tmp_path: Path)
         assert "'inner' is not allowed in this run" in refused.error.message
 
 
-async def test_calls_of_tools_are_counted_and_a_circle_ends(tmp_path: Path) -> None:
+async def test_circular_nested_calls_are_stopped(tmp_path: Path) -> None:
     @tool
     async def circle(ctx: ToolContext) -> Any:
         """Go round."""
         return await ctx.call_tool("circle")
 
-    async with opened(tmp_path, circle) as session:
+    async with open_session(tmp_path, circle) as session:
         with pytest.raises(ToolError, match="tools have called one another 8 deep"):
             await session.circle()
 
 
-async def test_a_context_made_by_hand_answers_with_defaults_and_calls_nothing(
+async def test_context_created_manually_has_defaults_and_makes_no_calls(
     tmp_path: Path,
 ) -> None:
     ctx = ToolContext(tmp_path, "t", "t.1", None, 1)
@@ -587,8 +591,8 @@ async def test_a_context_made_by_hand_answers_with_defaults_and_calls_nothing(
 # --- events ---------------------------------------------------------------------------------
 
 
-async def test_a_stream_tells_what_happens_and_ends_with_the_result(tmp_path: Path) -> None:
-    async with opened(tmp_path, outer, inner) as session:
+async def test_stream_yields_events_and_ends_with_the_result(tmp_path: Path) -> None:
+    async with open_session(tmp_path, outer, inner) as session:
         async with session.stream(
             source="async def run(ctx, inputs):\n    print('hi')\n    return await ctx.outer()\n"
         ) as events:
@@ -610,8 +614,8 @@ async def test_a_stream_tells_what_happens_and_ends_with_the_result(tmp_path: Pa
         assert found[5].value == {"message": "inside", "data": {"n": 0}}
 
 
-async def test_a_direct_call_can_be_streamed_and_leaving_early_ends_it(tmp_path: Path) -> None:
-    async with opened(tmp_path, outer, inner) as session:
+async def test_direct_call_can_be_streamed_and_early_exit_ends_a_stream(tmp_path: Path) -> None:
+    async with open_session(tmp_path, outer, inner) as session:
         async with session.stream("inner", {"n": 3}) as events:
             found = [event async for event in events]
         assert [e.kind for e in found] == ["tool_started", "log", "tool_finished", "finished"]
@@ -624,16 +628,16 @@ async def test_a_direct_call_can_be_streamed_and_leaving_early_ends_it(tmp_path:
             session.stream("inner", source="1")
 
 
-async def test_what_is_wrong_with_a_stream_is_raised_as_it_is(tmp_path: Path) -> None:
-    async with opened(tmp_path, inner) as session:
+async def test_stream_raises_usage_errors_and_exceptions_of_its_body(tmp_path: Path) -> None:
+    async with open_session(tmp_path, inner) as session:
         for wrong in ({"tool": "nope"}, {"source": 3}):
             with pytest.raises(UsageError):
-                await drained(session.stream(**wrong))
+                await drain(session.stream(**wrong))
         with pytest.raises(KeyError, match="mine"):
-            await drained(session.stream("inner", {"n": 1}), KeyError("mine"))
+            await drain(session.stream("inner", {"n": 1}), KeyError("mine"))
 
 
-async def drained(stream: Any, error: Exception | None = None) -> None:
+async def drain(stream: Any, error: Exception | None = None) -> None:
     async with stream as events:
         if error is not None:
             raise error

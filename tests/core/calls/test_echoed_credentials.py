@@ -105,7 +105,7 @@ def _sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(SENT, name, getattr(fresh, name))
 
 
-def everything(error: BaseException) -> str:
+def text_of_error(error: BaseException) -> str:
     return "".join(traceback.format_exception(error)) + repr(error) + str(vars(error))
 
 
@@ -113,7 +113,7 @@ HOWS = ("raised", "cause", "context", "noted", "in a ToolError")
 
 
 @pytest.mark.parametrize("name", list(ERRORS))
-async def test_what_a_server_echoes_of_a_request_is_in_nothing(
+async def test_credential_echoed_by_a_server_appears_nowhere(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     make, secret = ERRORS[name]
@@ -153,7 +153,7 @@ async def run(ctx, inputs):
         for how in HOWS:
             direct = await session.tool("ask", {"how": how})
             assert direct.error is not None
-            shown += [everything(direct.error), repr(direct), direct.text]
+            shown += [text_of_error(direct.error), repr(direct), direct.text]
             # Of a group, the words are not its members'.
             assert "[secret" in direct.text or how == "cause" or name == "a group"
         result = await session.program(source=source, on_event=events.append)
@@ -165,7 +165,7 @@ async def run(ctx, inputs):
     assert "[secret" in caplog.text
 
 
-async def test_an_error_that_says_no_secret_keeps_its_words_notes_and_cause(
+async def test_error_without_a_secret_keeps_message_details_and_cause(
     tmp_path: Path,
 ) -> None:
     cause = ValueError("the cause")
@@ -183,7 +183,7 @@ async def test_an_error_that_says_no_secret_keeps_its_words_notes_and_cause(
     assert error.__cause__ is cause
 
 
-async def test_what_has_the_form_of_a_credential_is_masked_in_errors_only(tmp_path: Path) -> None:
+async def test_credential_like_text_is_masked_in_errors_only(tmp_path: Path) -> None:
     header = "Authorization: Bearer abc.DEF-123456"
 
     @tool
@@ -200,7 +200,7 @@ async def test_what_has_the_form_of_a_credential_is_masked_in_errors_only(tmp_pa
     assert value == header
     assert failed.error is not None
     assert "Bearer [credential]" in failed.error.message
-    assert "abc.DEF" not in everything(failed.error)
+    assert "abc.DEF" not in text_of_error(failed.error)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ async def test_what_has_the_form_of_a_credential_is_masked_in_errors_only(tmp_pa
         ("no such secret", ""),
     ],
 )
-def test_the_forms_of_credentials(text: str, masked: str | None) -> None:
+def test_known_credential_formats_are_masked(text: str, masked: str | None) -> None:
     if masked is None:
         assert mask(text) == text.rpartition(" ")[0] + " [credential]"
     else:
@@ -239,12 +239,12 @@ def test_the_forms_of_credentials(text: str, masked: str | None) -> None:
     ],
     ids=range(13),
 )  # fmt: skip
-def test_text_made_to_be_slow_is_not(text: str) -> None:
+def test_masking_is_fast_on_adversarial_text(text: str) -> None:
     # Linear: a quadratic search of these takes minutes, and the test its time-out.
     Redactor({"K": TOKEN}).error_text(text)
 
 
-def test_long_text_is_searched_too() -> None:
+def test_long_text_is_searched_for_secrets() -> None:
     redactor = Redactor({"K": TOKEN})
     rows = [{"n": n, "text": "x" * 20} for n in range(5_000)]
     assert redactor.value(rows) is rows
@@ -253,7 +253,7 @@ def test_long_text_is_searched_too() -> None:
     assert TOKEN not in redactor.text("x" * 100_000 + quote(TOKEN))
 
 
-def test_credentials_that_are_remembered_are_bounded_and_the_latest() -> None:
+def test_remembered_credentials_are_bounded_to_the_most_recent() -> None:
     sent = SentCredentials()
     for n in range(100):
         sent.remember("key", f"credential-{n:03}")
@@ -265,7 +265,7 @@ def test_credentials_that_are_remembered_are_bounded_and_the_latest() -> None:
     assert sent.forms.replace("12345") == "12345"
 
 
-def test_a_request_that_is_none_is_no_error() -> None:
+def test_malformed_request_causes_no_error() -> None:
     sent = SentCredentials()
     sent.request("http://[", [(None, None), ("authorization", "Basic !!!"), ("cookie", ";;=")])
     sent.failed(HTTPError("http://u:pw123456@h", 401, "no", {}, None))  # type: ignore[arg-type]  # as some make it
@@ -274,7 +274,7 @@ def test_a_request_that_is_none_is_no_error() -> None:
     assert safe_text("plain") == "plain"
 
 
-async def test_a_run_that_succeeds_is_searched_for_what_was_sent(tmp_path: Path) -> None:
+async def test_successful_run_is_searched_for_sent_credentials(tmp_path: Path) -> None:
     SENT.remember("gateway", TOKEN)
     partials: list[Any] = []
 

@@ -133,7 +133,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("count", [10, pytest.param(40, marks=pytest.mark.slow)])
-async def test_interrupted_trees_have_each_effect_once_and_the_values_of_whole_runs(
+async def test_interrupted_call_trees_have_each_effect_once_and_equal_values(
     count: int, world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_history, "SqliteJournal", Stopping)

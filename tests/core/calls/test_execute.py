@@ -104,7 +104,7 @@ async def attaches_a_name(arguments: Mapping[str, Any]) -> ToolResult:
         (attaches_a_name, "bad_attachment", "not 'chart.png'"),
     ],
 )
-async def test_what_a_function_raises_ends_its_call_and_nothing_else(
+async def test_exception_of_a_tool_function_fails_only_its_call(
     tmp_path: Path, function: Any, code: str, words: str
 ) -> None:
     in_script, direct, status = await both_ways(tmp_path, function)
@@ -113,7 +113,7 @@ async def test_what_a_function_raises_ends_its_call_and_nothing_else(
     assert words in in_script[1]
 
 
-async def test_tool_that_fails_while_it_is_cancelled_is_cancelled_and_nothing_else(
+async def test_tool_that_fails_during_cancellation_is_only_cancelled(
     tmp_path: Path,
 ) -> None:
     started = anyio.Event()
@@ -161,7 +161,7 @@ async def test_tool_that_fails_while_it_is_cancelled_is_cancelled_and_nothing_el
 
 @pytest.mark.both_loops
 @pytest.mark.parametrize("anyio_backend", ["trio"])  # asyncio ends its loop when a task exits
-async def test_exit_in_a_task_of_a_tool_is_its_failure(tmp_path: Path) -> None:
+async def test_sys_exit_in_a_task_of_a_tool_fails_its_call(tmp_path: Path) -> None:
     async def leaves(arguments: Mapping[str, Any]) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(exits, arguments)
@@ -172,7 +172,7 @@ async def test_exit_in_a_task_of_a_tool_is_its_failure(tmp_path: Path) -> None:
     assert "the tool called sys.exit(3)" in in_script[1]
 
 
-async def test_a_cancellation_of_a_tools_own_making_is_its_failure(
+async def test_cancellation_raised_by_a_tool_itself_fails_its_call(
     tmp_path: Path, anyio_backend_name: str
 ) -> None:
     if anyio_backend_name != "asyncio":
@@ -190,7 +190,7 @@ async def test_a_cancellation_of_a_tools_own_making_is_its_failure(
     assert "was cancelled" in in_script[1]
 
 
-async def test_a_plain_function_that_gives_an_awaitable_is_awaited(tmp_path: Path) -> None:
+async def test_awaitable_returned_by_a_sync_function_is_awaited(tmp_path: Path) -> None:
     async def answer(number: int) -> int:
         await anyio.lowlevel.checkpoint()
         return number
@@ -203,7 +203,7 @@ async def test_a_plain_function_that_gives_an_awaitable_is_awaited(tmp_path: Pat
         assert (await both_ways(tmp_path, function))[:2] == (7, 7)
 
 
-async def test_a_value_that_cannot_be_copied_is_given_and_not_kept(tmp_path: Path) -> None:
+async def test_value_that_cannot_be_copied_is_returned_but_not_cached(tmp_path: Path) -> None:
     made: list[Any] = []
 
     async def lock(arguments: Mapping[str, Any]) -> Any:
@@ -219,9 +219,7 @@ async def test_a_value_that_cannot_be_copied_is_given_and_not_kept(tmp_path: Pat
 
 
 @pytest.mark.parametrize("options", [{"cache": True}, {"retry": Retry(breaker_threshold=1)}])
-async def test_a_tool_that_calls_itself_does_not_wait_for_itself(
-    tmp_path: Path, options: Any
-) -> None:
+async def test_self_calling_tool_does_not_deadlock(tmp_path: Path, options: Any) -> None:
     async def circle(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
         return await ctx.call_tool("work")
 
@@ -231,7 +229,7 @@ async def test_a_tool_that_calls_itself_does_not_wait_for_itself(
     assert direct[0] in ("too_deep", "circuit_open")
 
 
-async def test_a_tool_with_a_cache_and_a_breaker_may_call_itself_with_less(tmp_path: Path) -> None:
+async def test_cached_tool_with_breaker_can_call_itself_recursively(tmp_path: Path) -> None:
     async def sum_to(arguments: Mapping[str, Any], ctx: ToolContext) -> int:
         n = int(arguments["n"])
         return n if n == 0 else n + await ctx.call_tool("sum_to", n=n - 1)
@@ -245,7 +243,7 @@ async def test_a_tool_with_a_cache_and_a_breaker_may_call_itself_with_less(tmp_p
 
 
 @pytest.mark.parametrize("options", [{"cache": True}, {"retry": Retry(breaker_threshold=1)}])
-async def test_tools_that_call_each_other_at_once_do_not_wait_for_ever(
+async def test_concurrent_mutually_calling_tools_do_not_deadlock(
     tmp_path: Path, options: Any
 ) -> None:
     """One begins with the first, one with the second: each has what the other wants."""
@@ -283,7 +281,7 @@ async def test_tools_that_call_each_other_at_once_do_not_wait_for_ever(
     assert "one" in (found["two"][1], found["two"][1][0])
 
 
-async def test_a_result_that_other_tools_gave_is_for_those_who_may_call_them(
+async def test_cached_result_requires_permission_for_its_nested_calls(
     tmp_path: Path,
 ) -> None:
     async def inner(arguments: Mapping[str, Any]) -> str:
@@ -305,7 +303,7 @@ async def test_a_result_that_other_tools_gave_is_for_those_who_may_call_them(
             assert again.value == first.value
 
 
-async def test_what_outlives_its_call_calls_and_attaches_nothing(tmp_path: Path) -> None:
+async def test_context_is_unusable_after_its_call_has_finished(tmp_path: Path) -> None:
     kept: list[ToolContext] = []
     told: list[str] = []
 
@@ -325,7 +323,7 @@ async def test_what_outlives_its_call_calls_and_attaches_nothing(tmp_path: Path)
         assert len(result.calls) == len(kept) == 1
 
 
-async def test_a_plain_function_calls_a_tool_from_its_thread(tmp_path: Path) -> None:
+async def test_sync_function_can_call_a_tool_from_its_thread(tmp_path: Path) -> None:
     def twice(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
         return [anyio.from_thread.run(partial(ctx.call_tool, "inner", n=n)) for n in (1, 2)]
 
@@ -343,7 +341,7 @@ async def test_a_plain_function_calls_a_tool_from_its_thread(tmp_path: Path) -> 
         ]
 
 
-async def test_a_predicate_of_retries_that_fails_leaves_the_tools_own_error(
+async def test_failing_should_retry_keeps_the_error_of_the_tool(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def down(arguments: Mapping[str, Any]) -> None:
@@ -359,7 +357,7 @@ async def test_a_predicate_of_retries_that_fails_leaves_the_tools_own_error(
     assert "own words" not in caplog.text
 
 
-async def test_a_plain_function_whose_thread_comes_after_the_cancellation_is_not_begun() -> None:
+async def test_sync_function_is_not_started_after_its_call_was_cancelled() -> None:
     asked, told = threading.Event(), threading.Event()
     ran: list[int] = []
 

@@ -28,7 +28,7 @@ def row(
     return CallRow(start, CallEnd(path, status, status == "succeeded", b"[true,false,1]", 2, None))
 
 
-def recorded(*rows: CallRow, pending: tuple[Pending, ...] = ()) -> NestedCalls:
+def nested_calls_of(*rows: CallRow, pending: tuple[Pending, ...] = ()) -> NestedCalls:
     return NestedCalls(Recorded(RUN, rows, (), pending, ()))
 
 
@@ -43,7 +43,7 @@ def test_recorded_outcomes_answer_the_same_calls_in_any_order(
         key: data.draw(st.sampled_from(["succeeded", "failed", None])) for key in before
     }
     rows = {key: row(f"1.{n}", key, statuses[key]) for n, key in enumerate(before, 1)}
-    calls = recorded(*rows.values())
+    calls = nested_calls_of(*rows.values())
     for key in now:
         path = calls.place(key, "1")
         assert calls.find(path) == rows.get(key)
@@ -54,7 +54,7 @@ def test_recorded_outcomes_answer_the_same_calls_in_any_order(
 @given(keys, st.lists(st.sampled_from("abcdefghij"), max_size=30))
 def test_paths_belong_to_one_execution_each(before: list[str], now: list[str]) -> None:
     rows = [row(f"1.{n}", key) for n, key in enumerate(before, 1)]
-    calls = recorded(*rows)
+    calls = nested_calls_of(*rows)
     seen = set()
     for key in now:
         path = calls.place(key, "1")
@@ -69,8 +69,8 @@ def test_paths_belong_to_one_execution_each(before: list[str], now: list[str]) -
         seen.add(path)
 
 
-def test_outcome_of_a_call_that_must_not_be_repeated_answers_every_time() -> None:
-    calls = recorded(row("1.1", "a", effect=True), row("1.2", "b", "failed", effect=True))
+def test_outcome_of_a_non_repeatable_call_is_always_replayed() -> None:
+    calls = nested_calls_of(row("1.1", "a", effect=True), row("1.2", "b", "failed", effect=True))
     for _ in range(3):
         assert calls.place("a", "1") == "1.1"
         calls.serve("1.1", repeatable=False)
@@ -80,30 +80,30 @@ def test_outcome_of_a_call_that_must_not_be_repeated_answers_every_time() -> Non
     assert calls.place("b", "1") == "1.3", "it was not done, and is made anew"
 
 
-def test_call_that_waits_keeps_its_path() -> None:
+def test_suspended_call_keeps_its_path() -> None:
     waiting = Pending("1.4", "approval", "ask", "f", b'{"key":"a"}', 1)
-    calls = recorded(pending=(waiting,))
+    calls = nested_calls_of(pending=(waiting,))
     assert calls.place("b", "1") == "1.5"
     assert calls.place("a", "1") == "1.4"
     assert calls.find("1.4") is None
 
 
-def test_call_without_a_key_is_always_a_new_one() -> None:
-    calls = recorded(row("1.1", ""))
+def test_call_without_a_key_always_gets_a_new_path() -> None:
+    calls = nested_calls_of(row("1.1", ""))
     assert calls.place(None, "1") == "1.2"
     assert calls.place(None, "1") == "1.3"
 
 
-def test_further_execution_stands_beside_the_one_before_wherever_it_is_called_from() -> None:
-    calls = recorded(row("1.1.1", "a", "failed"), row("1.1", "p"), row("2.1", "q", None))
+def test_repeated_execution_is_a_sibling_of_the_recorded_one() -> None:
+    calls = nested_calls_of(row("1.1.1", "a", "failed"), row("1.1", "p"), row("2.1", "q", None))
     assert calls.place("a", "2.1") == "1.1.1"
     calls.serve("1.1.1", repeatable=True)
     assert calls.place("a", "2.1") == "1.1.2"
     assert calls.place("c", "2.1") == "2.1.1"
 
 
-def test_making_of_a_result_is_continued_until_it_ends() -> None:
-    calls = recorded(
+def test_unfinished_computation_of_a_result_is_continued() -> None:
+    calls = nested_calls_of(
         row("1.1", "a", making="d 0"),
         row("2.1", "b", None, making="d 1"),
         row("3", "", making="e 4"),
@@ -118,8 +118,8 @@ def test_making_of_a_result_is_continued_until_it_ends() -> None:
     assert calls.current_making("f") is None
 
 
-def test_effects_that_are_not_come_to_again_are_found_once() -> None:
-    calls = recorded(
+def test_unclaimed_effects_are_returned_once() -> None:
+    calls = nested_calls_of(
         row("1.1", "a", effect=True),
         row("1.2", "b", "failed", effect=True),
         row("1.3", "c"),

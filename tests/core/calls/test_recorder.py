@@ -29,7 +29,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def test_a_call_is_recorded_before_it_is_made_and_when_it_has_ended(tmp_path: Path) -> None:
+async def test_call_is_recorded_before_and_after_its_execution(tmp_path: Path) -> None:
     meanwhile: list[CallRow] = []
     keys: list[str | None] = []
 
@@ -74,7 +74,7 @@ async def run(ctx, inputs):
     assert len(set(keys)) == 3
 
 
-async def test_an_end_that_cannot_be_written_is_no_failure_of_the_tool(tmp_path: Path) -> None:
+async def test_unrecordable_outcome_does_not_fail_the_call(tmp_path: Path) -> None:
     file = tmp_path / "journal"
     root = tmp_path / "root"
     root.mkdir()
@@ -97,7 +97,7 @@ async def test_an_end_that_cannot_be_written_is_no_failure_of_the_tool(tmp_path:
         assert row.end is None, "that it ended is not known, and nobody says that it failed"
 
 
-async def test_what_files_are_given_is_nowhere_in_the_journal(tmp_path: Path) -> None:
+async def test_content_written_to_files_is_not_in_the_journal(tmp_path: Path) -> None:
     source = """
 async def run(ctx, inputs):
     await ctx.write("a.txt", inputs["text"])
@@ -124,7 +124,7 @@ async def run(ctx, inputs):
     assert bytes(range(90, 64, -1)) not in data
 
 
-async def test_a_failure_is_recorded_whatever_is_in_it(tmp_path: Path) -> None:
+async def test_failure_with_unserializable_details_is_recorded(tmp_path: Path) -> None:
     circle: dict[str, Any] = {}
     circle["circle"] = circle
 
@@ -142,7 +142,7 @@ async def test_a_failure_is_recorded_whatever_is_in_it(tmp_path: Path) -> None:
     assert b'"left_out"' in row.end.body
 
 
-async def test_a_tool_that_hands_its_key_on_is_called_again_by_itself(tmp_path: Path) -> None:
+async def test_tool_using_its_key_is_called_again_automatically_on_resume(tmp_path: Path) -> None:
     keys: list[str | None] = []
     reached = anyio.Event()
 
@@ -170,7 +170,7 @@ async def test_a_tool_that_hands_its_key_on_is_called_again_by_itself(tmp_path: 
     assert keys[0] == keys[1] is not None
 
 
-async def test_an_approved_call_that_fails_has_ended_as_any_other(tmp_path: Path) -> None:
+async def test_approved_call_that_fails_is_recorded_as_failed(tmp_path: Path) -> None:
     def broken(arguments: Mapping[str, Any]) -> str:
         raise RuntimeError
 
@@ -210,7 +210,7 @@ async def run(ctx, inputs):
 
 
 @pytest.mark.parametrize(("effects", "lines"), [(0, 0), (1, 1), (5, 5), (6, 6)])
-async def test_a_warning_lists_what_was_done_and_no_more_than_five(
+async def test_warning_lists_at_most_five_completed_effects(
     tmp_path: Path, effects: int, lines: int
 ) -> None:
     async with Session(tmp_path, toolsets=(), journal=":memory:") as session:
@@ -236,7 +236,7 @@ async def test_a_warning_lists_what_was_done_and_no_more_than_five(
     assert listed[5:] == (["- ...and 1 more"] if effects == 6 else [])
 
 
-async def test_a_script_that_is_given_more_than_can_be_written_waits(tmp_path: Path) -> None:
+async def test_script_waits_while_the_journal_is_behind(tmp_path: Path) -> None:
     asked = 0
 
     async def large(_arguments: Mapping[str, Any]) -> str:

@@ -55,7 +55,7 @@ def tool_only(request: ModelRequest) -> ModelReply:
 # --- what is asked and what is given -----------------------------------------------------------
 
 
-async def test_what_is_returned_conforms_and_is_of_the_type_that_was_given() -> None:
+async def test_object_conforms_to_the_schema_and_has_the_requested_type() -> None:
     model = ScriptedModel('{"total": 12, "lines": ["tea"]}', {"total": 3})
     async with Session(model=model) as session:
         found = await session.generate_object(Invoice, "Read it.")
@@ -68,7 +68,7 @@ async def test_what_is_returned_conforms_and_is_of_the_type_that_was_given() -> 
     assert model.requests[0].schema["properties"].keys() == {"total", "lines"}
 
 
-async def test_damage_with_one_meaning_is_mended_without_another_request() -> None:
+async def test_unambiguous_damage_is_repaired_without_another_request() -> None:
     model = ScriptedModel("```json\n{'total': '12',}\n```")
     async with Session(model=model) as session:
         found = await session.generate_object(SCHEMA, "Read it.")
@@ -80,7 +80,7 @@ async def test_damage_with_one_meaning_is_mended_without_another_request() -> No
     assert (edit.path, edit.before, edit.after) == ("/total", '"12"', "12")
 
 
-async def test_an_answer_that_breaks_the_schema_goes_back_with_what_is_wrong() -> None:
+async def test_violations_of_an_answer_are_sent_back_to_the_model() -> None:
     model = ScriptedModel({"total": 1, "status": "payed"}, {"total": 1, "status": "paid"})
     async with Session(model=model) as session:
         found = await session.generate_object(SCHEMA, "Read it.")
@@ -105,7 +105,7 @@ async def test_the_prompt_does_not_grow_with_the_attempts() -> None:
 
 
 @pytest.mark.parametrize(("mode", "wrapped"), [("tool", True), ("native", True), ("prompt", False)])
-async def test_a_list_is_wrapped_where_a_provider_wants_an_object(
+async def test_list_schema_is_wrapped_if_the_provider_requires_an_object(
     mode: Mode, wrapped: bool
 ) -> None:
     answer = {"elements": [1, 2]} if wrapped else [1, 2]
@@ -120,7 +120,7 @@ async def test_a_list_is_wrapped_where_a_provider_wants_an_object(
     assert (bare.requests[0].schema.get("type") == "object") is wrapped
 
 
-async def test_a_scalar_may_be_asked_for() -> None:
+async def test_schema_may_describe_a_scalar() -> None:
     async with Session(model=ScriptedModel({"value": "paid"})) as session:
         found = await session.generate_object({"enum": ["open", "paid"]}, "Which?")
     assert found.object == "paid"
@@ -149,7 +149,7 @@ async def test_instructions_description_and_settings_reach_the_model() -> None:
 # --- validators --------------------------------------------------------------------------------
 
 
-async def test_a_validator_gets_the_object_and_its_words_reach_the_model() -> None:
+async def test_validator_receives_the_object_and_its_message_reaches_the_model() -> None:
     seen: list[Invoice] = []
 
     def positive(invoice: Invoice) -> None:
@@ -172,7 +172,7 @@ async def test_a_validator_gets_the_object_and_its_words_reach_the_model() -> No
     assert "above zero" not in model.requests[2].turns[-1].text
 
 
-async def test_a_validator_may_name_the_place_and_may_not_say_what_means_nothing() -> None:
+async def test_validator_may_return_a_violation_but_no_meaningless_value() -> None:
     place = Violation("/total", "ledger", "is not in the ledger")
     model = ScriptedModel.of(lambda _: {"total": 1})
     async with Session(model=model) as session:
@@ -187,7 +187,7 @@ async def test_a_validator_may_name_the_place_and_may_not_say_what_means_nothing
 # --- forms -------------------------------------------------------------------------------------
 
 
-async def test_a_form_that_the_model_does_not_know_is_left_for_the_next_and_that_is_told() -> None:
+async def test_unsupported_mode_falls_back_and_is_reported() -> None:
     model = ScriptedModel.of(lambda _: {"total": 1}, modes=["prompt"])
     async with Session(model=model) as session:
         found = await session.generate_object(SCHEMA, "Read it.")
@@ -196,7 +196,7 @@ async def test_a_form_that_the_model_does_not_know_is_left_for_the_next_and_that
     assert found.fallbacks[0].reason == "scripted does not support mode tool"
 
 
-async def test_a_form_that_is_refused_is_left_for_the_next_and_costs_no_repair() -> None:
+async def test_mode_refused_by_the_model_falls_back_without_a_repair_attempt() -> None:
     refusal = ModelError("HTTP 400: tool_choice is not supported", status=400, refused=True)
     model = ScriptedModel(refusal, refusal, {"total": "x"}, {"total": 1})
     async with Session(model=model) as session:
@@ -206,7 +206,7 @@ async def test_a_form_that_is_refused_is_left_for_the_next_and_costs_no_repair()
     assert len(found.attempts) == 2
 
 
-async def test_a_form_that_was_asked_for_is_not_exchanged_for_another() -> None:
+async def test_explicit_mode_never_falls_back() -> None:
     refusal = ModelError("HTTP 400: no tools", status=400, refused=True)
     async with Session(model=ScriptedModel(refusal)) as session:
         with pytest.raises(ModelError, match="no tools"):
@@ -220,14 +220,14 @@ async def test_a_form_that_was_asked_for_is_not_exchanged_for_another() -> None:
 
 
 @pytest.mark.parametrize("mode", ["tool", "native", "prompt"])
-async def test_an_answer_in_text_is_taken_in_every_mode_and_thinking_is_not(mode: Mode) -> None:
+async def test_text_answer_is_accepted_in_every_mode_and_reasoning_is_ignored(mode: Mode) -> None:
     text = '<think>maybe {"total": 1}</think>The invoice says:\n```json\n{"total": 2}\n```'
     async with Session(model=ScriptedModel(ModelReply(text))) as session:
         found = await session.generate_object(SCHEMA, "Read it.", mode=mode)
     assert found.object == {"total": 2}
 
 
-async def test_equal_calls_are_one_answer_and_different_ones_are_none() -> None:
+async def test_equal_tool_calls_are_one_answer_and_different_ones_are_none() -> None:
     same = ModelReply(arguments=('{"total": 1}', '{"total": 1}'))
     other = ModelReply(arguments=('{"total": 1}', '{"total": 2}'))
     async with Session(model=ScriptedModel(same, other, {"total": 3})) as session:
@@ -241,7 +241,7 @@ async def test_equal_calls_are_one_answer_and_different_ones_are_none() -> None:
 # --- what goes wrong ---------------------------------------------------------------------------
 
 
-async def test_every_failure_keeps_what_was_answered_and_spent() -> None:
+async def test_every_failure_reports_attempts_and_usage() -> None:
     model = ScriptedModel({"total": "x"}, {"total": 1.5}, {"total": None})
     async with Session(model=model) as session:
         with pytest.raises(GenerationError, match="3 answers of scripted do not conform") as caught:
@@ -271,7 +271,7 @@ async def test_every_failure_keeps_what_was_answered_and_spent() -> None:
         assert truncated.value.usage.requests == 2
 
 
-async def test_the_same_mistake_twice_ends_it_early() -> None:
+async def test_repeated_violation_ends_generation_early() -> None:
     model = ScriptedModel.of(lambda _: {"total": "x"})
     async with Session(model=model) as session:
         with pytest.raises(GenerationError, match="the same violations") as caught:
@@ -279,7 +279,7 @@ async def test_the_same_mistake_twice_ends_it_early() -> None:
     assert (caught.value.reason, len(model.requests)) == ("no_progress", 2)
 
 
-async def test_a_cut_answer_is_an_error_and_not_sent_back_as_a_mistake() -> None:
+async def test_truncated_answer_is_an_error_and_not_sent_back() -> None:
     model = ScriptedModel(cut('{"total": 1234'), cut('{"total": 1}'))
     async with Session(model=model) as session:
         with pytest.raises(TruncatedError) as caught:
@@ -289,7 +289,7 @@ async def test_a_cut_answer_is_an_error_and_not_sent_back_as_a_mistake() -> None
         assert (await session.generate_object(SCHEMA, "Read it.")).object == {"total": 1}
 
 
-async def test_a_lost_connection_is_asked_again_and_costs_no_repair() -> None:
+async def test_lost_connection_is_retried_without_a_repair_attempt() -> None:
     model = ScriptedModel(lost('{"to'), lost(""), {"total": 1})
     async with Session(model=model) as session:
         found = await session.generate_object(SCHEMA, "Read it.", max_repair_attempts=0)
@@ -304,14 +304,14 @@ async def test_a_lost_connection_is_asked_again_and_costs_no_repair() -> None:
     assert all(len(request.turns) == 1 for request in gone.requests)
 
 
-async def test_a_refusal_to_answer_is_no_mistake_to_be_mended() -> None:
+async def test_refusal_to_answer_is_an_error_without_repair() -> None:
     model = ScriptedModel(ModelReply("I will not.", finish="refused"))
     async with Session(model=model) as session:
         with pytest.raises(ModelError, match=r"refused to answer.*I will not"):
             await session.generate_object(SCHEMA, "Read it.")
 
 
-async def test_a_model_that_takes_too_long_is_cancelled() -> None:
+async def test_model_over_its_timeout_is_cancelled() -> None:
     cancelled = anyio.Event()
 
     async def slow(request: ModelRequest) -> str:
@@ -328,7 +328,7 @@ async def test_a_model_that_takes_too_long_is_cancelled() -> None:
     assert cancelled.is_set()
 
 
-async def test_what_cannot_work_is_refused_before_anything_is_paid() -> None:
+async def test_invalid_generation_arguments_are_refused_before_any_request() -> None:
     model = ScriptedModel()
     impossible = {"type": "object", "properties": {"a": False}, "required": ["a"]}
     wrong: list[tuple[dict[str, Any], str]] = [
@@ -355,7 +355,7 @@ async def test_what_cannot_work_is_refused_before_anything_is_paid() -> None:
     assert model.requests == []
 
 
-async def test_without_a_model_the_tool_is_not_there_and_the_method_says_so() -> None:
+async def test_session_without_a_model_lacks_the_tool_and_the_method_raises() -> None:
     with pytest.raises(UsageError, match="write provider:name"):
         Session(model="gpt-5")
     session = Session()
@@ -367,7 +367,7 @@ async def test_without_a_model_the_tool_is_not_there_and_the_method_says_so() ->
             await session.generate_object(SCHEMA, "x")
 
 
-async def test_a_hundred_are_asked_at_once() -> None:
+async def test_hundred_requests_run_concurrently() -> None:
     waiting, everybody = 0, anyio.Event()
 
     async def together(request: ModelRequest) -> str:
@@ -393,7 +393,7 @@ async def test_a_hundred_are_asked_at_once() -> None:
 # --- plain functions ---------------------------------------------------------------------------
 
 
-async def test_a_plain_async_function_is_a_model() -> None:
+async def test_async_function_can_be_a_model() -> None:
     async def whole(request: ModelRequest) -> str:
         assert '"total"' in request.system
         return "Sure: {total: 7}"
@@ -413,7 +413,7 @@ async def test_a_plain_async_function_is_a_model() -> None:
     assert partials[-1].final
 
 
-async def test_a_function_that_fails_or_gives_no_text_is_an_error_of_the_model() -> None:
+async def test_failing_or_non_text_model_function_raises_model_error() -> None:
     async def broken(request: ModelRequest) -> str:
         raise OSError("no route")
 
@@ -445,7 +445,7 @@ async def test_partials_only_grow_and_the_last_is_the_validated_object() -> None
     assert all(partial.value.get("total", 123456) == 123456 for partial in partials)
 
 
-async def test_a_repair_and_an_objection_begin_a_new_attempt_that_says_so() -> None:
+async def test_repair_or_validator_objection_resets_the_partials() -> None:
     first = {"lines": ["x" * 100], "total": "no"}
     second = {"lines": ["y" * 100], "total": 1}
     third = {"lines": ["z" * 100], "total": 2}
@@ -480,7 +480,7 @@ def grows(before: Any, after: Any) -> bool:
     return bool(before == after)
 
 
-async def test_over_random_answers_faults_and_chunks_no_partial_is_taken_back_unsaid() -> None:
+async def test_random_faults_never_retract_a_partial_without_reset() -> None:
     dice = random.Random(8)
 
     def answer() -> dict[str, Any]:
@@ -513,7 +513,7 @@ async def test_over_random_answers_faults_and_chunks_no_partial_is_taken_back_un
             assert "total" not in after.value or isinstance(after.value["total"], int)
 
 
-async def test_text_before_the_call_is_forgotten_when_the_call_comes() -> None:
+async def test_text_before_the_tool_call_is_discarded_with_a_reset() -> None:
     class Chatty(ScriptedModel):
         async def stream(self, request: ModelRequest, tell: Any) -> ModelReply:
             from ptc.models import Delta
@@ -531,7 +531,7 @@ async def test_text_before_the_call_is_forgotten_when_the_call_comes() -> None:
     assert partials[1].reset
 
 
-async def test_a_stream_that_was_cut_is_an_error_after_the_last_partial() -> None:
+async def test_truncated_stream_is_an_error_after_the_last_partial() -> None:
     partials: list[Partial] = []
     answer = cut('{"status": "open", "total": 1234')
     async with Session(model=ScriptedModel(answer)) as session:
@@ -567,7 +567,7 @@ async def run(ctx, inputs):
     assert [call.status for call in result.calls] == ["succeeded"] * 30
 
 
-async def test_the_tool_tells_the_object_the_attempts_the_repairs_and_the_usage() -> None:
+async def test_tool_result_contains_object_attempts_repairs_and_usage() -> None:
     model = ScriptedModel({"total": "x"}, "{'total': 2}", {"total": 3})
     async with Session(model=model) as session:
         result = await session.tool(
@@ -583,7 +583,7 @@ async def test_the_tool_tells_the_object_the_attempts_the_repairs_and_the_usage(
     assert json.loads(silent.text)["attempts"] == [{"violations": [], "text": None}]
 
 
-async def test_the_tool_refuses_and_fails_in_words_that_a_script_can_act_on() -> None:
+async def test_tool_errors_have_codes_that_a_script_can_handle() -> None:
     prompt = {"schema": SCHEMA, "prompt": "x"}
     down = ModelError("HTTP 503", status=503, retryable=True)
     cases: list[tuple[Any, dict[str, Any], str, bool]] = [
@@ -606,7 +606,7 @@ async def test_the_tool_refuses_and_fails_in_words_that_a_script_can_act_on() ->
             assert attempts[0]["text"] == '{"total":"x"}'
 
 
-async def test_a_streamed_call_gives_deltas_and_ends_with_the_validated_object() -> None:
+async def test_streamed_call_yields_deltas_and_the_validated_object() -> None:
     first = {"status": "open", "total": "no"}
     second = {"total": 41, "status": "paid"}
     async with Session(model=ScriptedModel(first, second, chunk_chars=3)) as session:
@@ -626,14 +626,14 @@ async def test_a_streamed_call_gives_deltas_and_ends_with_the_validated_object()
     assert deltas[begun]["reset"] is (begun > 0)
 
 
-async def test_a_streamed_call_that_was_cut_ends_with_an_error_and_no_final_delta() -> None:
+async def test_truncated_streamed_call_ends_with_an_error_and_no_final_delta() -> None:
     async with Session(model=ScriptedModel(cut('{"status": "open", "total": 1'))) as session:
         events = await events_of(session, schema=SCHEMA)
     assert not any(e.value["final"] for e in events if e.kind == "tool_output_delta")
     assert events[-1].value.error.code == "truncated"
 
 
-async def test_nobody_watching_means_no_stream() -> None:
+async def test_model_is_not_streamed_without_a_subscriber() -> None:
     class Whole(ScriptedModel):
         async def stream(self, request: ModelRequest, tell: Any) -> ModelReply:
             raise AssertionError
@@ -653,7 +653,7 @@ async def test_nobody_watching_means_no_stream() -> None:
         ("", ("ptc.models", "ptc.structured", "ptc._generation._generate", "jsonschema_rs")),
     ],
 )
-def test_a_session_imports_of_models_what_it_was_asked_for(
+def test_session_imports_only_the_requested_model_packages(
     options: str, unwanted: tuple[str, ...]
 ) -> None:
     script = f"import sys, ptc; ptc.Session({options}); print('\\n'.join(sys.modules))"

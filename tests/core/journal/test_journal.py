@@ -65,7 +65,7 @@ def journal(file: Path) -> Iterator[SqliteJournal]:
     made.close()
 
 
-def filled(journal: SqliteJournal) -> Lease:
+def record_sample_run(journal: SqliteJournal) -> Lease:
     lease = journal.begin(run_row())
     journal.append(lease, start("1"))
     journal.append(lease, CallWhole(start("2", False), end("2", 0.125, b"[2]")))
@@ -75,8 +75,8 @@ def filled(journal: SqliteJournal) -> Lease:
     return lease
 
 
-async def test_what_is_appended_is_read_back_in_order(journal: SqliteJournal, file: Path) -> None:
-    lease = filled(journal)
+async def test_appended_rows_are_read_back_in_order(journal: SqliteJournal, file: Path) -> None:
+    lease = record_sample_run(journal)
     await journal.barrier(lease)
     other = SqliteJournal(file)
     for reader in (journal, other):
@@ -104,14 +104,14 @@ async def test_many_calls_are_read_back_in_order(journal: SqliteJournal) -> None
     assert [c.end.body for c in found.calls if c.end] == [b"%d" % n for n in range(1, 178)]
 
 
-async def test_nothing_is_lost_that_a_barrier_was_waited_for(tmp_path: Path) -> None:
+async def test_rows_before_a_barrier_survive_a_crash(tmp_path: Path) -> None:
     code = (
         "import anyio, os, sys\nsys.path.insert(0, sys.argv[2])\n"
         "from pathlib import Path\n"
-        "from tests.core.journal.test_journal import filled, SqliteJournal\n"
+        "from tests.core.journal.test_journal import record_sample_run, SqliteJournal\n"
         "async def main():\n"
         "    journal = SqliteJournal(Path(sys.argv[1]))\n"
-        "    await journal.barrier(filled(journal))\n"
+        "    await journal.barrier(record_sample_run(journal))\n"
         "    os.kill(os.getpid(), 9)\n"
         "anyio.run(main)\n"
     )
@@ -130,8 +130,8 @@ async def test_nothing_is_lost_that_a_barrier_was_waited_for(tmp_path: Path) -> 
     journal.close()
 
 
-async def test_a_run_that_somebody_drives_cannot_be_claimed(journal: SqliteJournal) -> None:
-    lease = filled(journal)
+async def test_run_with_an_active_lease_holder_cannot_be_claimed(journal: SqliteJournal) -> None:
+    lease = record_sample_run(journal)
     await journal.barrier(lease)
     with pytest.raises(JournalError, match=f"executed by process {os.getpid()}"):
         journal.acquire("r1")
@@ -149,8 +149,10 @@ async def test_a_run_that_somebody_drives_cannot_be_claimed(journal: SqliteJourn
     assert (found.status, found.result, found.ended_ms) == ("completed", b'{"a":1}', 6)
 
 
-async def test_of_many_who_claim_at_once_one_gets_it(journal: SqliteJournal, file: Path) -> None:
-    lease = filled(journal)
+async def test_only_one_of_many_concurrent_claims_succeeds(
+    journal: SqliteJournal, file: Path
+) -> None:
+    lease = record_sample_run(journal)
     journal.end(lease, "paused", b"{}", 5)
     await journal.barrier(lease)
     won: list[Lease] = []
@@ -173,8 +175,8 @@ async def test_of_many_who_claim_at_once_one_gets_it(journal: SqliteJournal, fil
     assert (len(won), len(lost)) == (1, 5)
 
 
-async def test_who_lost_a_run_can_write_nothing_more(journal: SqliteJournal, file: Path) -> None:
-    lease = filled(journal)
+async def test_holder_of_a_lost_lease_cannot_write(journal: SqliteJournal, file: Path) -> None:
+    lease = record_sample_run(journal)
     await journal.barrier(lease)
     with database(file) as other:
         other.execute("UPDATE runs SET epoch=2")
@@ -186,10 +188,8 @@ async def test_who_lost_a_run_can_write_nothing_more(journal: SqliteJournal, fil
     assert (found.run.status, len(found.deliveries)) == ("running", 3)
 
 
-async def test_the_first_decision_counts_and_outlives_the_process(
-    journal: SqliteJournal, file: Path
-) -> None:
-    lease = filled(journal)
+async def test_first_decision_is_final_and_durable(journal: SqliteJournal, file: Path) -> None:
+    lease = record_sample_run(journal)
     journal.append(lease, Pending("10", "approval", "t", "f", b"{}", 1))
     await journal.barrier(lease)
     yes = Verdict("10", "approval", "approve", b"null", "ann", "fine", 2)
@@ -212,17 +212,17 @@ async def test_the_first_decision_counts_and_outlives_the_process(
         ("DELETE FROM ticks", "message 2 is missing"),
     ],
 )
-async def test_damage_is_told_and_nothing_is_skipped(
+async def test_damaged_rows_are_reported_and_never_skipped(
     journal: SqliteJournal, file: Path, damage: str, message: str
 ) -> None:
-    await journal.barrier(filled(journal))
+    await journal.barrier(record_sample_run(journal))
     with database(file) as other:
         other.execute(damage)
     with pytest.raises(JournalError, match=message):
         journal.load("r1")
 
 
-def test_a_file_that_is_no_journal_or_cut_short_is_told(tmp_path: Path) -> None:
+def test_file_that_is_truncated_or_not_a_journal_is_reported(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("this is no database, and long enough to be looked at\n" * 99)
     with pytest.raises(JournalError, match="cannot be opened: file is not a database"):
         SqliteJournal(tmp_path / "text")
@@ -268,7 +268,7 @@ PRAGMA user_version=1;
 """A file as the first version made it."""
 
 
-async def test_a_file_of_an_earlier_version_is_brought_up_with_all_that_is_in_it(
+async def test_file_of_an_earlier_version_is_migrated_without_loss(
     file: Path,
 ) -> None:
     file.parent.mkdir()
@@ -300,7 +300,7 @@ async def test_a_file_of_an_earlier_version_is_brought_up_with_all_that_is_in_it
         assert db.execute("SELECT count(*) FROM runs").fetchone() == (7,)
 
 
-def test_a_step_up_that_fails_changes_nothing(file: Path) -> None:
+def test_failed_migration_changes_nothing(file: Path) -> None:
     file.parent.mkdir()
     with database(file) as db:
         db.executescript(VERSION_1)
@@ -313,7 +313,7 @@ def test_a_step_up_that_fails_changes_nothing(file: Path) -> None:
     assert "rolled_back_ms" not in columns, "the first half of it was taken back"
 
 
-def test_a_later_version_is_refused(tmp_path: Path) -> None:
+def test_journal_of_a_later_version_is_refused(tmp_path: Path) -> None:
     SqliteJournal(tmp_path / "j").close()
     with database(tmp_path / "j") as db:
         db.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}")
@@ -321,7 +321,7 @@ def test_a_later_version_is_refused(tmp_path: Path) -> None:
         SqliteJournal(tmp_path / "j")
 
 
-async def test_old_runs_are_forgotten_and_others_stay(journal: SqliteJournal) -> None:
+async def test_sweep_deletes_old_finished_runs_only(journal: SqliteJournal) -> None:
     for number in (1, 2, 3):
         lease = journal.begin(run_row(f"r{number}", number))
         journal.append(lease, CallWhole(start("1", False), end("1")))
@@ -334,7 +334,7 @@ async def test_old_runs_are_forgotten_and_others_stay(journal: SqliteJournal) ->
     assert len(journal.load("r2").calls) == 1
 
 
-async def test_a_journal_is_for_its_user_only(file: Path) -> None:
+async def test_journal_files_are_private_to_their_user(file: Path) -> None:
     before = os.umask(0)
     try:
         journal = SqliteJournal(file)
@@ -349,7 +349,7 @@ async def test_a_journal_is_for_its_user_only(file: Path) -> None:
     assert set(modes.values()) == {0o600}, modes
 
 
-def test_many_who_make_one_file_at_once_all_get_it(tmp_path: Path) -> None:
+def test_concurrent_creation_of_one_file_succeeds_for_all(tmp_path: Path) -> None:
     for turn in range(8):
         together = threading.Barrier(6)
         opened: list[SqliteJournal] = []
@@ -387,7 +387,7 @@ print(is_gone("|".join(["elsewhere", *ours[1:]])), is_gone("|".join([ours[0], "x
 """
 
 
-async def test_a_driver_is_told_from_its_fork_and_from_who_had_its_number() -> None:
+async def test_process_identity_differs_after_fork_and_pid_reuse() -> None:
     done = await anyio.run_process([sys.executable, "-c", FORKED])
     assert done.stdout.decode().split() == ["True", "False", "False", "True", "False", "True"]
 
@@ -404,8 +404,8 @@ async def test_two_processes_write_one_file(journal: SqliteJournal, file: Path) 
     other.close()
 
 
-async def test_a_copy_of_the_file_is_a_journal(journal: SqliteJournal, tmp_path: Path) -> None:
-    lease = filled(journal)
+async def test_copy_of_the_file_is_a_usable_journal(journal: SqliteJournal, tmp_path: Path) -> None:
+    lease = record_sample_run(journal)
     journal.end(lease, "paused", b"{}", 5)
     await journal.barrier(lease)
     journal.close()
@@ -415,10 +415,10 @@ async def test_a_copy_of_the_file_is_a_journal(journal: SqliteJournal, tmp_path:
     copy.close()
 
 
-async def test_a_file_that_cannot_be_written_is_told_at_the_barrier_and_in_the_log(
+async def test_write_failure_is_raised_at_the_barrier_and_logged(
     journal: SqliteJournal, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lease = filled(journal)
+    lease = record_sample_run(journal)
     await journal.barrier(lease)
     with database(file) as other:
         other.execute("DROP TABLE ticks")
@@ -428,9 +428,9 @@ async def test_a_file_that_cannot_be_written_is_told_at_the_barrier_and_in_the_l
     assert "runs are not recorded" in caplog.text
 
 
-async def test_a_journal_in_memory_is_one_too() -> None:
+async def test_in_memory_journal_records_runs() -> None:
     journal = SqliteJournal(None)
-    await journal.barrier(filled(journal))
+    await journal.barrier(record_sample_run(journal))
     assert hashlib.sha256(journal.load("r1").run.source.encode()).hexdigest()
     journal.close()
 
@@ -481,7 +481,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_full_disk_ends_what_is_recorded_of_a_run_and_of_no_other(file: Path) -> None:
+async def test_full_disk_stops_the_recording_of_one_run_only(file: Path) -> None:
     done = await anyio.run_process([sys.executable, "-c", FULL_DISK, str(file)], check=False)
     lines = done.stdout.decode().splitlines()
     assert done.returncode == 0, done.stderr.decode()
@@ -490,7 +490,7 @@ async def test_a_full_disk_ends_what_is_recorded_of_a_run_and_of_no_other(file: 
     assert lines[2:] == ["still refused", "first ['1']", "second ['1']"]
 
 
-async def test_of_two_runs_of_one_name_the_first_is_recorded(
+async def test_of_two_runs_with_one_id_only_the_first_is_recorded(
     journal: SqliteJournal, file: Path
 ) -> None:
     other = SqliteJournal(file)
@@ -509,7 +509,7 @@ async def test_of_two_runs_of_one_name_the_first_is_recorded(
     assert journal.load("r1").deliveries == (Delivery(None, 0.5),)
 
 
-async def test_a_run_that_begins_and_ends_at_once_is_one_row_as_any_other(
+async def test_run_started_and_finished_at_once_is_recorded_normally(
     journal: SqliteJournal,
 ) -> None:
     for name in ("a", "b"):

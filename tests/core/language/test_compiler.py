@@ -29,7 +29,7 @@ from ptc._language._power_names import HARMLESS
 from ptc._language._transformer import ScriptTransformer
 
 
-def compiled(source: str) -> CompiledScript:
+def compile_source(source: str) -> CompiledScript:
     return compile_script(source, require_run=False)
 
 
@@ -100,8 +100,8 @@ def test_every_attribute_of_a_power_bearing_type_is_guarded_or_has_a_reason() ->
         "run_in_executor",
     ],
 )
-def test_a_name_with_power_is_never_a_plain_attribute(name: str) -> None:
-    code = compiled(f"x = 1\ny = x.{name}\n").code
+def test_power_attribute_is_always_compiled_with_a_guard(name: str) -> None:
+    code = compile_source(f"x = 1\ny = x.{name}\n").code
     assert "@getattr" in code.co_names
     assert name not in code.co_names
 
@@ -118,10 +118,10 @@ class P:
         (a, b), *c = ((1, 2), 3)
         return {k: v for k, v in self.items()}, f"{self.x:>{a}}", self._y[1:]
 """
-    assert not [name for name in names_of(compiled(source).code) if name.startswith("@")]
+    assert not [name for name in names_of(compile_source(source).code) if name.startswith("@")]
 
 
-def test_the_prefix_of_renamed_names_cannot_be_spelled() -> None:
+def test_prefix_of_renamed_names_cannot_be_written_in_source() -> None:
     for source in (
         f"{policy.PRIVATE_PREFIX}x = 1",
         f"x.{policy.PRIVATE_PREFIX}x",
@@ -131,21 +131,21 @@ def test_the_prefix_of_renamed_names_cannot_be_spelled() -> None:
         assert [finding.code for finding in findings(source)] == ["name_refused"]
 
 
-def test_a_private_attribute_never_keeps_its_name() -> None:
+def test_private_attributes_are_always_renamed() -> None:
     source = "class C:\n    _a = 1\n    def f(self):\n        return self._a, self.__b, x._c\n"
-    names = set(names_of(compiled(source).code))
+    names = set(names_of(compile_source(source).code))
     assert not [name for name in names if name.startswith("_") and not policy.is_dunder(name)]
     assert {policy.PRIVATE_PREFIX + end for end in ("a", "C__b", "c")} <= names
 
 
-def test_demangle_gives_the_spelling_of_the_script_back() -> None:
+def test_demangle_restores_the_spelling_of_the_script() -> None:
     text = f"'C' object has no attribute '{policy.rename('_x')}'"
     assert demangle(text) == "'C' object has no attribute '_x'"
     assert demangle("nothing to do") == "nothing to do"
 
 
 @pytest.mark.parametrize("name", sorted(policy.UNDEFINABLE_HINTS))
-def test_a_refused_method_says_why(name: str) -> None:
+def test_refused_method_has_a_hint(name: str) -> None:
     (finding,) = findings(f"class A:\n    def {name}(self): ...\n")
     assert finding.hint == policy.UNDEFINABLE_HINTS[name]
     assert finding.line == 2
@@ -153,12 +153,12 @@ def test_a_refused_method_says_why(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(policy.DEFINABLE))
 def test_an_ordinary_method_can_be_defined(name: str) -> None:
-    compiled(f"class A:\n    def {name}(self, *args): ...\n")
+    compile_source(f"class A:\n    def {name}(self, *args): ...\n")
 
 
 @pytest.mark.parametrize("name", sorted(policy.IN_PLACE))
-def test_a_class_or_namespace_may_be_used_in_place_but_not_kept(name: str) -> None:
-    compiled(f"def f(x):\n    print(x.{name}, x.{name} == 1)\n    return x.{name}\n")
+def test_class_or_namespace_can_be_used_inline_but_not_stored(name: str) -> None:
+    compile_source(f"def f(x):\n    print(x.{name}, x.{name} == 1)\n    return x.{name}\n")
     (finding,) = findings(f"v = x.{name}")
     assert finding.hint == policy.IN_PLACE[name]
 
@@ -276,7 +276,7 @@ def test_a_forbidden_attribute_is_found_in_every_position(position: str) -> None
     assert len(found) >= holes
 
 
-def test_an_unknown_node_is_refused() -> None:
+def test_unknown_syntax_node_is_refused() -> None:
     class Strange(ast.stmt):
         _fields = ()
 
@@ -326,7 +326,7 @@ def _grammar_fields() -> set[str]:
     return found
 
 
-def test_every_field_that_can_hold_a_name_is_decided() -> None:
+def test_every_grammar_field_that_can_hold_a_name_is_checked() -> None:
     fields = _grammar_fields()
     assert fields >= {"Name.id", "arg.arg", "MatchAs.name"}, "the grammar could not be read"
     assert not fields - NAME_FIELDS.keys()
@@ -351,7 +351,7 @@ def test_every_kind_of_parameter_is_checked(arguments: str) -> None:
         ("from . import x", "a script is one file; import by full name"),
     ],
 )
-def test_syntax_that_is_not_available_names_the_way_out(source: str, hint: str) -> None:
+def test_unavailable_syntax_is_refused_with_a_suggested_fix(source: str, hint: str) -> None:
     assert [finding.hint for finding in findings(source)] == [hint]
 
 
@@ -361,7 +361,7 @@ def test_class_patterns_cannot_read_guarded_names() -> None:
     for name in ("gi_frame", "__class__"):
         assert findings(f"class C:\n    __match_args__ = ('a', {name!r})")
     assert findings("class C:\n    __match_args__ = names")
-    compiled("match x:\n    case Point(x=0, _y=1) | Point(3): pass")
+    compile_source("match x:\n    case Point(x=0, _y=1) | Point(3): pass")
 
 
 # ---------------------------------------------------------------------------------------------
@@ -369,20 +369,20 @@ def test_class_patterns_cannot_read_guarded_names() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(policy.BUILTIN_HINTS))
-def test_a_refused_builtin_says_what_to_use(name: str) -> None:
+def test_refused_builtin_has_a_suggested_alternative(name: str) -> None:
     (finding,) = findings(f"y = {name}")
     assert finding.hint == policy.BUILTIN_HINTS[name]
-    compiled(f"{name} = 1\ny = {name}")
+    compile_source(f"{name} = 1\ny = {name}")
 
 
 @pytest.mark.parametrize("name", sorted(policy.CALL_ONLY))
-def test_builtins_that_look_at_their_caller_may_only_be_called(name: str) -> None:
-    compiled(f"y = {name}()")
+def test_builtins_that_inspect_their_caller_can_only_be_called(name: str) -> None:
+    compile_source(f"y = {name}()")
     assert findings(f"y = {name}")
     assert findings(f"y = map({name}, [])")
 
 
-def test_a_denied_import_names_what_to_use_instead() -> None:
+def test_denied_import_suggests_an_alternative() -> None:
     (finding,) = findings("import requests")
     assert finding == Finding(
         "import_refused", "import of 'requests' is not available", 1, 8, 1, 16,
@@ -400,21 +400,19 @@ def test_a_denied_import_names_what_to_use_instead() -> None:
         ("jsn", "did you mean json?"),
     ],
 )
-def test_a_misspelt_import_is_told_what_the_module_that_was_meant_would_be(
-    module: str, hint: str
-) -> None:
+def test_misspelt_import_gets_the_hint_of_the_intended_module(module: str, hint: str) -> None:
     (finding,) = findings(f"import {module}")
     assert finding.hint.startswith(hint)
 
 
-def test_a_denied_import_names_the_modules_that_may_be_imported() -> None:
+def test_denied_import_lists_the_available_modules() -> None:
     (finding,) = findings("import nothing_like_it")
     assert finding.hint.startswith("available: abc, array, ast, asyncio")
     (finding,) = findings("import jsn")
     assert finding.hint == "did you mean json?"
 
 
-def test_a_name_that_a_module_does_not_have_is_found_before_the_script_runs() -> None:
+def test_missing_module_attribute_is_found_before_the_script_runs() -> None:
     (finding,) = findings("from os import listdir")
     assert finding.hint == policy.MISSING_HINTS["os.listdir"]
     (finding,) = findings("import os\nx = 1\ny = os.listdir('.')")
@@ -429,20 +427,22 @@ def test_a_name_that_a_module_does_not_have_is_found_before_the_script_runs() ->
     assert finding.hint == policy.MISSING_HINTS["os.path.exists"]
 
 
-def test_a_variable_with_the_name_of_a_module_is_not_taken_for_it() -> None:
-    compiled("import math\ndef f(math):\n    return math.anything")
-    compiled("import math\nmath = 1\nmath.anything")
+def test_variable_named_like_a_module_is_not_treated_as_one() -> None:
+    compile_source("import math\ndef f(math):\n    return math.anything")
+    compile_source("import math\nmath = 1\nmath.anything")
 
 
-def test_an_import_that_the_script_expects_to_fail_fails_at_run_time() -> None:
-    compiled("try:\n    import numpy as np\nexcept ImportError:\n    np = None")
-    compiled("try:\n    from json import nope\nexcept (ValueError, ImportError):\n    pass")
-    compiled("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from mine import Thing")
+def test_import_inside_except_import_error_is_deferred_to_run_time() -> None:
+    compile_source("try:\n    import numpy as np\nexcept ImportError:\n    np = None")
+    compile_source("try:\n    from json import nope\nexcept (ValueError, ImportError):\n    pass")
+    compile_source(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from mine import Thing"
+    )
     assert findings("try:\n    import numpy\nexcept ValueError:\n    pass")
     assert findings("try:\n    pass\nexcept ImportError:\n    import numpy")
 
 
-def test_every_hint_belongs_to_something_that_is_refused() -> None:
+def test_every_hint_belongs_to_a_refused_name() -> None:
     assert not policy.MODULE_HINTS.keys() & policy.MODULES.keys()
     for name in policy.MISSING_HINTS:
         module, _, last = name.rpartition(".")
@@ -470,7 +470,7 @@ def test_a_str_subclass_is_refused() -> None:
 @pytest.mark.parametrize(
     ("source", "line"), [("x = 1\ny = '\0'", 2), ("x\n\n'\ud800'", 3), ("\udfff", 1)]
 )
-def test_text_that_is_not_text_is_refused(source: str, line: int) -> None:
+def test_source_with_invalid_characters_is_refused(source: str, line: int) -> None:
     (finding,) = findings(source)
     assert (finding.code, finding.line) == ("not_text", line)
 
@@ -508,7 +508,7 @@ def test_the_size_of_a_source_is_limited() -> None:
     ],
     ids=range(20),
 )
-def test_sources_that_break_parsers_become_findings(source: str) -> None:
+def test_sources_that_crash_parsers_become_findings(source: str) -> None:
     # In a process of its own: what this guards against is a crash.
     program = (
         "import sys\nfrom ptc._language._compiler import compile_script, ScriptRejected\n"
@@ -522,17 +522,17 @@ def test_sources_that_break_parsers_become_findings(source: str) -> None:
     assert done.stdout.strip() == "alive", done.stderr[-500:]
 
 
-def test_a_bracket_in_a_long_text_is_no_nesting() -> None:
-    compiled("x = '" + "(" * 1000 + "'\ny = '''" + "[\n" * 500 + "'''")
+def test_brackets_in_a_string_do_not_count_as_nesting() -> None:
+    compile_source("x = '" + "(" * 1000 + "'\ny = '''" + "[\n" * 500 + "'''")
 
 
-def test_an_expression_as_long_as_real_ones_is_accepted() -> None:
-    compiled("x = " + " + ".join(["'a'"] * 400))
-    compiled("x = " + " + ".join(["a"] * 400))
-    compiled("if a: pass\n" + "elif a: pass\n" * 150)
+def test_long_realistic_expressions_are_accepted() -> None:
+    compile_source("x = " + " + ".join(["'a'"] * 400))
+    compile_source("x = " + " + ".join(["a"] * 400))
+    compile_source("if a: pass\n" + "elif a: pass\n" * 150)
 
 
-def test_syntax_errors_have_the_position_that_python_gives() -> None:
+def test_syntax_errors_have_the_position_reported_by_cpython() -> None:
     (finding,) = findings("x = 1\ny = = 2\n")
     assert (finding.code, finding.line, finding.column) == ("syntax_error", 2, 5)
     assert finding.message == "invalid syntax"
@@ -574,7 +574,7 @@ def test_columns_count_characters() -> None:
         ("42", "top_level"),
     ],
 )
-def test_the_kind_of_run_is_told(source: str, entry: str) -> None:
+def test_entry_point_kind_is_detected(source: str, entry: str) -> None:
     assert compile_script(source).entry == entry
 
 
@@ -591,7 +591,7 @@ def test_the_kind_of_run_is_told(source: str, entry: str) -> None:
         ("async def run(ctx, inputs):\n    yield 1", "bad_run"),
     ],
 )
-def test_a_run_that_cannot_be_called_is_a_finding(source: str, code: str) -> None:
+def test_uncallable_run_function_is_a_finding(source: str, code: str) -> None:
     (finding,) = findings(source, require_run=True)
     assert finding.code == code
     assert finding.hint
@@ -604,38 +604,38 @@ def test_a_run_that_cannot_be_called_is_a_finding(source: str, code: str) -> Non
         ("return 5", "move it into `async def run(ctx, inputs)`"),
     ],
 )
-def test_what_is_often_sent_and_is_no_python_is_told_the_way_out(source: str, hint: str) -> None:
+def test_common_non_python_text_gets_a_suggested_fix(source: str, hint: str) -> None:
     (finding,) = findings(source, require_run=True)
     assert finding.code == "syntax_error"
     assert hint in finding.hint
 
 
 def test_a_script_without_run_is_accepted_on_request() -> None:
-    assert compiled("x = 1").entry is None
+    assert compile_source("x = 1").entry is None
 
 
 def test_code_depends_on_the_source_alone() -> None:
     source = "class A:\n    _x = 1\n    def f(self):\n        return self._x, self.gi_frame\n"
-    assert marshal.dumps(compiled(source).code) == marshal.dumps(compiled(source).code)
+    assert marshal.dumps(compile_source(source).code) == marshal.dumps(compile_source(source).code)
     assert re.fullmatch(r"[0-9a-f]{16}", POLICY_VERSION)
 
 
 def test_the_compilers_own_future_imports_do_not_reach_the_script() -> None:
     namespace: dict[str, typing.Any] = {}
-    exec(compiled("def f(x: 1 + 1): pass").code, namespace)  # noqa: S102  # the code is above
+    exec(compile_source("def f(x: 1 + 1): pass").code, namespace)  # noqa: S102  # the code is above
     assert namespace["f"].__annotations__ == {"x": 2}
 
 
 def test_postponed_annotations_are_text() -> None:
     source = "from __future__ import annotations\ndef f(x: Missing[1]) -> y.z: pass"
     namespace: dict[str, typing.Any] = {}
-    exec(compiled(source).code, namespace)  # noqa: S102  # the code is above
+    exec(compile_source(source).code, namespace)  # noqa: S102  # the code is above
     assert namespace["f"].__annotations__ == {"x": "Missing[1]", "return": "y.z"}
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="PEP 695 is 3.12")
 def test_type_parameters_are_visited() -> None:
-    compiled("type X = list[int]\ndef f[T: int](x: T) -> T: return x\nclass C[T]: pass")
+    compile_source("type X = list[int]\ndef f[T: int](x: T) -> T: return x\nclass C[T]: pass")
     assert findings("type X = x.__globals__")
     assert findings("def f[T: x.__globals__](): pass")
     assert findings("class C[T: (x.__globals__, int)]: pass")

@@ -48,7 +48,7 @@ def of(*kinds: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("example", chosen, ids=str)
 
 
-def test_every_example_says_what_happens() -> None:
+def test_every_example_states_its_outcome() -> None:
     assert len(EXAMPLES) == PAGE.count("```python") > 40
     assert {example.kind for example in EXAMPLES} == {"refused", "fails", "differs", "works"}
 
@@ -74,7 +74,7 @@ async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ses
 
 @pytest.mark.anyio
 @of("fails", "differs", "works")
-async def test_an_example_that_runs_ends_as_it_says(example: Example, session: Session) -> None:
+async def test_runnable_example_ends_as_stated(example: Example, session: Session) -> None:
     whole = example.source if "def run(" in example.source else f"{example.source}0\n"
     result = await session.program(source=whole if example.kind == "fails" else example.source)
     if example.kind == "fails":
@@ -93,7 +93,7 @@ def _public(name: str) -> str:
 
 
 @of("differs", "works")
-def test_an_example_differs_from_plain_python_if_and_only_if_it_says_so(example: Example) -> None:
+def test_example_matches_cpython_only_if_stated(example: Example) -> None:
     if "asyncio" in example.source:
         source = f"{example.source}\nresult = asyncio.run(run(None, {{}}))"
     elif "def run(" in example.source:
@@ -124,7 +124,7 @@ def _same_in_python(source: str, example: Example) -> bool:
 # Nothing is left out
 
 
-def test_every_code_that_the_compiler_can_give_is_on_the_page() -> None:
+def test_every_compiler_finding_code_is_documented() -> None:
     package = ROOT / "ptc" / "_language"
     texts = "".join((package / name).read_text(encoding="utf-8") for name in SOURCES)
     codes = set(re.findall(r'"(\w+_refused|syntax_error|no_run|bad_run|too_\w+|not_text)"', texts))
@@ -141,7 +141,7 @@ def rows(heading: str) -> list[tuple[set[str], str]]:
     return [(set(re.findall(r"`([\w.]+)`", left)), right) for left, right in found]
 
 
-def named(heading: str) -> set[str]:
+def names_under(heading: str) -> set[str]:
     return {name for names, _ in rows(heading) for name in names}
 
 
@@ -157,12 +157,12 @@ def named(heading: str) -> set[str]:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_table_of_the_page_has_the_names_of_the_policy(heading: str, table: Any) -> None:
-    assert named(heading) == set(table)
+def test_tables_of_the_page_match_the_policy(heading: str, table: Any) -> None:
+    assert names_under(heading) == set(table)
     assert all(right.strip() for _, right in rows(heading))
 
 
-def test_what_a_module_is_said_to_lack_it_lacks() -> None:
+def test_names_documented_as_missing_from_a_module_are_missing() -> None:
     for modules, missing in rows("## Modules"):
         if len(modules) == 1 and "exist" not in missing and ";" not in missing:
             names = set(re.findall(r"`(\w+)`", missing)) - {"literal_eval", "StringIO", "BytesIO"}
@@ -170,7 +170,7 @@ def test_what_a_module_is_said_to_lack_it_lacks() -> None:
             assert not names & policy.MODULES[module], module
 
 
-def test_names_that_are_only_called_or_fail_when_reached_are_on_the_page() -> None:
+def test_names_with_special_rules_are_documented() -> None:
     for name in policy.CALL_ONLY:
         assert f"`{name}`" in PAGE.split("are only called")[0].rsplit("###", 1)[1]
     for name in policy.FAIL_WHEN_REACHED:

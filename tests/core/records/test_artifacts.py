@@ -27,7 +27,7 @@ def size(value: Any) -> int:
 
 @given(values, st.integers(1, 3_000))
 @settings(deadline=None)
-def test_what_is_cut_always_fits_and_what_fits_is_never_cut(value: Any, most: int) -> None:
+def test_shrunk_value_fits_and_fitting_value_is_unchanged(value: Any, most: int) -> None:
     cut = shrink(value, most)
     if size(value) <= most:
         assert cut == value
@@ -35,14 +35,14 @@ def test_what_is_cut_always_fits_and_what_fits_is_never_cut(value: Any, most: in
         assert size(cut) <= max(most, len("null"))
 
 
-def test_a_list_keeps_its_first_items_and_says_how_many_are_missing() -> None:
+def test_truncated_list_keeps_its_first_items_and_counts_the_rest() -> None:
     cut = shrink([f"item {n}" for n in range(1000)], 400)
     assert cut[0] == "item 0"
     kept = len(cut) - 1
     assert cut[-1] == {"…cut…": f"{1000 - kept} of 1,000 items left out"}
 
 
-def test_an_object_keeps_its_keys_and_cuts_the_large_value() -> None:
+def test_truncated_object_keeps_its_keys_and_shrinks_the_large_value() -> None:
     cut = shrink({"summary": "fine", "rows": list(range(10_000)), "n": 3}, 1_000)
     assert cut["summary"] == "fine"
     assert cut["n"] == 3
@@ -50,7 +50,7 @@ def test_an_object_keeps_its_keys_and_cuts_the_large_value() -> None:
     assert "items left out" in cut["rows"][-1]["…cut…"]
 
 
-def test_long_text_keeps_its_beginning() -> None:
+def test_truncated_text_keeps_its_beginning() -> None:
     cut = shrink("é" * 5_000, 500)
     assert cut.startswith("éééé")
     assert cut.endswith("characters left out")
@@ -67,7 +67,7 @@ def test_an_artifact_is_written_once_and_whole(tmp_path: Path) -> None:
     assert sorted(p.name for p in store.folder.iterdir()) == [".gitignore", f"{first.sha256}.json"]
 
 
-def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+def test_unwritable_artifact_folder_is_an_error(tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("")
     with pytest.raises(OSError, match="file"):
@@ -75,7 +75,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("link", [".ptc", ".ptc/artifacts"])
-def test_a_link_in_the_root_does_not_lead_an_artifact_outside(tmp_path: Path, link: str) -> None:
+def test_link_in_the_root_cannot_redirect_an_artifact_outside(tmp_path: Path, link: str) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     outside.mkdir()
     (root / link).parent.mkdir(parents=True)

@@ -32,7 +32,7 @@ async def other(a: int) -> int:
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_no_limit_can_be_switched_off_by_any_value(name: str) -> None:
+def test_no_value_disables_a_limit(name: str) -> None:
     for value in NO_NUMBER:
         with pytest.raises(UsageError, match=rf"Limits\.{name} must be an integer from 1 to "):
             Limits(**{name: value})
@@ -41,7 +41,7 @@ def test_no_limit_can_be_switched_off_by_any_value(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", NO_NUMBER)
-def test_a_number_of_calls_of_a_tool_is_one_or_more(value: Any) -> None:
+def test_max_calls_by_tool_values_must_be_positive_integers(value: Any) -> None:
     with pytest.raises(UsageError, match=r"max_calls_by_tool\['add'\] must be an integer from 1"):
         Limits(max_calls_by_tool={"add": value})
     wrong: list[Any] = [value, [("add", 3)]]
@@ -53,7 +53,7 @@ def test_a_number_of_calls_of_a_tool_is_one_or_more(value: Any) -> None:
         Limits(max_calls_by_tool=nameless)
 
 
-def test_limits_are_frozen_through_and_through() -> None:
+def test_limits_are_deeply_immutable() -> None:
     limits = Limits(max_calls_by_tool={"add": 3})
     calls: Any = limits.max_calls_by_tool
     for change in (
@@ -71,7 +71,7 @@ def test_limits_are_frozen_through_and_through() -> None:
     assert limits != Limits()
 
 
-def test_what_is_above_a_ceiling_is_clamped_and_named() -> None:
+def test_limits_above_a_ceiling_are_clamped_and_named() -> None:
     high = Limits(**dict.fromkeys(NUMBERS, 1_000), max_calls_by_tool={"add": 9, "free": 5})
     low = Limits(**dict.fromkeys(NUMBERS, 10), max_calls_by_tool={"add": 2, "other": 4})
     clamped = high.clamp(low)
@@ -82,7 +82,7 @@ def test_what_is_above_a_ceiling_is_clamped_and_named() -> None:
     assert low.clamp(high).max_calls_by_tool == {"add": 2, "other": 4, "free": 5}
 
 
-def test_a_ceiling_that_is_raised_to_the_limits_is_over_none_of_them() -> None:
+def test_limits_do_not_exceed_a_ceiling_raised_to_them() -> None:
     limits = Limits(**dict.fromkeys(NUMBERS, 4_000), max_calls_by_tool={"add": 2})
     assert limits.over(CEILING.raise_to(limits)) == []
     # What is not named is not bounded, and a floor cannot bound it.
@@ -109,7 +109,7 @@ return counts"""
 
 
 @pytest.mark.anyio
-async def test_calls_of_one_tool_run_out_before_those_of_another(tmp_path: Path) -> None:
+async def test_call_limit_of_one_tool_does_not_affect_another(tmp_path: Path) -> None:
     result = await run(tmp_path, CALLS, Limits(max_calls_by_tool={"add": 2}))
     assert (result.value["add"], result.value["other"]) == (2, 6)
     code, details, message = result.value["add!"]
@@ -123,7 +123,7 @@ async def test_calls_of_one_tool_run_out_before_those_of_another(tmp_path: Path)
 
 
 @pytest.mark.anyio
-async def test_calls_made_at_once_cannot_pass_the_limit_of_a_tool(tmp_path: Path) -> None:
+async def test_parallel_calls_cannot_exceed_the_limit_of_a_tool(tmp_path: Path) -> None:
     source = """
 import asyncio
 async def run(ctx, inputs):
@@ -138,7 +138,7 @@ async def run(ctx, inputs):
 
 
 @pytest.mark.anyio
-async def test_a_script_that_ends_with_that_error_ends_at_that_limit(tmp_path: Path) -> None:
+async def test_uncaught_tool_limit_error_ends_the_run_at_that_limit(tmp_path: Path) -> None:
     result = await run(tmp_path, "while True: ctx.add(1)", Limits(max_calls_by_tool={"add": 3}))
     assert result.status == "limit_exceeded"
     assert result.error is not None
@@ -147,7 +147,7 @@ async def test_a_script_that_ends_with_that_error_ends_at_that_limit(tmp_path: P
 
 
 @pytest.mark.anyio
-async def test_a_ceiling_bounds_the_calls_of_a_tool_that_a_run_does_not_name(
+async def test_ceiling_limits_tools_that_the_run_does_not_name(
     tmp_path: Path,
 ) -> None:
     ceiling = Limits(max_calls_by_tool={"add": 2})
@@ -166,7 +166,7 @@ async def test_a_ceiling_bounds_the_calls_of_a_tool_that_a_run_does_not_name(
 
 
 @pytest.mark.anyio
-async def test_a_limit_of_no_tool_is_an_error_with_the_nearest_name(tmp_path: Path) -> None:
+async def test_limit_for_an_unknown_tool_suggests_the_nearest_name(tmp_path: Path) -> None:
     wrong = Limits(max_calls_by_tool={"ad": 2})
     words = r"Limits\.max_calls_by_tool names 'ad', which is not a tool of the session.*add"
     with pytest.raises(UsageError, match=words):

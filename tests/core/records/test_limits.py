@@ -61,7 +61,7 @@ FOR_EVER = {
 
 
 @pytest.mark.parametrize("name", list(FOR_EVER))
-async def test_a_script_without_end_is_stopped_at_its_time_out(session: Session, name: str) -> None:
+async def test_endless_script_is_stopped_at_its_timeout(session: Session, name: str) -> None:
     kind, body = FOR_EVER[name]
     with anyio.fail_after(20):
         result = await run(
@@ -76,7 +76,7 @@ async def test_a_script_without_end_is_stopped_at_its_time_out(session: Session,
     assert result.usage.duration_ms > 199
 
 
-async def test_an_await_that_nothing_can_end_is_explained(session: Session) -> None:
+async def test_await_that_can_never_finish_is_explained(session: Session) -> None:
     body = FOR_EVER["await that nothing ends"][1]
     result = await run(session, body, kind="async def", timeout_ms=100)
     assert result.error is not None
@@ -92,7 +92,7 @@ MEMORY = {
 
 
 @pytest.mark.parametrize("name", list(MEMORY))
-async def test_memory_ends_a_run_with_what_it_had(session: Session, name: str) -> None:
+async def test_run_out_of_memory_keeps_its_partial_results(session: Session, name: str) -> None:
     body = f"ctx.emit('begun')\n{MEMORY[name]}"
     with anyio.fail_after(60):
         result = await run(session, body, max_memory_bytes=64 << 20, timeout_ms=30_000)
@@ -103,12 +103,12 @@ async def test_memory_ends_a_run_with_what_it_had(session: Session, name: str) -
     assert result.partial == ("begun",)
 
 
-async def test_a_memory_error_can_be_caught_and_the_run_goes_on(session: Session) -> None:
+async def test_memory_error_can_be_caught_and_the_run_continues(session: Session) -> None:
     body = "try:\n    'x' * 10 ** 10\nexcept MemoryError:\n    return 'went on'"
     assert (await run(session, body)).value == "went on"
 
 
-async def test_recursion_without_end_is_a_limit(session: Session) -> None:
+async def test_endless_recursion_breaches_a_limit(session: Session) -> None:
     result = await run(session, "def f(n): return f(n + 1)\nreturn f(0)")
     assert result.status == "limit_exceeded"
     assert result.error is not None
@@ -126,7 +126,7 @@ DEEP = {
 
 
 @pytest.mark.parametrize("name", list(DEEP))
-async def test_depth_ends_at_worst_in_a_crash_of_the_worker(session: Session, name: str) -> None:
+async def test_deep_recursion_at_worst_crashes_the_worker(session: Session, name: str) -> None:
     result = await run(session, f"import sys\nsys.setrecursionlimit(10 ** 6)\n{DEEP[name]}")
     assert result.error is not None
     assert result.error.code in {"recursion", "crash"}
@@ -134,7 +134,7 @@ async def test_depth_ends_at_worst_in_a_crash_of_the_worker(session: Session, na
         assert result.error.code == "recursion"
 
 
-async def test_printing_without_end_is_a_limit_and_the_tail_is_kept(session: Session) -> None:
+async def test_endless_printing_breaches_its_limit_and_keeps_the_tail(session: Session) -> None:
     result = await run(session, "for n in itertools.count(): print('line', n)", timeout_ms=20_000)
     assert result.status == "limit_exceeded"
     assert result.error is not None
@@ -144,13 +144,13 @@ async def test_printing_without_end_is_a_limit_and_the_tail_is_kept(session: Ses
     assert result.usage.stdout_bytes > 1_048_576
 
 
-async def test_one_enormous_print_is_a_limit_too(session: Session) -> None:
+async def test_single_enormous_print_breaches_the_limit(session: Session) -> None:
     result = await run(session, "print('x' * 50_000_000)", max_stdout_bytes=1_000)
     assert result.status == "limit_exceeded"
     assert len(result.stdout) <= 65_536
 
 
-async def test_standard_error_is_kept_apart_and_counts_for_the_same_limit(session: Session) -> None:
+async def test_stderr_is_separate_and_counts_towards_the_stdout_limit(session: Session) -> None:
     body = (
         "import sys, logging\nprint('out')\nprint('err', file=sys.stderr)\n"
         "logging.getLogger('a').error('logged')\nctx.log('n', 1)\n"
@@ -173,7 +173,7 @@ async def test_standard_error_is_kept_apart_and_counts_for_the_same_limit(sessio
     assert (len(whole.stderr), whole.stderr[-4:], whole.stdout) == (65_536, "aend", "o\n")
 
 
-async def test_what_the_library_prints_is_printed_by_the_script(session: Session) -> None:
+async def test_library_output_is_captured_as_script_output(session: Session) -> None:
     body = "import calendar\ncalendar.TextCalendar().prmonth(2024, 2)\nre.compile('a', re.DEBUG)"
     result = await run(session, body)
     assert result.stdout.startswith("   February 2024\n")
@@ -181,15 +181,13 @@ async def test_what_the_library_prints_is_printed_by_the_script(session: Session
 
 
 @pytest.mark.parametrize("text", ["[i := 0 for i in x]", "(yield)", "await x", "x =", "a b"])
-async def test_text_in_an_annotation_is_not_compiled_and_rings_no_alarm(
-    session: Session, text: str
-) -> None:
+async def test_string_annotation_is_not_compiled(session: Session, text: str) -> None:
     body = f"import typing\ntry:\n    return repr(typing.List[{text!r}])\nexcept SyntaxError:\n"
     result = await run(session, f"{body}    return 'wrong'")
     assert result.value in {"wrong", f"typing.List[ForwardRef({text!r})]"}
 
 
-async def test_what_is_logged_is_told_as_it_happens(tmp_path: Path) -> None:
+async def test_output_events_are_emitted_in_order_with_their_kind(tmp_path: Path) -> None:
     events: list[RunEvent] = []
     body = "import logging, sys\nlogging.error('l')\nprint('e', file=sys.stderr)\nprint('o')"
     source = "".join(f"{line}\n" for line in body.split("\n"))
@@ -203,7 +201,7 @@ async def test_what_is_logged_is_told_as_it_happens(tmp_path: Path) -> None:
     ]
 
 
-async def test_emitting_without_end_is_a_limit(session: Session) -> None:
+async def test_endless_emitting_breaches_its_limit(session: Session) -> None:
     result = await run(session, "while True: ctx.emit('x' * 10_000)", max_emit_bytes=100_000)
     assert result.status == "limit_exceeded"
     assert result.error is not None
@@ -211,7 +209,7 @@ async def test_emitting_without_end_is_a_limit(session: Session) -> None:
     assert len(result.partial) == 9
 
 
-async def test_the_call_after_the_last_raises_and_the_script_can_return(session: Session) -> None:
+async def test_call_over_the_limit_raises_and_the_script_can_return(session: Session) -> None:
     body = """
 got = []
 try:
@@ -226,14 +224,14 @@ except ToolError as error:
     assert [c.status for c in result.calls] == ["succeeded"] * 7 + ["not_started"]
 
 
-async def test_a_script_that_lets_the_refusal_pass_ends_at_the_limit(session: Session) -> None:
+async def test_uncaught_call_limit_error_ends_the_run_at_the_limit(session: Session) -> None:
     result = await run(session, "while True: ctx.add(1)", max_tool_calls=5)
     assert result.status == "limit_exceeded"
     assert result.error is not None
     assert (result.error.code, result.error.line) == ("limit_max_tool_calls", 3)
 
 
-async def test_parallel_calls_cannot_pass_the_limit(session: Session) -> None:
+async def test_parallel_calls_cannot_exceed_max_tool_calls(session: Session) -> None:
     body = """
 results = await asyncio.gather(*(ctx.add(n) for n in range(300)), return_exceptions=True)
 return sum(1 for r in results if isinstance(r, int))
@@ -242,7 +240,7 @@ return sum(1 for r in results if isinstance(r, int))
     assert result.value == 20, result.error
 
 
-async def test_a_script_that_keeps_calling_after_it_was_refused_is_stopped(
+async def test_script_that_keeps_calling_after_refusal_is_stopped(
     session: Session,
 ) -> None:
     body = """
@@ -259,7 +257,7 @@ while True:
     assert sum(c.status == "succeeded" for c in result.calls) == 3
 
 
-async def test_a_result_over_the_limit_is_cut_and_kept_whole(
+async def test_result_over_the_limit_is_truncated_and_stored_whole(
     session: Session, tmp_path: Path
 ) -> None:
     body = "return {'n': 3, 'rows': [{'i': i, 'text': 'é' * 20} for i in range(2_000)]}"
@@ -277,7 +275,7 @@ async def test_a_result_over_the_limit_is_cut_and_kept_whole(
     assert "it was truncated; the whole value is in" in result.warnings[0]
 
 
-async def test_a_result_at_the_limit_is_not_cut(session: Session) -> None:
+async def test_result_at_the_limit_is_not_truncated(session: Session) -> None:
     exact = await run(session, "return 'x' * 998", max_output_bytes=1_000)
     over = await run(session, "return 'x' * 999", max_output_bytes=1_000)
     assert exact.cut is None
@@ -307,7 +305,7 @@ except ToolError as error:
         ("run", "result: function has no JSON form"),
     ],
 )
-async def test_a_result_that_is_not_json_names_the_path(
+async def test_result_that_is_not_json_is_an_error_naming_the_path(
     session: Session, value: str, message: str
 ) -> None:
     result = await run(session, f"return {value}")
@@ -317,14 +315,14 @@ async def test_a_result_that_is_not_json_names_the_path(
     assert message in result.error.message
 
 
-async def test_a_result_that_contains_itself_is_refused(session: Session) -> None:
+async def test_self_referencing_result_is_refused(session: Session) -> None:
     result = await run(session, "a = []\na.append(a)\nreturn a")
     assert result.status == "failed"
     assert result.error is not None
     assert "contains itself" in result.error.message
 
 
-async def test_what_is_told_of_an_error_is_bounded(session: Session) -> None:
+async def test_error_message_length_is_bounded(session: Session) -> None:
     result = await run(session, "raise ValueError('x' * 50_000_000)")
     assert result.status == "failed"
     assert result.error is not None
@@ -332,7 +330,7 @@ async def test_what_is_told_of_an_error_is_bounded(session: Session) -> None:
 
 
 @pytest.mark.usefixtures("nothing_left")
-async def test_fifty_bad_scripts_in_a_row_leave_nothing_and_do_not_disturb_others(
+async def test_failing_scripts_do_not_disturb_concurrent_runs(
     tmp_path: Path,
 ) -> None:
     bodies = [

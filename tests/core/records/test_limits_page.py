@@ -20,22 +20,23 @@ def rows() -> dict[str, list[str]]:
     return found
 
 
-def shown(value: object) -> str:
+def format_limit(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else "none named"
 
 
-def test_the_page_has_every_limit_in_the_order_of_the_code() -> None:
+def test_limits_page_lists_every_limit_in_code_order() -> None:
     assert list(rows()) == [field.name for field in dataclasses.fields(Limits)]
 
 
-def test_the_page_has_the_defaults_and_ceilings_of_the_code() -> None:
+def test_limits_page_has_the_defaults_and_ceilings_of_the_code() -> None:
     told = {name: cells[1:3] for name, cells in rows().items()}
     assert told == {
-        name: [shown(getattr(Limits(), name)), shown(getattr(CEILING, name))] for name in told
+        name: [format_limit(getattr(Limits(), name)), format_limit(getattr(CEILING, name))]
+        for name in told
     }
 
 
-def test_every_row_says_unit_keeper_breach_and_way_out() -> None:
+def test_every_row_of_the_limits_page_is_complete() -> None:
     for name, cells in rows().items():
         assert len(cells) == 6, name
         assert all(cells), name

@@ -72,7 +72,9 @@ async def run(session: Session, body: str, kind: str = "def", /, **limits: Any) 
         )
 
 
-def breached(result: RunResult, name: str, most: int, status: str = "limit_exceeded") -> Failure:
+def check_breach(
+    result: RunResult, name: str, most: int, status: str = "limit_exceeded"
+) -> Failure:
     """Check that the run ended at that limit and says so in full."""
     assert result.status == status, result.error
     error = result.error
@@ -99,7 +101,7 @@ def used(failure: Failure) -> int:
 
 
 @pytest.mark.parametrize("name", ["wait", "block"])
-async def test_a_call_over_its_time_is_cancelled_and_awaited_and_the_script_goes_on(
+async def test_call_over_the_tool_timeout_is_cancelled_and_the_script_continues(
     session: Session, name: str
 ) -> None:
     body = f"""
@@ -127,7 +129,7 @@ except ToolError as error:
         assert ENDED != ["done"]
 
 
-async def test_the_shorter_of_the_tools_own_time_and_the_runs_holds(session: Session) -> None:
+async def test_shorter_timeout_of_tool_and_run_applies(session: Session) -> None:
     body = "try:\n    ctx.own(60)\nexcept ToolError as error:\n    return error.details['limit']"
     quick = replace(wait, name="own", timeout_ms=40)
     async with Session(session.root, tools=[quick], toolsets=(), workers=1) as other:
@@ -138,7 +140,7 @@ async def test_the_shorter_of_the_tools_own_time_and_the_runs_holds(session: Ses
         assert (await run(other, body, tool_timeout_ms=40)).value == "tool_timeout_ms"
 
 
-async def test_all_tries_of_a_call_share_its_time(session: Session) -> None:
+async def test_all_attempts_of_a_call_share_its_timeout(session: Session) -> None:
     tries: list[int] = []
 
     @tool(retry=Retry(max_retries=5, backoff_ms=30))
@@ -182,13 +184,13 @@ return out
 
 
 @pytest.mark.parametrize("caught", [False, True])
-async def test_cpu_time_is_a_limit_of_its_own(session: Session, *, caught: bool) -> None:
+async def test_cpu_time_has_its_own_limit(session: Session, *, caught: bool) -> None:
     body = "ctx.emit('begun')\nwhile True:\n    pass"
     if caught:
         body = "ctx.emit('begun')\nwhile True:\n    try:\n        while True: pass\n"
         body += "    except BaseException: pass"
     result = await run(session, body, max_cpu_ms=150)
-    error = breached(result, "max_cpu_ms", 150)
+    error = check_breach(result, "max_cpu_ms", 150)
     assert 150 <= used(error) < 10_000
     assert "ask for a higher max_cpu_ms" in error.hint
     assert result.partial == ("begun",)
@@ -200,9 +202,9 @@ async def test_waiting_uses_no_cpu_time(session: Session) -> None:
     assert result.value == "waited", result.error
 
 
-async def test_a_time_out_says_its_limit_and_what_was_used(session: Session) -> None:
+async def test_timeout_error_names_its_limit_and_the_time_used(session: Session) -> None:
     result = await run(session, "ctx.wait(60)", timeout_ms=120)
-    error = breached(result, "timeout_ms", 120, "timed_out")
+    error = check_breach(result, "timeout_ms", 120, "timed_out")
     assert error.breach is not None
     assert error.breach.used is not None
     assert error.breach.used >= 120
@@ -232,18 +234,18 @@ async def test_value_larger_than_memory_as_json_breaches_its_own_limit(
 ) -> None:
     # Regression: these ended as out of memory, because all of the JSON was written before it went.
     result = await run(session, f"ctx.emit('begun')\n{body}", max_memory_bytes=64 << 20)
-    assert used(breached(result, limit, most)) > 16 << 20
+    assert used(check_breach(result, limit, most)) > 16 << 20
     assert result.partial == ("begun",)
 
 
-async def test_a_large_value_is_written_where_there_is_memory_for_it(session: Session) -> None:
+async def test_large_value_is_written_if_memory_allows(session: Session) -> None:
     body = "return 'x' * 12_000_000"
     result = await run(session, body, max_memory_bytes=256 << 20, max_output_bytes=1_000)
     assert result.status == "completed", result.error
     assert result.usage.output_bytes == 12_000_002
 
 
-async def test_a_crash_with_memory_to_spare_is_a_crash(session: Session) -> None:
+async def test_crash_with_free_memory_is_not_a_limit_breach(session: Session) -> None:
     # A known fault of CPython: iterators in iterators without a check of the C stack.
     body = "import itertools\nit = iter([1])\nfor _ in range(300_000):\n"
     body += "    it = itertools.chain(it)\nreturn next(it)"
@@ -253,9 +255,9 @@ async def test_a_crash_with_memory_to_spare_is_a_crash(session: Session) -> None
     assert result.error.breach is None
 
 
-async def test_memory_names_its_limit(session: Session) -> None:
+async def test_memory_error_names_its_limit(session: Session) -> None:
     result = await run(session, "return len('x' * 10 ** 10)", max_memory_bytes=64 << 20)
-    error = breached(result, "max_memory_bytes", 64 << 20)
+    error = check_breach(result, "max_memory_bytes", 64 << 20)
     assert "ask for a higher limits.max_memory_bytes" in error.hint
 
 
@@ -272,15 +274,15 @@ async def test_memory_names_its_limit(session: Session) -> None:
         ("return ['x' * 999] * 20_000", "max_output_bytes", 1_000, 20_040_001),
     ],
 )
-async def test_what_a_script_says_is_bounded_in_bytes_and_in_number(
+async def test_script_output_is_bounded_in_bytes_and_number(
     session: Session, body: str, limit: str, most: int, expected: int
 ) -> None:
     result = await run(session, f"ctx.add(1)\n{body}", "def", **{limit: most})
-    assert used(breached(result, limit, most)) == expected
+    assert used(check_breach(result, limit, most)) == expected
     assert [call.status for call in result.calls] == ["succeeded"]
 
 
-async def test_exactly_what_is_allowed_is_allowed(session: Session) -> None:
+async def test_usage_exactly_at_the_limit_is_allowed(session: Session) -> None:
     body = """
 for n in range(20):
     print(end='12345')
@@ -294,7 +296,7 @@ return ctx.add(1)
     assert result.value == 3, result.error
     for name, most in limits.items():
         over = await run(session, body, "def", **{**limits, name: most - 1})
-        breached(over, name, most - 1)
+        check_breach(over, name, most - 1)
 
 
 async def test_a_script_over_its_size_is_refused_before_anything_runs(session: Session) -> None:
@@ -311,7 +313,7 @@ async def test_a_script_over_its_size_is_refused_before_anything_runs(session: S
     assert "ask for a higher max_source_bytes" in error.hint
 
 
-async def test_inputs_over_their_size_are_the_callers_error(session: Session) -> None:
+async def test_inputs_over_their_limit_raise_usage_error(session: Session) -> None:
     words = r"inputs has 12 bytes of JSON, over 10 \(max_inputs_bytes\); pass less"
     with pytest.raises(UsageError, match=words):
         await session.program(source="1", inputs={"abc": "xy"}, limits=Limits(max_inputs_bytes=10))
@@ -320,19 +322,19 @@ async def test_inputs_over_their_size_are_the_callers_error(session: Session) ->
 # --- tasks --------------------------------------------------------------------------------------
 
 
-async def test_a_flood_of_tasks_is_refused_before_memory_is(session: Session) -> None:
+async def test_flood_of_tasks_is_refused_before_memory_runs_out(session: Session) -> None:
     body = """
 async def sleeper():
     await asyncio.sleep(3600)
 tasks = [asyncio.ensure_future(sleeper()) for _ in range(10 ** 7)]
 """
     result = await run(session, body, "async def", max_tasks=500)
-    error = breached(result, "max_tasks", 500)
+    error = check_breach(result, "max_tasks", 500)
     assert error.line
     assert "wait for some before making more" in error.message
 
 
-async def test_tasks_that_have_ended_do_not_count(session: Session) -> None:
+async def test_finished_tasks_do_not_count_towards_the_limit(session: Session) -> None:
     body = """
 async def one(n):
     await asyncio.sleep(0)
@@ -351,6 +353,6 @@ except RuntimeError as error:
     assert result.value == [30 * 190, "the script has 20 tasks, as many", 7], result.error
 
 
-async def test_gathered_calls_are_no_tasks(session: Session) -> None:
+async def test_gathered_calls_do_not_count_as_tasks(session: Session) -> None:
     body = "return sum(await asyncio.gather(*(ctx.add(n) for n in range(90))))"
     assert (await run(session, body, "async def", max_tasks=1)).ok

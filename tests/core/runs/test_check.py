@@ -45,7 +45,7 @@ async def check(
     return [(f.code, f.line, f.hint) for f in found]
 
 
-async def test_all_findings_come_at_once_in_order_with_the_way_out(session: Session) -> None:
+async def test_check_reports_all_findings_in_order_with_suggested_fixes(session: Session) -> None:
     body = """
 a = await ctx.gerp("x")
 b = await ctx.grep(patern="x")
@@ -97,16 +97,16 @@ RIGHT = [
 
 
 @pytest.mark.parametrize("body", RIGHT)
-async def test_a_script_that_may_be_right_is_not_objected_to(session: Session, body: str) -> None:
+async def test_possibly_correct_script_has_no_findings(session: Session, body: str) -> None:
     assert await check(session, body) == []
 
 
-async def test_in_a_plain_run_calls_give_values_and_need_no_await(session: Session) -> None:
+async def test_sync_run_calls_tools_without_await(session: Session) -> None:
     body = "for hit in ctx.grep('x'):\n    print(hit)\nreturn ctx.grep('x')[0]"
     assert await check(session, body, kind="def") == []
 
 
-async def test_what_the_language_refuses_is_found_without_running(tmp_path: Path) -> None:
+async def test_policy_violations_are_found_without_running(tmp_path: Path) -> None:
     source = "import subprocess\n\ndef run(ctx, inputs):\n    return eval('1')\n"
     async with Session(tmp_path, tools=[grep], toolsets=(), workers=1) as session:
         found = await session.check(source=source)
@@ -118,7 +118,7 @@ async def test_what_the_language_refuses_is_found_without_running(tmp_path: Path
     assert [(f.line, f.column) for f in torn] == [(2, 12)]
 
 
-async def test_what_may_be_meant_is_advice(tmp_path: Path) -> None:
+async def test_possibly_intended_code_is_only_advice(tmp_path: Path) -> None:
     source = "async def run(ctx, inputs):\n    ctx.grep('x')\n"
     async with Session(tmp_path, tools=[grep], toolsets=(), workers=1) as session:
         (found,) = await session.check(source=source)

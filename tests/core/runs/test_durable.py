@@ -16,7 +16,7 @@ COMMAND = ROOT / "tests" / "fuzz" / "durable.py"
 
 
 @pytest.mark.parametrize(("points", "trees"), [(3, 1), pytest.param(12, 5, marks=pytest.mark.slow)])
-def test_runs_of_killed_hosts_come_to_what_they_would_have_come_to(points: int, trees: int) -> None:
+def test_runs_of_killed_hosts_end_like_uninterrupted_ones(points: int, trees: int) -> None:
     done = subprocess.run(
         [
             sys.executable,
@@ -40,7 +40,7 @@ def test_runs_of_killed_hosts_come_to_what_they_would_have_come_to(points: int, 
     assert "findings: 0" in done.stdout
 
 
-def test_what_a_server_was_asked_twice_or_never_is_found(
+def test_durability_check_detects_repeated_and_lost_effects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT))

@@ -33,7 +33,7 @@ from ptc._wire._protocol import State
 from ptc._workers._process import Worker
 from ptc._workers._zygote import Hello, Zygote
 
-from ..opened import filled, opened
+from ..opened import opened, wait_until_full
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -43,7 +43,7 @@ WAIT = "import asyncio\nasync def run(ctx, inputs):\n    await asyncio.sleep(0.0
 """Cannot end before the host has seen it run."""
 
 
-async def filled_beside(session: Session, working: int) -> None:
+async def wait_until_full_beside(session: Session, working: int) -> None:
     """Wait until the pool is full while some workers are at work."""
     pool = session._pool
     while pool.ready != pool._size or pool.live != pool._size + working:
@@ -69,7 +69,7 @@ def zygote_pid(session: Session) -> int:
     return below[0] if len(below) == 1 and grand else shell
 
 
-def family(session: Session) -> list[int]:
+def processes_of(session: Session) -> list[int]:
     """All processes of a session."""
     found = [shell_pid(session)]
     for pid in found:
@@ -77,7 +77,7 @@ def family(session: Session) -> list[int]:
     return found
 
 
-def runs(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     """True while a process is there and is more than an entry in a table."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
@@ -126,7 +126,7 @@ def no_descriptors(left: int = 0) -> Iterator[None]:
 
 
 @ZYGOTES
-async def test_a_run_that_comes_when_the_zygote_has_just_died_gets_a_fresh_one(
+async def test_run_started_after_the_zygote_died_gets_a_new_one(
     tmp_path: Path, pid_of: Callable[[Session], int]
 ) -> None:
     async with opened(tmp_path, workers=2) as session:
@@ -135,7 +135,7 @@ async def test_a_run_that_comes_when_the_zygote_has_just_died_gets_a_fresh_one(
             ended(shell_pid(session))
             # The host has not had a turn: it does not know yet.
             assert (await session.program(source=SOURCE)).value == 1
-            await filled(session)
+            await wait_until_full(session)
 
 
 async def test_runs_that_wait_for_a_worker_survive_the_death_of_the_zygote(tmp_path: Path) -> None:
@@ -153,13 +153,13 @@ async def test_runs_that_wait_for_a_worker_survive_the_death_of_the_zygote(tmp_p
             while len(session._pool._waiting) < 3:
                 await anyio.sleep(0.001)
             os.kill(zygote_pid(session), signal.SIGKILL)
-        await filled(session)
+        await wait_until_full(session)
     values = [result.value for result in results if result.status == "completed"]
     assert len(results) == 4
     assert len(values) >= 3
 
 
-async def test_a_run_whose_zygote_dies_is_crashed_and_says_so(tmp_path: Path) -> None:
+async def test_run_whose_zygote_dies_is_crashed_with_the_reason(tmp_path: Path) -> None:
     entered = anyio.Event()
 
     @tool
@@ -179,7 +179,7 @@ async def test_a_run_whose_zygote_dies_is_crashed_and_says_so(tmp_path: Path) ->
             await entered.wait()
             os.kill(zygote_pid(session), signal.SIGKILL)
         assert (await session.program(source=SOURCE)).value == 1
-        await filled(session)
+        await wait_until_full(session)
     (result,) = results
     assert result.status == "crashed"
     assert result.error is not None
@@ -189,7 +189,7 @@ async def test_a_run_whose_zygote_dies_is_crashed_and_says_so(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("dead", [False, True], ids=["dying", "dead"])
-async def test_a_zygote_that_always_dies_is_told_and_not_started_for_ever(
+async def test_zygote_that_always_dies_is_reported_after_limited_restarts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead: bool
 ) -> None:
     from ptc._workers._pool import Pool
@@ -226,7 +226,7 @@ async def test_a_zygote_that_always_dies_is_told_and_not_started_for_ever(
 
 
 @pytest.mark.parametrize("unread", [False, True])
-async def test_what_a_zygote_said_before_it_died_is_heard_when_a_request_fails(
+async def test_messages_of_a_dead_zygote_are_read_when_a_request_fails(
     unread: bool,
 ) -> None:
     zygote = Zygote("jail", current_reactor())
@@ -248,7 +248,7 @@ async def test_what_a_zygote_said_before_it_died_is_heard_when_a_request_fails(
     assert heard == [(1, (1, 59, 0)), (2, (1, 59, 0)), "gone"]
 
 
-async def test_a_zygote_that_says_hello_and_dies_is_not_waited_for(
+async def test_zygote_that_dies_after_its_hello_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session(tmp_path, toolsets=(), workers=1)
@@ -272,17 +272,17 @@ async def test_a_zygote_that_says_hello_and_dies_is_not_waited_for(
 # --- a worker dies ---------------------------------------------------------------------------
 
 
-async def test_an_idle_worker_that_was_killed_is_not_given_to_a_run(tmp_path: Path) -> None:
+async def test_killed_idle_worker_is_not_assigned_to_a_run(tmp_path: Path) -> None:
     async with opened(tmp_path, workers=2) as session:
         for worker in session._pool._ready:
             killed(worker)
         # The host has not had a turn: it does not know yet.
         assert (await session.program(source=SOURCE)).value == 1
-        await filled(session)
+        await wait_until_full(session)
 
 
 @pytest.mark.parametrize("state", [State.FORKED, State.IDLE, State.COMPILING, State.RUNNING])
-async def test_a_worker_killed_in_any_state_has_one_clear_outcome(
+async def test_worker_killed_in_any_state_has_one_defined_outcome(
     tmp_path: Path, state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[Worker] = []
@@ -320,13 +320,13 @@ async def test_a_worker_killed_in_any_state_has_one_clear_outcome(
                 assert result.status in {"crashed", "completed"}
                 assert result.status != "crashed" or "SIGKILL" in str(result.error)
             assert (await session.program(source=SOURCE)).value == 1
-            await filled(session)
+            await wait_until_full(session)
 
 
 # --- no descriptors, no processes ------------------------------------------------------------
 
 
-async def test_a_session_without_descriptors_says_so_and_works_when_they_are_back(
+async def test_session_without_descriptors_reports_it_and_recovers(
     tmp_path: Path,
 ) -> None:
     async with Session(tmp_path, toolsets=(), workers=1) as session:
@@ -345,7 +345,7 @@ async def test_a_session_without_descriptors_says_so_and_works_when_they_are_bac
             assert (await session.program(source=SOURCE)).value == 1
 
 
-async def test_forks_without_descriptors_fail_by_name_and_work_when_they_are_back(
+async def test_forks_without_descriptors_fail_by_name_and_recover(
     tmp_path: Path,
 ) -> None:
     outcomes = []
@@ -369,12 +369,12 @@ async def test_forks_without_descriptors_fail_by_name_and_work_when_they_are_bac
                         outcomes.append("done")
                 assert (await session.program(source=SOURCE)).value == 1
                 group.cancel_scope.cancel()
-            await filled(session)
+            await wait_until_full(session)
     assert "refused" in outcomes
     assert "done" in outcomes
 
 
-async def test_a_worker_whose_pidfd_got_lost_is_killed_and_never_runs_a_script(
+async def test_worker_whose_pidfd_is_lost_is_killed_and_runs_no_script(
     tmp_path: Path,
 ) -> None:
     async with opened(tmp_path, workers=1) as session:
@@ -393,7 +393,7 @@ async def test_a_worker_whose_pidfd_got_lost_is_killed_and_never_runs_a_script(
         zygote.on_forked = lose
         for _ in range(3):
             assert (await session.program(source=SOURCE)).value == 1
-        await filled(session)
+        await wait_until_full(session)
         assert lost[0].exit is not None
         # It may have left by itself when the host hung up; one that does not is killed.
         (other,) = pool._ready
@@ -401,7 +401,7 @@ async def test_a_worker_whose_pidfd_got_lost_is_killed_and_never_runs_a_script(
         while other.exit is None:
             await anyio.sleep(0.001)
         assert other.exit.signal == signal.SIGKILL
-        await filled(session)
+        await wait_until_full(session)
 
 
 FAULTY = Path(__file__).parent / "faulty_zygote.py"
@@ -415,7 +415,7 @@ FAULTY = Path(__file__).parent / "faulty_zygote.py"
         ("receive", "Too many open files"),
     ],
 )
-async def test_a_zygote_that_cannot_fork_says_why_and_goes_on(
+async def test_zygote_that_cannot_fork_reports_why_and_continues(
     tmp_path: Path, fault: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     popen = Zygote._popen
@@ -441,9 +441,9 @@ async def test_a_zygote_that_cannot_fork_says_why_and_goes_on(
                     outcomes.add((await session.program(source=SOURCE, limits=limits)).value)
                 except SetupError as error:
                     outcomes.add(str(error))
-        await filled(session)
+        await wait_until_full(session)
         assert (await session.program(source=SOURCE)).value == 1
-        await filled(session)
+        await wait_until_full(session)
         assert zygote_pid(session) == pid
     assert 1 in outcomes
     refusals = {str(outcome) for outcome in outcomes if outcome != 1}
@@ -452,7 +452,7 @@ async def test_a_zygote_that_cannot_fork_says_why_and_goes_on(
     assert all("ulimit" in text for text in refusals)
 
 
-async def test_a_zygote_that_does_not_answer_is_told(
+async def test_unresponsive_zygote_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ptc._workers._pool._FORK_SECONDS", 0.05)
@@ -462,14 +462,16 @@ async def test_a_zygote_that_does_not_answer_is_told(
         with pytest.raises(SetupError, match="does not respond"):
             await session.program(source=SOURCE)
         os.kill(zygote_pid(session), signal.SIGCONT)
-        await filled(session)
+        await wait_until_full(session)
         assert (await session.program(source=SOURCE)).value == 1
 
 
 # --- the session is closed -------------------------------------------------------------------
 
 
-async def test_programs_that_wait_when_the_session_is_closed_are_told_that(tmp_path: Path) -> None:
+async def test_programs_waiting_when_the_session_closes_raise_session_closed(
+    tmp_path: Path,
+) -> None:
     # Regression: the second of them started another zygote, and closing waited for it for ever.
     refused: list[SessionClosedError] = []
     session = Session(tmp_path, toolsets=(), workers=1)
@@ -489,7 +491,7 @@ async def test_programs_that_wait_when_the_session_is_closed_are_told_that(tmp_p
     assert all("closed" in str(error) for error in refused)
 
 
-async def test_a_session_closed_twice_at_once_is_closed_for_both(tmp_path: Path) -> None:
+async def test_concurrent_closes_both_wait_until_the_session_is_closed(tmp_path: Path) -> None:
     live = []
     async with opened(tmp_path, workers=2) as session:
 
@@ -504,13 +506,13 @@ async def test_a_session_closed_twice_at_once_is_closed_for_both(tmp_path: Path)
 
 
 @pytest.mark.parametrize("how", ["closed", "cancelled", "zygote killed", "shell killed"])
-async def test_of_a_session_that_is_gone_no_process_runs(tmp_path: Path, how: str) -> None:
+async def test_no_process_survives_its_session(tmp_path: Path, how: str) -> None:
     async with opened(tmp_path, workers=2) as session, anyio.create_task_group() as group:
         group.start_soon(lambda: session.program(source=LOOP))
         while not session._runs.active:
             await anyio.sleep(0.001)
-        await filled_beside(session, 1)
-        members = family(session)
+        await wait_until_full_beside(session, 1)
+        members = processes_of(session)
         if how == "cancelled":
             group.cancel_scope.cancel()
         elif how == "zygote killed":
@@ -520,10 +522,10 @@ async def test_of_a_session_that_is_gone_no_process_runs(tmp_path: Path, how: st
         with anyio.CancelScope(shield=True):
             await session.aclose()
     assert len(members) >= 4
-    assert not [pid for pid in members if runs(pid)]
+    assert not [pid for pid in members if is_running(pid)]
 
 
-async def test_after_the_caller_is_cancelled_no_waiting_call_is_begun(tmp_path: Path) -> None:
+async def test_no_queued_call_is_started_after_the_caller_is_cancelled(tmp_path: Path) -> None:
     begun: list[int] = []
     entered = anyio.Event()
 
@@ -553,10 +555,10 @@ async def run(ctx, inputs):
             await entered.wait()
             group.cancel_scope.cancel()
         assert begun == [0]
-        await filled(session)
+        await wait_until_full(session)
 
 
-async def test_a_plain_function_that_was_cancelled_in_the_queue_is_never_begun(
+async def test_sync_function_cancelled_in_the_queue_is_never_started(
     tmp_path: Path,
 ) -> None:
     begun: list[int] = []
@@ -590,7 +592,7 @@ async def run(ctx, inputs):
         assert (await session.program(source="return 1")).status == "rejected"
 
 
-async def test_nested_time_outs_end_the_run_and_leave_the_session(tmp_path: Path) -> None:
+async def test_nested_timeouts_end_the_run_and_keep_the_session_usable(tmp_path: Path) -> None:
     async with opened(tmp_path) as session:
         for seconds, inner in ((0.05, 5.0), (5.0, 0.05), (0.05, 0.05)):
             with anyio.move_on_after(seconds), anyio.move_on_after(inner):
@@ -602,7 +604,7 @@ async def test_nested_time_outs_end_the_run_and_leave_the_session(tmp_path: Path
                 assert shielded.cancelled_caught
                 await anyio.lowlevel.checkpoint()
             assert outer.cancelled_caught
-            await filled(session)
+            await wait_until_full(session)
         assert (await session.program(source=SOURCE)).value == 1
 
 
@@ -650,7 +652,7 @@ print("children", repr(children))
 """
 
 
-def test_ctrl_c_ends_what_a_blocking_session_was_asked_for(tmp_path: Path) -> None:
+def test_ctrl_c_interrupts_the_operation_of_a_blocking_session(tmp_path: Path) -> None:
     script = tmp_path / "interrupted.py"
     script.write_text(INTERRUPTED)
     done = subprocess.run(

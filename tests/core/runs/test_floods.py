@@ -71,7 +71,7 @@ FAST = {
 @pytest.mark.parametrize(
     "flood", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in FLOODS]
 )
-def test_memory_grows_by_a_bounded_amount(flood: str) -> None:
+def test_host_memory_grows_by_a_bounded_amount_under_floods(flood: str) -> None:
     done = subprocess.run(
         [sys.executable, str(COMMAND), "--one", flood],
         capture_output=True,

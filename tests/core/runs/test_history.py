@@ -53,7 +53,7 @@ async def test_a_recording_replays_from_its_file_without_any_tool(tmp_path: Path
     assert loaded.to_json() == made.to_json()
 
 
-async def test_another_script_is_held_to_the_recorded_calls(tmp_path: Path) -> None:
+async def test_changed_script_is_checked_against_the_recorded_calls(tmp_path: Path) -> None:
     made = await recording(tmp_path)
     same = SCRIPT.replace("total += await", "total -= await")
     assert (await made.replay(source=same)).unwrap()[0] == -12
@@ -78,7 +78,7 @@ async def test_time_travel_shows_the_variables_at_a_call(tmp_path: Path, script:
         await made.replay(until="99")
 
 
-async def test_time_travel_works_in_a_script_that_blocks(tmp_path: Path) -> None:
+async def test_time_travel_works_in_a_sync_script(tmp_path: Path) -> None:
     script = (
         "class Odd:\n    def __repr__(self):\n        raise ValueError\n"
         "def run(ctx, inputs):\n    odd, total = Odd(), 0\n"
@@ -91,14 +91,14 @@ async def test_time_travel_works_in_a_script_that_blocks(tmp_path: Path) -> None
     assert "its repr failed: ValueError" in frame.names["odd"]
 
 
-async def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
+async def test_file_that_is_not_a_recording_is_refused(tmp_path: Path) -> None:
     for text in ("", "{}", "[1]", '{"format": 99}'):
         (tmp_path / "bad").write_text(text)
         with pytest.raises(UsageError, match=r"is not a recording|has format 99"):
             Recording.load(tmp_path / "bad")
 
 
-def test_a_recording_has_what_was_asked_decided_and_undone(tmp_path: Path) -> None:
+def test_recording_contains_requests_decisions_and_reverts(tmp_path: Path) -> None:
     run = RunRow("r", "1", "s.py", b"{}", b"{}", 1, 0.5, 7, "cancelled", None, None, 9)
     made = Recording(
         Recorded(

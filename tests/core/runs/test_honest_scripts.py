@@ -160,7 +160,7 @@ FAILS = (
 )  # fmt: skip
 
 
-def caught(line: str) -> str:
+def wrap_in_try(line: str) -> str:
     body = "".join(f"    {row}\n" for row in line.splitlines())
     return f"try:\n{body}except BaseException as error:\n    seen = error"
 
@@ -184,7 +184,7 @@ EVERY = pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.
 @pytest.mark.sample(8)
 @pytest.mark.parametrize("length", AROUND["name"])
 @pytest.mark.parametrize("character", CHARACTERS)
-async def test_a_tool_of_any_name_is_an_ordinary_error(
+async def test_unknown_tool_name_of_any_form_is_an_ordinary_error(
     session: Session, character: str, length: int
 ) -> None:
     name = f"{character} * {length}"
@@ -201,34 +201,40 @@ async def test_a_tool_of_any_name_is_an_ordinary_error(
         other = await program(session, line.replace("return", "x ="), kind=kind)
         assert other.error is not None
         assert other.error.type == ("RefusedError" if "_" in character else "AttributeError")
-        keyword = await program(session, caught(f"x = ctx.echo(**{{{name}: 1}})"), kind=kind)
+        keyword = await program(session, wrap_in_try(f"x = ctx.echo(**{{{name}: 1}})"), kind=kind)
         assert keyword.status == "completed", keyword.error
 
 
 @ONE_LOOP
 @EVERY
 @pytest.mark.parametrize("wait", WAITS)
-async def test_any_time_may_be_waited_for(session: Session, wait: str, every: int) -> None:
+async def test_sleeping_for_any_duration_causes_no_violation(
+    session: Session, wait: str, every: int
+) -> None:
     kind = "def" if wait.startswith("time.") else "async def"
     for time in TIMES[WAITS.index(wait) % every :: every]:
         limits = replace(LIMITS, timeout_ms=150)
-        await program(session, caught(wait.format(time)), kind=kind, limits=limits)
+        await program(session, wrap_in_try(wait.format(time)), kind=kind, limits=limits)
 
 
 @ONE_LOOP
 @EVERY
 @pytest.mark.parametrize("say", SAYS)
-async def test_any_text_may_be_printed_and_logged(session: Session, say: str, every: int) -> None:
+async def test_printing_or_logging_any_text_causes_no_violation(
+    session: Session, say: str, every: int
+) -> None:
     for character in CHARACTERS[SAYS.index(say) % every :: every]:
         texts = [f"{character} * {length}" for length in AROUND["print"]]
-        await program(session, *[caught(say.replace("{}", text)) for text in texts])
-    await program(session, *[caught(say.replace("{}", odd)) for odd in ODD_VALUES])
+        await program(session, *[wrap_in_try(say.replace("{}", text)) for text in texts])
+    await program(session, *[wrap_in_try(say.replace("{}", odd)) for odd in ODD_VALUES])
 
 
 @ONE_LOOP
 @EVERY
 @pytest.mark.parametrize("fail", FAILS)
-async def test_any_error_may_leave_a_script(session: Session, fail: str, every: int) -> None:
+async def test_raising_any_error_causes_no_violation(
+    session: Session, fail: str, every: int
+) -> None:
     texts = [f"{c} * {n}" for c in CHARACTERS for n in (MAX_NAME + 1, MAX_MESSAGE + 1)]
     tried = (*texts, "'a' * 2_000_000", *ODD_VALUES, "Loud(ctx)")
     # Another part of the list for each error.
@@ -240,7 +246,7 @@ async def test_any_error_may_leave_a_script(session: Session, fail: str, every: 
 @ONE_LOOP
 @EVERY
 @pytest.mark.parametrize("use", ["return {}", "ctx.emit({})", "return await ctx.echo({})"])
-async def test_any_value_may_be_used(session: Session, use: str, every: int) -> None:
+async def test_using_any_value_causes_no_violation(session: Session, use: str, every: int) -> None:
     values = [f"{c} * {n}" for c in CHARACTERS for n in AROUND["inline"]]
     values += [f"nested({n})" for n in AROUND["depth"]] + [f"keyed({n})" for n in AROUND["depth"]]
     values += [*ODD_VALUES, "Loud(ctx)", "[Loud(ctx)]", "{'k': Node(Loud(ctx))}"]
@@ -250,7 +256,7 @@ async def test_any_value_may_be_used(session: Session, use: str, every: int) -> 
 
 @ONE_LOOP
 @pytest.mark.parametrize("levels", AROUND["depth"])
-async def test_depth_is_refused_by_the_worker_where_the_host_would(
+async def test_worker_refuses_the_same_nesting_depth_as_the_host(
     session: Session, levels: int
 ) -> None:
     # Regression: 201 to 253 levels were sent, and the host took them for an attack.
@@ -261,14 +267,14 @@ async def test_depth_is_refused_by_the_worker_where_the_host_would(
         if not fits:
             assert result.error is not None
             assert (result.error.code, result.error.type) == ("not_json", "ValueRefused")
-        emitted = await program(session, caught(f"ctx.emit({build}({levels}))"))
+        emitted = await program(session, wrap_in_try(f"ctx.emit({build}({levels}))"))
         assert len(emitted.partial) == fits
         passed = await program(session, f"return await ctx.echo({build}({levels - 2}))")
         assert (len(passed.calls) == 1) == (levels - 1 <= MAX_DEPTH)
 
 
 @ONE_LOOP
-async def test_what_runs_after_the_result_is_not_heard(session: Session) -> None:
+async def test_code_running_after_the_result_has_no_effect(session: Session) -> None:
     """A generator that is thrown away runs its `finally`, an error nobody saw is reported."""
     lines = (
         "def late():\n    try:\n        yield 1\n    finally:\n"
@@ -286,7 +292,7 @@ async def test_what_runs_after_the_result_is_not_heard(session: Session) -> None
 
 
 @ONE_LOOP
-async def test_finalizers_in_the_middle_of_a_call_do_no_harm(session: Session) -> None:
+async def test_finalizers_during_a_call_cause_no_violation(session: Session) -> None:
     # A collection comes at any moment, and code of the script with it.
     source = """
 def late(ctx, n):
@@ -312,7 +318,7 @@ async def run(ctx, inputs):
 
 
 @ONE_LOOP
-async def test_counts_over_their_limits_are_limits(session: Session) -> None:
+async def test_counts_over_their_limits_cause_no_violation(session: Session) -> None:
     cases: list[tuple[str, dict[str, Any]]] = [
         ("for n in range(300):\n    ctx.echo(n)", {"max_tool_calls": 10}),
         ("for n in range(300):\n    ctx.echo(n).cancel()", {"max_tool_calls": 10}),
@@ -328,13 +334,13 @@ async def test_counts_over_their_limits_are_limits(session: Session) -> None:
     for body, limits in cases:
         with anyio.fail_after(60):
             result = await session.program(
-                source=source_of(caught(body)), limits=Limits(timeout_ms=5_000, **limits)
+                source=source_of(wrap_in_try(body)), limits=Limits(timeout_ms=5_000, **limits)
             )
         check(session, result)
 
 
 @ONE_LOOP
-async def test_findings_of_any_length_are_findings(session: Session) -> None:
+async def test_findings_of_any_length_reject_the_script(session: Session) -> None:
     name = "n" * 3_000
     bad = "\n".join(f"    import {name}{n}" for n in range(40))
     for source in (
@@ -351,7 +357,7 @@ async def test_findings_of_any_length_are_findings(session: Session) -> None:
         check(session, await session.program(source=source))
 
 
-def test_every_bound_of_the_table_is_met_by_these_tests() -> None:
+def test_every_worker_frame_kind_is_covered_by_these_tests() -> None:
     # A kind or a bound that is new has to be thought of here.
     from_worker = {kind for kind in Kind if kind >= Kind.READY}
     assert from_worker == {
@@ -406,10 +412,10 @@ def blocking(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.parametrize("examples", [15, pytest.param(150, marks=pytest.mark.slow)])
-def test_no_legal_script_raises_an_alarm(blocking: BlockingSession, examples: int) -> None:
+def test_no_legal_script_causes_a_violation(blocking: BlockingSession, examples: int) -> None:
     @given(st.lists(lines, max_size=4), last)
     @settings(max_examples=examples, deadline=None)
     def run(steps: list[str], end: str) -> None:
-        check(blocking, blocking.program(source=source_of(*map(caught, steps), end)))
+        check(blocking, blocking.program(source=source_of(*map(wrap_in_try, steps), end)))
 
     run()

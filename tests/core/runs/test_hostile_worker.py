@@ -74,10 +74,10 @@ async def played(
 ) -> RunResult:
     """Result of a run whose worker is played by `play`, in a session of its own."""
     async with Session(root, tools=[add], toolsets=(), workers=1) as session:
-        return await played_in(session, play, begin=begin, **limits)
+        return await play_in(session, play, begin=begin, **limits)
 
 
-async def played_in(
+async def play_in(
     session: Session,
     play: Callable[[Script], Awaitable[None]],
     *,
@@ -119,7 +119,7 @@ async def played_in(
     return results[0]
 
 
-def violated(result: RunResult, words: str) -> None:
+def check_violation(result: RunResult, words: str) -> None:
     assert result.status == "violation"
     assert result.error is not None
     assert result.error.code == "protocol"
@@ -145,16 +145,16 @@ BROKEN_FRAMES = (
 async def test_a_frame_that_breaks_the_protocol_is_a_violation(tmp_path: Path) -> None:
     async with Session(tmp_path, tools=[add], toolsets=(), workers=1) as session:
         for data, words in BROKEN_FRAMES:
-            violated(await played_in(session, partial(Script.send, data=data)), words)
+            check_violation(await play_in(session, partial(Script.send, data=data)), words)
 
 
-async def test_done_before_the_script_was_compiled_is_a_violation(tmp_path: Path) -> None:
+async def test_done_before_compilation_is_a_violation(tmp_path: Path) -> None:
     result = await played(tmp_path, lambda s: s.frame(Kind.DONE, "FORGED"), begin=False)
-    violated(result, "DONE is not legal in state COMPILING")
+    check_violation(result, "DONE is not legal in state COMPILING")
     assert result.value is None
 
 
-async def test_what_comes_after_the_result_changes_nothing(tmp_path: Path) -> None:
+async def test_frames_after_the_result_change_nothing(tmp_path: Path) -> None:
     async def play(script: Script) -> None:
         done = encode(Kind.DONE, b'"honest"')
         await script.send(done + encode(Kind.DONE, b'"FORGED"') + b"garbage" * 100)
@@ -163,7 +163,7 @@ async def test_what_comes_after_the_result_changes_nothing(tmp_path: Path) -> No
     assert (result.status, result.value) == ("completed", "honest")
 
 
-async def test_code_sent_before_the_script_runs_is_used_for_that_source_only(
+async def test_forged_code_is_used_only_for_its_own_source(
     tmp_path: Path,
 ) -> None:
     # `played` answers with the bytes b"code" for SOURCE, then runs the same source in a real
@@ -177,14 +177,14 @@ async def test_code_sent_before_the_script_runs_is_used_for_that_source_only(
 
 
 @pytest.mark.both_loops
-async def test_silence_ends_at_the_time_out(tmp_path: Path) -> None:
+async def test_silent_worker_is_stopped_at_the_timeout(tmp_path: Path) -> None:
     async def play(script: Script) -> None:
         await script.send(b"\x00\x00")
 
     assert (await played(tmp_path, play, timeout_ms=200)).status == "timed_out"
 
 
-async def test_a_trickle_of_bytes_ends_at_the_time_out(tmp_path: Path) -> None:
+async def test_worker_sending_byte_by_byte_is_stopped_at_the_timeout(tmp_path: Path) -> None:
     async def play(script: Script) -> None:
         # As long as the host listens.
         for byte in encode(Kind.PRINT, orjson.dumps(["x" * 10_000, 0])):
@@ -198,7 +198,7 @@ async def test_a_trickle_of_bytes_ends_at_the_time_out(tmp_path: Path) -> None:
     assert result.status == "timed_out"
 
 
-async def test_hanging_up_before_the_end_is_no_success(tmp_path: Path) -> None:
+async def test_disconnect_before_the_result_is_not_a_success(tmp_path: Path) -> None:
     async def play(script: Script) -> None:
         await script.frame(Kind.PRINT, ["a word", 0])
         script.sock.shutdown(socket.SHUT_RDWR)
@@ -208,7 +208,7 @@ async def test_hanging_up_before_the_end_is_no_success(tmp_path: Path) -> None:
     assert result.stdout == "a word"
 
 
-async def test_descriptors_sent_by_a_worker_do_not_arrive(tmp_path: Path) -> None:
+async def test_descriptors_sent_by_a_worker_are_not_received(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
 
     async def play(script: Script) -> None:
@@ -222,7 +222,7 @@ async def test_descriptors_sent_by_a_worker_do_not_arrive(tmp_path: Path) -> Non
 
 
 @pytest.mark.both_loops
-async def test_a_worker_that_does_not_read_holds_up_nobody(tmp_path: Path) -> None:
+async def test_worker_that_does_not_read_does_not_block_the_host(tmp_path: Path) -> None:
     async def play(script: Script) -> None:
         for number in range(1, 400):
             await script.frame(Kind.CALL, [number, "add", {"a": "x" * 2_000}, 1])
@@ -232,20 +232,22 @@ async def test_a_worker_that_does_not_read_holds_up_nobody(tmp_path: Path) -> No
     assert result.status == "completed"
 
 
-async def test_answers_that_were_not_asked_for_are_no_outcome(tmp_path: Path) -> None:
+async def test_unrequested_answers_are_a_violation(tmp_path: Path) -> None:
     # Regression: local variables that nobody had asked for made a run `paused`.
     for data in (
         encode(Kind.FRAMES, b"[]"),
         encode(Kind.PONG, b"[]"),
     ):
         payload = data
-        violated(await played(tmp_path, partial(Script.send, data=payload)), "was not requested")
+        check_violation(
+            await played(tmp_path, partial(Script.send, data=payload)), "was not requested"
+        )
     findings = encode(Kind.CHECKED, b"[]")
     result = await played(tmp_path, partial(Script.send, data=findings), begin=False)
-    violated(result, "was not requested")
+    check_violation(result, "was not requested")
 
 
-async def test_what_is_nested_too_deep_to_be_written_again_is_refused(tmp_path: Path) -> None:
+async def test_value_nested_too_deeply_to_serialize_is_a_violation(tmp_path: Path) -> None:
     # Regression: orjson reads 1,024 levels and writes 254, so the result could not be recorded.
     async with Session(tmp_path, tools=[add], toolsets=(), workers=1) as session:
         for kind in (Kind.EMIT, Kind.DONE, Kind.CALL):
@@ -254,7 +256,7 @@ async def test_what_is_nested_too_deep_to_be_written_again_is_refused(tmp_path: 
                 if kind is Kind.CALL:
                     body = b'[1,"add",{"a":%b},1]' % body
                 play = partial(Script.send, data=encode(kind, body))
-                violated(await played_in(session, play), "nested deeper")
+                check_violation(await play_in(session, play), "nested deeper")
 
 
 @pytest.mark.parametrize(
@@ -299,7 +301,7 @@ async def test_a_result_over_its_limit_in_one_frame_is_truncated(tmp_path: Path)
         "…cut…": f"{30_001 - len(result.value) + 1:,} of 30,001 items left out"
     }
     bad = await played(tmp_path, partial(Script.send, data=encode(Kind.DONE, body[:-1])))
-    violated(bad, "not JSON")
+    check_violation(bad, "not JSON")
     assert bad.value is None
 
 
@@ -321,13 +323,13 @@ PARTS_OF_NOTHING = (
 )
 
 
-async def test_parts_that_are_no_value_of_a_frame_are_a_violation(tmp_path: Path) -> None:
+async def test_parts_that_form_no_value_are_a_violation(tmp_path: Path) -> None:
     async with Session(tmp_path, tools=[add], toolsets=(), workers=1) as session:
         for data in PARTS_OF_NOTHING:
-            violated(await played_in(session, partial(Script.send, data=data)), "")
+            check_violation(await play_in(session, partial(Script.send, data=data)), "")
 
 
-async def test_parts_of_an_unfinished_value_are_forgotten(tmp_path: Path) -> None:
+async def test_parts_of_an_unfinished_value_are_discarded(tmp_path: Path) -> None:
     begin = part(b"<%c" % Kind.EMIT, b"[", b"i[1,2]")
     data = begin + part(b"<%c" % Kind.EMIT, b"[", b"i[3]", b"]") + encode(Kind.EMIT, b"=")
     data += begin + encode(Kind.EMIT, b'"small"') + encode(Kind.DONE, b"1")
@@ -336,7 +338,7 @@ async def test_parts_of_an_unfinished_value_are_forgotten(tmp_path: Path) -> Non
     assert result.partial == ([3], "small")
 
 
-async def test_thousands_of_frames_at_once_leave_the_event_loop_its_turns(
+async def test_flood_of_frames_does_not_starve_the_event_loop(
     tmp_path: Path,
 ) -> None:
     frames = 20_000
@@ -365,7 +367,7 @@ async def test_thousands_of_frames_at_once_leave_the_event_loop_its_turns(
 
 
 @pytest.mark.both_loops
-async def test_thousands_of_timers_at_once_do_not_hold_up_other_runs(tmp_path: Path) -> None:
+async def test_flood_of_timers_does_not_delay_other_runs(tmp_path: Path) -> None:
     # Regression: each was a task under trio, and a run beside them waited for 18 seconds.
     timers = 20_000
     armed = 0

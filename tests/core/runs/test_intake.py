@@ -157,7 +157,7 @@ async def test_a_large_value_is_emitted_and_passed_whole_where_limits_allow(
 @ONE_LOOP
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("session", "name"), BOTH, indirect=["session"])
-async def test_a_large_value_over_the_limits_on_emitting_and_passing_is_counted(
+async def test_large_value_over_emit_and_argument_limits_is_counted(
     session: Session, name: str
 ) -> None:
     value = VALUES[name]
@@ -174,7 +174,7 @@ async def test_a_large_value_over_the_limits_on_emitting_and_passing_is_counted(
 
 
 @ONE_LOOP
-async def test_a_value_is_written_where_little_memory_is_left(session: Session) -> None:
+async def test_value_is_written_with_little_memory_left(session: Session) -> None:
     # 48 of 64 MiB are taken by the list itself.
     result = await run(session, "[0] * 6_000_000", max_memory_bytes=64 << 20)
     assert result.status == "completed", result.error
@@ -271,7 +271,7 @@ async def test_too_many_lists_and_objects_are_refused_before_they_are_decoded(
             assert "lists and objects, over the limit of 10,000 (max_containers)" in message
 
 
-async def test_a_value_too_large_to_be_checked_does_not_conform(tmp_path: Path) -> None:
+async def test_value_too_large_to_validate_does_not_conform(tmp_path: Path) -> None:
     async with opened(tmp_path) as session:
         source = "[n for n in range(100_000)]"
         result = await session.program(source=source, output_schema=list[int])
@@ -289,7 +289,7 @@ async def test_a_value_too_large_to_be_checked_does_not_conform(tmp_path: Path) 
         assert whole.status == "completed"
 
 
-async def test_a_large_value_is_finished_although_the_run_is_cancelled(tmp_path: Path) -> None:
+async def test_large_value_is_stored_although_the_run_is_cancelled(tmp_path: Path) -> None:
     async with opened(tmp_path) as session:
         results: list[RunResult] = []
         with anyio.CancelScope() as scope:
@@ -311,7 +311,7 @@ async def test_a_large_value_is_finished_although_the_run_is_cancelled(tmp_path:
 # --- arguments -----------------------------------------------------------------------------------
 
 
-async def test_arguments_of_calls_that_have_ended_are_released(tmp_path: Path) -> None:
+async def test_arguments_of_finished_calls_are_released(tmp_path: Path) -> None:
     passed: list[int] = []
 
     @tool
@@ -351,7 +351,7 @@ async def run(ctx, inputs):
     assert first.arguments_sha256 == expected
 
 
-async def test_a_script_whose_calls_hold_much_is_read_again_when_some_have_ended(
+async def test_reading_continues_when_calls_with_large_arguments_finish(
     tmp_path: Path,
 ) -> None:
     gate = anyio.Event()
@@ -396,7 +396,7 @@ async def run(ctx, inputs):
     assert 20 < most < 45
 
 
-async def test_a_call_with_large_arguments_is_resumed(tmp_path: Path) -> None:
+async def test_run_with_large_call_arguments_is_resumed(tmp_path: Path) -> None:
     @tool(needs_approval=True, side_effect=True, idempotent=True)
     async def store(rows: list[list[int | str]]) -> int:
         """Store rows."""

@@ -46,7 +46,7 @@ TEXTS = (
 LARGE = {"max_output_bytes": 8 << 20, "max_emit_bytes": 16 << 20, "max_argument_bytes": 14 << 20}
 
 
-async def test_a_long_text_needs_room_for_itself_and_not_for_its_worst_case(
+async def test_long_text_needs_memory_for_its_actual_size_only(
     session: Session,
 ) -> None:
     # 8 bytes for each character, as the encoder asks for by itself, would be 80 MB.

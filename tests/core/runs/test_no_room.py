@@ -40,7 +40,7 @@ async def run(session: Session, body: str, inputs: Any, memory_bytes: int) -> Ru
     return await session.program(source=source, inputs=inputs, limits=limits)
 
 
-def ran_out(result: RunResult) -> None:
+def check_memory_breach(result: RunResult) -> None:
     assert result.status == "limit_exceeded", result.error
     assert result.error is not None
     assert result.error.code == "memory"
@@ -53,23 +53,23 @@ GIVEN = {"many names": {"a": ["x" * 10] * 150_000}, "one text": {"a": "x" * 2_00
 
 
 @pytest.mark.parametrize("name", list(GIVEN))
-async def test_inputs_without_room_are_the_limit_on_memory(session: Session, name: str) -> None:
+async def test_inputs_that_do_not_fit_breach_the_memory_limit(session: Session, name: str) -> None:
     # 1 MiB has no room for the bytes, the others none to read them.
     for memory in (1 * MIB, 4 * MIB, 8 * MIB):
-        ran_out(await run(session, "len(inputs['a'])", GIVEN[name], memory))
+        check_memory_breach(await run(session, "len(inputs['a'])", GIVEN[name], memory))
     assert (await run(session, "len(inputs['a'])", GIVEN[name], 256 * MIB)).ok
 
 
 @pytest.mark.parametrize("call", ["ctx.names(150_000)", "ctx.text(2_000_000)"])
-async def test_a_tools_result_without_room_is_the_limit_on_memory(
+async def test_tool_result_that_does_not_fit_breaches_the_memory_limit(
     session: Session, call: str
 ) -> None:
     for memory in (1 * MIB, 4 * MIB, 8 * MIB):
-        ran_out(await run(session, f"len({call})", None, memory))
+        check_memory_breach(await run(session, f"len({call})", None, memory))
     assert (await run(session, f"len({call})", None, 256 * MIB)).ok
 
 
-async def test_a_tools_result_without_room_can_be_caught(session: Session) -> None:
+async def test_memory_error_of_a_tool_result_can_be_caught(session: Session) -> None:
     source = (
         "def run(ctx, inputs):\n    try:\n        return len(ctx.names(150_000))\n"
         "    except MemoryError:\n        return len(ctx.names(6))\n"
@@ -78,7 +78,7 @@ async def test_a_tools_result_without_room_can_be_caught(session: Session) -> No
     assert (await session.program(source=source, limits=limits)).value == 6
 
 
-async def test_a_source_without_room_says_so(session: Session) -> None:
+async def test_source_that_does_not_fit_in_memory_is_reported(session: Session) -> None:
     source = "".join(f"def f{n}(a, b):\n    return [a, b, {n}]\n" for n in range(2_500))
     source += "def run(ctx, inputs):\n    return 1\n"
     for memory in (1, 1 << 18, 1 << 19, MIB):
@@ -89,11 +89,11 @@ async def test_a_source_without_room_says_so(session: Session) -> None:
             assert "there is not enough memory to compile it" in result.error.message
             assert "max_memory_bytes" in result.error.hint
         else:
-            ran_out(result)
+            check_memory_breach(result)
     assert (await session.program(source=source)).value == 1
 
 
-async def test_an_error_that_is_too_deep_to_tell_is_told_all_the_same(session: Session) -> None:
+async def test_extremely_nested_error_is_still_reported(session: Session) -> None:
     source = """
 def run(ctx, inputs):
     error = ValueError("the innermost")

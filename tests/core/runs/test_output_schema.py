@@ -41,7 +41,7 @@ BAD = "{'rows': [{'name': 'a', 'when': '2026-01-02'}, {'name': 3, 'when': 'soon'
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, dict[str, list[Row]]], ids=["schema", "type"])
-async def test_a_value_of_the_right_shape_completes_and_another_fails_with_the_paths(
+async def test_value_matching_output_schema_completes_and_others_fail_with_paths(
     tmp_path: Path, schema: Any
 ) -> None:
     async with Session(tmp_path, toolsets=(), workers=1) as session:
@@ -60,7 +60,7 @@ async def test_a_value_of_the_right_shape_completes_and_another_fails_with_the_p
     assert bad.value["rows"][1]["name"] == 3
 
 
-async def test_a_schema_that_is_none_is_refused_before_anything_runs(tmp_path: Path) -> None:
+async def test_invalid_output_schema_is_refused_before_anything_runs(tmp_path: Path) -> None:
     async with Session(tmp_path, toolsets=(), workers=1) as session:
         for schema in ({"type": "objekt"}, {"$ref": "https://example.com/x"}, 3):
             with pytest.raises(UsageError, match="output_schema"):

@@ -88,7 +88,7 @@ def database(file: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-async def cut_off(world: World, root: Path, source: str, name: str, n: int) -> str:
+async def interrupt_run(world: World, root: Path, source: str, name: str, n: int) -> str:
     """Start a run and leave it when a call hangs, as a process that is killed leaves it."""
     world.hang.add((name, n))
     world.hanging = anyio.Event()
@@ -125,9 +125,9 @@ async def run(ctx, inputs):
 """
 
 
-async def test_a_run_that_was_cut_off_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_interrupted_run_resumes_at_the_interrupted_call(tmp_path: Path) -> None:
     world = World()
-    await cut_off(world, tmp_path, SEQUENCE, "put", 3)
+    await interrupt_run(world, tmp_path, SEQUENCE, "put", 3)
     before = Counter(world.calls)
     async with world.session(tmp_path) as session:
         result = await session.resume("r")
@@ -141,11 +141,11 @@ async def test_a_run_that_was_cut_off_goes_on_where_it_was(tmp_path: Path) -> No
     assert [c.status for c in result.calls] == ["succeeded"] * 2 + ["failed"] + ["succeeded"] * 11
 
 
-async def test_a_resumed_run_comes_to_what_it_would_have_come_to(tmp_path: Path) -> None:
+async def test_resumed_run_has_the_result_of_an_uninterrupted_one(tmp_path: Path) -> None:
     whole, parts = World(), World()
     async with whole.session(tmp_path / ".", journal=":memory:") as session:
         straight = (await session.program(source=SEQUENCE, allowed_tools=ALL)).unwrap()
-    await cut_off(parts, tmp_path, SEQUENCE, "put", 3)
+    await interrupt_run(parts, tmp_path, SEQUENCE, "put", 3)
     async with parts.session(tmp_path) as session:
         resumed = (await session.resume("r")).unwrap()
     assert straight[:4] == resumed[:4]
@@ -153,10 +153,10 @@ async def test_a_resumed_run_comes_to_what_it_would_have_come_to(tmp_path: Path)
     assert len(parts.keys) == 2, "with the same key"
 
 
-async def test_a_resumed_run_may_be_cut_off_again(tmp_path: Path) -> None:
+async def test_resumed_run_can_be_interrupted_again(tmp_path: Path) -> None:
     world = World()
     source = "async def run(ctx, inputs):\n    return [await ctx.look(n=i) for i in range(6)]\n"
-    await cut_off(world, tmp_path, source, "look", 2)
+    await interrupt_run(world, tmp_path, source, "look", 2)
     world.hang.add(("look", 4))
     world.hanging = anyio.Event()
     async with world.session(tmp_path) as session, anyio.create_task_group() as group:
@@ -180,7 +180,7 @@ async def test_a_resumed_run_may_be_cut_off_again(tmp_path: Path) -> None:
         ("again", None, 2, {"n": 1, "twice": 2}),
     ],
 )
-async def test_what_is_done_with_a_call_whose_end_is_not_known(
+async def test_recorded_decision_about_an_interrupted_call_is_used_on_resume(
     tmp_path: Path, outcome: Any, value: Any, made: int, given: Any
 ) -> None:
     world = World()
@@ -188,7 +188,7 @@ async def test_what_is_done_with_a_call_whose_end_is_not_known(
         "async def run(ctx, inputs):\n    try:\n        return await ctx.pay(n=1)\n"
         "    except ToolError as e:\n        return e.code\n"
     )
-    await cut_off(world, tmp_path, source, "pay", 1)
+    await interrupt_run(world, tmp_path, source, "pay", 1)
     async with world.session(tmp_path) as session:
         paused = await session.resume("r")
         assert paused.status == "paused"
@@ -203,13 +203,13 @@ async def test_what_is_done_with_a_call_whose_end_is_not_known(
     assert len(world.keys) == 1
 
 
-async def test_a_script_that_diverges_is_stopped_and_told_both_calls(tmp_path: Path) -> None:
+async def test_diverging_script_is_stopped_and_both_calls_are_reported(tmp_path: Path) -> None:
     world = World()
     source = (
         "async def run(ctx, inputs):\n    await ctx.look(n=1)\n    await ctx.look(n=2)\n"
         "    await ctx.put(n=3)\n    return 1\n"
     )
-    await cut_off(world, tmp_path, source, "put", 3)
+    await interrupt_run(world, tmp_path, source, "put", 3)
     with database(journal_of(tmp_path)) as db:
         db.execute("UPDATE runs SET source=replace(source, 'n=2', 'n=7')")
     before = Counter(world.calls)
@@ -221,10 +221,10 @@ async def test_a_script_that_diverges_is_stopped_and_told_both_calls(tmp_path: P
     assert world.calls == before, "no tool was called"
 
 
-async def test_a_script_that_ends_too_early_diverges_too(tmp_path: Path) -> None:
+async def test_script_returning_earlier_than_recorded_diverges(tmp_path: Path) -> None:
     world = World()
     source = "async def run(ctx, inputs):\n    await ctx.look(n=1)\n    await ctx.put(n=3)\n"
-    await cut_off(world, tmp_path, source, "put", 3)
+    await interrupt_run(world, tmp_path, source, "put", 3)
     with database(journal_of(tmp_path)) as db:
         db.execute("UPDATE runs SET source='async def run(ctx, inputs): return 1'")
     async with world.session(tmp_path) as session:
@@ -233,7 +233,7 @@ async def test_a_script_that_ends_too_early_diverges_too(tmp_path: Path) -> None
         assert "returned at a point where it received the outcome of call 1" in result.error.message
 
 
-async def test_a_start_that_cannot_be_written_blocks_the_effect(tmp_path: Path) -> None:
+async def test_effect_is_blocked_if_its_start_cannot_be_recorded(tmp_path: Path) -> None:
     world = World()
     async with world.session(tmp_path) as session:
         await session.program(source="async def run(ctx, inputs): return await ctx.look(n=1)")
@@ -265,7 +265,7 @@ async def run(ctx, inputs):
 """
 
 
-async def test_gated_calls_pause_the_run_and_decisions_let_it_go_on(tmp_path: Path) -> None:
+async def test_calls_requiring_approval_pause_the_run_until_decided(tmp_path: Path) -> None:
     world = World()
     async with world.session(tmp_path) as session:
         paused = await session.program(source=GATED, allowed_tools=ALL, run_id="r")
@@ -292,7 +292,7 @@ async def test_gated_calls_pause_the_run_and_decisions_let_it_go_on(tmp_path: Pa
     assert world.calls == Counter({("look", 1): 1, ("look", 3): 1, ("ask", 20): 1})
 
 
-async def test_the_first_decision_counts(tmp_path: Path) -> None:
+async def test_first_decision_about_an_approval_is_final(tmp_path: Path) -> None:
     world = World()
     async with world.session(tmp_path) as session:
         source = "def run(ctx, inputs):\n    return ctx.ask(n=2)\n"
@@ -308,7 +308,7 @@ async def test_the_first_decision_counts(tmp_path: Path) -> None:
     assert not world.calls
 
 
-async def test_a_request_that_nobody_decided_in_time_is_a_rejection(tmp_path: Path) -> None:
+async def test_expired_approval_request_is_a_rejection(tmp_path: Path) -> None:
     world = World()
     source = (
         "def run(ctx, inputs):\n    try:\n        return ctx.ask(n=2)\n"
@@ -340,7 +340,7 @@ async def test_a_run_resumes_from_a_copy_of_the_journal_elsewhere(tmp_path: Path
 # --- names, retries, time -------------------------------------------------------------------
 
 
-async def test_asking_again_for_a_run_gives_what_became_of_it(tmp_path: Path) -> None:
+async def test_program_with_the_id_of_a_finished_run_returns_its_result(tmp_path: Path) -> None:
     world = World()
     source = "def run(ctx, inputs):\n    return ctx.put(n=inputs['n'])\n"
     async with world.session(tmp_path) as session:
@@ -358,9 +358,9 @@ async def test_asking_again_for_a_run_gives_what_became_of_it(tmp_path: Path) ->
             await session.program(source=source, run_id="a/b")
 
 
-async def test_asking_again_for_a_run_that_was_cut_off_goes_on_with_it(tmp_path: Path) -> None:
+async def test_program_with_the_id_of_an_interrupted_run_resumes_it(tmp_path: Path) -> None:
     world = World()
-    await cut_off(world, tmp_path, SEQUENCE, "put", 3)
+    await interrupt_run(world, tmp_path, SEQUENCE, "put", 3)
     async with world.session(tmp_path) as session:
         result = await session.program(source=SEQUENCE, allowed_tools=ALL, run_id="r")
         assert result.ok
@@ -368,9 +368,7 @@ async def test_asking_again_for_a_run_that_was_cut_off_goes_on_with_it(tmp_path:
 
 
 @pytest.mark.parametrize("ends", ["by its time", "with its run"])
-async def test_effect_whose_thread_never_came_is_known_not_to_have_happened(
-    tmp_path: Path, ends: str
-) -> None:
+async def test_effect_whose_thread_never_started_is_not_unknown(tmp_path: Path, ends: str) -> None:
     release, paid = threading.Event(), list[int]()
 
     @tool(side_effect=True)
@@ -424,7 +422,7 @@ async def stop_when_started(session: Session, scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
-async def test_run_that_was_cancelled_a_moment_ago_is_resumed_by_its_name(tmp_path: Path) -> None:
+async def test_just_cancelled_run_is_resumed_by_its_id(tmp_path: Path) -> None:
     world = World()
     async with world.session(tmp_path) as session:
         for n in range(5):
@@ -443,7 +441,7 @@ async def test_run_that_was_cancelled_a_moment_ago_is_resumed_by_its_name(tmp_pa
             assert result.unwrap() == {"n": n, "twice": 2 * n}
 
 
-async def test_a_retry_is_told_what_was_done_already(tmp_path: Path) -> None:
+async def test_retry_warns_of_completed_effects(tmp_path: Path) -> None:
     world = World()
     source = (
         "def run(ctx, inputs):\n    for n in range(7):\n        ctx.put(n=n)\n"
@@ -464,7 +462,7 @@ async def test_a_retry_is_told_what_was_done_already(tmp_path: Path) -> None:
         assert (await session.retry(nothing.run_id)).warnings == ()
 
 
-async def test_what_a_write_is_given_is_recorded_bounded(tmp_path: Path) -> None:
+async def test_large_arguments_of_a_side_effect_are_recorded_truncated(tmp_path: Path) -> None:
     world = World()
     big = "x" * 200_000
 
@@ -484,9 +482,9 @@ async def test_what_a_write_is_given_is_recorded_bounded(tmp_path: Path) -> None
     assert len(row.start.arguments) < 1_000
 
 
-async def test_two_resumers_of_one_run_and_one_wins(tmp_path: Path) -> None:
+async def test_only_one_of_two_concurrent_resumes_succeeds(tmp_path: Path) -> None:
     world = World()
-    await cut_off(world, tmp_path, SEQUENCE, "put", 3)
+    await interrupt_run(world, tmp_path, SEQUENCE, "put", 3)
     outcomes: list[str] = []
 
     async def resume(session: Session) -> None:
@@ -508,7 +506,7 @@ async def test_two_resumers_of_one_run_and_one_wins(tmp_path: Path) -> None:
     assert world.calls["put", 3] == 2
 
 
-async def test_where_no_journal_can_be_made_runs_are_recorded_in_memory_with_a_warning(
+async def test_runs_are_recorded_in_memory_if_no_journal_can_be_created(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("in the way")
@@ -523,7 +521,7 @@ async def test_where_no_journal_can_be_made_runs_are_recorded_in_memory_with_a_w
             await session.program(source="1 + 1")
 
 
-async def test_the_time_of_a_pause_is_not_the_runs(tmp_path: Path) -> None:
+async def test_time_spent_paused_does_not_count_towards_the_timeout(tmp_path: Path) -> None:
     world = World()
     async with world.session(tmp_path) as session:
         source = "def run(ctx, inputs):\n    return ctx.ask(n=2)\n"
@@ -536,10 +534,10 @@ async def test_the_time_of_a_pause_is_not_the_runs(tmp_path: Path) -> None:
         assert (await session.resume("r")).ok
 
 
-async def test_a_decision_to_make_a_call_again_is_used_once(tmp_path: Path) -> None:
+async def test_decision_to_repeat_a_call_is_used_once(tmp_path: Path) -> None:
     world = World()
     source = "async def run(ctx, inputs):\n    return await ctx.pay(n=1)\n"
-    await cut_off(world, tmp_path, source, "pay", 1)
+    await interrupt_run(world, tmp_path, source, "pay", 1)
     async with world.session(tmp_path) as session:
         assert (await session.resume("r")).status == "paused"
         session.history.settle("r", None, "again")
@@ -575,7 +573,7 @@ def caller_of(names: list[str], **options: Any) -> Tool:
     return define_tool("all", "Calls tools.", ANY, work, **options)
 
 
-async def test_a_call_of_a_tool_waits_for_its_approval_and_is_made_once(tmp_path: Path) -> None:
+async def test_nested_calls_wait_for_approval_and_execute_once(tmp_path: Path) -> None:
     world = World()
     tools = [*world.tools, caller_of(["look", "put", "ask", "ask"])]
     source = "async def run(ctx, inputs):\n    return await ctx.all(n=1)\n"
@@ -595,7 +593,7 @@ async def test_a_call_of_a_tool_waits_for_its_approval_and_is_made_once(tmp_path
     assert len(world.keys) == 3
 
 
-async def test_a_tool_that_cannot_be_begun_again_is_not_put_away(tmp_path: Path) -> None:
+async def test_non_repeatable_tool_is_not_suspended_for_a_nested_approval(tmp_path: Path) -> None:
     world = World()
     tools = [*world.tools, caller_of(["ask"], side_effect=True)]
     source = "async def run(ctx, inputs):\n    return await ctx.all(n=1)\n"
@@ -605,7 +603,7 @@ async def test_a_tool_that_cannot_be_begun_again_is_not_put_away(tmp_path: Path)
     assert world.calls["ask", 1] == 0
 
 
-async def test_what_a_tool_called_is_still_known_and_counted_on_resume(tmp_path: Path) -> None:
+async def test_nested_calls_are_recorded_and_counted_on_resume(tmp_path: Path) -> None:
     world = World()
     tools = [*world.tools, caller_of(["put", "pay"])]
     source = (
@@ -629,7 +627,7 @@ async def test_what_a_tool_called_is_still_known_and_counted_on_resume(tmp_path:
     assert "max_tool_calls" in result.error.message, "the calls of the tool are counted, too"
 
 
-async def test_what_an_approver_decided_is_not_asked_again_on_resume(tmp_path: Path) -> None:
+async def test_decision_of_an_approver_is_replayed_on_resume(tmp_path: Path) -> None:
     asked: list[str] = []
 
     async def approver(request: ApprovalRequest) -> Decision:
@@ -655,7 +653,7 @@ async def test_what_an_approver_decided_is_not_asked_again_on_resume(tmp_path: P
     assert world.calls == Counter({("ask", 8): 2})
 
 
-async def test_what_waits_for_an_approval_shows_no_content_and_no_secret(tmp_path: Path) -> None:
+async def test_pending_approval_shows_no_unrecorded_content(tmp_path: Path) -> None:
     def save(path: str, text: str) -> None:
         """Save."""
 
@@ -701,7 +699,7 @@ anyio.run(main)
 """
 
 
-async def test_a_host_that_was_stopped_and_wakes_up_does_nothing_more(tmp_path: Path) -> None:
+async def test_host_that_lost_its_lease_while_stopped_calls_no_tool(tmp_path: Path) -> None:
     async def look(arguments: Any) -> None: ...
 
     async def put(arguments: Any) -> None:
@@ -736,7 +734,7 @@ async def test_a_host_that_was_stopped_and_wakes_up_does_nothing_more(tmp_path: 
     assert (tmp_path / "effects").read_text() == "parent\n"
 
 
-async def test_a_run_whose_record_is_not_whole_says_so(tmp_path: Path) -> None:
+async def test_run_with_an_incomplete_record_carries_a_warning(tmp_path: Path) -> None:
     async def look(arguments: Any) -> None: ...
 
     async def spoil(arguments: Any) -> None:
@@ -771,7 +769,7 @@ async def run(ctx, inputs):
 
 
 @pytest.mark.parametrize("fails", ["after", "in it", "by its time"])
-async def test_a_tool_that_is_tried_again_does_not_repeat_what_must_not_be(
+async def test_retried_tool_does_not_repeat_non_repeatable_nested_calls(
     tmp_path: Path, fails: str
 ) -> None:
     paid: list[str | None] = []
@@ -818,7 +816,7 @@ async def test_a_tool_that_is_tried_again_does_not_repeat_what_must_not_be(
     assert (len(paid), tries) == (2 if fails == "in it" else 1, 2)
 
 
-async def test_a_result_that_was_kept_for_the_run_is_kept_after_a_resume(tmp_path: Path) -> None:
+async def test_cached_result_of_a_run_remains_cached_after_a_resume(tmp_path: Path) -> None:
     made: Counter[tuple[str, int]] = Counter()
 
     async def work(arguments: Any, ctx: ToolContext) -> Any:
@@ -852,7 +850,7 @@ async def run(ctx, inputs):
     assert made["kept", 1] == 1
 
 
-async def test_a_model_is_not_asked_again_for_what_it_answered_before(tmp_path: Path) -> None:
+async def test_model_answer_is_replayed_on_resume(tmp_path: Path) -> None:
     source = """
 SCHEMA = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
 async def run(ctx, inputs):

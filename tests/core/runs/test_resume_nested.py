@@ -233,7 +233,9 @@ async def test_siblings_in_another_order_are_recognized(
     assert len({(call.parent, call.seq) for call in result.calls}) == len(result.calls) == 10
 
 
-async def test_host_that_dies_below_a_call_that_has_not_ended(bank: Bank, tmp_path: Path) -> None:
+async def test_effect_below_an_unfinished_call_survives_the_death_of_the_host(
+    bank: Bank, tmp_path: Path
+) -> None:
     async def inner(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
         paid = await ctx.call_tool("pay", n=arguments["n"])
         return [paid, await ctx.call_tool("look", n=arguments["n"])]
@@ -257,7 +259,7 @@ async def test_host_that_dies_below_a_call_that_has_not_ended(bank: Bank, tmp_pa
     ]
 
 
-async def test_values_that_led_to_an_effect_are_read_again_from_the_record(
+async def test_values_preceding_an_effect_are_replayed_from_the_record(
     bank: Bank, tmp_path: Path
 ) -> None:
     async def outer(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
@@ -271,7 +273,7 @@ async def test_values_that_led_to_an_effect_are_read_again_from_the_record(
     assert bank.done == Counter({"look": 1, "pay 1": 1, "ask": 1})
 
 
-async def test_tool_that_goes_another_way_is_reported(bank: Bank, tmp_path: Path) -> None:
+async def test_tool_that_diverges_when_restarted_is_reported(bank: Bank, tmp_path: Path) -> None:
     starts = 0
 
     async def outer(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
@@ -326,7 +328,7 @@ async def test_recorded_value_has_the_type_that_the_tool_returns(
     assert bank.done["buy"] == 1
 
 
-async def test_value_that_no_record_has_is_read_again(bank: Bank, tmp_path: Path) -> None:
+async def test_value_too_large_to_record_is_computed_again(bank: Bank, tmp_path: Path) -> None:
     async def large(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
         bank.done["large"] += 1
         return "x" * 20_000
@@ -344,7 +346,9 @@ async def test_value_that_no_record_has_is_read_again(bank: Bank, tmp_path: Path
     assert bank.done == Counter({"large": 2, "ask": 1})
 
 
-async def test_failure_is_repeated_once_and_a_retry_means_it(bank: Bank, tmp_path: Path) -> None:
+async def test_recorded_failure_is_replayed_once_and_then_retried(
+    bank: Bank, tmp_path: Path
+) -> None:
     charged = 0
 
     async def charge(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
@@ -373,7 +377,7 @@ async def test_failure_is_repeated_once_and_a_retry_means_it(bank: Bank, tmp_pat
     ]
 
 
-async def test_retry_after_a_resume_has_all_its_tries(bank: Bank, tmp_path: Path) -> None:
+async def test_retry_after_a_resume_has_all_its_attempts(bank: Bank, tmp_path: Path) -> None:
     tries = 0
 
     async def outer(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
@@ -393,7 +397,7 @@ async def test_retry_after_a_resume_has_all_its_tries(bank: Bank, tmp_path: Path
     assert bank.done == Counter({"pay 1": 1, "ask 2": 1, "look 3": 1})
 
 
-async def test_batch_that_is_made_again_pays_once(bank: Bank, tmp_path: Path) -> None:
+async def test_repeated_batch_executes_its_effects_once(bank: Bank, tmp_path: Path) -> None:
     from ptc_tools import batch
 
     bank.tools.append(batch)
@@ -412,7 +416,7 @@ async def test_batch_that_is_made_again_pays_once(bank: Bank, tmp_path: Path) ->
 # --- a pause and what goes on beside it -----------------------------------------------------
 
 
-async def test_pause_interrupts_no_sibling(bank: Bank, tmp_path: Path) -> None:
+async def test_pause_does_not_interrupt_sibling_calls(bank: Bank, tmp_path: Path) -> None:
     async def slow(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
         for _ in range(50):
             await anyio.lowlevel.checkpoint()
@@ -442,9 +446,7 @@ async def ctx_call(ctx: ToolContext, name: str, n: int) -> None:
     await ctx.call_tool(name, n=n)
 
 
-async def test_calls_that_wait_together_are_decided_one_after_the_other(
-    bank: Bank, tmp_path: Path
-) -> None:
+async def test_simultaneous_approvals_can_be_decided_one_by_one(bank: Bank, tmp_path: Path) -> None:
     async def outer(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
         found: dict[int, Any] = {}
 
@@ -483,7 +485,7 @@ async def test_calls_that_wait_together_are_decided_one_after_the_other(
         ("again", {"did": "pay 1"}, 2),
     ],
 )
-async def test_decision_about_a_nested_call_stands_over_later_pauses(
+async def test_decision_about_a_nested_call_persists_over_later_pauses(
     bank: Bank, tmp_path: Path, outcome: Any, given: Any, paid: int
 ) -> None:
     async def outer(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
@@ -517,9 +519,7 @@ async def test_decision_about_a_nested_call_stands_over_later_pauses(
 # --- cached results -------------------------------------------------------------------------
 
 
-async def test_cached_result_that_waits_for_an_approval_is_made_once(
-    bank: Bank, tmp_path: Path
-) -> None:
+async def test_cached_result_awaiting_approval_is_computed_once(bank: Bank, tmp_path: Path) -> None:
     bank.add("inner", pay_inside)
     bank.add("outer", inner_then_ask, cache=True)
     body = "return await asyncio.gather(*(ctx.outer(n=1) for _ in range(3)))"
@@ -528,7 +528,7 @@ async def test_cached_result_that_waits_for_an_approval_is_made_once(
     assert bank.done == Counter({"pay 1": 1, "ask 1": 1})
 
 
-async def test_unfinished_cached_result_is_continued_by_its_next_maker(
+async def test_unfinished_cached_result_is_continued_by_its_next_caller(
     bank: Bank, tmp_path: Path
 ) -> None:
     starts: Counter[str] = Counter()
@@ -572,7 +572,7 @@ async def test_cached_result_below_another_call_is_cached_on_resume(
     assert bank.done == Counter({"pay 1": 1, "look 3": 1, "ask 2": 1})
 
 
-async def test_cached_result_that_failed_is_made_anew(bank: Bank, tmp_path: Path) -> None:
+async def test_failed_cached_result_is_computed_again(bank: Bank, tmp_path: Path) -> None:
     async def shared(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
         await ctx.call_tool("pay", n=1)
         if bank.done["pay 1"] == 1:
@@ -670,7 +670,7 @@ async def test_equal_calls_keep_their_keys_when_one_of_them_is_resumed(
 
 
 @pytest.mark.parametrize("nested", [False, True])
-async def test_effect_whose_start_was_not_written_in_time_is_not_unknown(
+async def test_effect_whose_start_was_not_recorded_in_time_is_not_started(
     bank: Bank, tmp_path: Path, nested: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     barrier, barriers = SqliteJournal.barrier, 0
@@ -701,7 +701,7 @@ async def test_effect_whose_start_was_not_written_in_time_is_not_unknown(
 
 
 @pytest.mark.parametrize("nested", [False, True])
-async def test_effect_that_was_cancelled_while_its_start_was_written_is_made_on_resume(
+async def test_effect_cancelled_while_its_start_is_recorded_executes_on_resume(
     bank: Bank, tmp_path: Path, nested: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     barrier, waiting = SqliteJournal.barrier, anyio.Event()
@@ -761,7 +761,7 @@ async def test_upgrade_of_a_tool_between_two_hosts_changes_no_key(
         assert sent[1] == sent[2], "the server knows it again"
 
 
-async def test_rejected_call_is_counted_among_its_equals_on_resume(
+async def test_rejected_call_does_not_change_the_key_of_an_equal_call(
     bank: Bank, tmp_path: Path
 ) -> None:
     body = (
@@ -781,7 +781,9 @@ async def test_rejected_call_is_counted_among_its_equals_on_resume(
     assert bank.keys[key] == 1, "the key that the approver saw is the one that was used"
 
 
-async def test_edited_arguments_do_not_make_two_calls_one(bank: Bank, tmp_path: Path) -> None:
+async def test_calls_made_equal_by_edited_arguments_remain_distinct(
+    bank: Bank, tmp_path: Path
+) -> None:
     async def approver(request: ApprovalRequest) -> Decision:
         # The first of the two is decided when the other has been made.
         if request.arguments["n"] == 2:
@@ -797,7 +799,7 @@ async def test_edited_arguments_do_not_make_two_calls_one(bank: Bank, tmp_path: 
     assert len(bank.keys) == 2
 
 
-async def test_unknown_effect_of_a_caller_that_must_not_be_repeated_stays_unknown(
+async def test_unknown_effect_below_a_non_repeatable_call_stays_unknown(
     bank: Bank, tmp_path: Path
 ) -> None:
     async def outer(ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:

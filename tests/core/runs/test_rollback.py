@@ -140,7 +140,7 @@ async def run(ctx, inputs):
 """
 
 
-async def test_effects_are_undone_newest_first_with_what_was_recorded(tmp_path: Path) -> None:
+async def test_effects_are_reverted_newest_first_with_their_recorded_data(tmp_path: Path) -> None:
     world = World()
     async with world.session(tmp_path) as session:
         done = await session.program(
@@ -165,7 +165,7 @@ async def test_effects_are_undone_newest_first_with_what_was_recorded(tmp_path: 
     assert len({effect.revert_key for effect in world.told} | {*world.keys.values()}) == 4 + 7
 
 
-async def test_a_revert_that_fails_stops_what_is_older(tmp_path: Path) -> None:
+async def test_failed_revert_stops_the_reverts_of_older_calls(tmp_path: Path) -> None:
     world = World()
     world.fails.add("2")
     async with world.session(tmp_path) as session:
@@ -209,7 +209,7 @@ anyio.run(main)
 """
 
 
-async def test_a_rollback_that_was_cut_off_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_interrupted_rollback_resumes_at_the_interrupted_step(tmp_path: Path) -> None:
     world = World()
     async with world.session(tmp_path) as session:
         recorded(session, call("1"), call("2"), call("3"))
@@ -224,7 +224,7 @@ async def test_a_rollback_that_was_cut_off_goes_on_where_it_was(tmp_path: Path) 
     assert [(e.call, e.attempt) for e in world.told] == [("2", 2), ("1", 1)]
 
 
-async def test_a_rollback_that_is_cancelled_may_be_asked_for_again(tmp_path: Path) -> None:
+async def test_cancelled_rollback_can_be_repeated(tmp_path: Path) -> None:
     world = World()
     world.hangs.add("1")
     async with world.session(tmp_path) as session:
@@ -241,7 +241,7 @@ async def test_a_rollback_that_is_cancelled_may_be_asked_for_again(tmp_path: Pat
     assert world.undone == ["2", "1", "1"]
 
 
-async def test_a_run_that_is_rolled_back_is_over(tmp_path: Path) -> None:
+async def test_rolled_back_run_cannot_be_resumed_or_approved(tmp_path: Path) -> None:
     world = World()
     source = "async def run(ctx, inputs):\n    await ctx.put(n=1)\n    await ctx.ask(n=2)\n"
     options: dict[str, Any] = {"source": source, "allowed_tools": ["put", "ask"]}
@@ -265,7 +265,7 @@ async def test_a_run_that_is_rolled_back_is_over(tmp_path: Path) -> None:
             await session.rollback("r")
 
 
-async def test_what_nobody_knows_or_can_undo_is_listed_and_left(tmp_path: Path) -> None:
+async def test_unknown_and_irreversible_effects_are_listed_but_not_reverted(tmp_path: Path) -> None:
     world = World()
     async with world.session(tmp_path) as session:
         recorded(
@@ -288,7 +288,7 @@ async def test_what_nobody_knows_or_can_undo_is_listed_and_left(tmp_path: Path) 
     assert world.undone == ["1"]
 
 
-async def test_what_somebody_said_of_an_unknown_end_counts(tmp_path: Path) -> None:
+async def test_recorded_decisions_about_unknown_outcomes_guide_the_rollback(tmp_path: Path) -> None:
     def asked(path: str, kind: PendingKind = "unknown") -> Pending:
         return Pending(path, kind, "put", "f", b"{}", 1)
 
@@ -312,7 +312,7 @@ async def test_what_somebody_said_of_an_unknown_end_counts(tmp_path: Path) -> No
     assert world.told[1].arguments == {"n": 44}, "what was approved in place of what was asked"
 
 
-async def test_arguments_that_an_approver_changed_are_those_that_are_undone(
+async def test_revert_receives_the_arguments_edited_by_the_approver(
     tmp_path: Path,
 ) -> None:
     async def approver(request: Any) -> Decision:
@@ -329,7 +329,7 @@ async def test_arguments_that_an_approver_changed_are_those_that_are_undone(
     assert world.told[0].arguments == {"n": 9}
 
 
-async def test_a_dry_run_does_nothing(tmp_path: Path) -> None:
+async def test_rollback_dry_run_changes_nothing(tmp_path: Path) -> None:
     world = World()
     async with world.session(tmp_path) as session:
         recorded(session, call("1"), call("2", "pay"), status="paused")
@@ -343,7 +343,7 @@ async def test_a_dry_run_does_nothing(tmp_path: Path) -> None:
     assert world.told == []
 
 
-async def test_a_call_that_is_skipped_stays_skipped(tmp_path: Path) -> None:
+async def test_skipped_call_remains_skipped(tmp_path: Path) -> None:
     world = World()
     world.fails.add("2")
     async with world.session(tmp_path) as session:
@@ -362,7 +362,7 @@ async def test_a_call_that_is_skipped_stays_skipped(tmp_path: Path) -> None:
     assert world.undone == ["2", "1"]
 
 
-async def test_nothing_begins_where_a_tool_is_not_there(tmp_path: Path) -> None:
+async def test_rollback_with_a_missing_tool_is_refused_before_any_revert(tmp_path: Path) -> None:
     world = World()
     async with world.session(tmp_path) as session:
         recorded(session, call("1", "gone"), call("2"))
@@ -377,7 +377,7 @@ async def test_nothing_begins_where_a_tool_is_not_there(tmp_path: Path) -> None:
     assert told(result.steps) == [("2", "reverted"), ("1", "skipped")]
 
 
-async def test_a_result_that_was_too_large_is_told_to_be_lost(tmp_path: Path) -> None:
+async def test_revert_is_notified_that_a_large_result_was_not_recorded(tmp_path: Path) -> None:
     world = World()
     start = CallStart("1", "put", b"{}", "k", True, 1, 1, 1)
     body = b'[false,false,{"message":"over the limit"}]'
@@ -411,7 +411,7 @@ def leaves(effect: Effect) -> None:
         (leaves, "the tool called sys.exit"),
     ],
 )
-async def test_whatever_a_revert_does_it_is_told_and_no_secret_with_it(
+async def test_failing_revert_is_reported_without_secrets(
     tmp_path: Path, revert: Callable[[Effect], Any], said: str
 ) -> None:
     # The others are to end by themselves, however long a busy machine takes to call them.
@@ -431,7 +431,7 @@ async def test_whatever_a_revert_does_it_is_told_and_no_secret_with_it(
     assert (row.status, row.error) == ("failed", result.steps[0].error)
 
 
-def test_a_revert_is_for_a_side_effect() -> None:
+def test_revert_is_accepted_only_for_side_effects() -> None:
     def work(arguments: Any) -> None: ...
 
     with pytest.raises(UsageError, match="revert is for a tool with a side effect"):
@@ -444,7 +444,7 @@ def test_a_revert_is_for_a_side_effect() -> None:
     assert metadata.has_revert
 
 
-def test_it_works_without_an_event_loop(tmp_path: Path) -> None:
+def test_blocking_session_rolls_back_a_run(tmp_path: Path) -> None:
     world = World()
     with BlockingSession(tmp_path, tools=world.tools, toolsets=()) as session:
         recorded(session, call("1"))  # type: ignore[arg-type]  # it has the same history
@@ -452,7 +452,7 @@ def test_it_works_without_an_event_loop(tmp_path: Path) -> None:
         assert told(session.rollback("r").steps) == [("1", "reverted")]
 
 
-async def test_closing_waits_for_the_step_under_way_and_begins_no_other(tmp_path: Path) -> None:
+async def test_closing_waits_for_the_current_revert_and_starts_no_other(tmp_path: Path) -> None:
     world, closed = World(), anyio.Event()
 
     async def undo() -> None:
@@ -488,7 +488,7 @@ class DiedError(BaseException):
 
 
 @pytest.mark.parametrize("step", range(1, 7))
-async def test_a_rollback_that_ends_at_any_step_goes_on_from_there(
+async def test_rollback_interrupted_at_any_step_can_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     world = World()

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
 
 @pytest.mark.usefixtures("nothing_left")
-async def test_a_run_that_ends_leaves_no_tool_call_running(tmp_path: Path) -> None:
+async def test_finished_run_leaves_no_tool_call_running(tmp_path: Path) -> None:
     running: set[int] = set()
     ended: list[int] = []
 
@@ -62,7 +62,7 @@ async def test_a_run_that_ends_leaves_no_tool_call_running(tmp_path: Path) -> No
             assert [c.status for c in result.calls] == ["unknown"] * 5
 
 
-async def test_a_call_that_a_script_gives_up_is_cancelled_in_the_host(tmp_path: Path) -> None:
+async def test_call_abandoned_by_a_script_is_cancelled_in_the_host(tmp_path: Path) -> None:
     cancelled = anyio.Event()
 
     @tool
@@ -89,7 +89,7 @@ async def run(ctx, inputs):
     assert result.value == "gave up"
 
 
-async def test_a_plain_function_runs_in_a_thread_and_overlaps(tmp_path: Path) -> None:
+async def test_sync_functions_run_concurrently_in_threads(tmp_path: Path) -> None:
     barrier = threading.Barrier(2, timeout=10)
 
     @tool
@@ -107,7 +107,7 @@ async def test_a_plain_function_runs_in_a_thread_and_overlaps(tmp_path: Path) ->
             assert (await session.program(source=source)).value == [1, 2]
 
 
-async def test_a_thread_that_cannot_be_stopped_does_not_hold_up_the_result(tmp_path: Path) -> None:
+async def test_unstoppable_thread_does_not_delay_the_result(tmp_path: Path) -> None:
     release = threading.Event()
 
     @tool
@@ -129,7 +129,7 @@ async def test_a_thread_that_cannot_be_stopped_does_not_hold_up_the_result(tmp_p
 
 
 @pytest.mark.usefixtures("nothing_left")
-async def test_a_killed_worker_is_a_crash_of_its_run_only(tmp_path: Path) -> None:
+async def test_killed_worker_crashes_only_its_own_run(tmp_path: Path) -> None:
     entered = anyio.Event()
 
     @tool
@@ -176,7 +176,7 @@ async def test_a_killed_zygote_is_replaced(tmp_path: Path) -> None:
             assert (await session.program(source=source)).value == 1
 
 
-async def test_an_observer_that_counts_sees_each_call_start_before_it_ends(tmp_path: Path) -> None:
+async def test_subscriber_receives_call_start_before_call_finish(tmp_path: Path) -> None:
     @tool
     async def one() -> int:
         """One."""
@@ -201,7 +201,7 @@ async def test_an_observer_that_counts_sees_each_call_start_before_it_ends(tmp_p
     assert open_now == set()
 
 
-def test_calls_made_one_by_one_run_side_by_side_in_a_plain_event_loop(tmp_path: Path) -> None:
+def test_calls_made_one_by_one_run_concurrently_under_asyncio_run(tmp_path: Path) -> None:
     """Under `asyncio.run` a callback of the reader is in no task and in no loop anyio knows."""
 
     async def main() -> RunResult:

@@ -50,7 +50,7 @@ async def stubborn() -> int:
 
 @pytest.mark.parametrize("name", ["patient", "stubborn"])
 @pytest.mark.parametrize("servers", [1, 3])
-async def test_after_calls_that_were_withdrawn_all_others_are_served(
+async def test_remaining_calls_are_executed_after_others_were_cancelled(
     tmp_path: Path, name: str, servers: int
 ) -> None:
     async with Session(tmp_path, tools=[add, patient, stubborn], toolsets=(), workers=1) as session:
@@ -63,7 +63,7 @@ async def test_after_calls_that_were_withdrawn_all_others_are_served(
     assert [call.tool for call in result.calls].count(name) == 5
 
 
-async def test_a_call_that_is_withdrawn_before_it_begins_leaves_room_for_the_next(
+async def test_call_cancelled_before_its_start_frees_its_slot(
     tmp_path: Path,
 ) -> None:
     source = """

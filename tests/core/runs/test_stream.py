@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures
 # --- who watches and who reads ---------------------------------------------------------------
 
 
-async def test_an_observer_that_raises_does_not_harm_the_run(tmp_path: Path) -> None:
+async def test_raising_subscriber_does_not_affect_the_run(tmp_path: Path) -> None:
     @tool
     async def one() -> int:
         """One."""
@@ -46,7 +46,7 @@ async def test_an_observer_that_raises_does_not_harm_the_run(tmp_path: Path) -> 
             assert "on_event raised KeyError: 'no such luck'" in result.warnings[0]
 
 
-async def test_a_validator_that_raises_is_an_error_of_the_value(tmp_path: Path) -> None:
+async def test_raising_validator_is_an_output_schema_error(tmp_path: Path) -> None:
     class Model(BaseModel):
         a: int
 
@@ -63,7 +63,7 @@ async def test_a_validator_that_raises_is_an_error_of_the_value(tmp_path: Path) 
         assert result.value == {"a": 1}
 
 
-async def test_an_error_of_a_tool_that_cannot_be_said_is_told_in_other_words(
+async def test_unserializable_tool_error_reaches_the_script_with_its_code(
     tmp_path: Path,
 ) -> None:
     @tool
@@ -91,7 +91,7 @@ async def run(ctx, inputs):
         assert result.value == [["not_found", True], ["long", True]], result.error
 
 
-async def test_a_value_that_cannot_be_kept_is_still_given_cut(tmp_path: Path) -> None:
+async def test_value_that_cannot_be_stored_is_returned_truncated(tmp_path: Path) -> None:
     (tmp_path / "artifacts").write_text("a file where the folder should be")
     source = "['x' * 100 for _ in range(100)]"
     async with opened(tmp_path, artifacts=tmp_path / "artifacts") as session:
@@ -101,7 +101,7 @@ async def test_a_value_that_cannot_be_kept_is_still_given_cut(tmp_path: Path) ->
         assert any("could not be stored" in warning for warning in result.warnings)
 
 
-async def test_a_script_that_takes_no_results_has_no_more_of_them_made(tmp_path: Path) -> None:
+async def test_script_that_reads_no_results_stops_further_calls(tmp_path: Path) -> None:
     made: list[int] = []
 
     @tool
@@ -127,7 +127,7 @@ async def run(ctx, inputs):
         assert result.usage.tool_calls == 90
 
 
-async def test_a_slow_reader_of_events_gets_all_of_the_output(tmp_path: Path) -> None:
+async def test_slow_event_reader_receives_all_output(tmp_path: Path) -> None:
     source = "for n in range(5000): print(n)"
     async with opened(tmp_path) as session:
         text, count = "", 0

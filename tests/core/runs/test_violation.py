@@ -55,7 +55,7 @@ OPEN_ZYGOTE = Path(__file__).parent / "open_zygote.py"
 
 
 @pytest.fixture(autouse=True)
-def unsealed(monkeypatch: pytest.MonkeyPatch) -> None:
+def use_open_zygote(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start zygotes through `open_zygote.py`."""
     popen = Zygote._popen
 
@@ -72,7 +72,7 @@ def unsealed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Zygote, "_popen", opened)
 
 
-def without_the_first_fence(session: Session, code: str) -> None:
+def disable_language_layer(session: Session, code: str) -> None:
     compiled = compile(code, "script", "exec", dont_inherit=True)
     session._runs.code.put(SOURCE, marshal.dumps(compiled))
 
@@ -80,14 +80,14 @@ def without_the_first_fence(session: Session, code: str) -> None:
 async def stopped(
     session: Session, code: str, events: list[RunEvent] | None = None, **limits: Any
 ) -> RunResult:
-    without_the_first_fence(session, code)
+    disable_language_layer(session, code)
     tell = events.append if events is not None else None
     return await session.program(
         source=SOURCE, filename="hostile.py", limits=Limits(**limits), on_event=tell
     )
 
 
-async def test_a_violation_says_which_call_which_script_and_which_run(
+async def test_violation_names_the_call_the_script_and_the_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     events: list[RunEvent] = []
@@ -113,14 +113,14 @@ async def test_a_violation_says_which_call_which_script_and_which_run(
         assert len(session.violations) == 1
 
 
-async def test_an_attempt_after_the_result_is_reported_too(tmp_path: Path) -> None:
+async def test_attempt_after_the_result_is_reported_as_a_violation(tmp_path: Path) -> None:
     code = f"""{WIRE}
 def run(ctx, inputs):
     wire().sendall({encode(Kind.DONE, b"1")!r})
     out()['open']('/etc/passwd', 0)
 """
     async with Session(tmp_path, toolsets=(), workers=1) as session:
-        without_the_first_fence(session, code)
+        disable_language_layer(session, code)
         for _ in range(50):
             # The host hangs up at once: the worker may be dead before it gets that far.
             result = await session.program(source=SOURCE)
@@ -130,7 +130,7 @@ def run(ctx, inputs):
         assert {violation.syscall for violation in session.violations} == {"openat"}
 
 
-async def test_every_kind_of_call_is_named(tmp_path: Path) -> None:
+async def test_every_kind_of_system_call_is_named(tmp_path: Path) -> None:
     attempts = {
         "socket": "out()['sys'].modules['_socket'].socket(1, 1)",
         "getppid": "out()['getppid']()",
@@ -147,7 +147,7 @@ async def test_every_kind_of_call_is_named(tmp_path: Path) -> None:
     assert found == {name: name for name in attempts}
 
 
-async def test_a_worker_that_breaks_the_protocol_is_a_violation_without_a_call(
+async def test_protocol_error_is_a_violation_without_a_system_call(
     tmp_path: Path,
 ) -> None:
     code = f"{WIRE}def run(ctx, inputs):\n    wire().sendall(b'\\0\\0\\0\\2\\xc8!')\n"
@@ -160,7 +160,7 @@ async def test_a_worker_that_breaks_the_protocol_is_a_violation_without_a_call(
     assert (violation.code, violation.number, violation.arguments) == ("protocol", -1, ())
 
 
-async def test_a_script_that_only_goes_wrong_is_no_alarm(tmp_path: Path) -> None:
+async def test_failing_script_is_not_a_violation(tmp_path: Path) -> None:
     async with Session(tmp_path, toolsets=(), workers=1) as session:
         for source in ("1 / 0", "import subprocess", "'x' * 10 ** 12", "while True: pass"):
             result = await session.program(source=source, limits=Limits(timeout_ms=300))
@@ -168,7 +168,7 @@ async def test_a_script_that_only_goes_wrong_is_no_alarm(tmp_path: Path) -> None
         assert session.violations == ()
 
 
-async def test_the_log_of_a_session_keeps_the_latest_hundred(tmp_path: Path) -> None:
+async def test_session_keeps_the_latest_hundred_violations(tmp_path: Path) -> None:
     async with Session(tmp_path, toolsets=(), workers=1) as session:
         for number in range(103):
             session._runs.violations.protocol(
@@ -180,15 +180,15 @@ async def test_the_log_of_a_session_keeps_the_latest_hundred(tmp_path: Path) -> 
         assert session.violations[-1].message.endswith(r"frame 102\n\x1b[2J")
 
 
-def test_a_blocking_session_has_them_too(tmp_path: Path) -> None:
+def test_blocking_session_reports_violations(tmp_path: Path) -> None:
     with BlockingSession(tmp_path, toolsets=(), workers=1) as session:
-        without_the_first_fence(session._session, OPEN)
+        disable_language_layer(session._session, OPEN)
         assert session.program(source=SOURCE).status == "violation"
         assert len(session.violations) == 1
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86-64 has a second set of calls")
-async def test_a_call_of_another_architecture_is_death_without_a_name(tmp_path: Path) -> None:
+async def test_call_of_another_architecture_is_a_violation_without_a_name(tmp_path: Path) -> None:
     # 0x40000000 | 39 is getpid of the x32 ABI
     attempt = "out()['sys'].modules['ctypes'].CDLL(None).syscall(0x40000000 | 39)"
     async with Session(tmp_path, toolsets=(), workers=1) as session:

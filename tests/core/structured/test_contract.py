@@ -91,7 +91,7 @@ def test_the_official_suite_passes_for_a_draft(draft: str) -> None:
 # -- drafts, formats, references ---------------------------------------------------------------
 
 
-def test_the_draft_is_the_one_the_schema_names() -> None:
+def test_draft_is_selected_by_the_schema() -> None:
     tuples = {"items": [{"type": "integer"}], "additionalItems": False}
     assert not Contract({"$schema": DRAFTS["draft7"], **tuples}).conforms([1, 2])
     prefix = {"prefixItems": [{"type": "integer"}], "items": False}
@@ -144,7 +144,7 @@ def test_a_remote_reference_is_refused_and_nothing_is_fetched(
     assert asked == []
 
 
-def test_a_document_that_is_handed_in_may_be_referred_to() -> None:
+def test_provided_document_can_be_referenced() -> None:
     resources = {"https://example.com/age.json": {"type": "integer"}}
     contract = Contract({"$ref": "https://example.com/age.json"}, resources=resources)
     assert contract.conforms(5)
@@ -161,7 +161,7 @@ def test_nan_and_the_infinities_are_refused_by_the_widest_schema(value: Any) -> 
     assert contract.violations(value)[0].rule == "json"
 
 
-def test_a_value_that_contains_itself_is_refused() -> None:
+def test_contract_refuses_a_self_referencing_value() -> None:
     value: list[Any] = []
     value.append(value)
     assert not Contract({}).conforms(value)
@@ -177,7 +177,7 @@ def test_a_value_that_contains_itself_is_refused() -> None:
         False,
     ],
 )
-def test_a_schema_that_nothing_conforms_to_is_found_before_a_model_is_paid(schema: Any) -> None:
+def test_unsatisfiable_schema_is_detected_with_a_reason(schema: Any) -> None:
     try:
         why = Contract(schema).why_impossible()
     except UsageError:
@@ -188,11 +188,11 @@ def test_a_schema_that_nothing_conforms_to_is_found_before_a_model_is_paid(schem
 
 
 @pytest.mark.parametrize("schema", [{}, True, {"type": "object"}, {"$ref": "#"}])
-def test_a_schema_that_may_be_met_is_not_called_impossible(schema: Any) -> None:
+def test_satisfiable_schema_is_not_reported_as_impossible(schema: Any) -> None:
     assert Contract(schema).why_impossible() is None
 
 
-def test_a_schema_that_is_none_is_refused_with_the_reason() -> None:
+def test_invalid_schema_is_refused_with_the_reason() -> None:
     with pytest.raises(UsageError, match="schema is not a valid JSON Schema"):
         Contract({"type": "objekt"})
     with pytest.raises(UsageError, match="must be a JSON Schema or a type, not 5"):
@@ -214,7 +214,7 @@ def test_a_schema_too_large_or_too_deep_is_refused() -> None:
 # -- types -------------------------------------------------------------------------------------
 
 
-def test_a_model_is_checked_by_its_schema_and_by_pydantic() -> None:
+def test_model_type_is_checked_by_its_schema_and_by_pydantic() -> None:
     contract = Contract(Invoice)
     value = {"number": "7", "when": "2026-01-02T03:04:05", "lines": [{"item": "a", "quantity": 1}]}
     assert contract.conforms(value)
@@ -236,13 +236,13 @@ def test_a_model_is_checked_by_its_schema_and_by_pydantic() -> None:
         (int, 5, 5.5),
     ],
 )
-def test_any_type_that_pydantic_knows_is_a_contract(kind: Any, good: Any, bad: Any) -> None:
+def test_any_pydantic_type_can_be_a_contract(kind: Any, good: Any, bad: Any) -> None:
     contract = Contract(kind)
     assert contract.conforms(good)
     assert not contract.conforms(bad)
 
 
-def test_typed_refuses_what_does_not_conform() -> None:
+def test_typed_refuses_a_nonconforming_value() -> None:
     with pytest.raises(UsageError, match="does not conform"):
         Contract(Point).typed({"x": 1})
 
@@ -250,7 +250,7 @@ def test_typed_refuses_what_does_not_conform() -> None:
 # -- the wrapper -------------------------------------------------------------------------------
 
 
-def test_an_object_root_is_sent_as_it_is() -> None:
+def test_object_schema_is_sent_unchanged() -> None:
     schema = {"type": "object", "properties": {"a": {}}}
     contract = Contract(schema)
     assert contract.wrapper is None
@@ -258,7 +258,7 @@ def test_an_object_root_is_sent_as_it_is() -> None:
     assert contract.unwrap({"value": 1}) == {"value": 1}
 
 
-def test_a_root_array_is_wrapped_with_its_definitions_at_the_root() -> None:
+def test_array_schema_is_wrapped_with_its_definitions_at_the_root() -> None:
     contract = Contract(list[Line])
     sent = contract.object_schema()
     assert sent["type"] == "object"
@@ -270,7 +270,7 @@ def test_a_root_array_is_wrapped_with_its_definitions_at_the_root() -> None:
     assert contract.unwrap(good) == good["elements"]
 
 
-def test_references_to_the_old_root_follow_it_into_the_wrapper() -> None:
+def test_root_references_are_rewritten_for_the_wrapper() -> None:
     tree = {
         "anyOf": [{"type": "integer"}, {"$ref": "#/$defs/list"}],
         "$defs": {"list": {"type": "array", "items": {"$ref": "#"}}},
@@ -287,7 +287,7 @@ def test_references_to_the_old_root_follow_it_into_the_wrapper() -> None:
 # -- violations --------------------------------------------------------------------------------
 
 
-def test_a_violation_has_pointer_rule_value_and_what_is_allowed() -> None:
+def test_violation_contains_pointer_rule_value_and_allowed_values() -> None:
     contract = Contract({"properties": {"a/b": {"items": {"enum": ["positive", "negative"]}}}})
     (violation,) = contract.violations({"a/b": ["positiv"]})
     assert violation.pointer == "/a~1b/0"
@@ -301,7 +301,7 @@ def test_a_violation_has_pointer_rule_value_and_what_is_allowed() -> None:
     )
 
 
-def test_of_a_choice_only_the_best_branch_is_told() -> None:
+def test_only_violations_of_the_best_matching_branch_are_reported() -> None:
     def kind(name: str, **properties: Any) -> dict[str, Any]:
         return {
             "type": "object",
@@ -318,14 +318,14 @@ def test_of_a_choice_only_the_best_branch_is_told() -> None:
     assert violation.allowed == ("object",)
 
 
-def test_a_large_value_is_cut_and_violations_are_capped() -> None:
+def test_large_values_are_truncated_and_violations_are_capped() -> None:
     contract = Contract({"items": {"type": "integer"}})
     violations = contract.violations(["x" * 100_000] * 50)
     assert len(violations) == 20
     assert max(len(str(v)) for v in violations) < 800
 
 
-def test_importing_ptc_structured_costs_nothing_until_it_is_used() -> None:
+def test_importing_ptc_structured_loads_no_dependency() -> None:
     import subprocess
     import sys
 

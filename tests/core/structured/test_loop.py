@@ -22,7 +22,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def test_a_right_answer_is_accepted_and_a_damaged_one_mended_without_asking() -> None:
+def test_damaged_answer_is_repaired_and_accepted_without_a_request() -> None:
     loop = RepairLoop(SCHEMA)
     verdict = loop.take("{'sentiment': 'Positive'}")
     assert isinstance(verdict, Accepted)
@@ -31,7 +31,7 @@ def test_a_right_answer_is_accepted_and_a_damaged_one_mended_without_asking() ->
     assert [attempt.violations for attempt in loop.attempts] == [()]
 
 
-def test_feedback_has_place_rule_value_what_is_allowed_and_what_is_closest() -> None:
+def test_feedback_lists_location_rule_value_and_allowed_values() -> None:
     verdict = RepairLoop(SCHEMA).take('{"sentiment": "positiv", "score": 11}')
     assert isinstance(verdict, Again)
     assert verdict.feedback == (
@@ -44,13 +44,13 @@ def test_feedback_has_place_rule_value_what_is_allowed_and_what_is_closest() -> 
     )
 
 
-def test_feedback_is_about_what_is_in_an_envelope() -> None:
+def test_feedback_refers_to_the_value_inside_an_envelope() -> None:
     verdict = RepairLoop(SCHEMA).take('{"result": {"sentiment": "good"}}')
     assert isinstance(verdict, Again)
     assert '- /sentiment: "good" is not one of' in verdict.feedback
 
 
-def test_feedback_is_capped_and_says_what_was_left_out() -> None:
+def test_feedback_length_is_capped() -> None:
     loop = RepairLoop({"type": "array", "items": {"type": "integer"}})
     verdict = loop.take(json.dumps(["x" * 5_000] * 100))
     assert isinstance(verdict, Again)
@@ -67,13 +67,13 @@ def test_feedback_is_capped_and_says_what_was_left_out() -> None:
         ('{"sentiment": "positive"} or {"sentiment": "negative"}', "more than one value"),
     ],
 )
-def test_an_answer_without_one_value_is_told_so(text: str, told: str) -> None:
+def test_answer_without_a_single_value_gets_specific_feedback(text: str, told: str) -> None:
     verdict = RepairLoop(SCHEMA).take(text)
     assert isinstance(verdict, Again)
     assert told in verdict.feedback
 
 
-def test_it_stops_when_two_answers_break_the_same_rules() -> None:
+def test_loop_stops_when_two_answers_break_the_same_rules() -> None:
     loop = RepairLoop(SCHEMA, max_repair_attempts=5)
     assert isinstance(loop.take('{"sentiment": "good"}'), Again)
     assert loop.take('Sorry! {"sentiment": "good"}') == GaveUp("no_progress")
@@ -81,7 +81,7 @@ def test_it_stops_when_two_answers_break_the_same_rules() -> None:
 
 
 @pytest.mark.parametrize("allowed", [0, 1, 5])
-def test_it_asks_again_as_often_as_it_may_and_keeps_every_attempt(allowed: int) -> None:
+def test_loop_allows_its_maximum_of_attempts_and_records_each(allowed: int) -> None:
     loop = RepairLoop(SCHEMA, max_repair_attempts=allowed)
     for number in range(allowed):
         assert isinstance(loop.take(f'{{"sentiment": "good {number}"}}'), Again)
@@ -89,7 +89,7 @@ def test_it_asks_again_as_often_as_it_may_and_keeps_every_attempt(allowed: int) 
     assert len(loop.attempts) == allowed + 1
 
 
-def test_a_cut_answer_is_no_attempt() -> None:
+def test_truncated_answer_does_not_count_as_an_attempt() -> None:
     loop = RepairLoop(SCHEMA, max_repair_attempts=0)
     for text, ended in (('{"sentiment": "pos', True), ("", False), ("<think>hm", True)):
         with pytest.raises(TruncatedError):
@@ -98,7 +98,7 @@ def test_a_cut_answer_is_no_attempt() -> None:
     assert isinstance(loop.take('{"sentiment": "positive"}'), Accepted)
 
 
-def test_a_validator_may_refuse_what_conforms() -> None:
+def test_validator_can_reject_a_conforming_value() -> None:
     loop = RepairLoop(SCHEMA)
     assert isinstance(loop.take('{"sentiment": "positive", "score": 1}'), Accepted)
     verdict = loop.refuse([Violation("/score", "validator", "positive is 6 or more")])
@@ -110,19 +110,19 @@ def test_a_validator_may_refuse_what_conforms() -> None:
 @pytest.mark.parametrize(
     "text", ['{"elements": [1, 2]}', "[1, 2]", '```\n{"elements": [1, 2,]}\n```']
 )
-def test_a_wrapped_answer_is_taken_with_and_without_the_wrapper(text: str) -> None:
+def test_wrapped_answer_is_accepted_with_and_without_the_wrapper(text: str) -> None:
     loop = RepairLoop({"type": "array", "items": {"type": "integer"}}, wrapped=True)
     verdict = loop.take(text)
     assert isinstance(verdict, Accepted)
     assert verdict.value == [1, 2]
 
 
-def test_a_number_of_attempts_out_of_range_is_refused() -> None:
+def test_max_repair_attempts_out_of_range_is_refused() -> None:
     with pytest.raises(UsageError, match="from 0 to 5"):
         RepairLoop(SCHEMA, max_repair_attempts=6)
 
 
-def test_a_wrapped_answer_is_held_to_the_validators_of_its_type() -> None:
+def test_wrapped_answer_is_checked_by_the_validators_of_its_type() -> None:
     class Even(BaseModel):
         n: int
 

@@ -45,7 +45,7 @@ async def session(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ses
 
 
 @pytest.fixture
-async def own(tmp_path: Path) -> AsyncIterator[Session]:
+async def own_session(tmp_path: Path) -> AsyncIterator[Session]:
     """A session for a test that ends it."""
     async with Session(tmp_path, tools=[add, fail, hang], toolsets=(), workers=1) as opened:
         yield opened
@@ -85,7 +85,7 @@ ENDS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", list(ENDS))
-async def test_what_was_emitted_survives(session: Session, name: str) -> None:
+async def test_emitted_values_survive_every_run_outcome(session: Session, name: str) -> None:
     status, end, options = ENDS[name]
     result = await run(session, end, **options)
     assert result.status == status, result.error
@@ -93,14 +93,14 @@ async def test_what_was_emitted_survives(session: Session, name: str) -> None:
     assert result.usage.emit_bytes == len('{"page":1}[2,null]"é"'.encode())
 
 
-async def test_what_was_emitted_survives_a_task_that_is_cancelled(session: Session) -> None:
+async def test_emitted_values_survive_a_cancelled_task(session: Session) -> None:
     end = "asyncio.current_task().cancel()\nawait asyncio.sleep(0)"
     result = await run(session, end, "async def")
     assert result.status == "failed"
     assert result.partial == EMITTED
 
 
-async def emitted_and_hangs(session: Session, then: Any) -> RunResult:
+async def emit_and_hang(session: Session, then: Any) -> RunResult:
     """A run that has emitted and waits for a tool when `then` is done."""
     waiting = anyio.Event()
     results: list[RunResult] = []
@@ -121,35 +121,35 @@ async def emitted_and_hangs(session: Session, then: Any) -> RunResult:
     return results[0]
 
 
-async def test_what_was_emitted_survives_the_end_of_the_session(own: Session) -> None:
-    result = await emitted_and_hangs(own, own.aclose)
+async def test_emitted_values_survive_the_closing_of_the_session(own_session: Session) -> None:
+    result = await emit_and_hang(own_session, own_session.aclose)
     assert result.status == "cancelled"
     assert result.partial == EMITTED
 
 
-async def test_what_was_emitted_survives_a_worker_that_is_killed(session: Session) -> None:
+async def test_emitted_values_survive_a_killed_worker(session: Session) -> None:
     async def kill() -> None:
         (run,) = session._runs.active
         assert run._worker is not None
         assert run._worker._pidfd is not None
         signal.pidfd_send_signal(run._worker._pidfd, signal.SIGKILL)
 
-    result = await emitted_and_hangs(session, kill)
+    result = await emit_and_hang(session, kill)
     assert result.status == "crashed"
     assert result.partial == EMITTED
 
 
-async def test_what_was_emitted_survives_a_zygote_that_is_killed(own: Session) -> None:
+async def test_emitted_values_survive_a_killed_zygote(own_session: Session) -> None:
     async def kill() -> None:
-        assert own._pool._zygote is not None
-        os.kill(own._pool._zygote.pid, signal.SIGKILL)
+        assert own_session._pool._zygote is not None
+        os.kill(own_session._pool._zygote.pid, signal.SIGKILL)
 
-    result = await emitted_and_hangs(own, kill)
+    result = await emit_and_hang(own_session, kill)
     assert result.status == "crashed"
     assert result.partial == EMITTED
 
 
-async def test_what_was_emitted_while_the_host_was_busy_is_read_at_the_time_out(
+async def test_values_emitted_while_the_host_is_busy_are_read_at_the_timeout(
     tmp_path: Path,
 ) -> None:
     import time

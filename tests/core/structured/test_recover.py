@@ -37,7 +37,7 @@ def load() -> list[Any]:
     return [pytest.param(row, id=row["name"]) for row in rows]
 
 
-def asked(*required: str) -> dict[str, Any]:
+def schema_requiring(*required: str) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": PROPERTIES,
@@ -47,22 +47,22 @@ def asked(*required: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("row", load())
-def test_a_text_gives_its_one_value_or_nothing(row: dict[str, Any]) -> None:
+def test_text_yields_its_one_value_or_nothing(row: dict[str, Any]) -> None:
     """`expect` null is: must give up. A wrong value is worse than none."""
-    found = recover(row["text"], row.get("schema") or asked(*row["required"]))
+    found = recover(row["text"], row.get("schema") or schema_requiring(*row["required"]))
     value = None if found is None else found.value
     assert json.dumps(value, sort_keys=True) == json.dumps(row["expect"], sort_keys=True)
 
 
-def test_a_right_text_is_returned_as_it_stands_without_repairs() -> None:
-    assert recover('{"name": "x", "age": 1.0}', asked("name")) == Recovered(
+def test_conforming_text_is_returned_without_repairs() -> None:
+    assert recover('{"name": "x", "age": 1.0}', schema_requiring("name")) == Recovered(
         {"name": "x", "age": 1.0}, ()
     )
 
 
-def test_every_repair_says_where_what_and_how_it_was_read() -> None:
+def test_every_repair_reports_path_kind_before_and_after() -> None:
     text = "Sure:\n{'name': 'x', 'age': '5', 'inStock': True,}"
-    found = recover(text, asked("name", "in_stock"))
+    found = recover(text, schema_requiring("name", "in_stock"))
     assert found is not None
     assert found.value == {"name": "x", "age": 5, "in_stock": True}
     made = {(r.path, r.kind, r.before, r.after) for r in found.repairs}
@@ -73,17 +73,17 @@ def test_every_repair_says_where_what_and_how_it_was_read() -> None:
     assert ("", "trailing_comma", ",", "") in made
 
 
-def test_every_kind_of_repair_has_an_argument_and_is_made_by_some_text() -> None:
+def test_every_listed_repair_kind_is_produced_and_justified() -> None:
     """The table is neither longer nor shorter than what is done."""
     made = set()
     for row in map(json.loads, ROWS.read_text(encoding="utf-8").splitlines()):
-        found = recover(row["text"], row.get("schema") or asked(*row["required"]))
+        found = recover(row["text"], row.get("schema") or schema_requiring(*row["required"]))
         made |= {repair.kind for repair in found.repairs} if found else set()
     assert made == set(EDITS)
     assert all(EDITS.values())
 
 
-def test_a_model_is_a_schema_too_and_its_validators_have_the_last_word() -> None:
+def test_pydantic_model_is_a_schema_and_its_validators_apply() -> None:
     class Even(BaseModel):
         n: int
 
@@ -98,8 +98,8 @@ def test_a_model_is_a_schema_too_and_its_validators_have_the_last_word() -> None
     assert recover("{'n': '5'}", Even) is None
 
 
-def test_a_contract_is_compiled_once_and_asked_often() -> None:
-    contract = Contract(asked("age"), name="person")
+def test_contract_can_be_reused_for_recovery() -> None:
+    contract = Contract(schema_requiring("age"), name="person")
     found = recover('{"person": {"age": 5}}', contract)
     assert found is not None
     assert found.value == {"age": 5}
@@ -125,8 +125,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_text_costs_memory_in_line_with_its_size(text: str) -> None:
-    contract = Contract(asked("name"))
+def test_recovery_memory_is_linear_in_the_text(text: str) -> None:
+    contract = Contract(schema_requiring("name"))
     tracemalloc.start()
     try:
         recover(text, contract)
@@ -172,8 +172,8 @@ GROWING: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("grown", GROWING.values(), ids=GROWING)
-def test_work_grows_no_faster_than_the_text(grown: Callable[[int], str]) -> None:
-    contract = Contract(asked("name"))
+def test_recovery_work_is_linear_in_the_text(grown: Callable[[int], str]) -> None:
+    contract = Contract(schema_requiring("name"))
     small, large = steps(grown(100), contract), steps(grown(800), contract)
     assert large < 8 * small * 1.5 + 2_000
 
@@ -240,7 +240,7 @@ def value_of(text: str, schema: dict[str, Any]) -> Any:
 
 @settings(deadline=None, derandomize=True)
 @given(documents(), st.sampled_from([None, 2]))
-def test_no_prefix_of_an_answer_gives_anything_but_the_whole_answer(
+def test_prefix_of_an_answer_yields_the_whole_answer_or_nothing(
     document: tuple[dict[str, Any], Any], indent: int | None
 ) -> None:
     schema, value = document
@@ -250,26 +250,28 @@ def test_no_prefix_of_an_answer_gives_anything_but_the_whole_answer(
         assert found is NOTHING or json_equal(found, value), (text[:end], found)
 
 
-def spelled(name: str) -> str:
+def change_spelling(name: str) -> str:
     head, *rest = name.split("_")
     return head + "".join(part.title() for part in rest)
 
 
-def renamed(value: Any, schema: dict[str, Any]) -> Any:
+def rename_keys(value: Any, schema: dict[str, Any]) -> Any:
     """Keys in camel case and allowed values in capitals, where that leaves each unique."""
     if isinstance(value, dict):
-        return {spelled(k): renamed(v, schema["properties"][k]) for k, v in value.items()}
+        return {
+            change_spelling(k): rename_keys(v, schema["properties"][k]) for k, v in value.items()
+        }
     if isinstance(value, list):
-        return [renamed(item, schema["items"]) for item in value]
+        return [rename_keys(item, schema["items"]) for item in value]
     return value.upper().replace("_", " ") if "enum" in schema else value
 
 
-def restrung(value: Any) -> Any:
+def stringify_scalars(value: Any) -> Any:
     """Numbers and booleans as strings."""
     if isinstance(value, dict):
-        return {key: restrung(item) for key, item in value.items()}
+        return {key: stringify_scalars(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [restrung(item) for item in value]
+        return [stringify_scalars(item) for item in value]
     return json.dumps(value) if isinstance(value, bool | int | float) else value
 
 
@@ -289,8 +291,8 @@ DAMAGE: dict[str, Callable[[Any, dict[str, Any]], str]] = {
     "no commas": lambda v, s: json.dumps(v, indent=1).replace(",\n", "\n"),
     "no closer": lambda v, s: json.dumps(v, indent=1)[:-1],
     "closer too many": lambda v, s: json.dumps(v) + ("}" if isinstance(v, dict) else "]"),
-    "style": lambda v, s: json.dumps(renamed(v, s)),
-    "all strings": lambda v, s: json.dumps(restrung(v)),
+    "style": lambda v, s: json.dumps(rename_keys(v, s)),
+    "all strings": lambda v, s: json.dumps(stringify_scalars(v)),
     "comments": lambda v, s: json.dumps(v, indent=1).replace(",\n", ", // see {above}\n"),
     "unquoted keys": lambda v, s: re.sub(r'(?m)^(\s*)"(\w+)":', r"\1\2:", json.dumps(v, indent=1)),
 }  # fmt: skip
@@ -303,7 +305,7 @@ FEWER = settings(max_examples=settings().max_examples // 5)
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 @settings(FEWER, deadline=None, derandomize=True)
 @given(documents())
-def test_a_damaged_answer_gives_the_answer_or_nothing(
+def test_damaged_answer_yields_the_original_value_or_nothing(
     damage: Callable[[Any, dict[str, Any]], str], document: tuple[dict[str, Any], Any]
 ) -> None:
     schema, value = document
@@ -319,19 +321,19 @@ def test_a_damaged_answer_gives_the_answer_or_nothing(
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_plain_answer_gives_the_answer(
+def test_damaged_simple_answer_yields_the_original_value(
     damage: Callable[[Any, dict[str, Any]], str],
 ) -> None:
     """The same damage to an answer without traps: giving up is no way out of the test above."""
     value = {"name": "Ada", "age": 36, "in_stock": True, "status": "in_progress"}
-    schema = asked(*value)
+    schema = schema_requiring(*value)
     found = value_of(damage(value, schema), schema)
     assert json_equal(found, value), found
 
 
 @settings(deadline=None, derandomize=True)
 @given(documents(), documents(), st.sampled_from(["{}\n{}", "Not {} but {}", "{}, {}", "{} {}."]))
-def test_two_different_answers_in_one_text_give_neither(
+def test_two_different_answers_in_one_text_yield_nothing(
     one: tuple[dict[str, Any], Any], other: tuple[dict[str, Any], Any], pattern: str
 ) -> None:
     schema, value = one
@@ -354,7 +356,7 @@ def said(text: str) -> str:
 
 
 @st.composite
-def corrupted(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
+def corrupted_texts(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
     schema, value = draw(documents(PLAIN))
     notation: Callable[[Any], str] = draw(st.sampled_from([json.dumps, repr]))
     text = notation(value)
@@ -366,8 +368,8 @@ def corrupted(draw: st.DrawFn) -> tuple[dict[str, Any], str]:
 
 
 @settings(deadline=None, derandomize=True)
-@given(corrupted())
-def test_whatever_is_recovered_says_all_that_the_text_says_and_no_more(
+@given(corrupted_texts())
+def test_recovered_value_has_exactly_the_content_of_the_text(
     case: tuple[dict[str, Any], str],
 ) -> None:
     """Independent of how it works: letters and digits, in order, are those of the text."""

@@ -103,39 +103,39 @@ def is_part(before: Any, after: Any) -> bool:
     return type(before) is type(after) and bool(before == after)
 
 
-def whole_where_needed(partial: Any, answer: Any, of: dict[str, Any]) -> bool:
+def has_whole_enums(partial: Any, answer: Any, of: dict[str, Any]) -> bool:
     """A value of an enum is shown whole, and so is a branch's discriminator."""
     if "enum" in of:
         return bool(partial == answer)
     if isinstance(partial, dict) and "properties" in of:
         parts = of["properties"]
-        return all(whole_where_needed(v, answer[k], parts[k]) for k, v in partial.items())
+        return all(has_whole_enums(v, answer[k], parts[k]) for k, v in partial.items())
     if isinstance(partial, dict):
         return partial in ({}, answer)
     if isinstance(partial, list):
         pairs = zip(partial, answer, strict=False)
-        return all(whole_where_needed(one, other, of["items"]) for one, other in pairs)
+        return all(has_whole_enums(one, other, of["items"]) for one, other in pairs)
     return True
 
 
-def complete_elsewhere(partial: Any, answer: Any, pending: list[str]) -> bool:
+def is_complete_elsewhere(partial: Any, answer: Any, pending: list[str]) -> bool:
     """What `pending` does not lead into is as it will stay."""
     if not pending:
         return True
     head, rest = pending[0], pending[1:]
     if isinstance(partial, dict):
         return all(
-            complete_elsewhere(item, answer[key], rest) if key == head else item == answer[key]
+            is_complete_elsewhere(item, answer[key], rest) if key == head else item == answer[key]
             for key, item in partial.items()
         )
     return all(
-        complete_elsewhere(item, answer[i], rest) if str(i) == head else item == answer[i]
+        is_complete_elsewhere(item, answer[i], rest) if str(i) == head else item == answer[i]
         for i, item in enumerate(partial)
     )
 
 
 @pytest.mark.parametrize("every_prefix", [True, False], ids=["every prefix", "random chunks"])
-def test_no_partial_of_300_documents_is_taken_back(every_prefix: bool) -> None:
+def test_no_partial_of_300_documents_is_retracted(every_prefix: bool) -> None:
     shown = 0
     for random, contract, answer, text, wrapped in documents(300):
         parser = StreamParser(contract, wrapped=wrapped, step_chars=0)
@@ -146,12 +146,12 @@ def test_no_partial_of_300_documents_is_taken_back(every_prefix: bool) -> None:
             assert not partial.reset
             assert before is None or is_part(before, partial.value), (before, partial)
             assert is_part(partial.value, answer), (partial, answer)
-            assert whole_where_needed(partial.value, answer, contract.schema), partial
+            assert has_whole_enums(partial.value, answer, contract.schema), partial
             if partial.pending is None:
                 assert partial.value == answer
             else:
                 pending = partial.pending.split("/")[1:]
-                assert complete_elsewhere(partial.value, answer, pending), partial
+                assert is_complete_elsewhere(partial.value, answer, pending), partial
             before = partial.value
         last = parser.finish()
         assert last is not None
@@ -159,7 +159,7 @@ def test_no_partial_of_300_documents_is_taken_back(every_prefix: bool) -> None:
     assert shown > 1_000
 
 
-def test_every_cut_of_a_stream_is_an_error_or_the_whole_answer() -> None:
+def test_every_truncation_of_a_stream_is_an_error_or_the_whole_answer() -> None:
     for _, contract, answer, text, wrapped in documents(40):
         for end in range(1, len(text)):
             parser = StreamParser(contract, wrapped=wrapped)
@@ -171,7 +171,7 @@ def test_every_cut_of_a_stream_is_an_error_or_the_whole_answer() -> None:
             assert last is None or last.value == answer
 
 
-def test_a_cut_number_is_never_shown() -> None:
+def test_truncated_number_is_never_shown() -> None:
     parser = StreamParser({"properties": {"n": {"type": "integer"}}}, step_chars=0)
     seen = partials(parser, '{"n": 1234')
     assert [partial.value for partial in seen] == [{}]
@@ -180,7 +180,7 @@ def test_a_cut_number_is_never_shown() -> None:
     assert parser.feed("5") is None
 
 
-def test_a_model_that_says_it_ended_may_have_forgotten_a_closer() -> None:
+def test_missing_closer_is_repaired_only_if_the_model_finished() -> None:
     contract = Contract({"type": "object", "properties": {"n": {"type": "string"}}})
     text = '{\n "n": "x"\n'
     parser = StreamParser(contract)
@@ -193,7 +193,7 @@ def test_a_model_that_says_it_ended_may_have_forgotten_a_closer() -> None:
     assert [repair.kind for repair in last.repairs] == ["missing_closer"]
 
 
-def test_a_forbidden_part_is_never_shown_nor_anything_after_it() -> None:
+def test_disallowed_property_is_never_shown_nor_anything_after_it() -> None:
     asked = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
     parser = StreamParser({**asked, "additionalProperties": False}, step_chars=0)
     seen = partials(parser, '{"a": "x", "c": 1, "b": 2}')
@@ -201,7 +201,7 @@ def test_a_forbidden_part_is_never_shown_nor_anything_after_it() -> None:
     assert parser.finish() is None
 
 
-def test_a_closed_part_is_held_to_all_rules_and_an_open_one_to_what_it_can_still_break() -> None:
+def test_partial_stops_growing_at_a_closed_part_that_breaks_a_rule() -> None:
     row = {"type": "object", "required": ["id"], "properties": {"id": {"pattern": "^x{3}$"}}}
     parser = StreamParser({"type": "array", "items": row}, step_chars=0)
     seen = partials(parser, '[{"id": "xxx"}, {"id": "xx"}, {')
@@ -209,7 +209,7 @@ def test_a_closed_part_is_held_to_all_rules_and_an_open_one_to_what_it_can_still
     assert seen[-1].pending == "/1/id"
 
 
-def test_a_repair_is_announced_as_a_reset() -> None:
+def test_repair_that_changes_shown_text_causes_a_reset() -> None:
     """The strict part of the text said something else than the text does as a whole."""
     asked = {"type": "object", "properties": {"n": {"type": "string"}}}
     parser = StreamParser(asked, step_chars=0)
@@ -220,7 +220,7 @@ def test_a_repair_is_announced_as_a_reset() -> None:
     assert (last.value, last.reset, last.final) == ({"n": "final"}, True, True)
 
 
-def test_another_attempt_begins_with_a_reset_and_mixes_with_nothing() -> None:
+def test_new_attempt_starts_with_a_reset_and_no_earlier_values() -> None:
     parser = StreamParser({"required": ["n"], "type": "object"}, step_chars=0)
     parser.feed('{"m": 1} ')
     assert parser.finish() is None
@@ -233,7 +233,7 @@ def test_another_attempt_begins_with_a_reset_and_mixes_with_nothing() -> None:
     assert (last.value, last.attempt, last.reset) == ({"n": 1}, 2, False)
 
 
-def test_a_text_that_is_damaged_shows_nothing_until_it_is_mended() -> None:
+def test_damaged_text_shows_nothing_until_it_is_repaired() -> None:
     asked = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     parser = StreamParser(asked, step_chars=0)
     assert [p.value for p in partials(parser, "{'n': '5'}")] in ([], [{}])
@@ -243,7 +243,7 @@ def test_a_text_that_is_damaged_shows_nothing_until_it_is_mended() -> None:
     assert {r.kind for r in last.repairs} == {"quotes", "text_to_number"}
 
 
-def test_a_snapshot_is_the_callers_own() -> None:
+def test_snapshot_can_be_mutated_by_the_caller() -> None:
     parser = StreamParser({"type": "array"}, step_chars=0)
     first = parser.feed("[[1, ")
     assert first is not None
@@ -253,7 +253,7 @@ def test_a_snapshot_is_the_callers_own() -> None:
     assert second.value == [[1, 2]]
 
 
-def test_a_small_chunk_of_a_long_answer_is_shown_with_others() -> None:
+def test_small_chunks_of_a_long_answer_are_shown_in_batches() -> None:
     parser = StreamParser({"type": "array", "items": {"type": "integer"}})
     text = json.dumps(list(range(20_000)))
     seen = partials(parser, text)
@@ -291,7 +291,7 @@ def steps(text: str, feed: Callable[[str], object]) -> int:
     ],
     ids=["rows", "text", "escapes", "prose", "thinking"],
 )
-def test_work_grows_no_faster_than_the_text(text: Callable[[int], str]) -> None:
+def test_stream_parsing_work_is_linear_in_the_text(text: Callable[[int], str]) -> None:
     contract = Contract(True)
     small = steps(text(200), StreamParser(contract).feed)
     large = steps(text(1_600), StreamParser(contract).feed)

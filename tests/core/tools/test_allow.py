@@ -99,7 +99,7 @@ def test_an_entry_that_allows_nothing_is_an_error(tmp_path: Path, entry: Any, wh
         (str.islower, ["abc"], ["ABC"]),
     ],
 )
-async def test_a_rule_says_yes_to_what_fits_and_no_to_the_rest(
+async def test_rule_accepts_matching_arguments_and_refuses_others(
     tmp_path: Path, rule: Any, good: list[str], bad: list[str]
 ) -> None:
     selected = session(tmp_path).select_tools([Allow("look", path=rule)])["look"]
@@ -114,14 +114,14 @@ async def test_a_rule_says_yes_to_what_fits_and_no_to_the_rest(
 @pytest.mark.parametrize(
     "path", ["src/../secret", "src/link/../../x", "../src/a", "src/..", "src/a/../b", "/src/../a"]
 )
-def test_a_path_is_compared_as_it_will_be_used(tmp_path: Path, path: str) -> None:
+def test_path_is_normalized_before_it_is_compared(tmp_path: Path, path: str) -> None:
     for pattern in ("src/**", "**"):
         selected = session(tmp_path).select_tools([Allow("look", path=pattern)])["look"]
         with pytest.raises(ToolError, match="not allowed"):
             selected.validate({"path": path})
 
 
-def test_each_item_of_a_list_must_fit_and_a_default_is_held_to_the_rule(tmp_path: Path) -> None:
+def test_rule_applies_to_each_list_item_and_to_defaults(tmp_path: Path) -> None:
     chosen = session(tmp_path).select_tools
     several = chosen([Allow("look_all", paths="src/*")])["look_all"]
     several.validate({"paths": ["src/a", "src/b"]})
@@ -142,7 +142,7 @@ async def paint(colour: Colour, where: list[str] = []) -> str:  # noqa: B006  # 
     return colour.value
 
 
-def test_an_empty_list_fits_no_rule_but_a_function(tmp_path: Path) -> None:
+def test_empty_list_is_accepted_by_a_function_rule_only(tmp_path: Path) -> None:
     chosen = session(tmp_path).select_tools
     for rule in (Allow("look_all", paths="**"), Allow("look_all", paths={"a", "b"})):
         with pytest.raises(ToolError, match="not allowed"):
@@ -159,14 +159,14 @@ def test_an_enum_is_compared_by_its_value(tmp_path: Path) -> None:
         red.validate({"colour": "blue"})
 
 
-def test_a_rule_reads_the_same_in_every_process(tmp_path: Path) -> None:
+def test_rule_text_is_the_same_in_every_process(tmp_path: Path) -> None:
     words = {f"word{n}" for n in range(20)}
     listed = ", ".join(repr(word) for word in sorted(words))
     assert str(Allow("look", path=words)) == f"path must be one of {listed}"
     assert str(Allow("look", path=["b", "a"])) == "path must be one of 'b', 'a'"
 
 
-def test_a_rule_that_would_have_to_be_awaited_is_refused() -> None:
+def test_async_rule_function_is_refused() -> None:
     async def later(value: Any) -> bool:
         return True
 
@@ -174,18 +174,18 @@ def test_a_rule_that_would_have_to_be_awaited_is_refused() -> None:
         Allow("look", path=later)  # type: ignore[arg-type]  # the point
 
 
-def test_parts_of_a_toolset_that_are_given_apart_are_one_in_an_allow_list(tmp_path: Path) -> None:
+def test_separately_passed_parts_of_a_toolset_share_its_name(tmp_path: Path) -> None:
     parts = [FILES.read_only(), FILES.only("change").with_approval()]
     opened = Session(tmp_path, tools=parts, toolsets=())
     assert list(opened.select_tools(["files"])) == ["look", "look_all", "change"]
 
 
-def test_a_toolset_holds_tools_only() -> None:
+def test_toolset_accepts_tools_only() -> None:
     with pytest.raises(UsageError, match="is not a Tool; convert it with tool_from"):
         Toolset("t", (print,))  # type: ignore[arg-type]  # the point
 
 
-def test_a_parameter_that_is_not_recorded_can_be_bound() -> None:
+def test_unrecorded_parameter_can_be_bound() -> None:
     schema = {"type": "object", "properties": {"text": {"type": "string"}, "to": {}}}
     write = define_tool("write", "W.", schema, lambda a: a, unrecorded=["text"])
     (bound,) = Toolset("t", (write,)).with_defaults("write", text="x")
@@ -193,7 +193,7 @@ def test_a_parameter_that_is_not_recorded_can_be_bound() -> None:
     assert not bound.unrecorded
 
 
-def test_one_of_several_rules_must_fit_and_the_bare_name_allows_all(tmp_path: Path) -> None:
+def test_one_of_several_rules_must_match_and_the_bare_name_allows_all(tmp_path: Path) -> None:
     chosen = session(tmp_path).select_tools
     either = chosen([Allow("look", path="a", times=1), Allow("look", path="b")])["look"]
     either.validate({"path": "b", "times": 9})
@@ -224,7 +224,7 @@ def test_a_rule_compares_values_of_one_type_only(tmp_path: Path) -> None:
         'ctx.wrap(path="etc/x")',
     ],
 )
-async def test_a_rule_holds_on_every_way_to_the_tool(tmp_path: Path, call: str) -> None:
+async def test_rule_applies_to_every_kind_of_call(tmp_path: Path, call: str) -> None:
     async with session(tmp_path) as s:
         result = await s.program(
             source=f"def run(ctx, inputs):\n    return {call}\n",
@@ -239,7 +239,7 @@ async def test_a_rule_holds_on_every_way_to_the_tool(tmp_path: Path, call: str) 
         assert allowed.unwrap() == "src/x"
 
 
-def test_a_model_reads_the_rule(tmp_path: Path) -> None:
+def test_tool_description_includes_the_allow_rule(tmp_path: Path) -> None:
     text = session(tmp_path).describe_tools([Allow("look", path={"a", "b"}.__class__(["a"]))])
     assert "Here path must be one of 'a'." in text
 
@@ -247,7 +247,7 @@ def test_a_model_reads_the_rule(tmp_path: Path) -> None:
 # --- toolsets -------------------------------------------------------------------------------
 
 
-def test_a_toolset_is_narrowed_and_stays_what_it_was() -> None:
+def test_toolset_can_be_filtered_without_being_changed() -> None:
     assert names(FILES.only("look*")) == ["look", "look_all"]
     assert names(FILES.without("look_all")) == ["look", "change"]
     assert names(FILES.tagged("files", "x")) == ["look", "look_all"]
@@ -258,7 +258,7 @@ def test_a_toolset_is_narrowed_and_stays_what_it_was() -> None:
         FILES.only("lok")
 
 
-async def test_tools_are_renamed_and_put_in_a_namespace(tmp_path: Path) -> None:
+async def test_tools_can_be_renamed_and_prefixed(tmp_path: Path) -> None:
     spaced = FILES.prefixed("fs")
     assert names(spaced) == ["fs.look", "fs.look_all", "fs.change"]
     renamed = FILES.renamed({"look": "see"})
@@ -278,7 +278,7 @@ async def test_tools_are_renamed_and_put_in_a_namespace(tmp_path: Path) -> None:
         FILES.renamed({"lok": "see"})
 
 
-async def test_bound_arguments_are_seen_and_changed_by_nobody(tmp_path: Path) -> None:
+async def test_arguments_bound_by_with_defaults_are_hidden_from_callers(tmp_path: Path) -> None:
     bound = FILES.with_defaults("look", path="fixed")
     made: Tool = next(iter(bound))
     assert list(made.parameters["properties"]) == ["times"]
@@ -301,7 +301,7 @@ async def test_bound_arguments_are_seen_and_changed_by_nobody(tmp_path: Path) ->
         (lambda a: False, False, False),
     ],
 )
-async def test_a_call_waits_if_its_own_gate_or_the_sets_says_so(
+async def test_call_requires_approval_if_tool_or_toolset_requires_it(
     tmp_path: Path, own: Any, gate: Callable[[Any], bool] | bool, asked: bool
 ) -> None:
     @tool(needs_approval=own)
@@ -314,5 +314,5 @@ async def test_a_call_waits_if_its_own_gate_or_the_sets_says_so(
         assert (await s.tool("work")).ok is not asked
 
 
-def test_without_a_pattern_what_has_a_side_effect_is_gated() -> None:
+def test_with_approval_covers_side_effects_by_default() -> None:
     assert [t.needs_approval for t in FILES.with_approval()] == [False, False, True]

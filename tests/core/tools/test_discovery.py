@@ -81,7 +81,7 @@ async def run(ctx, inputs):
     ]
 
 
-async def test_discovery_shows_the_allow_list_and_nothing_else(tmp_path: Path) -> None:
+async def test_discovery_is_limited_to_the_allow_list(tmp_path: Path) -> None:
     source = """
 async def run(ctx, inputs):
     found = await ctx.search_tools("")
@@ -95,7 +95,7 @@ async def run(ctx, inputs):
     assert result.value == [["github.list_issues"], "unknown_tool"], result.error
 
 
-async def test_a_wrong_name_in_a_namespace_lists_what_there_is(tmp_path: Path) -> None:
+async def test_unknown_name_in_a_namespace_lists_the_available_ones(tmp_path: Path) -> None:
     source = "async def run(ctx, inputs):\n    await ctx.github.close_issue()\n"
     async with Session(tmp_path, tools=TOOLS, toolsets=(), workers=1) as session:
         result = await session.program(source=source)
@@ -106,7 +106,7 @@ async def test_a_wrong_name_in_a_namespace_lists_what_there_is(tmp_path: Path) -
     )
 
 
-def test_names_that_ctx_has_for_itself_are_refused() -> None:
+def test_names_reserved_by_ctx_are_refused() -> None:
     for name in ("search_tools", "describe", "call.x"):
         with pytest.raises(UsageError, match="tool name"):
             tool(name=name, description="D.")(lambda: None)

@@ -65,7 +65,7 @@ async def enter(ctx: ToolContext) -> int:
 # --- layers ---------------------------------------------------------------------------------
 
 
-async def test_a_later_layer_wins_and_none_is_none(tmp_path: Path) -> None:
+async def test_later_layer_overrides_and_none_keeps_the_earlier_value(tmp_path: Path) -> None:
     tools = Toolset("t", (where,)).with_env(api_key="from set", region="set", retries=1)
     async with Session(
         tmp_path, tools=[tools], toolsets=(), env={"region": "session", "retries": None}
@@ -78,7 +78,7 @@ async def test_a_later_layer_wins_and_none_is_none(tmp_path: Path) -> None:
         assert (await s.call(where))["retries"] == 1
 
 
-def test_what_is_missing_is_told_all_at_once_and_by_name(tmp_path: Path) -> None:
+def test_missing_values_are_reported_together_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         Session(tmp_path, tools=[where, enter], toolsets=())
     assert str(refused.value) == (
@@ -86,7 +86,7 @@ def test_what_is_missing_is_told_all_at_once_and_by_name(tmp_path: Path) -> None
     )
 
 
-def test_a_wrong_type_is_told_without_the_value(tmp_path: Path) -> None:
+def test_value_of_wrong_type_is_reported_without_the_value(tmp_path: Path) -> None:
     class Checked(BaseModel):
         count: int
         word: str
@@ -104,7 +104,7 @@ def test_a_wrong_type_is_told_without_the_value(tmp_path: Path) -> None:
     assert SECRET not in shown
 
 
-def test_a_name_that_no_tool_asks_for_is_an_error(tmp_path: Path) -> None:
+def test_environment_name_that_no_tool_declares_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no tool declares 'api_kye' \(did you mean `api_key`"):
         Session(tmp_path, tools=[where], toolsets=(), env={"api_kye": "x"})
     with pytest.raises(UsageError, match="toolset 't': no tool declares 'nothing'"):
@@ -116,7 +116,7 @@ def test_a_name_that_no_tool_asks_for_is_an_error(tmp_path: Path) -> None:
 # --- secrets --------------------------------------------------------------------------------
 
 
-def leaking(how: str) -> Tool:
+def leaking_tool(how: str) -> Tool:
     """A tool that lets its key out in one of many ways."""
 
     async def leak(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
@@ -148,9 +148,11 @@ def leaking(how: str) -> Tool:
 @pytest.mark.parametrize(
     "how", ["result", "raise", "tool_error", "returned", "content", "unserialisable", "log"]
 )
-async def test_a_secret_does_not_leave_a_tool(tmp_path: Path, how: str) -> None:
+async def test_secret_never_leaves_a_tool(tmp_path: Path, how: str) -> None:
     events: list[RunEvent] = []
-    async with Session(tmp_path, tools=[leaking(how)], toolsets=(), env={"api_key": SECRET}) as s:
+    async with Session(
+        tmp_path, tools=[leaking_tool(how)], toolsets=(), env={"api_key": SECRET}
+    ) as s:
         result = await s.program(
             source="def run(ctx, inputs):\n    try:\n        return ctx.leak()\n"
             "    except ToolError as e:\n        return [str(e), e.details]\n",
@@ -168,7 +170,7 @@ async def test_a_secret_does_not_leave_a_tool(tmp_path: Path, how: str) -> None:
         assert any("[secret api_key]" in text for text in shown)
 
 
-async def test_what_is_public_or_very_short_is_left_alone(tmp_path: Path) -> None:
+async def test_public_or_very_short_values_are_not_masked(tmp_path: Path) -> None:
     async with Session(tmp_path, tools=[where], toolsets=(), env={"api_key": "eu"}) as s:
         assert (await s.call(where))["region"] == "eu-central"
 
@@ -183,7 +185,7 @@ class Nested(BaseModel):
     shown: Annotated[dict[str, str], Public]
 
 
-async def test_a_secret_inside_another_value_is_one_too(tmp_path: Path) -> None:
+async def test_nested_secrets_are_masked(tmp_path: Path) -> None:
     async def leak(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
         env: Nested = ctx.env
         account = env.accounts["a"]
@@ -215,7 +217,7 @@ async def test_a_secret_inside_another_value_is_one_too(tmp_path: Path) -> None:
         ]
 
 
-async def test_data_of_an_error_or_an_event_is_looked_into_whatever_its_types(
+async def test_secrets_in_error_and_event_data_of_any_type_are_masked(
     tmp_path: Path,
 ) -> None:
     async def fail(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
@@ -248,7 +250,7 @@ class Opaque:
         return f"opaque {self.text}"
 
 
-async def test_a_reference_to_an_attachment_is_named_without_a_secret(tmp_path: Path) -> None:
+async def test_secret_in_an_attachment_name_is_masked(tmp_path: Path) -> None:
     async def attach(arguments: Mapping[str, Any], ctx: ToolContext) -> ToolResult:
         ref = ctx.attach(Attachment("a.txt", "text/plain", b"12"))
         named = replace(ref, name=f"{ctx.env.api_key}.txt", size_bytes=999)
@@ -262,7 +264,7 @@ async def test_a_reference_to_an_attachment_is_named_without_a_secret(tmp_path: 
         assert passed.size_bytes == kept.size_bytes == 2, "what the file has"
 
 
-async def test_fields_are_given_by_their_names_and_no_tool_changes_them(tmp_path: Path) -> None:
+async def test_environment_fields_are_read_only_and_passed_by_name(tmp_path: Path) -> None:
     class Aliased(BaseModel):
         key: str = Field(alias="API_KEY")
 
@@ -282,7 +284,7 @@ async def test_fields_are_given_by_their_names_and_no_tool_changes_them(tmp_path
         Session(tmp_path, tools=[made], toolsets=(), env=["key"])  # type: ignore[arg-type]  # the point
 
 
-async def test_what_one_runs_key_gave_is_not_served_to_another(tmp_path: Path) -> None:
+async def test_session_cache_is_separate_for_different_environments(tmp_path: Path) -> None:
     async def who(arguments: Mapping[str, Any], ctx: ToolContext) -> str:
         return str(ctx.env.api_key[:1])
 
@@ -300,7 +302,7 @@ secrets = st.text(st.characters(min_codepoint=33, exclude_categories=["Cs"]), mi
 
 
 @given(secrets, st.binary(max_size=7), st.binary(max_size=7))
-def test_a_secret_is_found_in_every_form(secret: str, before: bytes, after: bytes) -> None:
+def test_secret_is_found_in_every_encoding(secret: str, before: bytes, after: bytes) -> None:
     redactor = Redactor({"KEY": secret})
     forms = [
         secret,
@@ -319,7 +321,7 @@ def test_a_secret_is_found_in_every_form(secret: str, before: bytes, after: byte
     assert "[secret KEY]" in redactor.text(inside)
 
 
-def test_the_longer_secret_comes_first_and_keys_of_data_are_looked_at() -> None:
+def test_longest_secret_is_masked_first_and_data_keys_are_searched() -> None:
     redactor = Redactor({"SHORT": "abcdef", "LONG": "abcdef-123", "TINY": "abc"})
     assert redactor.text("abcdef-123 abcdef abc") == "[secret LONG] [secret SHORT] abc"
     assert redactor.data({"abcdef": ["abcdef", 1, None]}) == {
@@ -335,7 +337,7 @@ def test_the_longer_secret_comes_first_and_keys_of_data_are_looked_at() -> None:
         ("kelvin", "a \u212aelvin b"),
     ],
 )
-def test_letters_whose_case_is_odd_are_found_and_break_nothing(secret: str, text: str) -> None:
+def test_secret_with_unusual_case_mapping_is_masked(secret: str, text: str) -> None:
     assert Redactor({"KEY": secret}).text(text) == "a [secret KEY] b"
 
 
@@ -343,7 +345,7 @@ class Row(BaseModel):
     name: str = Field(description="N.")
 
 
-async def test_a_value_without_a_secret_stays_the_object_it_was(tmp_path: Path) -> None:
+async def test_value_without_a_secret_is_returned_as_the_same_object(tmp_path: Path) -> None:
     row = Row(name="x")
 
     async def give(arguments: Mapping[str, Any]) -> Row:

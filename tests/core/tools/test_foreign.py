@@ -31,7 +31,7 @@ class Args(BaseModel):
     a: int
 
 
-def way(kind: str) -> Any:
+def make_method(kind: str) -> Any:
     return lambda arguments: [kind, dict(arguments)]
 
 
@@ -42,21 +42,26 @@ async def outcome(root: Path, thing: Any, **arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("kinds", [("invoke", "call", "run", "func"), ("call", "func"), ("func",)])
-async def test_the_first_of_the_documented_methods_runs_it(
+async def test_first_documented_method_of_a_foreign_tool_is_called(
     tmp_path: Path, kinds: tuple[str, ...]
 ) -> None:
     thing = SimpleNamespace(
-        name="thing", description="A thing.", parameters=SCHEMA, **{k: way(k) for k in kinds}
+        name="thing",
+        description="A thing.",
+        parameters=SCHEMA,
+        **{k: make_method(k) for k in kinds},
     )
     assert await outcome(tmp_path, thing, a=1) == [kinds[0], {"a": 1}]
 
 
 @pytest.mark.parametrize("field", ["args_schema", "parameters", "input_schema", "inputSchema"])
 @pytest.mark.parametrize("schema", [SCHEMA, Args])
-async def test_a_schema_is_found_under_its_usual_names_and_held_to(
+async def test_foreign_schema_is_found_under_its_usual_names_and_enforced(
     tmp_path: Path, field: str, schema: Any
 ) -> None:
-    thing = SimpleNamespace(name="thing", description="D.", invoke=way("invoke"), **{field: schema})
+    thing = SimpleNamespace(
+        name="thing", description="D.", invoke=make_method("invoke"), **{field: schema}
+    )
     assert await outcome(tmp_path, thing, a=1) == ["invoke", {"a": 1}]
     async with Session(tmp_path, tools=[thing], toolsets=()) as session:
         with pytest.raises(ToolError, match="`a`: "):
@@ -79,13 +84,13 @@ class Callable_:
         return word
 
 
-async def test_without_a_schema_the_signature_is_one(tmp_path: Path) -> None:
+async def test_foreign_tool_without_a_schema_uses_its_signature(tmp_path: Path) -> None:
     assert await outcome(tmp_path, Shop(), word="a", times=2) == "aa"
     named = tool_from(Callable_(), name="called")
     assert await outcome(tmp_path, named, word="b") == "b"
 
 
-async def test_func_gets_keywords_if_its_signature_has_them(tmp_path: Path) -> None:
+async def test_func_is_called_with_keywords_if_its_signature_has_them(tmp_path: Path) -> None:
     def func(a: int) -> int:
         return a + 1
 
@@ -98,19 +103,25 @@ async def test_func_gets_keywords_if_its_signature_has_them(tmp_path: Path) -> N
     [
         (3, "3 is not a tool: it has no invoke, call, run, func"),
         (SimpleNamespace(name="x"), "is not a tool"),
-        (SimpleNamespace(invoke=way("invoke"), parameters=SCHEMA), "has no name; pass tool_from"),
-        (SimpleNamespace(name="x", invoke=way("i"), parameters=SCHEMA, description=""), "needs a"),
+        (
+            SimpleNamespace(invoke=make_method("invoke"), parameters=SCHEMA),
+            "has no name; pass tool_from",
+        ),
+        (
+            SimpleNamespace(name="x", invoke=make_method("i"), parameters=SCHEMA, description=""),
+            "needs a",
+        ),
         (Shop, "is not a tool"),
     ],
 )
-def test_what_is_no_tool_is_refused_with_the_reason(thing: Any, why: str) -> None:
+def test_object_that_is_not_a_tool_is_refused_with_the_reason(thing: Any, why: str) -> None:
     if isinstance(thing, SimpleNamespace):
         thing.__doc__ = None
     with pytest.raises(UsageError, match=why):
         tool_from(thing)
 
 
-def test_metadata_is_of_tools_and_none_of_anything_else() -> None:
+def test_metadata_exists_for_tools_only() -> None:
     @tool(side_effect=True, needs_approval=True, tags={"x"})
     async def pay(ctx: ToolContext) -> None:
         """Pay."""
@@ -123,7 +134,7 @@ def test_metadata_is_of_tools_and_none_of_anything_else() -> None:
     assert tool_from(pay) is pay
 
 
-async def test_the_hook_is_awaited_after_a_side_effect_and_cannot_fail_it(
+async def test_after_side_effect_hook_is_awaited_and_cannot_fail_the_call(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[tuple[str, str]] = []

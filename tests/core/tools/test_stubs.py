@@ -71,7 +71,7 @@ def raw(
     )
 
 
-def parsed(text: str) -> ast.Module:
+def parse_stub(text: str) -> ast.Module:
     with warnings.catch_warnings():
         # A backslash that is no escape is a warning of the compiler, and here an error.
         warnings.simplefilter("error")
@@ -79,11 +79,11 @@ def parsed(text: str) -> ast.Module:
 
 
 def functions(text: str) -> dict[str, ast.AsyncFunctionDef]:
-    return {n.name: n for n in parsed(text).body if isinstance(n, ast.AsyncFunctionDef)}
+    return {n.name: n for n in parse_stub(text).body if isinstance(n, ast.AsyncFunctionDef)}
 
 
 def classes(text: str) -> dict[str, ast.ClassDef]:
-    return {n.name: n for n in parsed(text).body if isinstance(n, ast.ClassDef)}
+    return {n.name: n for n in parse_stub(text).body if isinstance(n, ast.ClassDef)}
 
 
 def hints(text: str, name: str) -> dict[str, str]:
@@ -91,7 +91,7 @@ def hints(text: str, name: str) -> dict[str, str]:
     return {a.arg: ast.unparse(a.annotation or a) for a in [*node.args, *node.kwonlyargs]}
 
 
-def test_a_tool_is_a_typed_function_with_its_classes_and_the_text_of_its_parameters() -> None:
+def test_tool_is_rendered_as_a_typed_function_with_classes_and_docs() -> None:
     assert (
         render_stubs([grep])
         == '''\
@@ -114,7 +114,7 @@ glob: str | None = None, limit: int | None = None) -> list[Match]:
     )
 
 
-def test_a_tool_that_changes_something_says_so_and_one_without_a_value_gives_none() -> None:
+def test_stub_states_side_effects_and_a_missing_result() -> None:
     text = render_stubs([write])
     assert "It has side effects." in text
     assert "-> None:" in render_stubs([raw({}, result={"type": "null"})])
@@ -124,7 +124,7 @@ def test_an_unknown_result_is_any() -> None:
     assert "async def raw() -> Any:" in render_stubs([raw({})])
 
 
-def test_a_class_that_two_tools_return_is_written_once() -> None:
+def test_class_shared_by_two_tools_is_rendered_once() -> None:
     @tool
     async def find(text: str) -> Match | None:
         """Find one."""
@@ -135,7 +135,7 @@ def test_a_class_that_two_tools_return_is_written_once() -> None:
     assert "-> Match | None:" in text
 
 
-def test_two_classes_of_one_name_and_different_shape_get_different_names() -> None:
+def test_different_classes_of_one_name_are_renamed() -> None:
     def result(field: str) -> dict[str, Any]:
         shape = {"type": "object", "properties": {field: {"type": "string"}}, "required": [field]}
         return {"$defs": {"Row": shape}, "type": "array", "items": {"$ref": "#/$defs/Row"}}
@@ -148,7 +148,7 @@ def test_two_classes_of_one_name_and_different_shape_get_different_names() -> No
     assert "async def b() -> list[Row2]:" in text
 
 
-def test_the_same_definition_that_leads_to_different_ones_is_not_shared() -> None:
+def test_definitions_with_different_references_are_not_shared() -> None:
     def result(kind: str) -> dict[str, Any]:
         outer = {"type": "object", "properties": {"inner": {"$ref": "#/$defs/Inner"}}}
         inner = {"type": "object", "properties": {"x": {"type": kind}}}
@@ -159,7 +159,7 @@ def test_the_same_definition_that_leads_to_different_ones_is_not_shared() -> Non
     assert list(classes(text)) == ["Inner", "Outer", "Inner2", "Outer2"]
 
 
-def test_nested_objects_and_records_and_unions_have_their_types() -> None:
+def test_nested_objects_records_and_unions_are_typed() -> None:
     parameters = {
         "properties": {
             "options": {
@@ -208,7 +208,7 @@ class SearchAllOptions:
     assert "x: NotRequired[Any]" in text
 
 
-def test_an_object_made_of_parts_is_one_class() -> None:
+def test_object_composed_with_all_of_is_one_class() -> None:
     result = {
         "$defs": {
             "Base": {
@@ -223,7 +223,7 @@ def test_an_object_made_of_parts_is_one_class() -> None:
     assert "class RawResult:\n    id: int\n    name: NotRequired[str]" in text
 
 
-def test_a_type_that_contains_itself_is_named_not_followed() -> None:
+def test_recursive_type_is_rendered_by_name() -> None:
     node = {
         "type": "object",
         "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}},
@@ -238,27 +238,27 @@ def test_a_type_that_contains_itself_is_named_not_followed() -> None:
 @pytest.mark.parametrize(
     "reference", ["#/$defs/Gone", "https://example.org/schema.json", "#/a/~1b/~0c", "", "#"]
 )
-def test_a_reference_that_leads_nowhere_is_any(reference: str) -> None:
+def test_unresolvable_reference_is_any(reference: str) -> None:
     text = render_stubs([raw({}, result={"type": "array", "items": {"$ref": reference}})])
     assert "-> list[Any]:" in text or reference == "#"
-    parsed(text)
+    parse_stub(text)
 
 
-def test_a_long_enum_is_given_by_its_type() -> None:
+def test_long_enum_is_rendered_as_its_type() -> None:
     short = {"properties": {"unit": {"enum": [f"u{n}" for n in range(30)]}}}
     long = {"properties": {"unit": {"enum": [f"u{n}" for n in range(31)]}}}
     assert hints(render_stubs([raw(short)]), "raw")["unit"].startswith("Literal['u0'")
     assert hints(render_stubs([raw(long)]), "raw")["unit"] == "str"
 
 
-def test_an_optional_parameter_before_a_required_one_makes_them_keywords() -> None:
+def test_optional_before_required_parameter_makes_all_keyword_only() -> None:
     properties = {"a": {"type": "integer", "default": 1}, "b": {"type": "string"}}
     text = render_stubs([raw({"properties": properties, "required": ["b"]})])
     assert "async def raw(*, a: int = 1, b: str) -> Any:" in text
-    parsed(text)
+    parse_stub(text)
 
 
-def test_a_parameter_that_python_cannot_write_is_passed_in_one_dict() -> None:
+def test_invalid_parameter_names_are_passed_in_one_dict() -> None:
     properties = {
         "user-id": {"type": "string", "description": "Whose."},
         "from": {"type": "integer"},
@@ -270,10 +270,10 @@ def test_a_parameter_that_python_cannot_write_is_passed_in_one_dict() -> None:
     assert '"from" (int)' in text
 
 
-def test_a_tool_whose_name_is_a_keyword_is_called_by_name() -> None:
+def test_tool_named_like_a_keyword_is_called_through_ctx_call() -> None:
     text = render_stubs([raw({}, name="import")])
     assert 'ctx.call("import", {...})' in text
-    parsed(text)
+    parse_stub(text)
 
 
 ODD = [
@@ -292,11 +292,11 @@ ODD = [
 
 @pytest.mark.filterwarnings("ignore:tool name")
 @pytest.mark.parametrize("name", ODD)
-def test_a_tool_whose_name_python_cannot_write_says_how_it_is_called(name: str) -> None:
+def test_tool_with_invalid_python_name_is_called_through_ctx_call(name: str) -> None:
     odd, plain = raw({}, name=name), raw({}, name="ns.plain")
     call = f"ctx.call({json.dumps(name)}, {{...}})"
     text = render_stubs([odd, plain])
-    parsed(text)
+    parse_stub(text)
     assert call.replace("\\", "") in text.replace("\\", "")
     rules = describe_program([odd], Limits(), [])
     assert f"`await {call}`" in rules
@@ -319,15 +319,15 @@ def test_a_tool_whose_name_python_cannot_write_says_how_it_is_called(name: str) 
         "tab\there",
     ],
 )
-def test_a_description_cannot_leave_its_docstring(description: str) -> None:
+def test_description_cannot_escape_its_docstring(description: str) -> None:
     text = render_stubs([raw({}, description=description)])
-    (node,) = parsed(text).body
+    (node,) = parse_stub(text).body
     assert isinstance(node, ast.AsyncFunctionDef)
     assert len(node.body) == 1
     assert all(c.isprintable() or c == "\n" for c in text)
 
 
-def test_a_long_description_keeps_whole_paragraphs() -> None:
+def test_long_description_is_truncated_at_paragraphs() -> None:
     text = render_stubs([raw({}, description="First.\n\n" + "x " * 200 + "\n\n" + "y " * 200)])
     assert "First." in text
     assert "x x" in text
@@ -337,7 +337,7 @@ def test_a_long_description_keeps_whole_paragraphs() -> None:
     assert "word ..." in cut
 
 
-def test_a_huge_schema_stays_small_enough_to_read() -> None:
+def test_huge_schema_has_a_bounded_stub() -> None:
     properties = {
         f"p{n}": {"type": "object", "properties": {"x": {"type": "integer", "default": n}}}
         for n in range(200)
@@ -372,7 +372,7 @@ schemas = st.recursive(
 @settings(deadline=None)
 @example({}, {"const": -(2**63) - 1})
 @example({"a": {"const": 2**64}}, {"type": "object"})
-def test_whatever_a_schema_says_the_stub_is_python(properties: Any, result: Any) -> None:
+def test_stub_of_any_schema_is_valid_python(properties: Any, result: Any) -> None:
     @tool(name="odd")
     async def plain() -> None:
         """Be odd."""
@@ -388,7 +388,7 @@ def test_whatever_a_schema_says_the_stub_is_python(properties: Any, result: Any)
     assert "odd" in functions(render_stubs([odd]))
 
 
-def test_the_rules_are_short_and_have_the_numbers_of_the_run() -> None:
+def test_rules_are_short_and_contain_the_limits_of_the_run() -> None:
     limits = Limits(timeout_ms=1_500, max_tool_calls=7, max_output_bytes=1_000, max_in_flight=3)
     text = describe_program([grep], limits, list(MODULES))
     rules = text.replace(render_stubs([grep]), "")
@@ -409,23 +409,23 @@ def test_the_rules_are_short_and_have_the_numbers_of_the_run() -> None:
         assert part in rules
 
 
-def test_the_example_calls_only_a_tool_that_is_allowed_and_is_python() -> None:
+def test_example_is_valid_python_and_calls_only_allowed_tools() -> None:
     for tools in ([grep], [write], []):
         text = describe_program(tools, Limits(), ["asyncio"])
         example = text.split("```python\n")[1].split("```")[0]
-        parsed(example)
+        parse_stub(example)
         assert ("ctx.grep(pattern=item)" in example) == (tools == [grep])
         assert "ctx.write" not in example
 
 
-def test_without_tools_and_modules_the_rules_say_so() -> None:
+def test_rules_mention_missing_tools_and_modules() -> None:
     text = describe_program([], Limits(), [])
     assert "No tool is allowed" in text
     assert "No module can be imported" in text
     assert "Tools on ctx" not in text
 
 
-def test_many_tools_are_a_catalogue_and_a_way_to_learn_more() -> None:
+def test_many_tools_are_rendered_as_a_catalogue_with_search() -> None:
     many = [
         define_tool(
             f"service_{n}.do",

@@ -63,7 +63,7 @@ def test_hints_and_docstring_become_the_definition() -> None:
     assert search.is_async
 
 
-def test_valid_arguments_arrive_parsed_with_their_defaults() -> None:
+def test_valid_arguments_are_parsed_and_get_their_defaults() -> None:
     assert search.validate({"query": "a", "limit": "7"}) == {
         "query": "a",
         "kind": "file",
@@ -85,7 +85,9 @@ def test_valid_arguments_arrive_parsed_with_their_defaults() -> None:
         ),
     ],
 )
-def test_wrong_arguments_are_named_one_by_one(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_reported_individually(
+    arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ToolError) as caught:
         search.validate(arguments)
     assert message in caught.value.message
@@ -109,14 +111,14 @@ def test_a_raw_schema_is_enforced_with_its_formats() -> None:
             raw.validate(bad)
 
 
-def test_a_schema_that_is_none_is_refused_at_definition() -> None:
+def test_invalid_schema_is_refused_at_definition() -> None:
     with pytest.raises(UsageError, match='must be a JSON Schema with "type": "object"'):
         define_tool("x", "X.", {"type": "array"}, lambda args: args)
     with pytest.raises(UsageError, match="not a valid JSON Schema"):
         define_tool("x", "X.", {"type": "object", "properties": 3}, lambda args: args)
 
 
-def test_what_has_no_schema_is_refused_at_definition() -> None:
+def test_parameter_without_a_schema_is_refused_at_definition() -> None:
     def untyped(x):  # type: ignore[no-untyped-def]  # the point of the test
         """Do."""
 
@@ -142,7 +144,7 @@ def test_what_has_no_schema_is_refused_at_definition() -> None:
             tool(function)
 
 
-def test_a_blank_description_and_a_name_of_ctx_are_refused() -> None:
+def test_blank_description_and_reserved_name_are_refused() -> None:
     def blank() -> None: ...
 
     for description in (None, "", "  \n"):
@@ -157,7 +159,7 @@ def test_a_blank_description_and_a_name_of_ctx_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["9a", "a-b", "a b", "x" * 65, "é", "_private", "a.b.c"])
-def test_an_odd_name_warns_and_works(name: str) -> None:
+def test_unusual_tool_name_warns_and_works(name: str) -> None:
     with pytest.warns(
         UserWarning, match=r"cannot be a method of ctx; a script calls it with ctx\.call"
     ) as caught:
@@ -171,7 +173,7 @@ def test_a_name_that_is_not_snake_case_warns() -> None:
         tool(name="sendEmail", description="D.")(lambda: None)
 
 
-def test_duplicates_are_refused_and_functions_are_taken() -> None:
+def test_duplicate_tools_are_refused_and_functions_are_accepted() -> None:
     def plain(a: int) -> int:
         """Double."""
         return 2 * a
@@ -192,7 +194,7 @@ def test_an_object_whose_call_is_async_is_an_async_tool() -> None:
     assert not define_tool("d", "D.", {"type": "object"}, functools.partial(dict)).is_async
 
 
-def test_a_result_is_a_value_or_an_error_and_has_a_text() -> None:
+def test_tool_result_has_a_value_or_an_error_and_text() -> None:
     assert ToolResult("t", value=[1, 2]).text == "[1,2]"
     assert ToolResult("t", value="as it is").text == "as it is"
     failed = ToolResult("t", error=ToolError("no such file", code="not_found", retryable=True))
@@ -202,7 +204,7 @@ def test_a_result_is_a_value_or_an_error_and_has_a_text() -> None:
         failed.unwrap()
 
 
-def test_records_are_known_by_the_result_type() -> None:
+def test_records_are_detected_from_the_result_type() -> None:
     class Row(BaseModel):
         path: str
 
@@ -216,7 +218,7 @@ def test_records_are_known_by_the_result_type() -> None:
     assert not search.returns_records
 
 
-def test_a_tool_without_side_effects_is_idempotent_and_one_with_them_only_if_it_says_so() -> None:
+def test_tool_with_side_effects_is_idempotent_only_if_declared() -> None:
     @tool(side_effect=True)
     async def send(ctx: ToolContext) -> None:
         """Send."""

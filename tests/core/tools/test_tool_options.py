@@ -85,7 +85,7 @@ def parameters_of(hint: Any, default: Any = ...) -> Any:
         ),
     ],
 )
-def test_an_allowed_type_has_a_schema_and_holds_its_values(
+def test_supported_type_has_a_schema_and_validates_values(
     hint: Any, schema: Any, good: Any, bad: Any
 ) -> None:
     found, made = parameters_of(hint)
@@ -108,9 +108,7 @@ def test_an_allowed_type_has_a_schema_and_holds_its_values(
         (type(lambda: 1), "no JSON Schema"),
     ],
 )
-def test_a_type_that_json_does_not_have_is_refused_at_definition_and_named(
-    hint: Any, why: str
-) -> None:
+def test_type_without_a_json_form_is_refused_at_definition(hint: Any, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         parameters_of(hint)
 
@@ -124,13 +122,13 @@ def nested(levels: int, lists: bool) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("lists", [False, True])
-def test_seven_objects_inside_one_another_are_taken_and_eight_are_not(lists: bool) -> None:
+def test_nesting_of_more_than_seven_objects_is_refused(lists: bool) -> None:
     assert define_tool("deep", "D.", nested(7, lists), lambda a: a).parameters == nested(7, lists)
     with pytest.raises(UsageError, match="more than 7 nested objects"):
         define_tool("deep", "D.", nested(8, lists), lambda a: a)
 
 
-def test_references_are_written_out() -> None:
+def test_references_are_inlined() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/x~1y", "description": "One."}, "title": {"const": 1}},
@@ -153,7 +151,7 @@ def test_references_are_written_out() -> None:
         ),
     ],
 )
-def test_a_schema_that_never_ends_or_is_a_bomb_is_refused(defs: Any, why: str) -> None:
+def test_recursive_or_exploding_schema_is_refused(defs: Any, why: str) -> None:
     schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": defs}
     with pytest.raises(UsageError, match=why):
         define_tool("bomb", "D.", schema, lambda a: a)
@@ -180,7 +178,7 @@ class Dog(BaseModel):
         {"properties": {"a": {"if": {"$ref": "#/$defs/x"}, "then": {"$ref": "#/$defs/x"}}}},
     ],
 )
-def test_no_reference_is_left_wherever_it_stands(schema: Any) -> None:
+def test_no_reference_remains_anywhere_in_a_schema(schema: Any) -> None:
     defs = {"x": {"type": "integer"}}
     made = define_tool(
         "flat",
@@ -200,7 +198,7 @@ def test_no_reference_is_left_wherever_it_stands(schema: Any) -> None:
     assert "'integer'" in str(made.parameters)
 
 
-def test_a_union_told_apart_by_a_field_is_published_without_references() -> None:
+def test_discriminated_union_is_published_without_references() -> None:
     @tool
     def feed(pet: Annotated[Cat | Dog, Field(discriminator="kind")]) -> str:
         """Feed."""
@@ -218,7 +216,7 @@ def test_a_union_told_apart_by_a_field_is_published_without_references() -> None
         feed.validate({"pet": {"kind": "dog"}})
 
 
-def test_alternatives_at_the_top_are_published_flat_and_held_to_as_they_were_written() -> None:
+def test_top_level_alternatives_are_published_flat_and_enforced() -> None:
     by_id = {
         "properties": {"id": {"type": "integer"}, "kind": {"const": "id"}},
         "required": ["id", "kind"],
@@ -279,14 +277,14 @@ def test_a_parameter_may_have_any_name_that_python_has() -> None:
         odd.validate({**given, "_private": "x"})
 
 
-def test_a_parameter_without_a_name_to_callers_is_refused() -> None:
+def test_positional_only_parameter_is_refused() -> None:
     def sole(word: str, /) -> None: ...
 
     with pytest.raises(UsageError, match="parameter `word` is positional-only"):
         tool(name="sole", description="D.")(sole)
 
 
-def test_a_context_is_known_with_none_beside_it_and_with_a_note() -> None:
+def test_optional_or_annotated_context_is_recognized() -> None:
     def optional(word: str, ctx: ToolContext | None = None) -> None: ...
     def noted(ctx: Annotated[ToolContext, "of the call"], word: str) -> None: ...
 
@@ -295,7 +293,7 @@ def test_a_context_is_known_with_none_beside_it_and_with_a_note() -> None:
         assert (list(made.parameters["properties"]), made.context_parameter) == (["word"], "ctx")
 
 
-def test_what_a_partial_gives_no_caller_sees_or_changes() -> None:
+def test_partial_arguments_are_hidden_and_fixed_for_callers() -> None:
     def send(to: str, key: str = "none") -> str:
         return key
 
@@ -315,14 +313,12 @@ def test_what_a_partial_gives_no_caller_sees_or_changes() -> None:
         ({"type": "object", "properties": []}, lambda a: a, r"object\"$"),
     ],
 )
-def test_a_definition_that_could_never_be_called_is_refused(
-    parameters: Any, function: Any, why: str
-) -> None:
+def test_uncallable_definition_is_refused(parameters: Any, function: Any, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         define_tool("never", "D.", parameters, function)
 
 
-def test_a_model_that_takes_other_keys_is_published_as_it_is_held_to() -> None:
+def test_model_allowing_extra_keys_is_published_without_them() -> None:
     class Open(BaseModel):
         model_config = ConfigDict(extra="allow")
         word: str
@@ -331,7 +327,7 @@ def test_a_model_that_takes_other_keys_is_published_as_it_is_held_to() -> None:
     assert made.parameters["additionalProperties"] is False
 
 
-def test_defaults_and_parsed_values_reach_the_function_and_other_keys_are_refused() -> None:
+def test_defaults_are_applied_and_unknown_keys_are_refused() -> None:
     @tool
     def take(inner: Inner, count: int = 10) -> None:
         """Take."""
@@ -349,7 +345,7 @@ def test_defaults_and_parsed_values_reach_the_function_and_other_keys_are_refuse
 
 
 @pytest.mark.anyio
-async def test_a_model_of_the_arguments_gives_the_function_an_instance(tmp_path: Path) -> None:
+async def test_arguments_model_instance_is_passed_to_the_function(tmp_path: Path) -> None:
     class Ask(BaseModel):
         model_config = ConfigDict(extra="allow")
         word: str
@@ -391,9 +387,7 @@ async def test_a_model_of_the_arguments_gives_the_function_an_instance(tmp_path:
         ({"result_schema": "x"}, "result_schema must be a JSON Schema"),
     ],
 )
-def test_an_option_that_means_nothing_is_refused_where_it_is_written(
-    options: Any, why: str
-) -> None:
+def test_meaningless_tool_option_is_refused_at_definition(options: Any, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         tool(name="odd", description="D.", **options)(lambda: None)
 
@@ -412,12 +406,12 @@ def test_an_option_that_means_nothing_is_refused_where_it_is_written(
         (lambda: Retry(should_retry=_later), "must be a plain function"),  # type: ignore[arg-type]  # the point
     ],
 )
-def test_a_cache_or_a_retry_that_means_nothing_is_refused(make: Any, why: str) -> None:
+def test_meaningless_cache_or_retry_is_refused(make: Any, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         make()
 
 
-def test_a_cache_may_be_true_a_function_or_a_cache() -> None:
+def test_cache_option_accepts_a_bool_a_function_or_a_cache() -> None:
     def key(arguments: Mapping[str, Any]) -> Any:
         return arguments["a"]
 
@@ -428,7 +422,7 @@ def test_a_cache_may_be_true_a_function_or_a_cache() -> None:
     assert [with_cache(c) for c in (False, True, key, own)] == [None, Cache(), Cache(key), own]
 
 
-def test_a_tool_that_must_not_be_repeated_and_takes_no_context_warns_once_by_name() -> None:
+def test_non_idempotent_tool_without_context_warns_once_by_name() -> None:
     def blind(*args: int) -> None: ...
 
     def seeing(arguments: Any, ctx: ToolContext) -> None: ...

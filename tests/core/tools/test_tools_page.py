@@ -42,7 +42,7 @@ async def run(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", blocks(TEXT.partition(STANDARD)[0]))
-async def test_an_example_of_the_page_runs(
+async def test_example_of_the_tools_page_runs(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "assert " in source, "it shows nothing"
@@ -60,7 +60,7 @@ async def test_the_five_examples_of_the_standard_run(
     await run(sources[number])
 
 
-def test_the_page_has_every_option_of_a_tool() -> None:
+def test_tools_page_shows_every_tool_option() -> None:
     shown = "".join(blocks(TEXT))
     missing = [name for name in ToolOptions.__annotations__ if f"{name}=" not in shown]
     assert missing == []

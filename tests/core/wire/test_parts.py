@@ -42,7 +42,7 @@ def reader(**limits: int) -> PartReader:
     return PartReader(Kind.DONE, **most)
 
 
-def fed(*parts: bytes, **limits: int) -> PartReader:
+def feed_parts(*parts: bytes, **limits: int) -> PartReader:
     made = reader(**limits)
     for part in parts:
         made.feed(part)
@@ -97,8 +97,8 @@ def count(value: Any) -> tuple[int, int]:
 
 @given(WHOLE, st.integers())
 @settings(deadline=None)
-def test_a_value_is_the_same_however_it_is_divided(value: Any, seed: int) -> None:
-    read = fed(*parts_of(value, random.Random(seed)))
+def test_value_does_not_depend_on_its_division_into_parts(value: Any, seed: int) -> None:
+    read = feed_parts(*parts_of(value, random.Random(seed)))
     read.finish(Kind.DONE)
     assert read.value == value
     assert read.root is not None
@@ -112,10 +112,10 @@ def test_a_value_is_the_same_however_it_is_divided(value: Any, seed: int) -> Non
 
 @given(WHOLE, st.integers(1, 400), st.integers())
 @settings(deadline=None)
-def test_a_truncated_value_in_parts_fits_and_begins_like_the_whole(
+def test_truncated_value_in_parts_fits_and_starts_like_the_whole(
     value: Any, most: int, seed: int
 ) -> None:
-    read = fed(*parts_of(value, random.Random(seed)))
+    read = feed_parts(*parts_of(value, random.Random(seed)))
     cut = shrink(read.root, most)
     if read.size <= most:
         assert cut == value
@@ -171,19 +171,19 @@ def test_a_truncated_value_in_parts_fits_and_begins_like_the_whole(
     ],
     ids=lambda parts: b" ".join(parts).decode(errors="backslashreplace"),
 )  # fmt: skip
-def test_parts_that_are_not_one_value_are_refused(parts: list[bytes]) -> None:
+def test_parts_that_do_not_form_one_value_are_refused(parts: list[bytes]) -> None:
     with pytest.raises(ProtocolError):
-        fed(*parts)
+        feed_parts(*parts)
 
 
 @pytest.mark.parametrize("parts", [[], [b"["], [b'+"a"'], [b"{", b'""a"', b"["]])
-def test_a_value_that_is_not_closed_is_refused(parts: list[bytes]) -> None:
+def test_unclosed_value_is_refused(parts: list[bytes]) -> None:
     with pytest.raises(ProtocolError, match="do not make its value"):
-        fed(*parts).finish(Kind.DONE)
+        feed_parts(*parts).finish(Kind.DONE)
 
 
-def test_the_parts_of_another_frame_are_refused() -> None:
-    read = fed(b"[", b"]")
+def test_parts_for_another_frame_are_refused() -> None:
+    read = feed_parts(b"[", b"]")
     with pytest.raises(ProtocolError, match="before EMIT do not make its value"):
         read.finish(Kind.EMIT)
     for part in (b"<", b"<\x00", b"<\x14", b"<\x1a\x1a"):
@@ -214,7 +214,7 @@ def test_a_value_nested_too_deeply_is_refused(opener: bytes) -> None:
 def test_a_part_nested_too_deeply_is_found_when_the_value_is_truncated() -> None:
     # Not decoded as it came: it was over the limit by then.
     parts = [b"["] * 150 + [b"i[" + b"[" * 60 + b"]" * 60 + b"]"] + [b"]"] * 150
-    read = fed(*parts, most_bytes=10)
+    read = feed_parts(*parts, most_bytes=10)
     with pytest.raises(ProtocolError, match="nested deeper"):
         shrink(read.root, 500)
 
@@ -231,19 +231,19 @@ def test_a_value_over_its_limit_is_counted_and_not_decoded(
 
     monkeypatch.setattr(_bodies, "load_json", load_json)
     batch = b"i[" + b"[]," * 999 + b"[]]"
-    read = fed(b"[", *[batch] * 20, b"]", most_bytes=10_000)
+    read = feed_parts(b"[", *[batch] * 20, b"]", most_bytes=10_000)
     assert not read.decoded
     assert read.value is None
     assert read.size == 2 + 20 * (len(batch) - 3) + 19
     assert len(sizes) == 3  # those within the limit
     sizes.clear()
-    read = fed(b"[", *[batch] * 20, b"]", most_containers=5_000)
+    read = feed_parts(b"[", *[batch] * 20, b"]", most_containers=5_000)
     assert (read.decoded, len(sizes)) == (False, 4)
 
 
-def test_no_more_than_its_bytes_is_kept() -> None:
+def test_stored_bytes_of_an_oversized_value_are_bounded() -> None:
     batch = b"i[" + b"1," * 999 + b"1]"
-    read = fed(b"[", b"[", *[batch] * 20, b"]", b"]", most_bytes=10, keep_bytes=10_000)
+    read = feed_parts(b"[", b"[", *[batch] * 20, b"]", b"]", most_bytes=10, keep_bytes=10_000)
     assert read.root is None
     assert read.size == 4 + 20 * (len(batch) - 3) + 19
     read.finish(Kind.DONE)
@@ -251,7 +251,7 @@ def test_no_more_than_its_bytes_is_kept() -> None:
 
 @given(st.lists(st.sampled_from(PARTS), max_size=30))
 @settings(deadline=None)
-def test_random_parts_make_a_value_or_are_refused(parts: list[bytes]) -> None:
+def test_random_parts_form_a_value_or_are_refused(parts: list[bytes]) -> None:
     made = reader()
     try:
         for part in parts:
@@ -268,7 +268,7 @@ def test_random_parts_make_a_value_or_are_refused(parts: list[bytes]) -> None:
 
 @given(VALUES)
 @settings(deadline=None)
-def test_the_tally_of_a_value_is_never_too_low(value: Any) -> None:
+def test_tally_never_undercounts_a_value(value: Any) -> None:
     found = tally(orjson.dumps(value))
     assert found.values >= count(value)[0]
     assert found.containers >= count(value)[1]
@@ -287,7 +287,7 @@ def test_damaged_json_is_counted_in_linear_time(body: bytes) -> None:
     assert tally(body).values >= 1
 
 
-def test_a_body_of_too_many_lists_is_refused_before_it_is_decoded(
+def test_body_with_too_many_containers_is_refused_before_decoding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert len(decode(b"[" + b"[]," * 43_000 + b"[]]")) == 43_001

@@ -24,7 +24,7 @@ from ptc._wire._protocol import (
 )
 
 
-def test_frames_come_out_as_they_went_in_however_the_bytes_are_cut() -> None:
+def test_frames_are_decoded_identically_for_any_chunking() -> None:
     frames = [(Kind.PRINT, b'["a"]'), (Kind.STALLED, b"[]"), (Kind.DONE, b"1" * 5_000)]
     data = b"".join(encode(kind, body) for kind, body in frames)
     for seed in range(50):
@@ -47,7 +47,7 @@ def test_an_oversized_frame_is_refused_by_its_header() -> None:
         assert decoder.pending_bytes <= HEADER_BYTES
 
 
-def test_a_frame_of_no_length_or_unknown_kind_is_refused() -> None:
+def test_frame_of_zero_length_or_unknown_kind_is_refused() -> None:
     with pytest.raises(ProtocolError, match="over the limit"):
         list(Decoder().feed(struct.pack(">IB", 0, Kind.DONE)))
     with pytest.raises(ProtocolError, match="unknown kind"):
@@ -59,7 +59,7 @@ def test_a_body_over_its_limit_is_not_sent() -> None:
         encode(Kind.CANCEL, b"1" * 65)
 
 
-def test_every_move_that_is_not_in_the_table_is_refused() -> None:
+def test_every_transition_outside_the_table_is_refused() -> None:
     for state in State:
         for kind in Kind:
             if kind in LEGAL[state]:
@@ -69,7 +69,7 @@ def test_every_move_that_is_not_in_the_table_is_refused() -> None:
                     next_state(state, kind)
 
 
-def test_every_state_can_be_reached_and_every_kind_is_legal_somewhere() -> None:
+def test_every_state_is_reachable_and_every_kind_is_legal_somewhere() -> None:
     reached, kinds = {State.FORKED}, set()
     for moves in LEGAL.values():
         reached |= set(moves.values())
@@ -116,13 +116,13 @@ def test_a_body_of_the_wrong_shape_is_refused(kind: Kind) -> None:
             parse(kind, body)
 
 
-def test_what_only_the_host_sends_is_refused_from_a_worker() -> None:
+def test_host_only_frames_are_refused_from_a_worker() -> None:
     for kind in (Kind.START, Kind.SOURCE, Kind.CODE, Kind.RESULT, Kind.TICK):
         with pytest.raises(ProtocolError, match="a worker does not send"):
             parse(kind, b"[]")
 
 
-def test_well_formed_bodies_become_exact_types() -> None:
+def test_well_formed_bodies_are_parsed_to_exact_types() -> None:
     call = parse(Kind.CALL, b'[3,"grep",{"q":1},7]')
     assert call == Call(3, "grep", {"q": 1}, 7)
     failure = {
@@ -138,7 +138,7 @@ def test_well_formed_bodies_become_exact_types() -> None:
     assert parsed.frames[0].name == "run"
 
 
-def test_random_bytes_never_do_more_than_raise() -> None:
+def test_random_bytes_raise_only_protocol_errors() -> None:
     dice = random.Random(7)
     for _ in range(3_000):
         decoder = Decoder()

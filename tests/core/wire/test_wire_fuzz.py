@@ -28,7 +28,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("tests.fuzz.wire")
 
 
-def found(wire: Any, out: Path, backend: str, plays: int = 64) -> int:
+def count_findings(wire: Any, out: Path, backend: str, plays: int = 64) -> int:
     """Findings of a short run in this process."""
     options = argparse.Namespace(seed=7, minutes=1, plays=plays, first=0, backend=backend, out=out)
     findings: int = wire.fuzz(options, say=lambda _text: None)
@@ -36,9 +36,7 @@ def found(wire: Any, out: Path, backend: str, plays: int = 64) -> int:
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(160, marks=pytest.mark.slow)])
-def test_hostile_workers_by_chance_do_nothing_but_end_their_runs(
-    tmp_path: Path, count: int
-) -> None:
+def test_random_hostile_workers_only_end_their_own_runs(tmp_path: Path, count: int) -> None:
     done = subprocess.run(
         [
             sys.executable,
@@ -62,7 +60,7 @@ def test_hostile_workers_by_chance_do_nothing_but_end_their_runs(
     assert not (tmp_path / "f").exists()
 
 
-def test_a_seed_gives_the_same_plays_again(wire: Any) -> None:
+def test_seed_reproduces_the_same_plays(wire: Any) -> None:
     def some() -> list[str]:
         return [str(wire.play_of(Random(f"5/{number}"))) for number in range(50)]
 
@@ -71,18 +69,18 @@ def test_a_seed_gives_the_same_plays_again(wire: Any) -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_an_error_of_the_host_is_found(
+def test_wire_fuzzer_detects_a_host_error(
     wire: Any, tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_self: FrameHandler, text: str, _size: int) -> None:
         raise ZeroDivisionError(text)
 
     monkeypatch.setitem(HANDLERS, Kind.WARN, fail)
-    assert found(wire, tmp_path / "f", backend) > 0
+    assert count_findings(wire, tmp_path / "f", backend) > 0
     assert any("ZeroDivisionError" in file.read_text() for file in (tmp_path / "f").iterdir())
 
 
-def test_a_descriptor_that_is_left_is_found(
+def test_wire_fuzzer_detects_a_leaked_descriptor(
     wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[int] = []
@@ -94,18 +92,18 @@ def test_a_descriptor_that_is_left_is_found(
 
     monkeypatch.setattr(Run, "_time_out", leak)
     try:
-        assert found(wire, tmp_path / "f", "asyncio", plays=192) > 0
+        assert count_findings(wire, tmp_path / "f", "asyncio", plays=192) > 0
         assert any("descriptors" in file.read_text() for file in (tmp_path / "f").iterdir())
     finally:
         for fd in opened:
             os.close(fd)
 
 
-def test_an_outcome_of_the_workers_own_choosing_is_found(
+def test_wire_fuzzer_detects_an_outcome_chosen_by_the_worker(
     wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pause(self: FrameHandler, _text: str, _size: int) -> None:
         self._outcome.finish("paused")
 
     monkeypatch.setitem(HANDLERS, Kind.WARN, pause)
-    assert found(wire, tmp_path / "f", "asyncio") > 0
+    assert count_findings(wire, tmp_path / "f", "asyncio") > 0

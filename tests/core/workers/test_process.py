@@ -33,7 +33,7 @@ async def test_a_worker_is_killed_by_descriptor() -> None:
         await pool.close()
 
 
-async def test_a_large_frame_is_sent_as_the_worker_takes_it() -> None:
+async def test_large_frame_is_sent_as_fast_as_the_worker_reads() -> None:
     near, far = socket.socketpair()
     near.setblocking(False)
     worker = Worker(1, near, current_reactor(), 0)
@@ -50,7 +50,7 @@ async def test_a_large_frame_is_sent_as_the_worker_takes_it() -> None:
         worker.hang_up()
 
 
-async def test_a_worker_that_was_slow_to_read_is_still_heard() -> None:
+async def test_frames_of_a_slow_reading_worker_are_received() -> None:
     # Regression: under trio, the end of waiting to write also ended the reading.
     near, far = socket.socketpair()
     near.setblocking(False)
@@ -73,7 +73,7 @@ async def test_a_worker_that_was_slow_to_read_is_still_heard() -> None:
         worker.hang_up()
 
 
-async def test_the_host_does_not_send_what_is_not_legal() -> None:
+async def test_host_refuses_to_send_an_illegal_frame() -> None:
     near, far = socket.socketpair()
     near.setblocking(False)
     worker = Worker(1, near, current_reactor(), 0)

@@ -17,7 +17,7 @@ from ptc_tools.files._paths import Root
 Call = Callable[..., Awaitable[Any]]
 
 
-def test_a_reader_never_sees_a_part(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_never_sees_partial_content(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     target = root / "a"
     contents = [b"a" * 300_000, b"b" * 200_000]
@@ -40,9 +40,7 @@ def test_a_reader_never_sees_a_part(root: Path, monkeypatch: pytest.MonkeyPatch)
     assert seen <= set(contents)
 
 
-def test_the_content_is_on_the_disk_before_it_has_the_name(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_content_is_flushed_before_the_rename(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "a").write_text("old")
     steps: list[str] = []
     fsync, rename = os.fsync, os.rename
@@ -64,7 +62,7 @@ def test_the_content_is_on_the_disk_before_it_has_the_name(
     assert steps == ["flush .ptc-", "rename .ptc- a", "flush root"]
 
 
-def test_without_commit_nothing_changes(root: Path) -> None:
+def test_transaction_without_commit_changes_nothing(root: Path) -> None:
     (root / "a").write_text("old")
     with (
         Root(root) as opened,
@@ -79,7 +77,7 @@ def test_without_commit_nothing_changes(root: Path) -> None:
 
 
 @pytest.mark.parametrize("failing", range(4))
-def test_a_failure_midway_undoes_all(
+def test_failed_commit_is_rolled_back_completely(
     root: Path, failing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "a").write_text("old a")
@@ -117,7 +115,7 @@ def test_a_failure_midway_undoes_all(
     assert (root / "a").stat().st_ino == inode
 
 
-def test_what_cannot_be_undone_is_said_and_kept(
+def test_failed_rollback_names_the_path_and_keeps_the_backup(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "a").write_text("old a")
@@ -146,7 +144,7 @@ def test_what_cannot_be_undone_is_said_and_kept(
 
 
 @pytest.mark.parametrize("how", ["changed", "gone", "came", "folder"])
-def test_a_file_changed_meanwhile_is_left_alone(root: Path, how: str) -> None:
+def test_concurrently_changed_file_is_left_alone(root: Path, how: str) -> None:
     target = root / "a"
     if how != "came":
         target.write_text("old")
@@ -166,7 +164,7 @@ def test_a_file_changed_meanwhile_is_left_alone(root: Path, how: str) -> None:
         assert target.read_text() == "theirs"
 
 
-def test_a_file_that_comes_at_the_last_moment_is_not_replaced(
+def test_file_created_just_before_the_rename_is_not_replaced(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ptc_tools.files import _atomic
@@ -182,7 +180,7 @@ def test_a_file_that_comes_at_the_last_moment_is_not_replaced(
 
 
 @pytest.mark.anyio
-async def test_edits_at_once_are_all_kept(root: Path, call: Call) -> None:
+async def test_concurrent_edits_are_all_applied(root: Path, call: Call) -> None:
     (root / "a").write_text("".join(f"<{number}>\n" for number in range(40)))
     (root / "link").symlink_to("a")
 
@@ -196,7 +194,7 @@ async def test_edits_at_once_are_all_kept(root: Path, call: Call) -> None:
     assert (root / "a").read_text() == "".join(f"[{number}]\n" for number in range(40))
 
 
-def test_no_descriptor_stays_open(root: Path) -> None:
+def test_transaction_leaves_no_descriptor_open(root: Path) -> None:
     (root / "a").write_text("old")
     before = len(os.listdir("/proc/self/fd"))
     for path in ("a", "x/y/z", "b"):

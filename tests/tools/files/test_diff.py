@@ -13,14 +13,14 @@ from ptc import ToolError
 from ptc_tools.files._diff import apply_hunks, is_crlf, parse_diff
 
 
-def applied(data: bytes, diff: bytes) -> bytes:
+def apply_diff(data: bytes, diff: bytes) -> bytes:
     [item] = parse_diff(diff)
     return apply_hunks(data, item.hunks)[0]
 
 
 def reason(data: bytes, diff: bytes) -> object:
     with pytest.raises(ToolError) as caught:
-        applied(data, diff)
+        apply_diff(data, diff)
     assert caught.value.code == "patch_failed"
     return caught.value.details["reason"]
 
@@ -28,7 +28,7 @@ def reason(data: bytes, diff: bytes) -> object:
 LINES = b"".join(b"line %d\n" % number for number in range(1, 21))
 
 
-def test_a_hunk_with_wrong_line_numbers_is_applied_where_its_lines_are() -> None:
+def test_hunk_with_wrong_line_numbers_is_applied_at_its_context() -> None:
     for stated in (1, 3, 7, 12, 500):
         diff = b"@@ -%d,3 +%d,3 @@\n line 7\n-line 8\n+new\n line 9\n" % (stated, stated)
         [item] = parse_diff(diff)
@@ -37,7 +37,7 @@ def test_a_hunk_with_wrong_line_numbers_is_applied_where_its_lines_are() -> None
         assert lines == [8]
 
 
-def test_later_hunks_are_expected_where_the_ones_before_were_moved_to() -> None:
+def test_line_offset_of_a_hunk_carries_over_to_later_hunks() -> None:
     # The diff was made before three lines came in at the top: hunk 1 is found 3 lines further
     # down, so hunk 2 is first looked for 3 lines further down, where else it would be ambiguous.
     data = b"new\n" * 3 + b"q\n" + (b"x\ny\n" + b"z\n" * 5) * 3
@@ -48,24 +48,24 @@ def test_later_hunks_are_expected_where_the_ones_before_were_moved_to() -> None:
     assert reason(data, b"@@ -9,2 +9,2 @@\n-x\n+X\n y\n") == "ambiguous"
 
 
-def test_lines_at_two_other_places_are_ambiguous() -> None:
+def test_hunk_matching_two_other_places_is_ambiguous() -> None:
     data = b"a\nb\nc\na\nb\n"
     diff = b"@@ -%d,2 +%d,2 @@\n a\n-b\n+B\n"
-    assert applied(data, diff % (4, 4)) == b"a\nb\nc\na\nB\n"
-    assert applied(data, diff % (1, 1)) == b"a\nB\nc\na\nb\n"
+    assert apply_diff(data, diff % (4, 4)) == b"a\nb\nc\na\nB\n"
+    assert apply_diff(data, diff % (1, 1)) == b"a\nB\nc\na\nb\n"
     with pytest.raises(ToolError, match="but at lines 1 and 4") as caught:
-        applied(data, diff % (2, 2))
+        apply_diff(data, diff % (2, 2))
     assert caught.value.details["lines"] == [1, 4]
 
 
-def test_nothing_is_fuzzy() -> None:
+def test_context_is_matched_exactly() -> None:
     base = b"@@ -1,3 +1,3 @@\n %s\n-line 2\n+new\n line 3\n"
-    assert applied(LINES, base % b"line 1").startswith(b"line 1\nnew\n")
+    assert apply_diff(LINES, base % b"line 1").startswith(b"line 1\nnew\n")
     for context in (b"line 1 ", b" line 1", b"Line 1", b"line  1", b"line 10"):
         assert reason(LINES, base % context) == "mismatch"
 
 
-def test_a_line_is_never_found_inside_another() -> None:
+def test_hunk_lines_match_whole_lines_only() -> None:
     assert reason(b"xa\na \nab\n", b"@@ -1 +1 @@\n-a\n+b\n") == "mismatch"
     end = b"\n\\ No newline at end of file\n"
     assert reason(b"a\nxb", b"@@ -2 +2 @@\n-b" + end + b"+c" + end) == "mismatch"
@@ -100,17 +100,19 @@ def test_a_line_is_never_found_inside_another() -> None:
         (b"a\n", b"@@ -1 +1 @@ def f(x): @@\n-a\n+b", b"b\n"),
     ],
 )
-def test_line_ends_are_handled_exactly(before: bytes, diff: bytes, after: bytes) -> None:
-    assert applied(before, diff) == after
+def test_line_endings_of_hunks_are_handled_exactly(
+    before: bytes, diff: bytes, after: bytes
+) -> None:
+    assert apply_diff(before, diff) == after
 
 
-def test_mixed_line_ends_take_no_hunk_of_the_other_kind() -> None:
+def test_mixed_line_endings_refuse_hunks_of_the_other_kind() -> None:
     assert reason(b"a\r\nb\n", b"@@ -1,2 +1,2 @@\n-a\n+A\n b\n") == "mismatch"
     assert reason(b"a\r\n", b"@@ -1 +0,0 @@\n-a\n\\ No newline at end of file\n") == "mismatch"
     assert reason(b"a", b"@@ -1,0 +2 @@\n+x\n") == "mismatch"
 
 
-def test_many_lines_alike_take_no_quadratic_time() -> None:
+def test_many_equal_lines_take_no_quadratic_time() -> None:
     data = b"a\n" * 500_000
     block = b" a\n" * 250_000
     diff = b"@@ -900000,250001 +900000,250001 @@\n" + block + b"-b\n+c\n"
@@ -124,7 +126,7 @@ _TEXT = st.lists(st.sampled_from(["a\n", "b\n", "\n", "c\r\n", "- x\n", "+y\n", 
 
 @given(before=_TEXT, after=_TEXT, tail=st.sampled_from(["", "end"]), context=st.integers(0, 3))
 @settings(deadline=None)
-def test_what_difflib_writes_is_applied(
+def test_diff_written_by_difflib_is_applied(
     before: list[str], after: list[str], tail: str, context: int
 ) -> None:
     old, new = [*before, tail] if tail else before, [*after, tail] if tail else after
@@ -138,12 +140,12 @@ def test_what_difflib_writes_is_applied(
     diff = "".join(lines).encode()
     if is_crlf("".join(old).encode()) and b"\r" not in diff:
         return  # what it adds is then taken to end as the lines of the file do
-    assert applied("".join(old).encode(), diff) == "".join(new).encode()
+    assert apply_diff("".join(old).encode(), diff) == "".join(new).encode()
 
 
 @given(st.text(alphabet="@-+ 01,\n\\abN\r/", max_size=60), st.binary(max_size=30))
 @settings(deadline=None)
-def test_any_text_is_applied_or_refused_with_a_code(diff: str, data: bytes) -> None:
+def test_any_diff_is_applied_or_refused_with_patch_failed(diff: str, data: bytes) -> None:
     codes = {"patch_failed"}
     try:
         for item in parse_diff(diff.encode()):
@@ -154,7 +156,7 @@ def test_any_text_is_applied_or_refused_with_a_code(diff: str, data: bytes) -> N
 
 
 @pytest.mark.parametrize("context", [0, 1, 3])
-def test_what_git_writes_is_applied(tmp_path: Path, context: int) -> None:
+def test_hunks_written_by_git_are_applied(tmp_path: Path, context: int) -> None:
     git = shutil.which("git")
     if git is None:
         pytest.skip("git is not installed")
@@ -165,4 +167,4 @@ def test_what_git_writes_is_applied(tmp_path: Path, context: int) -> None:
     command = [git, "diff", "--no-index", f"-U{context}", "old", "new"]
     diff = subprocess.run(command, cwd=tmp_path, capture_output=True).stdout
     diff = diff.replace(b"new", b"old")
-    assert applied(old, diff) == new
+    assert apply_diff(old, diff) == new

@@ -28,7 +28,7 @@ async def error_of(call: Call, **arguments: Any) -> ToolError:
     return caught.value
 
 
-async def test_text_that_is_there_once_is_replaced(root: Path, call: Call) -> None:
+async def test_text_occurring_once_is_replaced(root: Path, call: Call) -> None:
     (root / "a.py").write_text("one\ntwo\nthree\n")
     (root / "a.py").chmod(0o755)
     change = await call(edit, path="a.py", old="two\n", new="2\n2\n")
@@ -40,13 +40,15 @@ async def test_text_that_is_there_once_is_replaced(root: Path, call: Call) -> No
     assert os.listdir(root) == ["a.py"]
 
 
-async def test_new_may_be_empty(root: Path, call: Call) -> None:
+async def test_replacement_text_may_be_empty(root: Path, call: Call) -> None:
     (root / "a").write_text("abc")
     await call(edit, path="a", old="b", new="")
     assert (root / "a").read_text() == "ac"
 
 
-async def test_text_that_is_there_more_often_needs_a_word(root: Path, call: Call) -> None:
+async def test_text_occurring_several_times_is_refused_with_the_options(
+    root: Path, call: Call
+) -> None:
     (root / "a").write_text("x\n\nx x\n" + "x\n" * 20)
     error = await error_of(call, path="a", old="x", new="y")
     assert error.code == "wrong_count"
@@ -57,7 +59,7 @@ async def test_text_that_is_there_more_often_needs_a_word(root: Path, call: Call
     )
 
 
-async def test_all_places_are_replaced_if_asked_for(root: Path, call: Call) -> None:
+async def test_replace_all_replaces_every_occurrence(root: Path, call: Call) -> None:
     (root / "a").write_text("x\nx x\n")
     change = await call(edit, path="a", old="x", new="y\n", replace_all=True)
     assert (root / "a").read_text() == "y\n\ny\n y\n\n"
@@ -66,7 +68,7 @@ async def test_all_places_are_replaced_if_asked_for(root: Path, call: Call) -> N
 
 @pytest.mark.parametrize(("expected", "code"), [(2, None), (1, "wrong_count"), (3, "wrong_count")])
 @pytest.mark.parametrize("replace_all", [True, False])
-async def test_the_count_that_is_expected_must_be_found(
+async def test_expected_count_must_match_the_occurrences(
     root: Path, call: Call, expected: int, code: str | None, replace_all: bool
 ) -> None:
     (root / "a").write_text("x x")
@@ -88,7 +90,7 @@ async def test_the_count_that_is_expected_must_be_found(
         ("a\n", "zzz", "'f' does not have this text; read the file again"),
     ],
 )
-async def test_text_that_is_not_there_is_an_error_that_says_what_is_near(
+async def test_missing_text_error_describes_near_matches(
     root: Path, call: Call, text: str, old: str, words: str
 ) -> None:
     (root / "f").write_bytes(text.encode())
@@ -98,7 +100,7 @@ async def test_text_that_is_not_there_is_an_error_that_says_what_is_near(
     assert (root / "f").read_bytes() == text.encode()
 
 
-async def test_an_error_never_quotes_the_text(root: Path, call: Call) -> None:
+async def test_edit_errors_never_quote_the_content(root: Path, call: Call) -> None:
     (root / "a").write_text("CANARY1 CANARY1\n")
     diff = "@@ -1 +1 @@\n-CANARY2\n+CANARY3\n"
     for arguments in (
@@ -128,7 +130,7 @@ async def test_an_error_never_quotes_the_text(root: Path, call: Call) -> None:
         {"old": "a\ud800", "new": "b"},
     ],
 )
-async def test_arguments_that_do_not_go_together_are_refused(
+async def test_conflicting_edit_arguments_are_refused(
     root: Path, call: Call, arguments: dict[str, Any]
 ) -> None:
     (root / "f").write_text("a")
@@ -136,12 +138,12 @@ async def test_arguments_that_do_not_go_together_are_refused(
     assert (root / "f").read_text() == "a"
 
 
-async def test_the_same_text_is_no_change(root: Path, call: Call) -> None:
+async def test_identical_replacement_is_refused_as_no_change(root: Path, call: Call) -> None:
     (root / "f").write_text("a")
     assert (await error_of(call, path="f", old="a", new="a")).code == "no_change"
 
 
-async def test_a_dry_run_tells_and_changes_nothing(root: Path, call: Call) -> None:
+async def test_edit_dry_run_reports_the_change_without_making_it(root: Path, call: Call) -> None:
     (root / "a").write_text("one\ntwo\n")
     before = version(root / "a")
     for arguments in ({"old": "two", "new": "2"}, {"diff": "@@ -2 +2 @@\n-two\n+2\n"}):
@@ -156,7 +158,7 @@ async def test_a_dry_run_tells_and_changes_nothing(root: Path, call: Call) -> No
     assert done.sha256 == dry.sha256
 
 
-async def test_line_ends_stay_of_one_kind(root: Path, call: Call) -> None:
+async def test_edit_preserves_the_line_endings_of_the_file(root: Path, call: Call) -> None:
     (root / "a").write_bytes(b"one\r\ntwo\r\nthree\r\n")
     await call(edit, path="a", old="one\ntwo", new="1\n2\n2.5")
     assert (root / "a").read_bytes() == b"1\r\n2\r\n2.5\r\nthree\r\n"
@@ -166,7 +168,7 @@ async def test_line_ends_stay_of_one_kind(root: Path, call: Call) -> None:
     assert (root / "a").read_bytes() == b"x\r\ny\r\nthree\r\n"
 
 
-async def test_a_byte_order_mark_stays_where_it_is(root: Path, call: Call) -> None:
+async def test_edit_preserves_a_byte_order_mark(root: Path, call: Call) -> None:
     (root / "a").write_bytes(b"\xef\xbb\xbfone\ntwo\n")
     await call(edit, path="a", diff="@@ -1,2 +1,2 @@\n-one\n+1\n two\n")
     assert (root / "a").read_bytes() == b"\xef\xbb\xbf1\ntwo\n"
@@ -209,7 +211,7 @@ async def test_a_byte_order_mark_stays_where_it_is(root: Path, call: Call) -> No
         ("GIT binary patch\n", "malformed"),
     ],
 )
-async def test_a_diff_that_does_not_apply_leaves_the_file_as_it_was(
+async def test_diff_that_does_not_apply_leaves_the_file_unchanged(
     root: Path, call: Call, diff: str, words: str
 ) -> None:
     (root / "f").write_text("a\nb\n")
@@ -222,14 +224,14 @@ async def test_a_diff_that_does_not_apply_leaves_the_file_as_it_was(
     assert os.listdir(root) == ["f"]
 
 
-async def test_sizes_are_measured_in_bytes_and_before_the_path(root: Path, call: Call) -> None:
+async def test_edit_size_is_checked_in_bytes_before_the_path(root: Path, call: Call) -> None:
     error = await error_of(call, path="../f", diff="é" * (MAX_CONTENT_BYTES // 2) + "x")
     assert error.code == "too_large"
     assert error.details["diff_bytes"] == MAX_CONTENT_BYTES + 1
     assert len(str(error.details["diff_sha256"])) == 64
 
 
-async def test_a_file_over_the_limit_is_neither_edited_nor_made(root: Path, call: Call) -> None:
+async def test_edit_refuses_files_and_results_over_the_size_limit(root: Path, call: Call) -> None:
     (root / "f").write_bytes(b"x" * (MAX_CONTENT_BYTES + 1))
     assert (await error_of(call, path="f", old="x", new="y")).code == "too_large"
     (root / "f").write_bytes(b"x" * MAX_CONTENT_BYTES)
@@ -253,7 +255,7 @@ async def test_a_file_over_the_limit_is_neither_edited_nor_made(root: Path, call
         ("latin1", "not_text"),
     ],
 )
-async def test_what_cannot_be_edited_is_refused(
+async def test_uneditable_files_are_refused(
     root: Path, outside: Path, call: Call, path: str, code: str
 ) -> None:
     (root / "sub").mkdir()
@@ -264,6 +266,6 @@ async def test_what_cannot_be_edited_is_refused(
     assert (outside / "secret.txt").read_text() == "SECRET word\n"
 
 
-def test_edit_is_an_effect_that_is_not_repeated() -> None:
+def test_edit_is_a_non_idempotent_side_effect() -> None:
     assert (edit.side_effect, edit.idempotent) == (True, False)
     assert edit.returns_records

@@ -31,7 +31,7 @@ async def test_entries_are_sorted_by_name_with_their_kind_and_size(root: Path, c
     ]
 
 
-async def test_paths_are_relative_to_the_root_and_real(root: Path, call: Call) -> None:
+async def test_listed_paths_are_resolved_and_relative_to_the_root(root: Path, call: Call) -> None:
     (root / "sub" / "deep").mkdir(parents=True)
     (root / "sub" / "deep" / "x").touch()
     (root / "link").symlink_to("sub/deep")
@@ -43,7 +43,7 @@ async def test_an_empty_folder_has_no_entries(call: Call) -> None:
     assert await call(ls) == []
 
 
-async def test_a_file_is_refused(root: Path, call: Call) -> None:
+async def test_ls_refuses_a_file(root: Path, call: Call) -> None:
     (root / "a.txt").touch()
     with pytest.raises(ToolError, match=r"read it with read\(path\)") as caught:
         await call(ls, path="a.txt")
@@ -51,7 +51,7 @@ async def test_a_file_is_refused(root: Path, call: Call) -> None:
 
 
 @pytest.mark.parametrize("path", ["..", "../outside", "/", "out", "out/.."])
-async def test_a_folder_outside_is_refused(
+async def test_ls_refuses_a_folder_outside_the_root(
     root: Path, outside: Path, call: Call, path: str
 ) -> None:
     (root / "out").symlink_to(outside)
@@ -60,21 +60,21 @@ async def test_a_folder_outside_is_refused(
     assert caught.value.code == "outside_root"
 
 
-async def test_a_missing_folder_is_answered_with_the_nearest_name(root: Path, call: Call) -> None:
+async def test_missing_folder_error_suggests_the_nearest_name(root: Path, call: Call) -> None:
     (root / "source").mkdir()
     with pytest.raises(ToolError, match="did you mean 'source'") as caught:
         await call(ls, path="sorce")
     assert caught.value.code == "not_found"
 
 
-async def test_a_limit_asked_for_gives_the_first_names(root: Path, call: Call) -> None:
+async def test_ls_limit_returns_the_first_names(root: Path, call: Call) -> None:
     for name in "edcba":
         (root / name).touch()
     assert [entry.name for entry in await call(ls, limit=2)] == ["a", "b"]
     assert len(await call(ls, limit=99)) == 5
 
 
-async def test_more_than_the_default_limit_is_an_error_and_not_a_shorter_list(
+async def test_ls_over_its_default_limit_is_an_error(
     root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_ls, "DEFAULT_LIMIT", 3)
@@ -88,12 +88,12 @@ async def test_more_than_the_default_limit_is_an_error_and_not_a_shorter_list(
     assert len(await call(ls, limit=4)) == 4
 
 
-async def test_a_name_that_is_not_utf_8_is_shown_as_valid_text(root: Path, call: Call) -> None:
+async def test_name_that_is_not_utf8_is_listed_as_valid_text(root: Path, call: Call) -> None:
     (root / os.fsdecode(b"caf\xe9")).touch()
     assert [entry.path for entry in await call(ls)] == ["caf\ufffd"]
 
 
-async def test_a_model_reads_one_line_an_entry(root: Path, call: Call) -> None:
+async def test_ls_renders_one_line_per_entry(root: Path, call: Call) -> None:
     assert ls.render is not None
     assert ls.render([]) == "Empty folder"
     (root / "b.txt").write_text("x" * 1_234)
@@ -104,7 +104,7 @@ async def test_a_model_reads_one_line_an_entry(root: Path, call: Call) -> None:
     assert ls.returns_records
 
 
-async def test_pages_follow_one_another_without_a_gap(root: Path, call: Call) -> None:
+async def test_ls_pages_are_contiguous(root: Path, call: Call) -> None:
     for name in ("b", "a", ".x", "é", "Z", "a-b", "10", "9"):
         (root / name).touch()
     everything = [entry.name for entry in await call(ls)]

@@ -45,14 +45,14 @@ ALL = (
 )
 
 
-def before(root: Path) -> None:
+def write_files(root: Path) -> None:
     for name in ("a", "gone", "moved", "tool"):
         (root / name).write_text("old\n")
     (root / "moved").chmod(0o600)
 
 
-async def test_files_are_changed_made_deleted_and_renamed_together(root: Path, call: Call) -> None:
-    before(root)
+async def test_patch_modifies_creates_deletes_and_renames_together(root: Path, call: Call) -> None:
+    write_files(root)
     changes = await call(patch, diff=ALL)
     assert contents(root) == {
         "a": "new\n",
@@ -79,8 +79,10 @@ async def test_files_are_changed_made_deleted_and_renamed_together(root: Path, c
     ]
 
 
-async def test_a_dry_run_tells_the_same_and_changes_nothing(root: Path, call: Call) -> None:
-    before(root)
+async def test_patch_dry_run_reports_the_changes_without_making_them(
+    root: Path, call: Call
+) -> None:
+    write_files(root)
     old = contents(root)
     dry = await call(patch, diff=ALL, dry_run=True)
     assert contents(root) == old
@@ -113,10 +115,10 @@ async def test_a_dry_run_tells_the_same_and_changes_nothing(root: Path, call: Ca
         ("diff --git a/l b/l\nindex 1..2\nBinary files a/l and b/l differ\n", "patch_failed"),
     ],
 )
-async def test_if_one_part_fails_nothing_is_changed(
+async def test_patch_changes_nothing_if_one_part_fails(
     root: Path, outside: Path, call: Call, last: str, code: str
 ) -> None:
-    before(root)
+    write_files(root)
     (root / "other").write_text("one\ntwo\n")
     (root / "sub").mkdir()
     (root / "link").symlink_to(outside / "secret.txt")
@@ -127,15 +129,15 @@ async def test_if_one_part_fails_nothing_is_changed(
     assert (outside / "secret.txt").read_text() == "SECRET word\n"
 
 
-async def test_one_file_under_two_names_is_refused(root: Path, call: Call) -> None:
-    before(root)
+async def test_patch_of_one_file_under_two_names_is_refused(root: Path, call: Call) -> None:
+    write_files(root)
     (root / "alias").symlink_to("a")
     error = await error_of(call, changed("a") + changed("alias"))
     assert "'a' twice" in error.message
     assert contents(root)["a"] == "old\n"
 
 
-async def test_empty_files_are_made_and_deleted(root: Path, call: Call) -> None:
+async def test_patch_creates_and_deletes_empty_files(root: Path, call: Call) -> None:
     (root / "old").touch()
     diff = (
         "diff --git a/new b/new\nnew file mode 100755\nindex 0000000..e69de29\n"
@@ -153,12 +155,12 @@ async def test_empty_files_are_made_and_deleted(root: Path, call: Call) -> None:
     ).code == "patch_failed"
 
 
-async def test_too_many_files_are_refused(root: Path, call: Call) -> None:
+async def test_patch_of_too_many_files_is_refused(root: Path, call: Call) -> None:
     diff = "".join(changed(f"f{number}") for number in range(201))
     assert (await error_of(call, diff)).code == "too_large"
 
 
-async def test_names_of_plain_diff_and_quoted_names_are_read(root: Path, call: Call) -> None:
+async def test_plain_and_quoted_file_names_of_a_diff_are_parsed(root: Path, call: Call) -> None:
     for name in ("a b", "a/x", "b/x", "tab\t", "é", 'q"'):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("old\n")
@@ -175,7 +177,7 @@ async def test_names_of_plain_diff_and_quoted_names_are_read(root: Path, call: C
     assert set(contents(root).values()) == {"new\n"}
 
 
-async def test_what_git_writes_is_applied(root: Path, tmp_path: Path, call: Call) -> None:
+async def test_patch_applies_a_diff_written_by_git(root: Path, tmp_path: Path, call: Call) -> None:
     git = shutil.which("git")
     if git is None:
         pytest.skip("git is not installed")
@@ -226,5 +228,5 @@ async def test_what_git_writes_is_applied(root: Path, tmp_path: Path, call: Call
     assert os.access(root / "new.sh", os.X_OK)
 
 
-def test_patch_is_an_effect_that_is_not_repeated() -> None:
+def test_patch_is_a_non_idempotent_side_effect() -> None:
     assert (patch.side_effect, patch.idempotent) == (True, False)

@@ -144,7 +144,7 @@ def test_a_link_that_leaves_the_root_is_refused(
     assert refusal(root, path, kernel_walk=kernel_walk).code == "outside_root"
 
 
-def test_a_refusal_does_not_tell_whether_the_outside_exists(
+def test_refusal_does_not_reveal_whether_an_outside_file_exists(
     root: Path, outside: Path, kernel_walk: bool
 ) -> None:
     (root / "there").symlink_to(outside / "secret.txt")
@@ -169,9 +169,7 @@ def test_a_refusal_does_not_tell_whether_the_outside_exists(
         ("a\ud800", "lone surrogate"),
     ],
 )
-def test_a_path_that_names_nothing_is_invalid(
-    root: Path, path: str, words: str, kernel_walk: bool
-) -> None:
+def test_malformed_path_is_invalid(root: Path, path: str, words: str, kernel_walk: bool) -> None:
     error = refusal(root, path, kernel_walk=kernel_walk)
     assert error.code == "invalid_path"
     assert words in error.message
@@ -193,7 +191,7 @@ def test_forty_links_are_followed_and_one_more_is_not(root: Path, kernel_walk: b
     assert refusal(root, "41", kernel_walk=kernel_walk).code == "invalid_path"
 
 
-def test_a_missing_file_is_answered_with_the_nearest_names(root: Path, kernel_walk: bool) -> None:
+def test_missing_file_error_suggests_the_nearest_names(root: Path, kernel_walk: bool) -> None:
     tree(root)
     (root / "sub" / "settings.py").touch()
     error = refusal(root, "sub/setings.py", kernel_walk=kernel_walk)
@@ -205,7 +203,7 @@ def test_a_missing_file_is_answered_with_the_nearest_names(root: Path, kernel_wa
     assert error.details == {"folder": "sub", "nearest": ["settings.py"]}
 
 
-def test_a_missing_folder_is_named_itself(root: Path, kernel_walk: bool) -> None:
+def test_missing_folder_error_names_the_folder(root: Path, kernel_walk: bool) -> None:
     tree(root)
     error = refusal(root, "sbu/b.txt", kernel_walk=kernel_walk)
     assert error.message == (
@@ -236,7 +234,7 @@ def test_a_file_is_not_a_folder(root: Path, path: str, kernel_walk: bool) -> Non
     assert "'a.txt' is a file, so nothing is beneath it" in error.message
 
 
-def test_what_is_no_regular_file_is_refused_without_waiting(root: Path, kernel_walk: bool) -> None:
+def test_non_regular_file_is_refused_without_blocking(root: Path, kernel_walk: bool) -> None:
     os.mkfifo(root / "fifo")
     (root / "to_fifo").symlink_to("fifo")
     with socket.socket(socket.AF_UNIX) as server:
@@ -269,7 +267,7 @@ def unprivileged() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_a_file_that_may_not_be_read_is_said_to_be_so(kernel_walk: bool) -> None:
+def test_unreadable_file_is_reported_as_permission_denied(kernel_walk: bool) -> None:
     # Not in tmp_path: another user must be able to get to it.
     folder = Path(tempfile.mkdtemp())
     try:
@@ -287,7 +285,7 @@ def test_a_file_that_may_not_be_read_is_said_to_be_so(kernel_walk: bool) -> None
         shutil.rmtree(folder)
 
 
-def test_a_root_that_is_gone_is_said_to_be_so(tmp_path: Path) -> None:
+def test_missing_root_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="the session's root cannot be opened"):
         Root(tmp_path / "gone")
 
@@ -314,7 +312,7 @@ def test_a_reported_name_is_opened_only_if_no_link_is_in_it(root: Path, kernel_w
         os.close(fd)
 
 
-def test_both_ways_of_opening_agree(root: Path, outside: Path) -> None:
+def test_both_implementations_of_path_resolution_agree(root: Path, outside: Path) -> None:
     tree(root)
     (root / "in").symlink_to("sub")
     (root / "out").symlink_to(outside)
@@ -368,7 +366,7 @@ def swapper(victim: Path, target: Path) -> threading.Thread:
 
 
 @pytest.mark.parametrize("swapped", ["file", "folder"])
-def test_a_swapped_link_never_gives_content_from_outside(
+def test_swapped_link_never_yields_content_from_outside(
     root: Path, outside: Path, swapped: str, kernel_walk: bool
 ) -> None:
     (outside / "f.txt").write_text("SECRET")
@@ -393,7 +391,7 @@ def test_a_swapped_link_never_gives_content_from_outside(
 @pytest.mark.parametrize(
     ("becomes", "code"), [("link", "outside_root"), ("fifo", "not_a_file"), ("gone", "not_found")]
 )
-def test_a_file_swapped_between_look_and_open_is_refused(
+def test_file_swapped_between_check_and_open_is_refused(
     root: Path,
     outside: Path,
     becomes: str,
@@ -431,7 +429,9 @@ def test_a_file_swapped_between_look_and_open_is_refused(
     assert codes == [code]
 
 
-def test_no_descriptor_stays_open(root: Path, outside: Path, kernel_walk: bool) -> None:
+def test_opening_a_path_leaves_no_descriptor_open(
+    root: Path, outside: Path, kernel_walk: bool
+) -> None:
     tree(root)
     (root / "out").symlink_to(outside)
     os.mkfifo(root / "fifo")
@@ -476,7 +476,7 @@ def slot_refusal(folder: Path, path: str, *, kernel_walk: bool) -> ToolError:
         ("sub/up/a.txt", "a.txt", [], True),
     ],
 )
-def test_a_file_is_written_where_its_path_really_leads(
+def test_slot_resolves_links_to_the_real_target(
     root: Path, path: str, real: str, missing: list[str], exists: bool, kernel_walk: bool
 ) -> None:
     tree(root)
@@ -507,7 +507,7 @@ def test_a_file_is_written_where_its_path_really_leads(
         "/proc/self/cwd/new.txt",
     ],
 )
-def test_nothing_is_written_outside(
+def test_slot_outside_the_root_is_refused(
     root: Path, outside: Path, path: str, kernel_walk: bool
 ) -> None:
     tree(root)
@@ -556,7 +556,7 @@ def test_a_dangling_link_is_never_written_through(root: Path, path: str, kernel_
         ("\ud800", "invalid_path"),
     ],
 )
-def test_what_is_no_place_for_a_file_is_refused(
+def test_slot_that_cannot_hold_a_file_is_refused(
     root: Path, path: str, code: str, kernel_walk: bool
 ) -> None:
     tree(root)
@@ -566,12 +566,12 @@ def test_what_is_no_place_for_a_file_is_refused(
     assert slot_refusal(root, path, kernel_walk=kernel_walk).code == code
 
 
-def test_a_device_is_no_place_for_a_file(kernel_walk: bool) -> None:
+def test_slot_on_a_device_is_refused(kernel_walk: bool) -> None:
     assert slot_refusal(Path("/dev"), "null", kernel_walk=kernel_walk).code == "not_a_file"
 
 
 @pytest.mark.parametrize("path", ["self/environ", "self/mem", "1/cmdline", "version", "kmsg"])
-def test_a_file_of_the_kernels_own_is_refused(path: str, kernel_walk: bool) -> None:
+def test_file_of_a_kernel_file_system_is_refused(path: str, kernel_walk: bool) -> None:
     error = refusal(Path("/proc"), path, kernel_walk=kernel_walk)
     assert error.code in ("not_a_file", "outside_root")
     above = refusal(Path("/"), f"proc/{path}", kernel_walk=kernel_walk)
@@ -593,7 +593,7 @@ def test_a_magic_link_of_procfs_is_not_followed(path: str, kernel_walk: bool) ->
 
 
 @pytest.mark.parametrize("swapped", ["file", "folder"])
-def test_a_swapped_link_never_gives_a_write_outside(
+def test_swapped_link_never_causes_a_write_outside(
     root: Path, outside: Path, swapped: str, kernel_walk: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Flushing to the disk takes the time of a hundred swaps.
@@ -626,7 +626,7 @@ def test_a_swapped_link_never_gives_a_write_outside(
     assert (outside / "secret.txt").read_text() == "SECRET word\n"
 
 
-def test_no_descriptor_of_a_slot_stays_open(root: Path, outside: Path, kernel_walk: bool) -> None:
+def test_slot_leaves_no_descriptor_open(root: Path, outside: Path, kernel_walk: bool) -> None:
     tree(root)
     (root / "out").symlink_to(outside)
     (root / "link").symlink_to("sub/b.txt")
@@ -671,7 +671,7 @@ for path in sys.argv[4:]:
 """
 
 
-def test_a_mount_is_part_of_the_root_unless_it_is_the_kernels(
+def test_mount_is_part_of_the_root_unless_it_is_a_kernel_file_system(
     root: Path, outside: Path, kernel_walk: bool
 ) -> None:
     paths = {

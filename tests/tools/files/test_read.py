@@ -62,7 +62,7 @@ async def test_lines_are_counted_across_chunks(
         assert await call(read, path="a.txt", offset=offset, limit=limit) == wanted
 
 
-async def test_the_parts_of_a_large_file_are_the_file(root: Path, call: Call) -> None:
+async def test_parts_of_a_large_file_join_to_the_whole(root: Path, call: Call) -> None:
     text = "".join(f"{n} {'é' * 500}\n" for n in range(5_000))
     (root / "big.txt").write_text(text)
     parts: list[str] = []
@@ -72,9 +72,7 @@ async def test_the_parts_of_a_large_file_are_the_file(root: Path, call: Call) ->
     assert "".join(parts) == text
 
 
-async def test_a_file_over_the_limit_is_an_error_and_not_a_shorter_text(
-    root: Path, call: Call
-) -> None:
+async def test_reading_a_file_over_the_limit_is_an_error(root: Path, call: Call) -> None:
     (root / "fits").write_bytes(b"x" * _read.MAX_BYTES)
     assert len(await call(read, path="fits")) == _read.MAX_BYTES
     (root / "big").write_bytes(b"x" * (_read.MAX_BYTES + 1))
@@ -96,7 +94,7 @@ async def test_lines_over_the_limit_are_an_error(root: Path, call: Call) -> None
     assert await call(read, path="big", offset=2) == ""
 
 
-async def test_a_file_whose_size_says_nothing_is_bounded_as_it_is_read(
+async def test_file_of_unknown_size_is_bounded_while_reading(
     root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if it grew after its size was asked for.
@@ -114,7 +112,7 @@ def _shrunk(status: os.stat_result, small: os.stat_result) -> os.stat_result:
     return small if status.st_size > _read.MAX_BYTES else status
 
 
-async def test_the_search_for_a_line_is_bounded(
+async def test_search_for_the_offset_line_is_bounded(
     root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_read, "MAX_SCAN_BYTES", 1_000_000)
@@ -137,7 +135,7 @@ async def test_the_search_for_a_line_is_bounded(
         (b"\xed\xa0\x80", 0, "byte 0 (0xed) is not UTF-8"),
     ],
 )
-async def test_what_is_not_text_is_an_error_with_the_byte(
+async def test_file_that_is_not_text_is_an_error_naming_the_byte(
     root: Path, call: Call, data: bytes, position: int, words: str
 ) -> None:
     (root / "data").write_bytes(data)
@@ -148,7 +146,7 @@ async def test_what_is_not_text_is_an_error_with_the_byte(
     assert caught.value.details == {"byte_offset": position}
 
 
-async def test_the_byte_is_counted_from_the_start_of_the_file(root: Path, call: Call) -> None:
+async def test_invalid_byte_is_counted_from_the_start_of_the_file(root: Path, call: Call) -> None:
     (root / "data").write_bytes(b"one\ntwo\nth\xffree\n")
     assert await call(read, path="data", limit=2) == "one\ntwo\n"
     with pytest.raises(ToolError) as caught:
@@ -156,19 +154,19 @@ async def test_the_byte_is_counted_from_the_start_of_the_file(root: Path, call: 
     assert caught.value.details == {"byte_offset": 10}
 
 
-async def test_a_byte_order_mark_is_no_part_of_the_text(root: Path, call: Call) -> None:
+async def test_byte_order_mark_is_removed_from_the_text(root: Path, call: Call) -> None:
     (root / "bom").write_bytes(b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n")
     assert await call(read, path="bom") == "one\n\ufefftwo\n"
     assert await call(read, path="bom", offset=1) == "\ufefftwo\n"
 
 
-async def test_line_ends_stay_as_they_are(root: Path, call: Call) -> None:
+async def test_line_endings_are_returned_unchanged(root: Path, call: Call) -> None:
     (root / "crlf").write_bytes(b"one\r\ntwo\rthree\n")
     assert await call(read, path="crlf") == "one\r\ntwo\rthree\n"
     assert await call(read, path="crlf", offset=1) == "two\rthree\n"
 
 
-async def test_a_path_outside_is_refused(root: Path, outside: Path, call: Call) -> None:
+async def test_read_refuses_a_path_outside_the_root(root: Path, outside: Path, call: Call) -> None:
     with pytest.raises(ToolError) as caught:
         await call(read, path="../outside/secret.txt")
     assert caught.value.code == "outside_root"
@@ -177,13 +175,13 @@ async def test_a_path_outside_is_refused(root: Path, outside: Path, call: Call) 
 @pytest.mark.parametrize(
     "arguments", [{}, {"path": 5}, {"path": "a", "offset": -1}, {"path": "a", "limit": 0}]
 )
-def test_wrong_arguments_are_refused(arguments: dict[str, Any]) -> None:
+def test_read_refuses_invalid_arguments(arguments: dict[str, Any]) -> None:
     with pytest.raises(ToolError) as caught:
         read.validate(arguments)
     assert caught.value.code == "invalid_arguments"
 
 
-def test_a_model_reads_the_text_itself_and_is_told_where_it_was_cut() -> None:
+def test_read_renders_the_text_and_the_offset_after_truncation() -> None:
     assert read.render is not None
     assert read.render("a\n" * 100_000) == "a\n" * 100_000
     shown = read.render("é" * 99 + "\n" + "b\n" * 100_000)

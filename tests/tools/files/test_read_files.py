@@ -17,9 +17,7 @@ pytestmark = pytest.mark.anyio
 Call = Callable[..., Awaitable[Any]]
 
 
-async def test_files_are_given_whole_in_the_order_they_were_asked_for(
-    root: Path, call: Call
-) -> None:
+async def test_files_are_returned_whole_in_the_requested_order(root: Path, call: Call) -> None:
     (root / "a").write_text("é\r\nno end")
     (root / "b").touch()
     (root / "bom").write_bytes(b"\xef\xbb\xbfx\n")
@@ -31,7 +29,7 @@ async def test_files_are_given_whole_in_the_order_they_were_asked_for(
     ]
 
 
-async def test_one_that_cannot_be_read_does_not_lose_the_others(
+async def test_unreadable_file_does_not_lose_the_others(
     root: Path, outside: Path, call: Call
 ) -> None:
     (root / "a").write_text("a")
@@ -65,7 +63,7 @@ async def test_one_that_cannot_be_read_does_not_lose_the_others(
         (9, "é\nbb\nccc", None),
     ],
 )
-async def test_what_is_left_out_is_said_with_how_to_go_on(
+async def test_truncated_file_reports_the_next_offset(
     root: Path, call: Call, limit: int, text: str, rest: FileRest | None
 ) -> None:
     (root / "a").write_text("é\nbb\nccc")
@@ -76,9 +74,7 @@ async def test_what_is_left_out_is_said_with_how_to_go_on(
 
 
 @pytest.mark.parametrize("max_bytes", range(1, 12))
-async def test_a_budget_in_bytes_ends_at_the_end_of_a_line(
-    root: Path, call: Call, max_bytes: int
-) -> None:
+async def test_byte_budget_ends_at_a_line_boundary(root: Path, call: Call, max_bytes: int) -> None:
     text = "é\nbb\nccc"
     (root / "a").write_text(text)
     [file] = await call(read_files, paths=["a"], max_bytes=max_bytes)
@@ -93,7 +89,7 @@ async def test_a_budget_in_bytes_ends_at_the_end_of_a_line(
         assert file.rest.bytes_left == 9 - len(file.text.encode())
 
 
-async def test_all_texts_together_have_a_limit_and_no_file_is_left_out_unsaid(
+async def test_total_limit_reports_every_omitted_file(
     root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_read_files, "MAX_TOTAL_BYTES", 25)
@@ -104,7 +100,7 @@ async def test_all_texts_together_have_a_limit_and_no_file_is_left_out_unsaid(
     assert [file.rest for file in found] == [None, None, FileRest(0, 10), FileRest(0, 10)]
 
 
-async def test_a_file_whose_first_line_is_too_long_is_an_error(root: Path, call: Call) -> None:
+async def test_file_whose_first_line_is_over_the_limit_is_an_error(root: Path, call: Call) -> None:
     (root / "a").write_bytes(b"x" * (MAX_BYTES + 1))
     (root / "b").write_bytes(b"x" * MAX_BYTES)
     found = await call(read_files, paths=["a", "b"])
@@ -112,7 +108,7 @@ async def test_a_file_whose_first_line_is_too_long_is_an_error(root: Path, call:
     assert len(found[1].text) == MAX_BYTES
 
 
-async def test_a_model_reads_each_under_its_name(root: Path, call: Call) -> None:
+async def test_read_files_renders_each_file_under_its_name(root: Path, call: Call) -> None:
     (root / "a").write_text("one\ntwo\n")
     (root / "b").write_text("no end")
     assert read_files.render is not None
@@ -130,7 +126,7 @@ async def test_a_model_reads_each_under_its_name(root: Path, call: Call) -> None
     assert (read_files.side_effect, read_files.idempotent) == (False, True)
 
 
-async def test_a_script_reads_fields(root: Path) -> None:
+async def test_script_accesses_read_files_results_by_field(root: Path) -> None:
     (root / "a").write_text("one\ntwo\n")
     source = """
 files = await ctx.read_files(["a", "b"], limit=1)
@@ -151,7 +147,7 @@ files = await ctx.read_files(["a", "b"], limit=1)
         {"paths": ["a"], "max_bytes": MAX_BYTES + 1},
     ],
 )
-def test_wrong_arguments_are_refused(arguments: dict[str, Any]) -> None:
+def test_read_files_refuses_invalid_arguments(arguments: dict[str, Any]) -> None:
     with pytest.raises(ToolError) as caught:
         read_files.validate(arguments)
     assert caught.value.code == "invalid_arguments"

@@ -37,20 +37,20 @@ async def error_of(call: Call, **arguments: Any) -> ToolError:
     return caught.value
 
 
-def left_over(root: Path) -> list[str]:
+def temporary_files(root: Path) -> list[str]:
     return [name for _, _, names in os.walk(root) for name in names if name.startswith(".ptc-")]
 
 
-async def test_a_new_file_is_made_with_its_folders(root: Path, call: Call) -> None:
+async def test_new_file_is_created_with_its_folders(root: Path, call: Call) -> None:
     change = await call(write, path="a/b/c.txt", content="é\r\n")
     assert (root / "a" / "b" / "c.txt").read_bytes() == "é\r\n".encode()
     assert change == Change(
         path="a/b/c.txt", action="created", size_bytes=4, sha256=sha("é\r\n".encode())
     )
-    assert left_over(root) == []
+    assert temporary_files(root) == []
 
 
-async def test_a_file_is_replaced_and_the_old_one_is_told(root: Path, call: Call) -> None:
+async def test_replaced_file_reports_its_previous_size_and_digest(root: Path, call: Call) -> None:
     (root / "a.txt").write_text("before")
     change = await call(write, path="a.txt", content="now")
     assert (root / "a.txt").read_text() == "now"
@@ -63,10 +63,10 @@ async def test_a_file_is_replaced_and_the_old_one_is_told(root: Path, call: Call
         sha256_before=sha(b"before"),
     )
     assert await call(read, path="a.txt") == "now"
-    assert left_over(root) == []
+    assert temporary_files(root) == []
 
 
-async def test_the_same_content_again_leaves_the_file_alone(root: Path, call: Call) -> None:
+async def test_identical_content_leaves_the_file_untouched(root: Path, call: Call) -> None:
     (root / "a.txt").write_text("same")
     before = version(root / "a.txt")
     change = await call(write, path="a.txt", content="same")
@@ -82,22 +82,20 @@ async def test_a_replaced_file_keeps_its_permissions(root: Path, call: Call, mod
     assert stat.S_IMODE((root / "a.sh").stat().st_mode) == mode
 
 
-async def test_a_set_user_id_bit_does_not_outlive_the_content_it_spoke_for(
-    root: Path, call: Call
-) -> None:
+async def test_set_user_id_bit_is_cleared_when_the_content_changes(root: Path, call: Call) -> None:
     (root / "a").touch()
     (root / "a").chmod(0o6755)
     await call(write, path="a", content="x")
     assert stat.S_IMODE((root / "a").stat().st_mode) == 0o755
 
 
-async def test_a_new_file_has_the_permissions_the_umask_leaves(root: Path, call: Call) -> None:
+async def test_new_file_has_the_permissions_of_the_umask(root: Path, call: Call) -> None:
     (root / "plain").touch()
     await call(write, path="new", content="x")
     assert (root / "new").stat().st_mode == (root / "plain").stat().st_mode
 
 
-async def test_a_file_that_may_not_be_written_is_left_alone() -> None:
+async def test_read_only_file_is_not_replaced() -> None:
     folder = Path(tempfile.mkdtemp())
     try:
         folder.chmod(0o777)
@@ -122,7 +120,7 @@ async def test_a_file_that_may_not_be_written_is_left_alone() -> None:
         shutil.rmtree(folder)
 
 
-async def test_a_link_inside_is_written_through_and_stays_a_link(root: Path, call: Call) -> None:
+async def test_link_inside_is_written_through_and_remains_a_link(root: Path, call: Call) -> None:
     (root / "sub").mkdir()
     (root / "sub" / "real.txt").write_text("old")
     (root / "link.txt").symlink_to("sub/real.txt")
@@ -132,7 +130,7 @@ async def test_a_link_inside_is_written_through_and_stays_a_link(root: Path, cal
     assert os.readlink(root / "link.txt") == "sub/real.txt"
 
 
-async def test_another_name_of_the_same_file_outside_is_not_written(
+async def test_hard_link_to_an_outside_file_is_not_written_through(
     root: Path, outside: Path, call: Call
 ) -> None:
     os.link(outside / "secret.txt", root / "hard")
@@ -140,7 +138,7 @@ async def test_another_name_of_the_same_file_outside_is_not_written(
     assert (outside / "secret.txt").read_text() == "SECRET word\n"
 
 
-async def test_create_makes_a_file_but_never_replaces_one(root: Path, call: Call) -> None:
+async def test_create_mode_never_replaces_a_file(root: Path, call: Call) -> None:
     change = await call(write, path="a", content="1", mode="create")
     assert change.action == "created"
     error = await error_of(call, path="a", content="2", mode="create")
@@ -148,7 +146,7 @@ async def test_create_makes_a_file_but_never_replaces_one(root: Path, call: Call
     assert (root / "a").read_text() == "1"
 
 
-async def test_of_many_that_create_one_file_one_succeeds(root: Path, call: Call) -> None:
+async def test_only_one_of_many_concurrent_creates_succeeds(root: Path, call: Call) -> None:
     codes: list[str] = []
 
     async def one(number: int) -> None:
@@ -162,10 +160,10 @@ async def test_of_many_that_create_one_file_one_succeeds(root: Path, call: Call)
         for number in range(20):
             group.start_soon(one, number)
     assert sorted(codes) == ["exists"] * 19 + ["ok"]
-    assert left_over(root) == []
+    assert temporary_files(root) == []
 
 
-async def test_append_needs_the_size_that_is_there(root: Path, call: Call) -> None:
+async def test_append_requires_the_current_size(root: Path, call: Call) -> None:
     first = await call(write, path="log", content="one\n", mode="append", expected_offset=0)
     assert first.action == "created"
     second = await call(write, path="log", content="two\n", mode="append", expected_offset=4)
@@ -177,7 +175,7 @@ async def test_append_needs_the_size_that_is_there(root: Path, call: Call) -> No
     assert (root / "log").read_text() == "one\ntwo\n"
 
 
-async def test_the_same_append_again_changes_nothing(root: Path, call: Call) -> None:
+async def test_repeated_append_changes_nothing(root: Path, call: Call) -> None:
     for action in ("created", "unchanged", "unchanged"):
         change = await call(write, path="log", content="one\n", mode="append", expected_offset=0)
         assert change.action == action
@@ -192,7 +190,7 @@ async def test_the_same_append_again_changes_nothing(root: Path, call: Call) -> 
         {"mode": "create", "expected_offset": 0},
     ],
 )
-async def test_an_offset_goes_with_append_and_only_with_it(
+async def test_offset_is_required_by_append_and_refused_otherwise(
     root: Path, call: Call, arguments: dict[str, Any]
 ) -> None:
     error = await error_of(call, path="a", content="x", **arguments)
@@ -200,9 +198,7 @@ async def test_an_offset_goes_with_append_and_only_with_it(
     assert os.listdir(root) == []
 
 
-async def test_a_file_that_has_changed_is_not_overwritten_if_its_digest_is_given(
-    root: Path, call: Call
-) -> None:
+async def test_write_with_a_stale_digest_is_refused(root: Path, call: Call) -> None:
     (root / "a").write_text("one")
     await call(write, path="a", content="two", expected_sha256=sha(b"one"))
     error = await error_of(call, path="a", content="three", expected_sha256=sha(b"one"))
@@ -214,9 +210,7 @@ async def test_a_file_that_has_changed_is_not_overwritten_if_its_digest_is_given
     assert os.listdir(root) == ["a"]
 
 
-async def test_content_is_measured_in_bytes_and_before_the_path_is_looked_at(
-    root: Path, call: Call
-) -> None:
+async def test_write_size_is_checked_in_bytes_before_the_path(root: Path, call: Call) -> None:
     fits = "é" * (MAX_CONTENT_BYTES // 2)
     assert (await call(write, path="a", content=fits)).size_bytes == MAX_CONTENT_BYTES
     error = await error_of(call, path="../a", content=fits + "x")
@@ -246,7 +240,7 @@ async def test_a_file_over_the_limit_is_neither_replaced_nor_appended_to(
     assert (change.size_bytes_before, change.size_bytes) == (MAX_FILE_BYTES, 1)
 
 
-async def test_text_that_utf8_cannot_hold_is_refused(root: Path, call: Call) -> None:
+async def test_text_that_utf8_cannot_encode_is_refused(root: Path, call: Call) -> None:
     error = await error_of(call, path="a", content="ab\ud800")
     assert error.code == "invalid_arguments"
     assert "character 2 is a lone surrogate" in error.message
@@ -266,7 +260,7 @@ async def test_text_that_utf8_cannot_hold_is_refused(root: Path, call: Call) -> 
         ("a/" + "b" * 256, "invalid_path"),
     ],
 )
-async def test_what_cannot_be_written_is_refused_and_nothing_is_left(
+async def test_unwritable_paths_are_refused_and_nothing_remains(
     root: Path, outside: Path, call: Call, path: str, code: str
 ) -> None:
     (root / "out").symlink_to(outside)
@@ -280,7 +274,7 @@ async def test_what_cannot_be_written_is_refused_and_nothing_is_left(
     assert os.listdir(outside) == ["secret.txt"]
 
 
-async def test_a_model_reads_one_line_without_the_content(root: Path, call: Call) -> None:
+async def test_write_renders_one_line_without_the_content(root: Path, call: Call) -> None:
     assert write.render is not None
     change = await call(write, path="a", content="SECRET")
     assert write.render(change) == "a: created, 6 bytes"

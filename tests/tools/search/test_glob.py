@@ -56,7 +56,9 @@ def touch(root: Path, *paths: str) -> None:
         ("A.py", ["A.py"], ["a.py"]),
     ],
 )
-def test_a_pattern_matches_what_it_says(pattern: str, yes: list[str], no: list[str]) -> None:
+def test_pattern_matches_exactly_the_listed_paths(
+    pattern: str, yes: list[str], no: list[str]
+) -> None:
     compiled = compile_pattern(pattern)
     for path in yes:
         assert compiled.matches(path.split("/")), path
@@ -82,7 +84,7 @@ def test_a_pattern_matches_what_it_says(pattern: str, yes: list[str], no: list[s
         ("{a,b}" * 9, "more than 256 alternatives"),
     ],
 )
-def test_a_wrong_pattern_says_what_is_wrong(pattern: str, words: str) -> None:
+def test_invalid_pattern_error_states_the_reason(pattern: str, words: str) -> None:
     with pytest.raises(ToolError) as caught:
         compile_pattern(pattern)
     assert caught.value.code == "bad_pattern"
@@ -118,14 +120,14 @@ async def test_paths_are_sorted_and_relative_to_the_root(root: Path, call: Call)
     assert await call(glob, pattern="*.py", path=f"{root}/a/b/") == ["a/b/c.py"]
 
 
-async def test_nothing_found_is_an_empty_list(root: Path, call: Call) -> None:
+async def test_glob_without_a_match_returns_an_empty_list(root: Path, call: Call) -> None:
     assert await call(glob, pattern="*.py") == []
     assert glob.render is not None
     assert glob.render([]) == "No files match"
     assert glob.render(["a", "b/c"]) == "a\nb/c"
 
 
-async def test_only_regular_files_are_found(root: Path, outside: Path, call: Call) -> None:
+async def test_glob_returns_regular_files_only(root: Path, outside: Path, call: Call) -> None:
     touch(root, "sub/file")
     (root / "link").symlink_to("sub/file")
     (root / "folder").symlink_to("sub")
@@ -141,7 +143,7 @@ async def test_a_link_to_a_folder_inside_can_be_searched_by_name(root: Path, cal
 
 
 @pytest.mark.parametrize("path", ["..", "out", "/etc", "../outside"])
-async def test_a_folder_outside_is_refused(
+async def test_glob_refuses_a_folder_outside_the_root(
     root: Path, outside: Path, call: Call, path: str
 ) -> None:
     (root / "out").symlink_to(outside)
@@ -150,16 +152,14 @@ async def test_a_folder_outside_is_refused(
     assert caught.value.code == "outside_root"
 
 
-async def test_a_file_is_no_folder_to_search(root: Path, call: Call) -> None:
+async def test_glob_refuses_a_file_as_its_folder(root: Path, call: Call) -> None:
     touch(root, "a")
     with pytest.raises(ToolError) as caught:
         await call(glob, pattern="*", path="a")
     assert caught.value.code == "not_a_directory"
 
 
-async def test_hidden_names_are_found_only_if_the_pattern_names_the_dot(
-    root: Path, call: Call
-) -> None:
+async def test_hidden_names_match_only_a_pattern_with_the_dot(root: Path, call: Call) -> None:
     touch(root, ".env", ".github/w/ci.yml", ".github/.x", "a/.b/c.yml", "a/d.yml", ".git/config")
     assert await call(glob, pattern="**") == ["a/d.yml"]
     assert await call(glob, pattern="*.yml") == ["a/d.yml"]
@@ -168,7 +168,7 @@ async def test_hidden_names_are_found_only_if_the_pattern_names_the_dot(
     assert await call(glob, pattern="**/*.yml", path=".github") == [".github/w/ci.yml"]
 
 
-async def test_ignored_files_stay_ignored_whatever_the_pattern(root: Path, call: Call) -> None:
+async def test_ignored_files_stay_ignored_with_any_pattern(root: Path, call: Call) -> None:
     touch(root, "a.log", "b.txt", "build/c.txt", "sub/d.tmp", "sub/e.txt", "sub/keep.log")
     (root / ".gitignore").write_text("*.log\n/build/\n")
     (root / "sub" / ".gitignore").write_text("*.tmp\n!keep.log\n")
@@ -178,9 +178,7 @@ async def test_ignored_files_stay_ignored_whatever_the_pattern(root: Path, call:
     assert await call(glob, pattern="build/*") == []
 
 
-async def test_a_rule_that_brings_a_hidden_file_back_does_not_show_it(
-    root: Path, call: Call
-) -> None:
+async def test_negated_ignore_rule_does_not_reveal_a_hidden_file(root: Path, call: Call) -> None:
     touch(root, ".env.example", "a")
     (root / ".gitignore").write_text(".env*\n!.env.example\n")
     assert await call(glob, pattern="**") == ["a"]
@@ -195,7 +193,7 @@ async def test_an_ignored_folder_can_be_searched_by_name(root: Path, call: Call)
 
 
 @pytest.mark.parametrize("name", [".gitignore", ".ignore", ".rgignore"])
-async def test_ignore_files_between_the_root_and_the_folder_count(
+async def test_ignore_files_between_root_and_folder_are_applied(
     root: Path, call: Call, name: str
 ) -> None:
     touch(root, "p/q/a.log", "p/q/a.txt", "p/q/r/b.tmp", "p/q/r/c.txt", "p/q/c.txt", "p/q/#d")
@@ -208,7 +206,7 @@ async def test_ignore_files_between_the_root_and_the_folder_count(
     assert await call(glob, pattern="**", path="p/q/r") == expected
 
 
-async def test_the_nearer_ignore_file_wins(root: Path, call: Call) -> None:
+async def test_nearer_ignore_file_takes_precedence(root: Path, call: Call) -> None:
     touch(root, "p[1]/q/a.log", "p[1]/q/b.tmp")
     (root / ".gitignore").write_text("*.log\n*.tmp\n")
     (root / "p[1]" / ".gitignore").write_text("!*.log\n")
@@ -217,7 +215,7 @@ async def test_the_nearer_ignore_file_wins(root: Path, call: Call) -> None:
         assert await call(glob, pattern="**", path=path) == ["p[1]/q/a.log", "p[1]/q/b.tmp"]
 
 
-async def test_an_ignore_file_counts_with_and_without_a_repository(root: Path, call: Call) -> None:
+async def test_ignore_file_applies_with_and_without_a_repository(root: Path, call: Call) -> None:
     touch(root, "inner/.git/HEAD", "inner/a.log", "inner/sub/b.log", "inner/sub/c.txt")
     (root / ".gitignore").write_text("*.log\n")
     for path in (".", "inner", "inner/sub"):
@@ -225,7 +223,7 @@ async def test_an_ignore_file_counts_with_and_without_a_repository(root: Path, c
 
 
 @pytest.mark.parametrize("landlock", [True, False])
-async def test_an_ignore_file_above_the_root_does_not_count(
+async def test_ignore_file_above_the_root_is_not_applied(
     root: Path, call: Call, landlock: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not landlock:
@@ -258,14 +256,14 @@ async def test_an_ignore_file_that_links_outside_is_not_read(
         assert sorted(await call(glob, pattern="**", path=path)) == sorted(expected)
 
 
-async def test_a_limit_asked_for_gives_the_first_paths(root: Path, call: Call) -> None:
+async def test_glob_limit_returns_the_first_paths(root: Path, call: Call) -> None:
     touch(root, "b", "a/z", "a.x", "c", "a-/q")
     everything = await call(glob, pattern="**")
     for limit in range(1, 7):
         assert await call(glob, pattern="**", limit=limit) == everything[:limit]
 
 
-async def test_more_than_the_default_limit_is_an_error_and_not_a_shorter_list(
+async def test_glob_over_its_default_limit_is_an_error(
     root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_glob, "DEFAULT_LIMIT", 3)
@@ -278,7 +276,7 @@ async def test_more_than_the_default_limit_is_an_error_and_not_a_shorter_list(
     assert caught.value.details == {"limit": 3}
 
 
-async def test_strange_names_are_found(root: Path, call: Call) -> None:
+async def test_files_with_unusual_names_are_found(root: Path, call: Call) -> None:
     names = ["-e", "--help", "a b", "new\nline", "x: WARNING", "tab\t", "{a}", "[b]", "é🙂", "~"]
     touch(root, *names)
     (root / os.fsdecode(b"caf\xe9.x")).touch()
@@ -287,7 +285,7 @@ async def test_strange_names_are_found(root: Path, call: Call) -> None:
     assert await call(glob, pattern="*", path="-d") == ["-d/-f"]
 
 
-async def test_many_searches_at_once_do_not_disturb_each_other(root: Path, call: Call) -> None:
+async def test_concurrent_searches_are_independent(root: Path, call: Call) -> None:
     for number in range(12):
         touch(root, f"d{number}/f{number}")
     found: dict[int, list[str]] = {}
@@ -301,7 +299,7 @@ async def test_many_searches_at_once_do_not_disturb_each_other(root: Path, call:
     assert found == {number: [f"d{number}/f{number}"] for number in range(12)}
 
 
-async def test_pages_follow_one_another_without_a_gap(root: Path, call: Call) -> None:
+async def test_glob_pages_are_contiguous(root: Path, call: Call) -> None:
     touch(root, "b", "a/z", "a.x", "c", "a-/q", "a/b/c", "a/b.c", "é", "Z")
     everything = await call(glob, pattern="**")
     for limit in (1, 2, 3, 8, 100):

@@ -55,12 +55,12 @@ async def test_no_match_is_an_empty_list(root: Path, call: Call) -> None:
     assert grep.render([]) == "No matches"
 
 
-async def test_a_line_with_several_matches_is_given_once(root: Path, call: Call) -> None:
+async def test_line_with_several_matches_is_returned_once(root: Path, call: Call) -> None:
     write(root, a_txt="x x x\n\nx\n")
     assert [m.line for m in await call(grep, pattern="x")] == [1, 3]
 
 
-async def test_a_model_reads_path_line_and_text(root: Path, call: Call) -> None:
+async def test_grep_renders_path_line_and_text(root: Path, call: Call) -> None:
     write(root, sub__a_txt="one\ntwo\n", b_txt="two " + "é" * 996)
     assert grep.render is not None
     assert grep.render(await call(grep, pattern="two", path="sub")) == "sub/a.txt:2:two"
@@ -78,7 +78,7 @@ async def test_a_pattern_may_start_with_a_dash(root: Path, call: Call) -> None:
     assert [m.line for m in await call(grep, pattern="-e")] == []
 
 
-async def test_literal_and_ignore_case(root: Path, call: Call) -> None:
+async def test_literal_and_ignore_case_options_are_applied(root: Path, call: Call) -> None:
     write(root, a_txt="a.c\nabc\nA.C\nABC\nÉ\n")
 
     async def lines(**arguments: Any) -> list[int]:
@@ -107,7 +107,7 @@ async def test_literal_and_ignore_case(root: Path, call: Call) -> None:
         (r"\w{999}{999}{999}", "size limit"),
     ],
 )
-async def test_a_wrong_pattern_is_answered_in_ripgreps_own_words(
+async def test_invalid_regex_error_quotes_ripgrep(
     root: Path, call: Call, pattern: str, words: str
 ) -> None:
     write(root, a_txt="text")
@@ -118,7 +118,7 @@ async def test_a_wrong_pattern_is_answered_in_ripgreps_own_words(
     error.message.encode()
 
 
-async def test_a_glob_narrows_the_files_as_the_glob_tool_does(root: Path, call: Call) -> None:
+async def test_grep_glob_selects_the_same_files_as_the_glob_tool(root: Path, call: Call) -> None:
     write(root, a_py="x", s__b_py="x", s__c_txt="x", s__t__d_py="x", _env="x", _h__e_py="x")
     for pattern in ("*.py", "s/*.py", "s/**", "{a,b}.py", "./*", ".env", "**", "[ab].py", ".h/*"):
         found = [m.path for m in await call(grep, pattern="x", glob=pattern)]
@@ -129,7 +129,7 @@ async def test_a_glob_narrows_the_files_as_the_glob_tool_does(root: Path, call: 
     assert (await error_of(call, pattern="x", glob="[")).code == "bad_pattern"
 
 
-async def test_hidden_and_ignored_files_are_left_out_unless_named(root: Path, call: Call) -> None:
+async def test_hidden_and_ignored_files_are_skipped_unless_named(root: Path, call: Call) -> None:
     write(root, a_txt="x", _env="x", a_log="x", _git__config="x", build__b_txt="x")
     (root / ".gitignore").write_text("*.log\nbuild/\n")
     for arguments in ({}, {"glob": "**"}, {"glob": "*"}, {"glob": "**/*"}):
@@ -139,12 +139,12 @@ async def test_hidden_and_ignored_files_are_left_out_unless_named(root: Path, ca
     assert [m.path for m in await call(grep, pattern="x", path="build")] == ["build/b.txt"]
 
 
-async def test_line_ends_are_no_part_of_a_line(root: Path, call: Call) -> None:
+async def test_line_endings_are_excluded_from_lines(root: Path, call: Call) -> None:
     write(root, a_txt="foo\r\nfoo bar\r\nfoo")
     assert await call(grep, pattern="foo$") == [Match("a.txt", 1, "foo"), Match("a.txt", 3, "foo")]
 
 
-async def test_a_byte_order_mark_is_no_part_of_the_first_line(root: Path, call: Call) -> None:
+async def test_byte_order_mark_is_excluded_from_the_first_line(root: Path, call: Call) -> None:
     write(root, a_txt=b"\xef\xbb\xbffoo\n")
     assert await call(grep, pattern="foo") == [Match("a.txt", 1, "foo")]
 
@@ -154,7 +154,7 @@ async def test_bytes_that_are_not_utf_8_are_replaced(root: Path, call: Call) -> 
     assert await call(grep, pattern="one") == [Match("a.txt", 1, "caf\ufffd one")]
 
 
-async def test_binary_files_are_left_out(root: Path, call: Call) -> None:
+async def test_binary_files_are_skipped_and_refused_if_named(root: Path, call: Call) -> None:
     write(root, a_bin=b"foo\0", b_txt="foo\n", u_txt="foo".encode("utf-16"))
     # The NUL comes after a match that ripgrep has reported already.
     write(root, late=b"foo\n" + b"x" * 300_000 + b"\nfoo\0\nfoo\n", z_txt="foo\n")
@@ -167,7 +167,7 @@ async def test_binary_files_are_left_out(root: Path, call: Call) -> None:
         assert "it has a NUL byte" in error.message
 
 
-async def test_a_long_line_is_whole_and_a_longer_one_says_that_it_is_cut(
+async def test_long_line_is_whole_and_a_longer_one_is_marked_truncated(
     root: Path, call: Call
 ) -> None:
     size = _grep.MAX_LINE_BYTES
@@ -179,7 +179,7 @@ async def test_a_long_line_is_whole_and_a_longer_one_says_that_it_is_cut(
     assert grep.render([cut]).endswith("characters and more]")
 
 
-async def test_a_limit_asked_for_gives_the_first_matches(root: Path, call: Call) -> None:
+async def test_grep_limit_returns_the_first_matches(root: Path, call: Call) -> None:
     write(root, a_txt="x\n" * 3, b__c_txt="x\n" * 2, b_txt="x\n", late=b"x\n" + b"\0" * 9)
     everything = await call(grep, pattern="x")
     assert len(everything) == 6
@@ -187,9 +187,7 @@ async def test_a_limit_asked_for_gives_the_first_matches(root: Path, call: Call)
         assert await call(grep, pattern="x", limit=limit) == everything[:limit]
 
 
-async def test_more_than_the_default_limit_is_an_error_and_not_a_shorter_list(
-    root: Path, call: Call
-) -> None:
+async def test_grep_over_its_default_limit_is_an_error(root: Path, call: Call) -> None:
     most = _grep.DEFAULT_LIMIT
     write(root, a_txt="x\n" * most)
     assert len(await call(grep, pattern="x")) == most
@@ -201,7 +199,7 @@ async def test_more_than_the_default_limit_is_an_error_and_not_a_shorter_list(
     assert len(await call(grep, pattern="x", limit=most + 1)) == most + 1
 
 
-async def test_the_text_of_all_matches_is_bounded(root: Path, call: Call) -> None:
+async def test_total_text_of_matches_is_bounded(root: Path, call: Call) -> None:
     write(root, a_txt=("x" * 60_000 + "\n") * 100)
     error = await error_of(call, pattern="x", limit=100)
     assert error.code == "too_large"
@@ -213,7 +211,7 @@ async def test_an_empty_pattern_matches_every_line(root: Path, call: Call) -> No
     assert [m.text for m in await call(grep, pattern="")] == ["a", "", "b"]
 
 
-async def test_strange_names_are_told_apart(root: Path, call: Call) -> None:
+async def test_unusual_file_names_are_parsed_unambiguously(root: Path, call: Call) -> None:
     note = 'x: binary file matches (found "\\0" byte around offset 1)\n\n./a'
     names = ["new\nline", "a:1:2:b", "-e", "{x}", "b.txt"]
     for name in names:
@@ -232,15 +230,15 @@ async def test_strange_names_are_told_apart(root: Path, call: Call) -> None:
 
 
 @pytest.mark.parametrize("path", ["..", "../outside", "/etc/passwd", "out", "file", "out/../x"])
-async def test_a_path_outside_is_refused(root: Path, outside: Path, call: Call, path: str) -> None:
+async def test_grep_refuses_a_path_outside_the_root(
+    root: Path, outside: Path, call: Call, path: str
+) -> None:
     (root / "out").symlink_to(outside)
     (root / "file").symlink_to(outside / "secret.txt")
     assert (await error_of(call, pattern="SECRET", path=path)).code == "outside_root"
 
 
-async def test_links_are_not_searched_but_may_be_named(
-    root: Path, outside: Path, call: Call
-) -> None:
+async def test_links_are_searched_only_if_named(root: Path, outside: Path, call: Call) -> None:
     write(root, sub__a_txt="x\n")
     (root / "inside").symlink_to("sub")
     (root / "out").symlink_to(outside)
@@ -250,16 +248,14 @@ async def test_links_are_not_searched_but_may_be_named(
     assert await call(grep, pattern="x", path="inside/a.txt") == [Match("sub/a.txt", 1, "x")]
 
 
-async def test_what_is_neither_file_nor_folder_is_refused_without_waiting(
-    root: Path, call: Call
-) -> None:
+async def test_grep_refuses_a_fifo_without_blocking(root: Path, call: Call) -> None:
     os.mkfifo(root / "fifo")
     assert await call(grep, pattern="x") == []
     assert (await error_of(call, pattern="x", path="fifo")).code == "not_a_file"
 
 
 @pytest.mark.parametrize("landlock", [True, False])
-async def test_a_swapped_folder_never_gives_content_from_outside(
+async def test_swapped_folder_never_yields_content_from_outside(
     root: Path, outside: Path, call: Call, landlock: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not landlock:
@@ -322,7 +318,7 @@ def openat2_truncating(path: Path) -> None:
 
 
 @pytest.mark.parametrize("filtered", [True, False])
-def test_nothing_can_be_changed_by_what_only_reads(
+def test_reading_thread_cannot_change_files(
     root: Path, filtered: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if _reading.landlock_version() < 3:
@@ -350,7 +346,7 @@ def test_nothing_can_be_changed_by_what_only_reads(
     assert os.listdir(root) == ["a"]
 
 
-async def test_without_ripgrep_the_error_says_how_to_install_it(
+async def test_missing_ripgrep_error_says_how_to_install_it(
     root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", str(root / "python"))
@@ -373,7 +369,7 @@ async def test_without_ripgrep_the_error_says_how_to_install_it(
         _ripgrep._binary.cache_clear()
 
 
-def running() -> list[str]:
+def process_names() -> list[str]:
     """Names of all processes this one has started, ended ones that nobody waited for included."""
     names = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -387,7 +383,7 @@ def running() -> list[str]:
 
 
 async def until_running() -> None:
-    while "rg" not in running():
+    while "rg" not in process_names():
         await anyio.sleep(0.01)
 
 
@@ -411,7 +407,7 @@ async def test_a_cancelled_search_leaves_no_process(root: Path, call: Call) -> N
             group.start_soon(search)
             await until_running()
             group.cancel_scope.cancel()
-        assert "rg" not in running()
+        assert "rg" not in process_names()
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -426,17 +422,17 @@ async def test_a_search_whose_asyncio_task_is_cancelled_leaves_no_process(
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert "rg" not in running()
+        assert "rg" not in process_names()
 
 
 async def test_a_search_that_stops_at_its_limit_leaves_no_process(root: Path, call: Call) -> None:
     arguments = slow_workspace(root) | {"pattern": "abc", "limit": 1}
     with anyio.fail_after(20):
         assert len(await call(grep, **arguments)) == 1
-        assert "rg" not in running()
+        assert "rg" not in process_names()
 
 
-async def test_a_huge_line_cannot_fill_the_memory(
+async def test_huge_line_cannot_exhaust_the_memory(
     root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_ripgrep, "MAX_MEMORY_BYTES", 50_000_000)
@@ -470,7 +466,7 @@ async def test_a_file_that_cannot_be_opened_is_skipped(
     assert await call(grep, pattern="x", path="open") == [Match("open/a.txt", 1, "x")]
 
 
-def test_the_toolset_has_these_tools_in_this_order() -> None:
+def test_builtin_toolset_has_its_tools_in_order() -> None:
     import ptc_tools
 
     toolset = ptc_tools.builtin()
@@ -486,7 +482,7 @@ def test_the_toolset_has_these_tools_in_this_order() -> None:
 # --- context, files, counts ---------------------------------------------------------------------
 
 
-async def test_context_is_given_as_lists_of_lines(root: Path, call: Call) -> None:
+async def test_context_is_returned_as_lists_of_lines(root: Path, call: Call) -> None:
     write(root, a_txt="\ufeffone\r\ntwo\r\nthree\nfour\nfive")
     [match] = await call(grep, pattern="three", context=1)
     assert match == Match("a.txt", 3, "three", False, ["two"], ["four"])
@@ -499,16 +495,14 @@ async def test_context_is_given_as_lists_of_lines(root: Path, call: Call) -> Non
     assert (await call(grep, pattern="five"))[0].before == []
 
 
-async def test_context_ends_where_the_file_does(root: Path, call: Call) -> None:
+async def test_context_ends_at_the_file_boundaries(root: Path, call: Call) -> None:
     write(root, a_txt="x\n\n\n", b_txt="\n\nx")
     first, second = await call(grep, pattern="x", context=3)
     assert (first.before, first.after) == ([], ["", ""])
     assert (second.before, second.after) == (["", ""], [])
 
 
-async def test_a_line_that_lies_too_far_is_left_out_of_the_context_whole(
-    root: Path, call: Call
-) -> None:
+async def test_too_distant_context_line_is_omitted_entirely(root: Path, call: Call) -> None:
     write(root, a_txt="a" * 70_000 + "\nnear\nx\nnear\n" + "a" * 70_000 + "\n")
     [match] = await call(grep, pattern="x", context=3)
     assert (match.before, match.after) == (["near"], ["near"])
@@ -519,7 +513,7 @@ async def test_a_line_that_lies_too_far_is_left_out_of_the_context_whole(
     assert match.before in ([], [edge])
 
 
-async def test_a_model_reads_context_as_grep_shows_it(root: Path, call: Call) -> None:
+async def test_grep_renders_context_in_grep_format(root: Path, call: Call) -> None:
     write(root, a_txt="1\nx 2\n3\nx 4\n5\n6\n7\n8\nx 9\n", b_txt="x 1\n2\n")
     assert grep.render is not None
     assert grep.render(await call(grep, pattern="x", context=1)).splitlines() == [
@@ -538,7 +532,7 @@ async def test_a_model_reads_context_as_grep_shows_it(root: Path, call: Call) ->
     assert "--" not in grep.render(await call(grep, pattern="x"))
 
 
-async def test_context_counts_as_text(
+async def test_context_counts_towards_the_text_limit(
     root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_grep, "MAX_TEXT_BYTES", 1_000)
@@ -550,7 +544,7 @@ async def test_context_counts_as_text(
 @pytest.mark.parametrize(
     "arguments", [{"context": 1, "output": "files"}, {"context": 1, "output": "count"}]
 )
-async def test_context_goes_with_lines_only(
+async def test_context_is_refused_without_lines_output(
     root: Path, call: Call, arguments: dict[str, Any]
 ) -> None:
     assert (await error_of(call, pattern="x", **arguments)).code == "invalid_arguments"
@@ -559,13 +553,13 @@ async def test_context_goes_with_lines_only(
 @pytest.mark.parametrize(
     "arguments", [{"context": -1}, {"context": 21}, {"output": "json"}, {"limit": 0}]
 )
-def test_wrong_arguments_are_refused(arguments: dict[str, Any]) -> None:
+def test_grep_refuses_invalid_arguments(arguments: dict[str, Any]) -> None:
     with pytest.raises(ToolError) as caught:
         grep.validate({"pattern": "x", **arguments})
     assert caught.value.code == "invalid_arguments"
 
 
-async def test_files_and_counts_are_those_of_the_lines(root: Path, call: Call) -> None:
+async def test_file_and_count_outputs_agree_with_the_matches(root: Path, call: Call) -> None:
     write(root, b_txt="x\nx x\n", a__z_txt="x\n", a_txt="x\n" * 3, no_txt="y", bin="x\n\0")
     matches = await call(grep, pattern="x")
     files = await call(grep, pattern="x", output="files")
@@ -583,7 +577,7 @@ async def test_files_and_counts_are_those_of_the_lines(root: Path, call: Call) -
         assert await call(grep, pattern="x", output="count", limit=limit) == counts[:limit]
 
 
-async def test_too_many_files_are_an_error_but_many_lines_are_counted(
+async def test_count_output_is_limited_by_files_and_not_by_lines(
     root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_grep, "DEFAULT_LIMIT", 2)

@@ -51,7 +51,7 @@ def repo(root: Path) -> Path:
     return root
 
 
-async def fails(call: Call, tool: Any = git, **arguments: Any) -> ToolError:
+async def error_of(call: Call, tool: Any = git, **arguments: Any) -> ToolError:
     with pytest.raises(ToolError) as caught:
         await call(tool, **arguments)
     return caught.value
@@ -60,7 +60,7 @@ async def fails(call: Call, tool: Any = git, **arguments: Any) -> ToolError:
 # --- reading ----------------------------------------------------------------------------------
 
 
-async def test_status_tells_every_kind_of_change(call: Call, repo: Path) -> None:
+async def test_status_reports_every_kind_of_change(call: Call, repo: Path) -> None:
     assert await call(git, command="status") == []
     (repo / "a.txt").write_text("changed\n")
     (repo / "new file").touch()
@@ -78,7 +78,7 @@ async def test_status_tells_every_kind_of_change(call: Call, repo: Path) -> None
     assert rows["moved"]["old_path"] == "ünï \n code.txt"
 
 
-async def test_a_conflict_is_told_as_such(call: Call, repo: Path) -> None:
+async def test_conflict_is_reported_as_unmerged(call: Call, repo: Path) -> None:
     real(repo, "checkout", "-qb", "other")
     (repo / "a.txt").write_text("theirs\n")
     real(repo, "commit", "-qam", "Theirs")
@@ -93,7 +93,7 @@ async def test_a_conflict_is_told_as_such(call: Call, repo: Path) -> None:
     assert {r["path"] for r in rows} == {"a.txt"}
 
 
-async def test_log_gives_commits_newest_first(call: Call, repo: Path) -> None:
+async def test_log_returns_commits_newest_first(call: Call, repo: Path) -> None:
     second, first = await call(git, command="log")
     assert first == {
         "commit": real(repo, "rev-parse", "HEAD~1"),
@@ -113,7 +113,7 @@ async def test_log_gives_commits_newest_first(call: Call, repo: Path) -> None:
     assert await call(git, command="log", paths=[".gitignore"]) == [first]
 
 
-async def test_diff_gives_a_row_for_each_file(call: Call, repo: Path) -> None:
+async def test_diff_returns_one_row_per_file(call: Call, repo: Path) -> None:
     assert await call(git, command="diff") == []
     (repo / "a.txt").write_text("one\n2\n3\ndiff --git x\n")
     (repo / "b.bin").write_bytes(b"\0\1")
@@ -140,7 +140,7 @@ async def test_diff_gives_a_row_for_each_file(call: Call, repo: Path) -> None:
     assert "patch" not in only
 
 
-async def test_show_gives_a_commit_with_its_files_or_a_file(call: Call, repo: Path) -> None:
+async def test_show_returns_a_commit_with_its_files_or_a_file(call: Call, repo: Path) -> None:
     (row,) = await call(git, command="show")
     assert row["subject"] == "Second"
     (file,) = row["files"]
@@ -155,7 +155,7 @@ async def test_show_gives_a_commit_with_its_files_or_a_file(call: Call, repo: Pa
     ]
 
 
-async def test_branches_know_how_far_they_are(call: Call, repo: Path) -> None:
+async def test_branch_reports_commits_ahead_and_behind(call: Call, repo: Path) -> None:
     real(repo, "branch", "side", "HEAD~1")
     real(repo, "branch", "-q", "--set-upstream-to=side", "main")
     rows = {row["name"]: row for row in await call(git, command="branch")}
@@ -168,7 +168,7 @@ async def test_branches_know_how_far_they_are(call: Call, repo: Path) -> None:
     assert rows["side"]["subject"] == "First"
 
 
-async def test_blame_gives_each_line_its_commit(call: Call, repo: Path) -> None:
+async def test_blame_returns_the_commit_of_each_line(call: Call, repo: Path) -> None:
     first, second = real(repo, "rev-parse", "HEAD~1"), real(repo, "rev-parse", "HEAD")
     rows = await call(git, command="blame", paths=["a.txt"])
     assert [(r["line"], r["commit"], r["text"]) for r in rows] == [
@@ -176,10 +176,10 @@ async def test_blame_gives_each_line_its_commit(call: Call, repo: Path) -> None:
     ]  # fmt: skip
     assert rows[0]["author"] == "Ann Author"
     assert rows[0]["date"] == "2024-01-02T03:04:05+02:00"
-    assert (await fails(call, command="blame")).code == "invalid_arguments"
+    assert (await error_of(call, command="blame")).code == "invalid_arguments"
 
 
-async def test_the_lists_are_rows_too(call: Call, repo: Path) -> None:
+async def test_list_commands_return_rows(call: Call, repo: Path) -> None:
     (repo / "new").touch()
     listed = await call(git, command="ls_files")
     assert listed == [{"path": p} for p in (".gitignore", "a.txt", "ünï \n code.txt")]
@@ -195,30 +195,30 @@ async def test_the_lists_are_rows_too(call: Call, repo: Path) -> None:
     assert tree["path"] == str(repo)
 
 
-async def test_a_repository_in_a_folder_of_the_root_is_found(call: Call, root: Path) -> None:
+async def test_repository_in_a_subfolder_is_selected_by_argument(call: Call, root: Path) -> None:
     (root / "sub").mkdir()
     real(root / "sub", "init", "-q")
     assert await call(git, command="status", repo="sub") == []
-    error = await fails(call, command="status")
+    error = await error_of(call, command="status")
     assert error.code == "not_a_repository"
     assert "repo=" in error.message
 
 
-async def test_a_repository_around_the_root_is_none_of_ours(
+async def test_repository_outside_the_root_is_not_used(
     call: Call, root: Path, outside: Path
 ) -> None:
     real(root.parent, "init", "-q")
-    assert (await fails(call, command="status")).code == "not_a_repository"
+    assert (await error_of(call, command="status")).code == "not_a_repository"
     real(outside, "init", "-q")
     (root / ".git").write_text(f"gitdir: {outside}/.git\n")
-    assert (await fails(call, command="status")).code == "git_failed"
+    assert (await error_of(call, command="status")).code == "git_failed"
     (root / ".git").unlink()
     (root / ".git").symlink_to(outside / ".git")
-    assert (await fails(call, command="status")).code == "not_a_repository"
-    assert (await fails(call, command="status", repo="..")).code == "outside_root"
+    assert (await error_of(call, command="status")).code == "not_a_repository"
+    assert (await error_of(call, command="status", repo="..")).code == "outside_root"
 
 
-async def test_a_work_tree_that_is_configured_elsewhere_cannot_be_read(
+async def test_configured_outside_work_tree_cannot_be_read(
     call: Call, repo: Path, outside: Path
 ) -> None:
     real(repo, "config", "core.worktree", str(outside))
@@ -228,8 +228,8 @@ async def test_a_work_tree_that_is_configured_elsewhere_cannot_be_read(
         assert "SECRET" not in row["patch"]
 
 
-async def test_gits_own_words_are_the_error(call: Call, repo: Path) -> None:
-    error = await fails(call, command="log", ref="no-such-branch")
+async def test_git_failure_contains_the_message_of_git(call: Call, repo: Path) -> None:
+    error = await error_of(call, command="log", ref="no-such-branch")
     assert error.code == "git_failed"
     assert "no-such-branch" in error.message
     assert error.details["exit_code"] == 128
@@ -246,27 +246,29 @@ async def test_gits_own_words_are_the_error(call: Call, repo: Path) -> None:
 async def test_a_value_that_looks_like_an_option_is_refused(
     call: Call, repo: Path, command: str, ref: str
 ) -> None:
-    error = await fails(call, command=command, ref=ref, paths=["a.txt"])
+    error = await error_of(call, command=command, ref=ref, paths=["a.txt"])
     assert error.code == "invalid_arguments"
     assert not (repo / "made").exists()
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../outside", "a/../../b", "a\0b"])
 async def test_a_path_outside_the_repository_is_refused(call: Call, repo: Path, path: str) -> None:
-    assert (await fails(call, command="log", paths=[path])).code == "outside_root"
+    assert (await error_of(call, command="log", paths=[path])).code == "outside_root"
 
 
 @pytest.mark.parametrize("path", ["--output=made", ":(top)a.txt", "*.txt", ":!x"])
-async def test_a_path_is_neither_option_nor_pattern(call: Call, repo: Path, path: str) -> None:
+async def test_path_is_never_parsed_as_an_option_or_a_pattern(
+    call: Call, repo: Path, path: str
+) -> None:
     assert await call(git, command="log", paths=[path]) == []
     (repo / path).write_text("x\n")
     assert await call(git, command="ls_files", all=True, paths=[path]) == [{"path": path}]
     assert not (repo / "made").exists()
 
 
-async def test_a_command_that_is_not_offered_is_refused(call: Call, repo: Path) -> None:
+async def test_unsupported_git_command_is_refused(call: Call, repo: Path) -> None:
     for command in ("commit", "add", "checkout", "push", "config", "-c", "stash"):
-        assert (await fails(call, command=command)).code == "invalid_arguments"
+        assert (await error_of(call, command=command)).code == "invalid_arguments"
 
 
 # --- hostile repositories ---------------------------------------------------------------------
@@ -311,7 +313,7 @@ def _booby_trap(repo: Path) -> Path:
 
 
 @pytest.mark.parametrize("kernel", [True, False])
-async def test_nothing_that_a_repository_names_is_executed(
+async def test_programs_configured_by_a_repository_are_not_executed(
     call: Call, repo: Path, monkeypatch: pytest.MonkeyPatch, kernel: bool
 ) -> None:
     marker = _booby_trap(repo)
@@ -335,7 +337,7 @@ async def test_nothing_that_a_repository_names_is_executed(
     assert not marker.exists(), marker.read_text()
 
 
-def test_the_trap_does_spring_when_nothing_disarms_it(repo: Path) -> None:
+def test_repository_trap_fires_without_protection(repo: Path) -> None:
     marker = _booby_trap(repo)
     (repo / "a.txt").write_text("changed\n")
     subprocess.run(["git", "diff"], cwd=repo, env=_ENV, capture_output=True, check=False)
@@ -343,7 +345,7 @@ def test_the_trap_does_spring_when_nothing_disarms_it(repo: Path) -> None:
 
 
 @pytest.mark.parametrize("kernel", [True, False])
-async def test_a_filter_of_any_name_and_place_is_left_out(
+async def test_filters_from_any_configuration_file_are_not_executed(
     call: Call, repo: Path, monkeypatch: pytest.MonkeyPatch, kernel: bool
 ) -> None:
     if not kernel:
@@ -366,7 +368,7 @@ async def test_a_filter_of_any_name_and_place_is_left_out(
         assert not (repo / "RAN").exists(), name
 
 
-async def test_reading_changes_nothing(call: Call, repo: Path) -> None:
+async def test_read_only_git_commands_change_nothing(call: Call, repo: Path) -> None:
     def picture() -> dict[str, tuple[int, bytes]]:
         files = (path for path in repo.rglob("*") if path.is_file())
         return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
@@ -378,7 +380,7 @@ async def test_reading_changes_nothing(call: Call, repo: Path) -> None:
     assert picture() == before
 
 
-async def test_only_the_repositorys_own_configuration_counts(
+async def test_only_the_configuration_of_the_repository_is_used(
     call: Call, repo: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (outside / "config").write_text("[log]\n\tdecorate = full\n[core]\n\tabbrev = bogus\n")
@@ -398,7 +400,7 @@ async def test_an_included_file_outside_the_root_is_not_read(
     (outside / "config").write_text("[core]\n\tabbrev = SECRET\n")
     real(repo, "config", "include.path", str(outside / "config"))
     # Had it been read, git would complain of the value; as it is, of the file.
-    error = await fails(call, command="log")
+    error = await error_of(call, command="log")
     assert "SECRET" not in error.message
     assert "config" in error.message
 
@@ -406,7 +408,7 @@ async def test_an_included_file_outside_the_root_is_not_read(
 # --- writing ----------------------------------------------------------------------------------
 
 
-async def test_with_writes_a_change_can_be_committed(call: Call, repo: Path) -> None:
+async def test_writing_git_tool_can_commit_a_change(call: Call, repo: Path) -> None:
     (repo / "n").write_text("n\n")
     (row,) = await call(WRITING, command="add", paths=["n"])
     assert (row["path"], row["index"]) == ("n", "A")
@@ -423,26 +425,26 @@ async def test_with_writes_a_change_can_be_committed(call: Call, repo: Path) -> 
     assert (repo / "n").read_text() == "m\n"
 
 
-async def test_a_commit_without_an_author_says_so(call: Call, repo: Path) -> None:
+async def test_commit_without_an_author_is_an_error(call: Call, repo: Path) -> None:
     (repo / "a.txt").write_text("x\n")
-    error = await fails(call, git_tool(writes=True), command="commit", message="m", all=True)
+    error = await error_of(call, git_tool(writes=True), command="commit", message="m", all=True)
     assert error.code == "git_failed"
     assert "user.email" in error.message
 
 
-def test_the_flags_are_those_of_what_it_may_do() -> None:
+def test_git_flags_follow_from_the_writes_option() -> None:
     assert (git.side_effect, git.idempotent) == (False, True)
     assert (WRITING.side_effect, WRITING.idempotent) == (True, False)
     assert "commit" not in str(git.parameters)
 
 
 @pytest.mark.parametrize("author", ["", "Name", "Name <a", "a\n <b>"])
-def test_an_author_of_another_form_is_refused(author: str) -> None:
+def test_malformed_author_is_refused(author: str) -> None:
     with pytest.raises(UsageError):
         git_tool(writes=True, author=author)
 
 
-async def test_a_script_reads_the_rows(repo: Path) -> None:
+async def test_script_receives_git_rows(repo: Path) -> None:
     source = (
         "async def run(ctx, inputs):\n"
         "    return [row['subject'] for row in await ctx.git('log', limit=5)]\n"

@@ -21,7 +21,7 @@ from ptc_tools import builtin, web_fetch_tool
 from ptc_tools.web._addresses import allowed, resolve
 
 from ..conftest import Call
-from .web_server import Request, Web, serving
+from .web_server import Request, Web, serve_web
 
 pytestmark = pytest.mark.anyio
 
@@ -32,11 +32,11 @@ FETCH = web_fetch_tool(allowed_networks=LOCAL, robots="ignore")
 
 @pytest.fixture
 def web() -> Iterator[Web]:
-    with serving() as server:
+    with serve_web() as server:
         yield server
 
 
-async def fails(call: Call, tool: Any = FETCH, **arguments: Any) -> ToolError:
+async def error_of(call: Call, tool: Any = FETCH, **arguments: Any) -> ToolError:
     with pytest.raises(ToolError) as caught:
         await call(tool, **arguments)
     return caught.value
@@ -52,7 +52,7 @@ PAGE = """<!doctype html><html><head><title>A &amp; B</title><style>no{}</style>
 <a href="javascript:evil()">js</a><img alt="pic" src="p.png"></body></html>"""
 
 
-async def test_html_becomes_markdown(call: Call, web: Web) -> None:
+async def test_html_is_converted_to_markdown(call: Call, web: Web) -> None:
     web.routes["/"] = (200, HTML, PAGE.encode())
     page = await call(FETCH, url=web.url())
     assert (page.title, page.status, page.content_type) == ("A & B", 200, "text/html")
@@ -64,7 +64,7 @@ async def test_html_becomes_markdown(call: Call, web: Web) -> None:
     assert (page.offset, page.next_offset, page.total_chars) == (0, None, len(page.text))
 
 
-async def test_html_becomes_text_or_stays_as_it_is(call: Call, web: Web) -> None:
+async def test_html_is_converted_to_text_or_returned_unchanged(call: Call, web: Web) -> None:
     web.routes["/"] = (200, HTML, PAGE.encode())
     page = await call(FETCH, url=web.url(), format="text")
     assert "Head\n\nSome bold, it and x = 1 link." in page.text
@@ -90,25 +90,25 @@ async def test_html_becomes_text_or_stays_as_it_is(call: Call, web: Web) -> None
         ("", b"no type", "no type"),
     ],
 )
-async def test_text_comes_in_its_own_character_set(
+async def test_text_is_decoded_by_its_declared_character_set(
     call: Call, web: Web, kind: str, body: bytes, text: str
 ) -> None:
     web.routes["/"] = (200, {"Content-Type": kind}, body)
     assert (await call(FETCH, url=web.url())).text == text
 
 
-async def test_a_page_may_name_its_character_set_itself(call: Call, web: Web) -> None:
+async def test_html_page_can_declare_its_character_set(call: Call, web: Web) -> None:
     body = '<html><meta charset="windows-1251"><p>да</p>'.encode("cp1251")
     web.routes["/"] = (200, {"Content-Type": "text/html"}, body)
     assert (await call(FETCH, url=web.url())).text == "да\n"
 
 
-async def test_a_pdf_gives_its_text(call: Call, web: Web) -> None:
+async def test_text_of_a_pdf_is_extracted(call: Call, web: Web) -> None:
     web.routes["/"] = (200, {"Content-Type": "application/pdf"}, _pdf("Hello from a PDF"))
     page = await call(FETCH, url=web.url())
     assert page.text.strip() == "Hello from a PDF"
     web.routes["/"] = (200, {"Content-Type": "application/pdf"}, b"%PDF-1.4 broken")
-    assert (await fails(call, url=web.url())).code == "unsupported_content"
+    assert (await error_of(call, url=web.url())).code == "unsupported_content"
 
 
 def _pdf(text: str) -> bytes:
@@ -134,14 +134,14 @@ def _pdf(text: str) -> bytes:
     return out.getvalue()
 
 
-async def test_what_is_no_text_is_told(call: Call, web: Web) -> None:
+async def test_content_that_is_not_text_is_reported_as_unsupported(call: Call, web: Web) -> None:
     web.routes["/"] = (200, {"Content-Type": "image/png"}, b"\x89PNG")
-    error = await fails(call, url=web.url())
+    error = await error_of(call, url=web.url())
     assert error.code == "unsupported_content"
     assert "image/png" in error.message
 
 
-async def test_a_long_page_comes_in_parts_without_a_gap(call: Call, web: Web) -> None:
+async def test_long_page_is_returned_in_contiguous_parts(call: Call, web: Web) -> None:
     whole = "".join(f"line {n}\n" for n in range(1000))
     web.routes["/"] = (200, {"Content-Type": "text/plain"}, whole.encode())
     text, offset, parts = "", 0, 0
@@ -158,16 +158,16 @@ async def test_a_long_page_comes_in_parts_without_a_gap(call: Call, web: Web) ->
 @pytest.mark.parametrize(
     ("status", "retryable"), [(400, False), (404, False), (429, True), (503, True)]
 )
-async def test_an_error_of_the_server_is_an_error(
+async def test_http_error_status_is_a_tool_error(
     call: Call, web: Web, status: int, retryable: bool
 ) -> None:
     web.routes["/"] = (status, {"Retry-After": "7"}, b"sorry")
-    error = await fails(call, url=web.url())
+    error = await error_of(call, url=web.url())
     assert (error.code, error.retryable) == ("http_error", retryable)
     assert error.details == {"status": status, "url": web.url(), "retry_after_s": 7}
 
 
-async def test_a_request_tells_nothing_of_the_host(
+async def test_request_reveals_nothing_about_the_host(
     call: Call, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
@@ -201,18 +201,18 @@ async def test_a_page_over_the_limit_is_refused(call: Call, web: Web) -> None:
     web.routes["/unsaid"] = (200, endless, b"x" * 100_000)
     assert (await call(tool, url=web.url("/at"))).total_chars == 1_000
     for path in ("/over", "/unsaid"):
-        assert (await fails(call, tool, url=web.url(path))).code == "too_large"
+        assert (await error_of(call, tool, url=web.url(path))).code == "too_large"
 
 
-async def test_gzip_is_read(call: Call, web: Web) -> None:
+async def test_gzip_content_is_decompressed_and_validated(call: Call, web: Web) -> None:
     packed = gzip.compress(b"one ") + gzip.compress(b"two")
     web.routes["/"] = (200, {"Content-Type": "text/plain", "Content-Encoding": "gzip"}, packed)
     assert (await call(FETCH, url=web.url())).text == "one two"
     for body, code in ((packed[:-5], "unreachable"), (b"no gzip", "unsupported_content")):
         web.routes["/"] = (200, {"Content-Encoding": "gzip"}, body)
-        assert (await fails(call, url=web.url())).code == code
+        assert (await error_of(call, url=web.url())).code == code
     web.routes["/"] = (200, {"Content-Encoding": "br"}, b"x")
-    assert (await fails(call, url=web.url())).code == "unsupported_content"
+    assert (await error_of(call, url=web.url())).code == "unsupported_content"
 
 
 async def test_a_decompression_bomb_is_stopped_at_the_limit(call: Call, web: Web) -> None:
@@ -223,11 +223,11 @@ async def test_a_decompression_bomb_is_stopped_at_the_limit(call: Call, web: Web
     import resource
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert (await fails(call, url=web.url())).code == "too_large"
+    assert (await error_of(call, url=web.url())).code == "too_large"
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
 
 
-async def test_a_slow_server_is_given_up(call: Call, web: Web) -> None:
+async def test_slow_server_is_abandoned_at_the_timeout(call: Call, web: Web) -> None:
     free = threading.Event()
 
     def slow(_: Request) -> tuple[int, dict[str, str], bytes]:
@@ -236,13 +236,13 @@ async def test_a_slow_server_is_given_up(call: Call, web: Web) -> None:
 
     web.routes["/"] = slow
     try:
-        error = await fails(call, url=web.url(), timeout_ms=200)
+        error = await error_of(call, url=web.url(), timeout_ms=200)
     finally:
         free.set()
     assert (error.code, error.retryable) == ("timeout", True)
 
 
-async def test_html_that_takes_for_ever_to_parse_is_given_up(
+async def test_slow_html_parsing_is_abandoned_at_the_timeout(
     call: Call, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import ptc_tools.web._documents
@@ -264,8 +264,10 @@ async def test_html_that_takes_for_ever_to_parse_is_given_up(
     {"url": ""}, {"url": "x" * 8_193}, {"max_chars": 0}, {"max_chars": 100_001}, {"offset": -1},
     {"timeout_ms": 0}, {"timeout_ms": 120_001}, {"format": "pdf"}, {"headers": {}},
 ])  # fmt: skip
-async def test_arguments_out_of_range_are_refused(call: Call, arguments: dict[str, Any]) -> None:
-    error = await fails(call, **{"url": "http://example.org", **arguments})
+async def test_web_fetch_refuses_arguments_out_of_range(
+    call: Call, arguments: dict[str, Any]
+) -> None:
+    error = await error_of(call, **{"url": "http://example.org", **arguments})
     assert error.code == "invalid_arguments"
 
 
@@ -274,7 +276,7 @@ async def test_arguments_out_of_range_are_refused(call: Call, arguments: dict[st
     {"max_bytes": 60_000_000}, {"max_redirects": -1}, {"max_redirects": 21}, {"user_agent": ""},
     {"user_agent": "a\nb: c"}, {"robots": "maybe"}, {"confinement": "none"},
 ])  # fmt: skip
-def test_an_option_that_means_nothing_is_refused(options: dict[str, Any]) -> None:
+def test_invalid_web_fetch_option_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         web_fetch_tool(**options)
 
@@ -282,7 +284,7 @@ def test_an_option_that_means_nothing_is_refused(options: dict[str, Any]) -> Non
 # --- redirects --------------------------------------------------------------------------------
 
 
-async def test_redirects_are_followed_and_told(call: Call, web: Web) -> None:
+async def test_redirects_are_followed_and_reported(call: Call, web: Web) -> None:
     web.routes["/"] = (301, {"Location": "/two"}, b"")
     web.routes["/two"] = (
         302,
@@ -297,7 +299,7 @@ async def test_redirects_are_followed_and_told(call: Call, web: Web) -> None:
 
 async def test_too_many_redirects_are_an_error(call: Call, web: Web) -> None:
     web.routes["/"] = (302, {"Location": "/"}, b"")
-    error = await fails(call, url=web.url())
+    error = await error_of(call, url=web.url())
     assert error.code == "too_many_redirects"
     assert len(web.requests) == 6
 
@@ -336,7 +338,7 @@ async def test_a_redirect_is_checked_like_the_first_request(
 
         thread = threading.Thread(target=answer)
         thread.start()
-        error = await fails(call, tool, url=f"http://127.0.0.2:{server.getsockname()[1]}/")
+        error = await error_of(call, tool, url=f"http://127.0.0.2:{server.getsockname()[1]}/")
         thread.join()
     assert error.code == code
     assert web.requests == []
@@ -386,7 +388,7 @@ def test_a_public_address_is_allowed(address: str) -> None:
 )  # fmt: skip
 async def test_no_spelling_of_the_loopback_is_fetched(call: Call, web: Web, host: str) -> None:
     tool = web_fetch_tool(robots="ignore")
-    error = await fails(call, tool, url=f"http://{host}:{web.port}/")
+    error = await error_of(call, tool, url=f"http://{host}:{web.port}/")
     assert error.code in {"address_refused", "invalid_url", "not_found"}
     assert web.requests == []
 
@@ -397,8 +399,8 @@ async def test_no_spelling_of_the_loopback_is_fetched(call: Call, web: Web, host
      "http://a\nb/", "javascript:1", "data:text/plain,x", "http://u:p@example.org/", "http://x:99999/",
      "unix:///run/x", "HTTP+UNIX://x/"],
 )  # fmt: skip
-async def test_what_is_no_address_of_the_web_is_refused(call: Call, url: str) -> None:
-    assert (await fails(call, url=url)).code == "invalid_url"
+async def test_invalid_web_url_is_refused(call: Call, url: str) -> None:
+    assert (await error_of(call, url=url)).code == "invalid_url"
 
 
 def _answers(*addresses: str) -> Any:
@@ -408,7 +410,7 @@ def _answers(*addresses: str) -> Any:
     return getaddrinfo
 
 
-async def test_a_name_that_changes_its_address_gains_nothing(
+async def test_dns_rebinding_cannot_change_the_checked_address(
     call: Call, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name server is the one thing that cannot be had for real without one."""
@@ -422,14 +424,14 @@ async def test_a_name_that_changes_its_address_gains_nothing(
 
     monkeypatch.setattr(anyio, "getaddrinfo", rebinding)
     tool = web_fetch_tool(allowed_networks=["127.0.0.3/32"], robots="ignore")
-    error = await fails(call, tool, url=f"http://rebind.example:{web.port}/")
+    error = await error_of(call, tool, url=f"http://rebind.example:{web.port}/")
     # Connected to what was checked, where nobody listens, and asked for the name once.
     assert error.code == "unreachable"
     assert asked == 1
     assert web.requests == []
 
 
-async def test_the_name_goes_along_although_the_address_is_pinned(
+async def test_host_header_has_the_name_although_the_address_is_pinned(
     call: Call, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(anyio, "getaddrinfo", _answers("127.0.0.1"))
@@ -439,7 +441,7 @@ async def test_the_name_goes_along_although_the_address_is_pinned(
     assert web.requests[0].headers["host"] == f"pinned.example:{web.port}"
 
 
-async def test_a_certificate_is_asked_for_by_name_although_the_address_is_pinned(
+async def test_tls_handshake_uses_the_name_although_the_address_is_pinned(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(anyio, "getaddrinfo", _answers("127.0.0.1"))
@@ -457,13 +459,13 @@ async def test_a_certificate_is_asked_for_by_name_although_the_address_is_pinned
         thread = threading.Thread(target=answer, args=[server])
         thread.start()
         port = server.getsockname()[1]
-        error = await fails(call, url=f"https://named.example:{port}/")
+        error = await error_of(call, url=f"https://named.example:{port}/")
         thread.join()
     assert error.code == "unreachable"
     assert asked == ["named.example"]
 
 
-async def test_one_bad_address_of_a_name_is_enough_to_refuse_it(
+async def test_name_with_any_private_address_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(anyio, "getaddrinfo", _answers("1.1.1.1", "10.0.0.1"))
@@ -474,7 +476,9 @@ async def test_one_bad_address_of_a_name_is_enough_to_refuse_it(
     assert [str(a) for a in await resolve("fine.example", 80)] == ["1.1.1.1", "8.8.8.8"]
 
 
-async def test_a_refusal_keeps_the_address_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_refusal_does_not_reveal_the_resolved_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(anyio, "getaddrinfo", _answers("10.11.12.13"))
     with pytest.raises(ToolError) as caught:
         await resolve("internal.example", 80)
@@ -484,17 +488,17 @@ async def test_a_refusal_keeps_the_address_to_itself(monkeypatch: pytest.MonkeyP
 # --- robots -----------------------------------------------------------------------------------
 
 
-async def test_what_robots_txt_forbids_is_not_fetched(call: Call, web: Web) -> None:
+async def test_page_disallowed_by_robots_txt_is_not_fetched(call: Call, web: Web) -> None:
     tool = web_fetch_tool(allowed_networks=LOCAL)
     web.routes["/robots.txt"] = (200, {}, b"User-agent: ptc-web-fetch\nDisallow: /private\n")
     web.routes["/private/x"] = web.routes["/public"] = (200, {"Content-Type": "text/plain"}, b"x")
     assert (await call(tool, url=web.url("/public"))).text == "x"
-    assert (await fails(call, tool, url=web.url("/private/x"))).code == "robots"
+    assert (await error_of(call, tool, url=web.url("/private/x"))).code == "robots"
     assert web.paths == ["/robots.txt", "/public"]
 
 
 @pytest.mark.parametrize(("status", "fetched"), [(404, True), (403, True), (500, False)])
-async def test_robots_txt_that_is_not_there_forbids_nothing(
+async def test_robots_txt_error_status_allows_or_blocks_fetching(
     call: Call, web: Web, status: int, fetched: bool
 ) -> None:
     tool = web_fetch_tool(allowed_networks=LOCAL)
@@ -503,13 +507,15 @@ async def test_robots_txt_that_is_not_there_forbids_nothing(
     if fetched:
         await call(tool, url=web.url())
     else:
-        assert (await fails(call, tool, url=web.url())).code == "robots"
+        assert (await error_of(call, tool, url=web.url())).code == "robots"
 
 
 # --- in a session -----------------------------------------------------------------------------
 
 
-def test_it_is_offered_only_where_the_network_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_web_tools_are_offered_only_with_the_network_enabled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in ("SEARXNG_URL", "BRAVE_API_KEY", "TAVILY_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     names = [tool.name for tool in builtin()]

@@ -22,7 +22,7 @@ from ptc_tools import (
 )
 
 from ..conftest import Call
-from .web_server import Web, serving
+from .web_server import Web, serve_web
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ HITS = [
 
 @pytest.fixture
 def web() -> Iterator[Web]:
-    with serving() as server:
+    with serve_web() as server:
         yield server
 
 
@@ -43,7 +43,7 @@ def _reply(value: Any) -> tuple[int, dict[str, str], bytes]:
     return 200, {"Content-Type": "application/json"}, json.dumps(value).encode()
 
 
-async def test_searxng_is_asked_and_read(call: Call, web: Web) -> None:
+async def test_searxng_is_queried_and_its_results_are_parsed(call: Call, web: Web) -> None:
     web.routes["/base/search"] = _reply({
         "query": "a b", "number_of_results": 0, "answers": [], "unresponsive_engines": [],
         "results": [
@@ -62,7 +62,7 @@ async def test_searxng_is_asked_and_read(call: Call, web: Web) -> None:
     assert await call(tool, query="x", limit=1) == HITS[:1]
 
 
-async def test_brave_is_asked_and_read(call: Call, web: Web) -> None:
+async def test_brave_is_queried_and_its_results_are_parsed(call: Call, web: Web) -> None:
     web.routes["/res/v1/web/search"] = _reply({
         "type": "search", "query": {"original": "q"}, "mixed": {},
         "web": {"type": "search", "results": [
@@ -80,7 +80,7 @@ async def test_brave_is_asked_and_read(call: Call, web: Web) -> None:
     assert await call(tool, query="nothing") == []
 
 
-async def test_tavily_is_asked_and_read(call: Call, web: Web) -> None:
+async def test_tavily_is_queried_and_its_results_are_parsed(call: Call, web: Web) -> None:
     web.routes["/search"] = _reply({
         "query": "q", "answer": None, "images": [], "response_time": 0.5, "request_id": "1",
         "results": [
@@ -111,7 +111,7 @@ async def test_tavily_is_asked_and_read(call: Call, web: Web) -> None:
         ((200, {}, b" " * 5_000_000), "more than", False),
     ],
 )
-async def test_a_failure_is_told_without_the_key(
+async def test_search_failure_is_reported_without_the_key(
     call: Call, web: Web, reply: Any, words: str, retryable: bool
 ) -> None:
     web.routes["/res/v1/web/search"] = reply
@@ -124,7 +124,7 @@ async def test_a_failure_is_told_without_the_key(
     assert len(web.requests) == 1
 
 
-async def test_an_engine_that_echoes_the_key_hands_it_to_nobody(tmp_path: Path, web: Web) -> None:
+async def test_key_echoed_by_an_engine_is_masked(tmp_path: Path, web: Web) -> None:
     row = {"title": f"You sent {KEY}", "url": f"https://example.org/?k={KEY}", "content": KEY}
     web.routes["/search"] = _reply({"results": [row]})
     web.routes["/res/v1/web/search"] = _reply({"web": {"results": [row]}})
@@ -136,18 +136,18 @@ async def test_an_engine_that_echoes_the_key_hands_it_to_nobody(tmp_path: Path, 
         assert result.text.startswith("1. You sent [secret ")
 
 
-async def test_an_engine_that_is_not_there_is_told(call: Call) -> None:
+async def test_unreachable_engine_is_reported_as_retryable(call: Call) -> None:
     with pytest.raises(ToolError) as caught:
         await call(web_search_tool(Tavily(KEY, base_url="http://127.0.0.1:9")), query="q")
     assert caught.value.retryable
     assert KEY not in str(caught.value)
 
 
-def test_a_key_is_in_no_repr() -> None:
+def test_repr_of_a_search_provider_contains_no_key() -> None:
     assert KEY not in repr(Brave(KEY)) + repr(Tavily(KEY))
 
 
-def test_the_environment_names_the_engine_or_there_is_none() -> None:
+def test_environment_selects_the_search_engine() -> None:
     find = search_provider_from_environment
     assert find({}) is None
     assert find({"BRAVE_API_KEY": " "}) is None
@@ -156,7 +156,7 @@ def test_the_environment_names_the_engine_or_there_is_none() -> None:
     assert find({"TAVILY_API_KEY": "t"}) == Tavily("t")
 
 
-async def test_an_engine_of_ones_own_will_do(call: Call) -> None:
+async def test_custom_search_provider_is_accepted(call: Call) -> None:
     class Mine:
         async def search(self, query: str, limit: int) -> list[SearchHit]:
             return HITS * limit
@@ -171,7 +171,9 @@ async def test_an_engine_of_ones_own_will_do(call: Call) -> None:
     {"query": ""}, {"query": " "}, {"query": "x" * 401}, {"limit": 0}, {"limit": 21},
     {"timeout_ms": 0},
 ])  # fmt: skip
-async def test_arguments_out_of_range_are_refused(call: Call, arguments: dict[str, Any]) -> None:
+async def test_web_search_refuses_arguments_out_of_range(
+    call: Call, arguments: dict[str, Any]
+) -> None:
     with pytest.raises(ToolError) as caught:
         await call(web_search_tool(Brave(KEY)), **{"query": "q", **arguments})
     assert caught.value.code == "invalid_arguments"

@@ -36,7 +36,7 @@ class Web:
 
 
 @contextmanager
-def serving() -> Iterator[Web]:
+def serve_web() -> Iterator[Web]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 

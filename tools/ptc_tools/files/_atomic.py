@@ -3,12 +3,12 @@
 It is given opened folders and names by `_paths` and never looks a path up itself.
 
 Rule 1: New content is written to another file of the same folder, flushed to the disk and renamed.
-    test_a_reader_never_sees_a_part
-Rule 2: Several changes are made together or not at all. (test_a_failure_midway_undoes_all)
+    test_reader_never_sees_partial_content
+Rule 2: Several changes are made together or not at all. (test_failed_commit_is_rolled_back_completely)
 Rule 3: A file that another program changed meanwhile is not overwritten.
-    test_a_file_changed_meanwhile_is_left_alone
+    test_concurrently_changed_file_is_left_alone
 Rule 4: Two changes of one file through this process are made one after the other.
-    test_edits_at_once_are_all_kept
+    test_concurrent_edits_are_all_applied
 """
 
 from __future__ import annotations

@@ -10,18 +10,18 @@ Rule 2: A link is followed only to a place beneath the root; one that leads out 
 Rule 3: What was checked is what is used: everything is opened relative to a descriptor of the
     root, by the kernel (openat2) or one component at a time without following links. Swapping a
     file for a link in between gains nothing.
-    test_a_swapped_link_never_gives_content_from_outside
+    test_swapped_link_never_yields_content_from_outside
 Rule 4: Opening never waits and never touches a device: only regular files are opened to be read,
     and none of a file system that is the kernel's own interface (procfs, sysfs).
-    test_what_is_no_regular_file_is_refused_without_waiting
-    test_a_file_of_the_kernels_own_is_refused
+    test_non_regular_file_is_refused_without_blocking
+    test_file_of_a_kernel_file_system_is_refused
 Rule 5: Both ways of opening give the same answer.
-    test_both_ways_of_opening_agree
+    test_both_implementations_of_path_resolution_agree
 Rule 6: A refusal tells nothing about what is outside the root, not even whether it exists.
-    test_a_refusal_does_not_tell_whether_the_outside_exists
+    test_refusal_does_not_reveal_whether_an_outside_file_exists
 Rule 7: A file is written where its path really leads; a link to nothing is never written through.
     test_a_dangling_link_is_never_written_through
-    test_a_swapped_link_never_gives_a_write_outside
+    test_swapped_link_never_causes_a_write_outside
 
 Rule 8: What is protected is not written, wherever the path to it leads through.
     test_no_tool_changes_a_protected_path

@@ -3,7 +3,7 @@
 Rule 1: It and what it starts open nothing but what is beneath the folder, the program and its
     libraries. (test_ripgrep_itself_cannot_open_a_file_outside)
 Rule 2: They change nothing, not even the length of a file.
-    (test_nothing_can_be_changed_by_what_only_reads)
+    (test_reading_thread_cannot_change_files)
 
 Landlock (landlock(7)) and seccomp (seccomp(2)) hold for the calling thread and its children, so a
 thread is made for it and ends after the start.

@@ -9,12 +9,12 @@ Rule 1: ripgrep can open nothing but what is beneath the root and its own librar
     test_an_ignore_file_that_links_outside_is_not_read
 Rule 2: No file outside the root decides what is found: no configuration, no ignore file of a
     parent folder or of the user.
-    test_an_ignore_file_above_the_root_does_not_count
+    test_ignore_file_above_the_root_is_not_applied
 Rule 3: When the call ends for any reason the process is dead and waited for.
     test_a_cancelled_search_leaves_no_process
 Rule 4: Neither a hostile file nor a hostile pattern makes the host's memory grow: the output has a
     bounded size per line, and ripgrep's own memory has a limit.
-    test_a_huge_line_cannot_fill_the_memory
+    test_huge_line_cannot_exhaust_the_memory
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
 Rule 1: Nothing in a repository is executed: no hook, alias, filter, pager, editor, external diff,
     textconv, monitor or helper. The kernel lets no program start but git itself; options switch
     each of them off as well, so that a repository that names one is read and not refused.
-    (test_nothing_that_a_repository_names_is_executed)
+    (test_programs_configured_by_a_repository_are_not_executed)
 Rule 2: A repository without `git_tool(writes=True)` is not written to, by the kernel.
-    (test_reading_changes_nothing)
+    (test_read_only_git_commands_change_nothing)
 Rule 3: No value of a caller is taken for an option, and no path for a pattern.
     (test_a_value_that_looks_like_an_option_is_refused)
 Rule 4: No configuration counts but the repository's own.
-    (test_only_the_repositorys_own_configuration_counts)
+    (test_only_the_configuration_of_the_repository_is_used)
 """
 
 from __future__ import annotations

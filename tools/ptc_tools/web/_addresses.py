@@ -3,10 +3,10 @@
 Rule 1: Only public unicast addresses, unless a network was allowed by name; whatever else an
     address can be written as or wrapped in. (test_an_address_that_is_not_public_is_refused)
 Rule 2: What was checked is what is connected to: a name is resolved once, and every address it has
-    must be allowed. (test_a_name_that_changes_its_address_gains_nothing,
-    test_one_bad_address_of_a_name_is_enough_to_refuse_it)
+    must be allowed. (test_dns_rebinding_cannot_change_the_checked_address,
+    test_name_with_any_private_address_is_refused)
 Rule 3: A refusal does not tell which address a name has.
-    (test_a_refusal_keeps_the_address_to_itself)
+    (test_refusal_does_not_reveal_the_resolved_address)
 """
 
 from __future__ import annotations

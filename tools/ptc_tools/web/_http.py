@@ -2,7 +2,7 @@
 
 Rule 1: Every hop is checked like the first. (test_a_redirect_is_checked_like_the_first_request)
 Rule 2: Nothing of the host goes along: no cookies, proxies, credentials or .netrc.
-    (test_a_request_tells_nothing_of_the_host)
+    (test_request_reveals_nothing_about_the_host)
 Rule 3: A body is never larger in memory than its limit, however small it is on the wire.
     (test_a_decompression_bomb_is_stopped_at_the_limit)
 """

@@ -73,14 +73,14 @@ async def as_document(
     kind, _, parameters = content_type.partition(";")
     kind = kind.strip().lower() or _guess(body)
     if kind == "application/pdf":
-        return await _converted(kind, _pdf_program(), body, required=required)
+        return await _converted(kind, _program("_pdf_text.py", "pypdf"), body, required=required)
     if kind not in _HTML and not _TEXT.fullmatch(kind):
         msg = f"it is {kind[:80]!r}, {len(body):,} bytes; only text, HTML and PDF can be read"
         raise ToolError(msg, code="unsupported_content", details={"content_type": kind[:200]})
     text = _decoded(body, parameters, look_inside=kind in _HTML)
     if kind not in _HTML or form == "html":
         return Document(kind, "", text)
-    program = _Program("_html_text.py", (form,), ())
+    program = _program("_html_text.py", "html_to_markdown", form)
     return await _converted(kind, program, text.encode("utf-8", "replace"), required=required)
 
 
@@ -118,14 +118,18 @@ class _Program:
     readable: Sequence[Path]
 
 
-def _pdf_program() -> _Program:
-    spec = importlib.util.find_spec("pypdf")
+def _program(file: str, package: str, *arguments: str) -> _Program:
+    """Return the converter in `file`, which may read the installed `package`."""
+    spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        msg = 'it is a PDF, and pypdf is not installed on the host: `pip install "ptc[web]"`'
+        msg = (
+            f"the page cannot be converted: the package {package} is not installed on the host. "
+            'Install it there with `pip install "ptc[web]"`'
+        )
         raise ToolError(msg, code="unsupported_content")
     # Python looks for a package by listing the folder it is in.
     folder = Path(spec.origin).resolve().parent.parent
-    return _Program("_pdf_text.py", (str(folder),), (folder,))
+    return _Program(file, (*arguments, str(folder)), (folder,))
 
 
 async def _converted(kind: str, program: _Program, body: bytes, *, required: bool) -> Document:

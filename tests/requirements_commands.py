@@ -87,7 +87,10 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "SM-86": (
         "words are not looked for inside words",
-        (_BASH + "test_words_that_only_look_alike_are_let_through",),
+        (
+            _BASH + "test_words_that_only_look_alike_are_let_through",
+            _BASH + "test_package_managers_run_where_they_may_need_no_network",
+        ),
     ),
     "SM-87": (
         "loopback targets pass, positions in `sh -c` are looked at",
@@ -101,6 +104,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         "a refusal names what lifts it",
         (
             _BASH + "test_a_command_for_the_network_is_refused_early",
+            _BASH + "test_a_command_that_fails_without_the_network_gets_a_hint",
             _PROTECTED
             + "test_a_command_that_was_refused_a_change_says_which_rule_and_who_lifts_it",
         ),
@@ -144,6 +148,8 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             _BASH + "test_output_over_the_budget_is_marked_and_kept_whole",
             _FETCH + "test_a_long_page_comes_in_parts_without_a_gap",
+            "tools/test_html_text.py::test_valid_html_is_converted_whole",
+            "tools/test_html_text.py::test_nesting_bombs_are_bounded_and_reported",
         ),
     ),
 }

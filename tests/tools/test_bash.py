@@ -428,8 +428,10 @@ async def test_output_that_is_not_text_is_shown_all_the_same(call: Call) -> None
         ("curl", ["example.org"]),
         ("/usr/bin/wget", ["-q", "example.org"]),
         ("npm", ["install"]),
+        ("npm", ["--prefix", "sub", "ci"]),
         ("bun", ["add", "x"]),
         ("pip", ["install", "x"]),
+        ("pip3", ["--no-input", "download", "x"]),
         ("curl", []),
         ("python", ["fetch.py", "https://example.org/x"]),
         ("tool", ["--from=http://example.org"]),
@@ -486,6 +488,75 @@ async def test_words_that_only_look_alike_are_let_through(
     call: Call, cmd: str, args: list[str]
 ) -> None:
     await call(bash, cmd=cmd, args=args)
+
+
+@pytest.mark.parametrize(
+    ("program", "args"),
+    [
+        ("npm", ["test"]),
+        ("npm", ["run", "build"]),
+        ("npm", ["run", "install"]),
+        ("npm", ["install", "--offline"]),
+        ("bun", ["test"]),
+        ("pip", ["list"]),
+        ("pip", ["install", "--no-index", "--find-links=wheels", "x"]),
+        ("pip", ["install", "--no-deps", "--no-build-isolation", "-e", "."]),
+        ("pip", ["install", "--help"]),
+    ],
+)
+async def test_package_managers_run_where_they_may_need_no_network(
+    call: Call, root: Path, program: str, args: list[str]
+) -> None:
+    (root / program).write_text('#!/bin/sh\necho "ran $*"\n')
+    (root / program).chmod(0o755)
+    result = await call(bash, cmd=f"./{program}", args=args)
+    assert result.stdout == f"ran {' '.join(args)}\n"
+    script = f"PATH=.:$PATH {program} {' '.join(args)}"
+    assert (await call(bash, cmd="sh", args=["-c", script])).stdout == result.stdout
+
+
+_LOOK_UP = (
+    "import socket\ntry:\n    socket.getaddrinfo('example.org', 80)\n"
+    "except OSError as error:\n    raise SystemExit(str(error))\n"
+)
+
+
+async def test_a_command_that_fails_without_the_network_gets_a_hint(call: Call) -> None:
+    error = await fails(call, cmd=_PY, args=["-c", _LOOK_UP])
+    assert error.code == "command_failed"
+    assert error.message.endswith(
+        "\nThe network is off for commands of this session (network=False). Do without the "
+        "network, or ask the owner of the session for network=True"
+    )
+    assert error.message.count("network=False") == 1
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "curl: (6) Could not resolve host: example.org",
+        "ssh: Could not resolve hostname example.org: Temporary failure in name resolution",
+        "E: Temporary failure resolving 'deb.debian.org'",
+        "socket.gaierror: [Errno -2] Name or service not known",
+        "OSError: [Errno 101] Network is unreachable",
+        "Error: getaddrinfo EAI_AGAIN registry.npmjs.org",
+        "dial tcp: lookup proxy.golang.org: no such host",
+        "java.net.UnknownHostException: example.org",
+    ],
+)
+async def test_messages_of_other_programs_get_the_hint_too(call: Call, output: str) -> None:
+    error = await fails(call, cmd="sh", args=["-c", 'echo "$1" >&2; exit 1', "sh", output])
+    assert error.message.count("network=True") == 1
+
+
+async def test_other_failures_get_no_hint_about_the_network(call: Call) -> None:
+    error = await fails(call, cmd="sh", args=["-c", "echo 'connection refused' >&2; exit 1"])
+    assert "network" not in error.message
+    # With the network on, the same message has another cause.
+    script = "echo 'Network is unreachable' >&2; exit 1"
+    with pytest.raises(ToolError) as caught:
+        await call(bash_tool(network=True), cmd="sh", args=["-c", script])
+    assert "network=" not in caught.value.message
 
 
 async def test_with_the_network_on_nothing_is_refused_early(call: Call) -> None:

@@ -28,7 +28,7 @@ from ptc._workers._command import KEPT_BYTES, Command, Ended, Output
 
 from ._killable import in_killable_thread
 from .files._paths import Root, protection_of, shown
-from .web._network_words import refuse_network_words
+from .web._network_words import network_hint, refuse_network_words
 
 __all__ = [
     "MAX_ARGS",
@@ -179,7 +179,7 @@ def bash_tool(
         # In a thread: it may write 20 MiB.
         result = await anyio.to_thread.run_sync(_collect, ended, max_output_bytes, ctx)
         if ended.how != "exit" or ended.number != 0:
-            raise _failure(ended, result, cmd, arguments, cwd, given_ms)
+            raise _failure(ended, result, _Request(cmd, arguments, cwd, given_ms, network))
         return result
 
     return bash
@@ -281,54 +281,81 @@ def _boundary(data: bytes, position: int) -> int:
 
 
 _LAST_WORDS = 2_000
-_REFUSALS_NAMED = 3
-"""In a message; its details have all."""
+"""Characters of the end of a stream that an error message quotes."""
+_MAX_REFUSALS = 3
+"""Refused changes in an error message; its details have all of them."""
 
 
-def _failure(
-    ended: Ended, result: CommandResult, cmd: str, args: list[str], cwd: str, timeout_ms: int
-) -> ToolError:
-    details: dict[str, object] = {"cmd": cmd, "args": args, "cwd": cwd}
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The arguments of a call that failed."""
+
+    cmd: str
+    args: list[str]
+    cwd: str
+    timeout_ms: int
+    network: bool
+
+
+def _failure(ended: Ended, result: CommandResult, request: _Request) -> ToolError:
+    cmd = request.cmd
+    details: dict[str, object] = {"cmd": cmd, "args": request.args, "cwd": request.cwd}
     if ended.how == "missing":
-        return _not_started(ended, cmd, args, details)
+        return _not_started(ended, request, details)
     if ended.how == "refused":
         msg = (
-            "commands cannot be confined on this machine, so none is run. Missing: "
-            f'{ended.text}. Fix that, or make the tool with bash_tool(confinement="available") if '
-            "its commands may do whatever this user may"
+            f"commands cannot be confined on this machine, so none is run. Missing: {ended.text}. "
+            'Fix that, or make the tool with bash_tool(confinement="available") if its commands '
+            "may do whatever this user may"
         )
         return ToolError(msg, code="confinement_unavailable", details=details)
     if ended.how == "fault":
         return ToolError(f"{cmd} could not be run: {ended.text}", code="failed", details=details)
-    details |= asdict(result)
-    del details["exit_code"]
-    words = (result.stderr or result.stdout)[-_LAST_WORDS:].strip()
-    last = f"\n{words}" if words else ""
-    last += "".join(f"\n{text}" for text in result.refused[:_REFUSALS_NAMED])
+    if ended.how == "killed":
+        details |= _without_exit_code(result)
+        return ToolError("the command was cancelled", code="cancelled", details=details)
+    return _unsuccessful(ended, result, request, details | _without_exit_code(result))
+
+
+def _unsuccessful(
+    ended: Ended, result: CommandResult, request: _Request, details: dict[str, object]
+) -> ToolError:
+    """Return the error of a command that ran and did not exit with 0."""
+    code = "command_failed"
     if ended.how == "timeout":
-        details["timeout_ms"] = timeout_ms
+        code = "timeout"
+        details["timeout_ms"] = request.timeout_ms
         msg = (
-            f"Command timed out after {timeout_ms}ms, and everything it started was killed; give "
-            f"it more with timeout_ms (up to {MAX_TIMEOUT_MS:,}){last}"
+            f"Command timed out after {request.timeout_ms}ms, and everything it started was "
+            f"killed. If it needs longer, raise timeout_ms (up to {MAX_TIMEOUT_MS:,})"
         )
-        return ToolError(msg, code="timeout", details=details)
-    if ended.how == "signal":
+    elif ended.how == "signal":
         name = _signal_name(ended.number)
         details["signal"] = name
-        msg = f"Command was killed by signal {ended.number} ({name}){last}"
-        return ToolError(msg, code="command_failed", details=details)
-    if ended.how == "killed":
-        return ToolError("the command was cancelled", code="cancelled", details=details)
-    details["exit_code"] = ended.number
-    msg = f"Command failed with exit code {ended.number}{last}"
-    return ToolError(msg, code="command_failed", details=details)
+        msg = f"Command was killed by signal {ended.number} ({name})"
+    else:
+        details["exit_code"] = ended.number
+        msg = f"Command failed with exit code {ended.number}"
+    lines = [msg, (result.stderr or result.stdout)[-_LAST_WORDS:].strip()]
+    lines += result.refused[:_MAX_REFUSALS]
+    if not request.network:
+        lines.append(network_hint(result.stdout, result.stderr))
+    return ToolError("\n".join(filter(None, lines)), code=code, details=details)
 
 
-def _not_started(ended: Ended, cmd: str, args: list[str], details: dict[str, object]) -> ToolError:
+def _without_exit_code(result: CommandResult) -> dict[str, object]:
+    row = asdict(result)
+    del row["exit_code"]
+    return row
+
+
+def _not_started(ended: Ended, request: _Request, details: dict[str, object]) -> ToolError:
+    cmd = request.cmd
     hint = "is it installed, and on PATH?"
-    if not args and re.search(r"[\s|&;<>*$]", cmd.strip()):
+    if not request.args and re.search(r"[\s|&;<>*$]", cmd.strip()):
         hint = (
-            'no shell reads cmd: give the arguments as args=[...], or cmd="sh", args=["-c", "..."]'
+            'no shell reads cmd: pass the arguments as args=[...], or use cmd="sh", '
+            'args=["-c", "..."]'
         )
     elif "/" in cmd:
         hint = "it must be an executable in the workspace or among the system's programs"

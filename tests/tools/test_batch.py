@@ -184,11 +184,11 @@ async def test_nothing_is_begun_after_a_failure_if_asked_so(root: Path) -> None:
     ("rows", "words"),
     [
         ([("look", {"n": {"$ref": "later"}}), ("look", {"n": 1}, "later")], "refers to 'later'"),
-        ([("look", {"n": {"$ref": "1"}})], "calls before it: none"),
+        ([("look", {"n": {"$ref": "1"}})], "earlier calls: none"),
         ([("look", {}, "a"), ("look", {}, "a")], "two calls have the id 'a'"),
         ([("look", {}, "2"), ("look", {})], "two calls have the id '2'"),
         ([("put", {"n": 1}), ("batch", {"calls": []})], "a batch in a batch"),
-        ([("look", {"n": {"$ref": 1}})], 'the value of "$ref" is text'),
+        ([("look", {"n": {"$ref": 1}})], 'the value of "$ref" must be a string'),
     ],
 )
 async def test_a_batch_that_cannot_be_right_calls_nothing(
@@ -318,7 +318,7 @@ async def test_values_that_are_too_large_together_are_left_out_and_said(
         (True, 0, 602),
         (True, 300, 0),
     ]
-    assert "[value of 602 bytes left out; call it by itself]" in result.text
+    assert "[value of 602 bytes omitted; call the tool alone]" in result.text
 
 
 async def test_a_model_reads_each_result_as_that_tool_shows_it(root: Path) -> None:

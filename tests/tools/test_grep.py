@@ -445,7 +445,7 @@ async def test_a_huge_line_cannot_fill_the_memory(
     write(root, a_txt=b"x" * 100_000_000)
     error = await error_of(call, pattern="hit", limit=9)
     assert error.code == "failed"
-    assert "want of memory" in error.message
+    assert "out of memory" in error.message
 
 
 async def test_a_file_that_cannot_be_opened_is_skipped(

@@ -95,7 +95,7 @@ def test_a_path_that_leaves_the_root_is_refused(
     tree(root)
     error = refusal(root, path.format(root=root), kernel_walk=kernel_walk)
     assert error.code == "outside_root"
-    assert 'give a path beneath it, like "src/main.py"' in error.message
+    assert 'pass a path beneath it, like "src/main.py"' in error.message
 
 
 def test_a_link_that_stays_inside_is_followed(root: Path, kernel_walk: bool) -> None:
@@ -212,7 +212,7 @@ def test_a_missing_folder_is_named_itself(root: Path, kernel_walk: bool) -> None
         "'sbu/b.txt' does not exist: folder '.' has no 'sbu'; did you mean 'sub'?"
     )
     far = refusal(root, "sub/zzzzzz/b.txt", kernel_walk=kernel_walk)
-    assert far.message.endswith("folder 'sub' has no 'zzzzzz'; ls('sub') shows what is there")
+    assert far.message.endswith("folder 'sub' has no 'zzzzzz'; ls('sub') lists it")
 
 
 def test_a_dangling_link_inside_is_not_found(root: Path, kernel_walk: bool) -> None:

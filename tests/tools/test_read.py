@@ -90,7 +90,7 @@ async def test_a_file_over_the_limit_is_an_error_and_not_a_shorter_text(
 
 async def test_lines_over_the_limit_are_an_error(root: Path, call: Call) -> None:
     (root / "big").write_bytes(b"\n" + b"x" * (_read.MAX_BYTES + 1) + b"\n")
-    with pytest.raises(ToolError, match="ask for fewer with limit=") as caught:
+    with pytest.raises(ToolError, match="request fewer with limit=") as caught:
         await call(read, path="big", offset=1, limit=1)
     assert caught.value.code == "too_large"
     assert await call(read, path="big", offset=2) == ""
@@ -133,7 +133,7 @@ async def test_the_search_for_a_line_is_bounded(
         (b"caf\xe9 au lait", 3, "byte 3 (0xe9) is not UTF-8"),
         (b"abc\xf0\x9f", 3, "byte 3 (0xf0) is not UTF-8"),
         (b"\x7fELF\0", 4, "byte 4 is NUL, so it is a binary file"),
-        (b"\xff\xfeh\0i\0", 3, "it starts with the mark of UTF-16"),
+        (b"\xff\xfeh\0i\0", 3, "it starts with the byte order mark of UTF-16"),
         (b"\xed\xa0\x80", 0, "byte 0 (0xed) is not UTF-8"),
     ],
 )
@@ -188,9 +188,9 @@ def test_a_model_reads_the_text_itself_and_is_told_where_it_was_cut() -> None:
     assert read.render("a\n" * 100_000) == "a\n" * 100_000
     shown = read.render("é" * 99 + "\n" + "b\n" * 100_000)
     assert shown == (
-        "é" * 99 + "\n" + "b\n" * 99_950 + "[cut: 100 more characters; these were 99,951 lines: "
-        "read on with an offset that is 99951 larger]"
+        "é" * 99 + "\n" + "b\n" * 99_950 + "[truncated: 100 more characters; these are "
+        "99,951 lines. To continue, raise offset by 99951]"
     )
-    assert read.render("x" * 200_001).endswith("x\n[cut: this line has 1 more characters]")
+    assert read.render("x" * 200_001).endswith("x\n[truncated: this line has 1 more characters]")
     assert read.result_schema == {"type": "string"}
     assert not read.side_effect

@@ -120,10 +120,10 @@ async def test_a_model_reads_each_under_its_name(root: Path, call: Call) -> None
     assert text.splitlines() == [
         "=== a",
         "one",
-        "[cut: 4 more bytes; go on with read('a', offset=1)]",
+        "[truncated: 4 more bytes; continue with read('a', offset=1)]",
         "=== missing",
         "Error [not_found]: 'missing' does not exist: folder '.' has no 'missing'; "
-        "ls('.') shows what is there",
+        "ls('.') lists it",
         "=== b",
         "no end",
     ]

@@ -130,7 +130,7 @@ def test_a_row_has_the_codes_of_the_errors(name: str) -> None:
     # A single file is always changed whole: only several can be left half done.
     raised -= {"half_done"} if name != "patch" else set()
     assert set(re.findall(r"`([a-z]+_[a-z_]+|exists|conflict)`", rows()[name]["errors"])) == raised
-    paths = codes_in("_paths")
+    paths = set().union(*map(codes_in, ("_paths", "_path_errors", "_walk")))
     assert paths <= shared
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from ptc import ToolError, UsageError
 from ptc_tools import builtin, web_fetch_tool
-from ptc_tools.web._addresses import allowed, resolve
+from ptc_tools.web._addresses import is_allowed, resolve
 
 from .conftest import Call
 from .web_server import Request, Web, serving
@@ -363,7 +363,7 @@ NOT_PUBLIC = [
     NOT_PUBLIC,
 )
 def test_an_address_that_is_not_public_is_refused(address: str) -> None:
-    assert not allowed(ipaddress.ip_address(address))
+    assert not is_allowed(ipaddress.ip_address(address))
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_an_address_that_is_not_public_is_refused(address: str) -> None:
      "::ffff:1.1.1.1", "64:ff9b::1.1.1.1"],
 )  # fmt: skip
 def test_a_public_address_is_allowed(address: str) -> None:
-    assert allowed(ipaddress.ip_address(address))
+    assert is_allowed(ipaddress.ip_address(address))
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ async def test_a_file_that_has_changed_is_not_overwritten_if_its_digest_is_given
     assert error.details == {"sha256": sha(b"two")}
     gone = await error_of(call, path="b", content="x", expected_sha256=sha(b"one"))
     assert gone.code == "conflict"
-    assert "is not there" in gone.message
+    assert "does not exist" in gone.message
     assert os.listdir(root) == ["a"]
 
 

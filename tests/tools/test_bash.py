@@ -1,4 +1,4 @@
-"""`bash`: what it runs, what it gives back, and how it ends. Real processes, confined."""
+"""`bash`: commands, results and failures, with real confined processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def fails(call: Call, **arguments: Any) -> ToolError:
     return caught.value
 
 
-# --- what runs --------------------------------------------------------------------------------
+# --- commands ---------------------------------------------------------------------------------
 
 
 async def test_a_program_gets_its_arguments_and_its_output_comes_back(call: Call) -> None:
@@ -139,7 +139,7 @@ async def test_a_command_holds_no_descriptor_but_its_streams(call: Call) -> None
     assert result.stdout == "['0', '1', '2', '3'] b''\n"
 
 
-# --- how it ends ------------------------------------------------------------------------------
+# --- exit and failure -------------------------------------------------------------------------
 
 
 async def test_another_exit_code_is_an_error_that_carries_the_output(call: Call) -> None:
@@ -263,7 +263,7 @@ async def test_a_missing_layer_refuses_the_command(
 
     nothing = Output(b"", b"", 0)
     refused = Ended("refused", 0, "landlock: not there", nothing, nothing, 1.0)
-    # What such a kernel answers is shown by test_command_escapes; here, what becomes of it.
+    # test_command_escapes checks such a kernel itself; this test checks the error.
     monkeypatch.setattr(Command, "run", lambda self, timeout_ms: refused)
     error = await fails(call, cmd="ls")
     assert error.code == "confinement_unavailable"

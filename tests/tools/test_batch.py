@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class World:
-    """Tools that write down when they begin and end."""
+    """Tools that record their start and end."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -28,7 +28,7 @@ class World:
         self.events.append(f"{kind}{n}+")
         self.now += 1
         self.most = max(self.most, self.now)
-        for _ in range(100):  # Turns in which others may begin.
+        for _ in range(100):  # Let other calls start.
             await anyio.lowlevel.checkpoint()
         self.now -= 1
         self.events.append(f"{kind}{n}-")

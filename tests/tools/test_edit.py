@@ -17,7 +17,7 @@ Call = Callable[..., Awaitable[Any]]
 
 
 def version(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written or replaced, but not when it is read."""
+    """Return a fingerprint that changes on a write or replacement, but not on a read."""
     status = path.stat()
     return (status.st_ino, status.st_size, status.st_mode, status.st_mtime_ns, status.st_ctime_ns)
 

@@ -1,4 +1,4 @@
-"""`git`: rows of a real repository, and repositories that try to have something executed."""
+"""`git`: rows of a real repository, and hostile repositories that try to execute code."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ async def test_a_command_that_is_not_offered_is_refused(call: Call, repo: Path) 
 
 
 def _booby_trap(repo: Path) -> Path:
-    """Name a program wherever a repository can."""
+    """Configure a program everywhere that a repository can name one."""
     marker = repo / "RAN"
     trap = repo / "trap.sh"
     trap.write_text(f"#!/bin/sh\necho $0 $* >> {marker}\ncat\n")
@@ -316,7 +316,7 @@ async def test_nothing_that_a_repository_names_is_executed(
 ) -> None:
     marker = _booby_trap(repo)
     if not kernel:
-        # Every program may start, those of the repository too: the options have to do alone.
+        # Every program may start, also those of the repository: test the options alone.
         every = (*_git._programs(), Path("/usr"), Path("/bin"), repo)
         monkeypatch.setattr(_git, "_programs", lambda: every)
     (repo / "a.txt").write_text("changed\n")
@@ -371,7 +371,7 @@ async def test_reading_changes_nothing(call: Call, repo: Path) -> None:
         files = (path for path in repo.rglob("*") if path.is_file())
         return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
-    (repo / "a.txt").touch()  # the index is out of date, and git would like to refresh it
+    (repo / "a.txt").touch()  # the index is out of date, so git would refresh it
     before = picture()
     for command in ("status", "log", "diff", "show", "branch", "ls_files", "stash_list"):
         await call(git, command=command)
@@ -397,7 +397,7 @@ async def test_an_included_file_outside_the_root_is_not_read(
 ) -> None:
     (outside / "config").write_text("[core]\n\tabbrev = SECRET\n")
     real(repo, "config", "include.path", str(outside / "config"))
-    # Had it been read, git would complain of the value; as it is, of the file.
+    # If git had read the file, its error would name the value instead of the file.
     error = await fails(call, command="log")
     assert "SECRET" not in error.message
     assert "config" in error.message

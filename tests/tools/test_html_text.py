@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """One backend: a conversion is a process, the same under both."""
+    """Use one backend: a conversion is a process and the same under both."""
     return "asyncio"
 
 

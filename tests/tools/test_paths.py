@@ -240,7 +240,7 @@ def test_what_is_no_regular_file_is_refused_without_waiting(root: Path, kernel_w
     os.mkfifo(root / "fifo")
     (root / "to_fifo").symlink_to("fifo")
     with socket.socket(socket.AF_UNIX) as server:
-        # The name of a socket has at most 108 bytes: bind it by a short way to the folder.
+        # The name of a socket has at most 108 bytes: bind it through a short path.
         folder = os.open(root, os.O_RDONLY)
         server.bind(f"/proc/self/fd/{folder}/socket")
         os.close(folder)
@@ -258,7 +258,7 @@ def test_a_device_is_refused(kernel_walk: bool) -> None:
 
 @contextmanager
 def unprivileged() -> Iterator[None]:
-    """As a user without rights: root may read everything."""
+    """Run as an unprivileged user: root may read everything."""
     if os.geteuid() != 0:
         yield
         return
@@ -270,7 +270,7 @@ def unprivileged() -> Iterator[None]:
 
 
 def test_a_file_that_may_not_be_read_is_said_to_be_so(kernel_walk: bool) -> None:
-    # Not in tmp_path: another user must be able to get to it.
+    # Not in tmp_path: another user must be able to reach it.
     folder = Path(tempfile.mkdtemp())
     try:
         folder.chmod(0o755)
@@ -342,7 +342,7 @@ SWAPS = 10_000
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Swap two names in one step (RENAME_EXCHANGE, renameat2(2)): neither is ever missing."""
+    """Swap two names atomically (RENAME_EXCHANGE, renameat2(2)): neither is ever missing."""
     at_cwd, rename_exchange = -100, 2
     libc = ctypes.CDLL(None, use_errno=True)
     result = libc.renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), rename_exchange)
@@ -351,7 +351,7 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def swapper(victim: Path, target: Path) -> threading.Thread:
-    """A thread that makes `victim` a link to `target` and back, 10,000 times."""
+    """Start a thread that makes `victim` a link to `target` and back, 10,000 times."""
     aside = victim.with_name("aside")
     aside.symlink_to(target)
 
@@ -359,7 +359,7 @@ def swapper(victim: Path, target: Path) -> threading.Thread:
         for number in range(SWAPS):
             exchange(victim, aside)
             if not (victim.is_symlink() or aside.is_symlink()):
-                # A write has taken the link's place.
+                # A write has replaced the link.
                 fresh = victim.with_name(f"fresh{number}")
                 fresh.symlink_to(target)
                 fresh.rename(aside)
@@ -423,7 +423,7 @@ def test_a_file_swapped_between_look_and_open_is_refused(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fstat", swap_then_look)
-        # In a thread: to wait for the FIFO would be to wait for ever.
+        # In a thread: opening the FIFO could block forever.
         thread = threading.Thread(target=attempt, daemon=True)
         thread.start()
         thread.join(timeout=20)
@@ -444,7 +444,7 @@ def test_no_descriptor_stays_open(root: Path, outside: Path, kernel_walk: bool) 
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-# --- places to write ----------------------------------------------------------------------------
+# --- slots --------------------------------------------------------------------------------------
 
 
 def slot_of(folder: Path, path: str, *, kernel_walk: bool) -> tuple[str, list[str], str, bool]:
@@ -596,7 +596,7 @@ def test_a_magic_link_of_procfs_is_not_followed(path: str, kernel_walk: bool) ->
 def test_a_swapped_link_never_gives_a_write_outside(
     root: Path, outside: Path, swapped: str, kernel_walk: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Flushing to the disk takes the time of a hundred swaps.
+    # A flush to disk takes as long as a hundred swaps.
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     (outside / "f.txt").write_text("SECRET")
     (root / "d").mkdir()

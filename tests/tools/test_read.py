@@ -99,7 +99,7 @@ async def test_lines_over_the_limit_are_an_error(root: Path, call: Call) -> None
 async def test_a_file_whose_size_says_nothing_is_bounded_as_it_is_read(
     root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As if it grew after its size was asked for.
+    # Simulate a file that grew after its size was read.
     (root / "growing").write_bytes(b"x" * (_read.MAX_BYTES + 1))
     small = os.stat_result((0o100644, 0, 0, 1, 0, 0, 0, 0, 0, 0))
     with monkeypatch.context() as patched:

@@ -1,4 +1,4 @@
-"""What a run keeps of the calls that change files: sizes and digests, never what was written."""
+"""Records of calls that change files have sizes and digests, never the content."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_content_is_not_in_the_journal_and_a_resumed_run_is_held_to_it(roo
             at_work.set()
             await anyio.sleep_forever()
 
-    # Put together in the script: its source is recorded, and is its author's business.
+    # Assembled in the script, because the source of the script is recorded.
     source = f"""
 async def run(ctx, inputs):
     text = "".join(reversed("{CANARY[::-1]}"))

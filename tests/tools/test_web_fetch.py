@@ -1,4 +1,4 @@
-"""`web_fetch` against a server on the loopback, and the addresses that it must not ask."""
+"""`web_fetch` against a server on the loopback, and the addresses that it must refuse."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def fails(call: Call, tool: Any = FETCH, **arguments: Any) -> ToolError:
     return caught.value
 
 
-# --- what comes back --------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------
 
 PAGE = """<!doctype html><html><head><title>A &amp; B</title><style>no{}</style>
 <script>var no = "<p>";</script></head><body><h1>Head</h1><p>Some <b>bold</b>,
@@ -196,7 +196,7 @@ async def test_a_page_over_the_limit_is_refused(call: Call, web: Web) -> None:
     plain = {"Content-Type": "text/plain"}
     web.routes["/at"] = (200, plain, b"x" * 1_000)
     web.routes["/over"] = (200, plain, b"x" * 1_001)
-    # Without a length, ended by the end of the connection.
+    # Without a length: the end of the connection ends the body.
     endless = {**plain, "Content-Length": "", "Connection": "close"}
     web.routes["/unsaid"] = (200, endless, b"x" * 100_000)
     assert (await call(tool, url=web.url("/at"))).total_chars == 1_000
@@ -253,7 +253,7 @@ async def test_html_that_takes_for_ever_to_parse_is_given_up(
     seen = None
     with contextlib.suppress(ToolError):
         seen = await call(FETCH, url=web.url())
-    # In time either way; and what follows is answered.
+    # In time either way, and the next call succeeds.
     assert seen is None or seen.status == 200
     web.routes["/"] = (200, HTML, b"<p>next")
     monkeypatch.undo()
@@ -411,7 +411,7 @@ def _answers(*addresses: str) -> Any:
 async def test_a_name_that_changes_its_address_gains_nothing(
     call: Call, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name server is the one thing that cannot be had for real without one."""
+    """Replace the name server, which a test cannot provide."""
     asked = 0
 
     async def rebinding(host: str, port: int, **_: Any) -> list[Any]:
@@ -423,7 +423,7 @@ async def test_a_name_that_changes_its_address_gains_nothing(
     monkeypatch.setattr(anyio, "getaddrinfo", rebinding)
     tool = web_fetch_tool(allowed_networks=["127.0.0.3/32"], robots="ignore")
     error = await fails(call, tool, url=f"http://rebind.example:{web.port}/")
-    # Connected to what was checked, where nobody listens, and asked for the name once.
+    # It connected to the checked address, where no server listens, and resolved the name once.
     assert error.code == "unreachable"
     assert asked == 1
     assert web.requests == []
@@ -449,7 +449,7 @@ async def test_a_certificate_is_asked_for_by_name_although_the_address_is_pinned
 
     def answer(server: socket.socket) -> None:
         client, _ = server.accept()
-        # It has no certificate: the handshake ends once the name is known.
+        # The server has no certificate: the handshake ends after the name was sent.
         with client, contextlib.suppress(OSError):
             context.wrap_socket(client, server_side=True)
 

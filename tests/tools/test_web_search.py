@@ -1,4 +1,4 @@
-"""`web_search`: three engines, each by the shape of its own answers, on the loopback."""
+"""`web_search`: three engines with their response formats, on the loopback."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Rows out of a folder of documents, each held to a schema, by any model.
+"""Extract rows from a folder of documents with any model, validated by a schema.
 
-    python samples/extract_invoices.py                    with a model that is a list of answers
-    python samples/extract_invoices.py openai:gpt-5       a real one: pip install 'ptc-host[models]'
+    python samples/extract_invoices.py                  with scripted answers, not a model
+    python samples/extract_invoices.py openai:gpt-5     a real model: pip install 'ptc-host[models]'
 
-Three things that go wrong with models go wrong here, and are put right: JSON that is no JSON
-(mended here, without another request), a value that the schema does not have and a sum that does
-not come out (both told to the model, which answers again).
+Three typical failures of models occur here and are corrected: invalid JSON (repaired without
+another request), a value that the schema does not allow, and a wrong sum (both are reported to the
+model, which answers again).
 """
 
 import sys
@@ -39,25 +39,25 @@ class Invoice(BaseModel):
 
 
 def adds_up(invoice: Invoice) -> str | None:
-    """What a schema cannot say: the model is told this, too."""
+    """Check a rule that a schema cannot express; the model receives the error."""
     found = sum(line.amount for line in invoice.lines)
     return None if found == invoice.total else f"the lines add up to {found}, total says otherwise"
 
 
 ANSWERS = {
-    "harbour": [  # single quotes, a comma too many, a fence: one meaning all the same
+    "harbour": [  # single quotes, a trailing comma, a Markdown code block
         "Here is the invoice:\n```json\n{'number': '2025-0417', 'seller': 'Harbour Supply Co.',"
         " 'day': '2025-04-17', 'currency': 'EUR', 'lines': ["
         "{'text': 'mooring line, 12 m', 'amount': '102.00'},"
         "{'text': 'fender, large', 'amount': '61.25'},], 'total': '163.25'}\n```",
     ],
-    "lindgren": [  # a currency that is not in the list
+    "lindgren": [  # a currency that the schema does not allow
         '{"number": "L-88213", "seller": "Lindgren Tryckeri AB", "day": "2025-05-02",'
         f' "currency": "{currency}", "lines": [{{"text": "500 flyers A5", "amount": "1450.00"}},'
         ' {"text": "50 posters A2", "amount": "2300.00"}], "total": "3750.00"}'
         for currency in ("kronor", "SEK")
     ],
-    "okafor": [  # one hour of work, where there were two
+    "okafor": [  # the amount of one hour of work instead of two
         '{"number": "31", "seller": "Okafor & Sons", "day": "2025-05-09", "currency": "GBP",'
         ' "lines": [{"text": "pump", "amount": "620.00"},'
         f' {{"text": "work", "amount": "{work}"}}], "total": "790.00"}}'
@@ -67,7 +67,7 @@ ANSWERS = {
 
 
 def answer(request: ModelRequest) -> str:
-    """What the model without a model says: its second answer once it was told of a mistake."""
+    """Answer a request; after an error, with the second answer."""
     question = request.turns[0].text.lower()
     name = next(name for name in ANSWERS if name in question)
     return ANSWERS[name][1 if request.turns[-1].role == "error" else 0]
@@ -90,10 +90,10 @@ async def main(model: ModelSource) -> None:
         invoice = found.object
         print(f"{name}: {invoice.day} {invoice.seller}: {invoice.total} {invoice.currency}")
         if found.repairs:
-            print(f"  mended here: {', '.join(sorted({repair.kind for repair in found.repairs}))}")
+            print(f"  repaired: {', '.join(sorted({repair.kind for repair in found.repairs}))}")
         for number, attempt in enumerate(found.attempts, 1):
             for violation in attempt.violations:
-                print(f"  answer {number} went back: {violation}")
+                print(f"  answer {number} rejected: {violation}")
     spent = sum((found.usage.requests for found in invoices.values()), 0)
     print(f"{len(invoices)} invoices, {spent} requests")
 

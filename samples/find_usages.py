@@ -1,9 +1,9 @@
-"""Where a text is used, file by file: one script instead of one search and twenty reads.
+"""Find the uses of a text, file by file: one script instead of one search and twenty reads.
 
     ptc run samples/find_usages.py --input query=Session --allow grep,read
 
-Inputs: `query`, the text to find; `glob`, which files to search, as "*.py" (default: all);
-`most_files`, how many files to tell of, those with the most hits first (default: 20, at most 50).
+Inputs: `query`, the text to find; `glob`, a pattern for files, such as "*.py" (default: all);
+`most_files`, the number of files to report, by number of hits (default: 20, at most 50).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ DEFINITION = re.compile(r"\s*(?:async\s+|export\s+|pub\s+)*(?:class|def|fn|func|
 
 
 def place_of(lines: list[str], number: int) -> str:
-    """The definitions around a line, outermost first: ``Session.program``."""
+    """Return the definitions around a line, outermost first: ``Session.program``."""
 
     def indent(line: str) -> int:
         return len(line) - len(line.lstrip())
@@ -35,7 +35,7 @@ def place_of(lines: list[str], number: int) -> str:
 
 
 def describe(path: str, hits: list[Any], text: Any) -> dict[str, Any]:
-    """What is told of one file; `text` is an exception where it could not be read."""
+    """Describe the hits in one file; `text` is an exception if it could not be read."""
     found: dict[str, Any] = {"path": path, "count": len(hits), "lines": []}
     if isinstance(text, Exception):
         found["unread"] = str(text)
@@ -53,7 +53,7 @@ def describe(path: str, hits: list[Any], text: Any) -> dict[str, Any]:
 
 
 async def run(ctx: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Search once, then read the files of the hits, each once and all at the same time."""
+    """Search once, then read the files with hits concurrently, each once."""
     query = inputs["query"]
     most_files = max(1, min(50, inputs.get("most_files", 20)))
     hits = await ctx.grep(query, glob=inputs.get("glob"), literal=True, limit=MOST_HITS)

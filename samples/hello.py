@@ -1,4 +1,4 @@
-"""You learn: how a script calls a function of yours. Run: python samples/hello.py"""
+"""Call your own function from a script. Run: python samples/hello.py"""
 
 import anyio
 
@@ -13,7 +13,7 @@ async def stock(item: str) -> int:
     return STOCK[item]
 
 
-# What a model writes: its only powers are the tools on `ctx`, and it runs in a jailed process.
+# A script from a model. It runs in a sandboxed process, and can use only the tools on `ctx`.
 SCRIPT = """
 import asyncio
 

@@ -1,4 +1,4 @@
-"""You learn: what is left of a run that hits a limit. Run: python samples/limits.py"""
+"""Get partial results of a run that reaches a limit. Run: python samples/limits.py"""
 
 import anyio
 
@@ -11,7 +11,7 @@ async def page(number: int) -> list[int]:
     return [10 * number + n for n in range(10)]
 
 
-# A spent call limit is an error at the call, so that a script can return what it has.
+# At the call limit the call raises an error, so that a script can return partial results.
 GREEDY = """async def run(ctx, inputs):
     rows = []
     try:
@@ -20,7 +20,7 @@ GREEDY = """async def run(ctx, inputs):
     except ToolError as error:
         return {"rows": len(rows), "stopped_by": error.code}
 """
-# A time-out is not: the process is killed. What was emitted and printed is kept.
+# A time-out kills the process. Emitted values and printed text are preserved.
 ENDLESS = """def run(ctx, inputs):
     ctx.emit({"first_page": ctx.page(0)})
     print("thinking")

@@ -1,7 +1,7 @@
-"""What an agent sees of `ptc mcp`: one tool that runs a script over your files. Runs offline.
+"""Use `ptc mcp` as an agent does: one tool that runs a script over your files. Runs offline.
 
-Needs the MCP SDK: pip install 'ptc-host[mcp]'. An agent's client starts the same command; to
-print its configuration: ptc mcp --root . --allow read,grep --print-config
+Needs the MCP SDK: pip install 'ptc-host[mcp]'. An agent's client starts the same command. To print
+its configuration: ptc mcp --root . --allow read,grep --print-config
 """
 
 import asyncio
@@ -31,7 +31,7 @@ async def main(root: Path) -> None:
             print(tool.name, "-", (tool.description or "").partition(".")[0])
         result = await client.call_tool("program", {"source": SCRIPT, "inputs": {"query": "TODO"}})
         print(result.structured_content["value"])
-        # A script that is wrong comes back with its line and the way out.
+        # An invalid script is rejected with its line and a suggested fix.
         wrong = "async def run(ctx, inputs):\n    return await ctx.cat('a.py')"
         refused = await client.call_tool("program", {"source": wrong})
         print(refused.structured_content["error"]["message"])

@@ -1,4 +1,4 @@
-"""You learn: a tool that says why it fails, called directly and from a script. Runs offline."""
+"""Define a tool with an error of its own; call it directly and from a script. Runs offline."""
 
 import anyio
 
@@ -13,10 +13,10 @@ async def convert(amount: float, currency: str) -> float:
 
     Args:
         amount: Euros.
-        currency: Code of the currency to convert to, as USD.
+        currency: Code of the target currency, such as USD.
     """
     if currency not in RATES:
-        msg = f"no rate for {currency!r}; there is {', '.join(RATES)}"
+        msg = f"no rate for {currency!r}; available: {', '.join(RATES)}"
         raise ToolError(msg, code="unknown_currency", details={"known": list(RATES)})
     return round(amount * RATES[currency], 2)
 
@@ -24,7 +24,7 @@ async def convert(amount: float, currency: str) -> float:
 SCRIPT = """async def run(ctx, inputs):
     try:
         return await ctx.convert(100, inputs["currency"])
-    except ToolError as error:      # the name is there without an import
+    except ToolError as error:      # available without an import
         return {"why": error.code, "instead": await ctx.convert(100, error.details["known"][1])}
 """
 

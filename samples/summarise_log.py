@@ -1,12 +1,12 @@
-"""What a log says in thirty lines: levels, errors by the hour, what was said most often.
+"""Summarise a log in thirty lines: levels, errors by the hour, most frequent messages.
 
     ptc run samples/summarise_log.py --input path=samples/data/service.log --allow read
 
-Inputs: `path`, the log file; `top`, how many messages to tell of (default: 8, at most 50).
+Inputs: `path`, the log file; `top`, the number of messages to report (default: 8, at most 50).
 
-The file is read in parts of 5,000 lines; one of more than 500,000 needs more than the 100 tool
-calls that a run has by default. A record begins with a time and a level; lines that do not (a
-traceback) belong to the record before them.
+The script reads parts of 5,000 lines; a file of more than 500,000 needs more than the default limit
+of 100 tool calls. A record starts with a time and a level; other lines (a traceback) belong to the
+record before them.
 """
 
 import re
@@ -31,7 +31,7 @@ VARYING = re.compile(
 
 @dataclass
 class Message:
-    """Records that differ in their numbers only."""
+    """Records that differ only in their numbers."""
 
     level: str
     part: str
@@ -43,7 +43,7 @@ class Message:
 
 @dataclass
 class Summary:
-    """All that is counted on the way through the file."""
+    """Counts over the whole file."""
 
     records: int = 0
     lines: int = 0
@@ -94,7 +94,7 @@ class Summary:
 
 
 async def run(ctx: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Read the log part by part and sum it up."""
+    """Read the log part by part and summarise it."""
     path = inputs["path"]
     top = max(1, min(50, inputs.get("top", 8)))
     summary = Summary()
@@ -106,7 +106,7 @@ async def run(ctx: Any, inputs: dict[str, Any]) -> dict[str, Any]:
         if len(lines) < LINES_AT_ONCE:
             break
     if not summary.records:
-        raise ValueError(f"{path} has no line that begins with a time and a level")
+        raise ValueError(f"{path} has no line that starts with a time and a level")
     return {
         "path": path,
         "lines": summary.lines,

@@ -92,8 +92,11 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "SM-86": (
-        "network words are not matched inside other words",
-        (_BASH + "test_command_resembling_a_network_command_is_allowed",),
+        "words are not looked for inside words",
+        (
+            _BASH + "test_command_resembling_a_network_command_is_allowed",
+            _BASH + "test_package_managers_run_where_they_may_need_no_network",
+        ),
     ),
     "SM-87": (
         "loopback targets are accepted; positions in `sh -c` are checked",
@@ -107,6 +110,7 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         "a rejection names the option that lifts it",
         (
             _BASH + "test_network_command_is_refused_early",
+            _BASH + "test_a_command_that_fails_without_the_network_gets_a_hint",
             _PROTECTED + "test_refused_change_of_a_command_names_the_rule_and_the_option",
         ),
     ),
@@ -149,6 +153,8 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             _BASH + "test_output_over_budget_is_truncated_and_stored_whole",
             _FETCH + "test_long_page_is_returned_in_contiguous_parts",
+            "tools/test_html_text.py::test_valid_html_is_converted_whole",
+            "tools/test_html_text.py::test_nesting_bombs_are_bounded_and_reported",
         ),
     ),
 }

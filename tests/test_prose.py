@@ -23,7 +23,8 @@ OPENER = re.compile(r"(What|Who|Whom|Whose|Whoever|Whatever|Where|Wherever|Wheth
 BANNED = re.compile(
     r"\b(mend(s|ed|ing)?|way out|ways out|fell short|not to be had|front door|bare scripts?"
     r"|first fence|second fence|language fence|(go|goes|going|went) on with|is told|are told"
-    r"|(?<!there )is no (Tool|tool|text|list|name|path|function|file|folder|type|JSON)|whoever|who asks)\b",
+    r"|(?<!there )is no (tool|text|list|name|path|function|file|folder|type|JSON)"
+    r"|whoever|who asks)\b",
     re.IGNORECASE,
 )
 PARTICIPLES = set(

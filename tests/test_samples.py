@@ -32,9 +32,9 @@ PROGRAMS = {
     "mcp_client.py": ["{'a.py': 2}"],
     "extract_invoices.py": [
         "harbour: 2025-04-17 Harbour Supply Co.: 163.25 EUR",
-        "mended here: quotes, surrounding_text, trailing_comma",
-        'went back: /currency: "kronor" is not one of the 3 allowed values',
-        "went back: (root): the lines add up to 705.00, total says otherwise",
+        "repaired: quotes, surrounding_text, trailing_comma",
+        'rejected: /currency: "kronor" is not one of the 3 allowed values',
+        "rejected: (root): the lines add up to 705.00, total says otherwise",
         "3 invoices, 5 requests",
     ],
 }
@@ -199,4 +199,4 @@ def test_summarise_log_of_a_file_without_records_reports_it(text: str, tmp_path:
         *("--input", "path=no.log", "--root", str(tmp_path)),
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert "no.log has no line that begins with a time and a level" in done.stderr
+    assert "no.log has no line that starts with a time and a level" in done.stderr

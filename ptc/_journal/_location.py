@@ -110,7 +110,7 @@ def check_journal(root: Path, path: Path, writers: Iterable[str]) -> None:
         f"journal {str(path)!r} lies inside the root, where {_some(names)} may change files: a "
         "script could forge an approval. Name a file outside the root, or none "
         "(the default is in your state directory). Pass journal_in_root=True only if every script "
-        "and command in this root may approve calls on your behalf"
+        "and command in this root may record an approval that nobody gave"
     )
     raise UsageError(msg)
 

@@ -351,7 +351,7 @@ def test_kernel_layer_violation_exits_with_4_and_names_the_call(command: Any, sc
     done = command("run", script(HELLO), "--toolset", "shelf", before=["-c", NO_FIRST_FENCE])
     assert (done.status, done.out) == (4, "")
     assert "Error: the kernel layer stopped the script: " in done.err
-    assert "the system call openat" in done.err
+    assert "blocked system call: openat" in done.err
     # the alarm of the log, for whoever keeps standard error
     assert "violation: " in done.err
     told = command(

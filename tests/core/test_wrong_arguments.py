@@ -137,7 +137,7 @@ async def test_a_schema_that_is_text_is_refused_and_never_evaluated(tmp_path: Pa
             session.program(source="1 + 1", output_schema=schema),
             session.generate_object(schema, "a number"),
         ):
-            with pytest.raises(UsageError, match=r"json\.loads\(\.\.\.\) makes a schema of it"):
+            with pytest.raises(UsageError, match=r"parse a schema with json\.loads\(\.\.\.\)"):
                 await call
     assert not mark.exists()
 

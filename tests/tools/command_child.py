@@ -1,7 +1,7 @@
-"""Runs confined commands as another kind of user or on a poorer kernel; started by the tests.
+"""Run confined commands as another user or on a kernel with fewer features, for tests.
 
 ``python command_child.py MODE`` reads JSON ``{"root": ..., "commands": [{"argv", "env", ...}]}``
-and answers with JSON, one row a command. Modes: ``plain``; ``powerless``: root without any
+and prints JSON, one row for each command. Modes: ``plain``; ``powerless``: root without any
 capability; ``nobody``: uid 65534; ``container``: no new namespaces, as in most containers.
 """
 
@@ -26,7 +26,7 @@ _KINDS = 0x7E020000
 
 
 def refuse_namespaces() -> None:
-    """What Docker's default profile does to unshare and clone."""
+    """Apply the rules of Docker's default profile for unshare and clone."""
     numbers = _filter._MACHINES[os.uname().machine][2]
     steps = [
         (0x20, 0, 0, 0),
@@ -40,7 +40,7 @@ def refuse_namespaces() -> None:
 
 
 def hide_landlock() -> None:
-    """A kernel without Landlock, as its callers see it."""
+    """Simulate a kernel without Landlock for its callers."""
     _libc.prctl(_libc.PR_SET_NO_NEW_PRIVS, 1)
     steps = [
         *((0x20, 0, 0, 0), (0x15, 0, 1, 444), (0x06, 0, 0, 0x00050000 | errno.ENOSYS)),

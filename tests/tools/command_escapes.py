@@ -1,6 +1,6 @@
-"""Ways out that a command may try: to a server of the host, to files outside, to its processes.
+"""Escapes that a command may try: to a server, files or processes of the host.
 
-Each is one technique. ``@NAME@`` is filled in by the test.
+Each is one technique. The test substitutes ``@NAME@``.
 """
 
 from __future__ import annotations

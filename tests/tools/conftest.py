@@ -1,4 +1,4 @@
-"""What the tests of the built-in tools share: a workspace, and a call as a session makes it."""
+"""Fixtures for the built-in tools: a workspace, and calls as a session makes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Call = Callable[..., Awaitable[Any]]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """An empty workspace; what lies beside it is outside."""
+    """An empty workspace with a parent folder of its own."""
     folder = tmp_path / "root"
     folder.mkdir()
     return folder
@@ -26,7 +26,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def outside(tmp_path: Path) -> Path:
-    """A folder beside the workspace with a file that must never be seen."""
+    """A folder beside the workspace with a file that no tool may read."""
     folder = tmp_path / "outside"
     folder.mkdir()
     (folder / "secret.txt").write_text("SECRET word\n")
@@ -35,7 +35,7 @@ def outside(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def call(root: Path) -> Call:
-    """Call a tool in the workspace: arguments validated, plain functions in a thread."""
+    """Call a tool in the workspace, with validated arguments; plain functions run in a thread."""
 
     async def run(tool: Tool, **arguments: Any) -> Any:
         context = ToolContext(root=root, tool_name=tool.name, call_id="t.1", run_id=None, seq=1)

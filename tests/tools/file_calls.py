@@ -1,7 +1,7 @@
-"""Calls that change files, by chance, and what came of each: run by a confined command.
+"""Random calls that change files, with the result of each; run by a confined command.
 
-``python file_calls.py SEED STEPS`` works in the folder it starts in and prints one line a call,
-then the tree that it left. Two runs with the same seed say the same if files behave the same.
+``python file_calls.py SEED STEPS`` works in its current folder and prints one line for each call,
+then the resulting tree. Two runs with the same seed print the same if files behave the same.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Player:
         self.folders: list[int | None] = [None]
         self.home = os.open(".", os.O_PATH)
         self.last: list[object] = []
-        """What the last call was."""
+        """Description of the last call."""
 
     def name(self) -> str:
         name = self.random.choice(NAMES)
@@ -156,7 +156,7 @@ def main() -> None:
             said = player.step()
         except OSError as error:
             name = errno.errorcode[error.errno or 0]
-            # That a folder cannot be linked Landlock says otherwise.
+            # Landlock reports a link of a folder by another error.
             said = name.replace("EXDEV", "EPERM") if player.last[0] == "link" else name
         print(player.last, said)  # noqa: T201 - what it is for
     os.chmod(START, 0o700)

@@ -1,4 +1,4 @@
-"""Git repositories for tests, made without anybody's own configuration."""
+"""Git repositories for tests, independent of the user's configuration."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ GIT = {
 
 
 def git_in(folder: Path, *arguments: str, check: bool = True) -> None:
-    """Run git as a user of no settings."""
+    """Run git without the configuration of a user."""
     subprocess.run(["git", *arguments], cwd=folder, env=GIT, check=check, capture_output=True)
 
 
 def repository(folder: Path) -> None:
-    """Make a repository with one commit."""
+    """Create a repository with one commit."""
     folder.mkdir(parents=True)
     git_in(folder, "init", "-q")
     (folder / "f").write_text("content\n")

@@ -1,4 +1,4 @@
-"""`bash`: what it runs, what it gives back, and how it ends. Real processes, confined."""
+"""`bash`: commands, results and failures, with real confined processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def error_of(call: Call, **arguments: Any) -> ToolError:
     return caught.value
 
 
-# --- what runs --------------------------------------------------------------------------------
+# --- commands ---------------------------------------------------------------------------------
 
 
 async def test_program_receives_its_arguments_and_its_output_is_returned(call: Call) -> None:
@@ -139,7 +139,7 @@ async def test_command_has_no_descriptor_but_its_streams(call: Call) -> None:
     assert result.stdout == "['0', '1', '2', '3'] b''\n"
 
 
-# --- how it ends ------------------------------------------------------------------------------
+# --- exit and failure -------------------------------------------------------------------------
 
 
 async def test_nonzero_exit_code_is_an_error_with_the_output(call: Call) -> None:
@@ -265,7 +265,7 @@ async def test_command_is_refused_if_a_layer_is_missing(
 
     nothing = Output(b"", b"", 0)
     refused = CommandOutcome("refused", 0, "landlock: not there", nothing, nothing, 1.0)
-    # What such a kernel answers is shown by test_command_escapes; here, what becomes of it.
+    # test_command_escapes checks such a kernel itself; this test checks the error.
     monkeypatch.setattr(Command, "run", lambda self, timeout_ms: refused)
     error = await error_of(call, cmd="ls")
     assert error.code == "confinement_unavailable"
@@ -376,7 +376,7 @@ async def test_output_over_budget_is_truncated_and_stored_whole(root: Path) -> N
     (artifact,) = result.artifacts
     assert artifact.startswith(".ptc/")
     assert (root / artifact).read_text() == whole
-    assert f"of {len(whole):,} bytes left out; whole output: {artifact} ...]" in result.stdout
+    assert f"of {len(whole):,} bytes omitted; full output: {artifact} ...]" in result.stdout
 
 
 @pytest.mark.parametrize("budget", range(20, 32))
@@ -403,7 +403,7 @@ async def test_output_over_the_storage_limit_is_counted_and_reported(root: Path)
         result = await session.bash(cmd="sh", args=["-c", script])  # type: ignore[attr-defined]  # a tool as a method
     assert result.stdout_bytes == size + 8
     assert result.stdout.endswith("THE END\n")
-    assert "were not kept" in result.stdout
+    assert "bytes of its middle)" in result.stdout
     assert (root / result.artifacts[0]).stat().st_size == MAX_STREAM_BYTES + 65_536
 
 
@@ -416,7 +416,7 @@ async def test_output_artifact_is_never_written_through_a_link(root: Path, outsi
     assert result.truncated
     assert [text.split()[0] for text in result.refused] == ["'.ptc'"]
     assert result.artifacts == []
-    assert "could not be kept" in result.stdout
+    assert "could not be stored" in result.stdout
     assert [path.name for path in outside.iterdir()] == ["secret.txt"]
 
 
@@ -434,8 +434,10 @@ async def test_output_that_is_not_text_is_shown_with_replacements(call: Call) ->
         ("curl", ["example.org"]),
         ("/usr/bin/wget", ["-q", "example.org"]),
         ("npm", ["install"]),
+        ("npm", ["--prefix", "sub", "ci"]),
         ("bun", ["add", "x"]),
         ("pip", ["install", "x"]),
+        ("pip3", ["--no-input", "download", "x"]),
         ("curl", []),
         ("python", ["fetch.py", "https://example.org/x"]),
         ("tool", ["--from=http://example.org"]),
@@ -490,6 +492,75 @@ async def test_command_resembling_a_network_command_is_allowed(
     call: Call, cmd: str, args: list[str]
 ) -> None:
     await call(bash, cmd=cmd, args=args)
+
+
+@pytest.mark.parametrize(
+    ("program", "args"),
+    [
+        ("npm", ["test"]),
+        ("npm", ["run", "build"]),
+        ("npm", ["run", "install"]),
+        ("npm", ["install", "--offline"]),
+        ("bun", ["test"]),
+        ("pip", ["list"]),
+        ("pip", ["install", "--no-index", "--find-links=wheels", "x"]),
+        ("pip", ["install", "--no-deps", "--no-build-isolation", "-e", "."]),
+        ("pip", ["install", "--help"]),
+    ],
+)
+async def test_package_managers_run_where_they_may_need_no_network(
+    call: Call, root: Path, program: str, args: list[str]
+) -> None:
+    (root / program).write_text('#!/bin/sh\necho "ran $*"\n')
+    (root / program).chmod(0o755)
+    result = await call(bash, cmd=f"./{program}", args=args)
+    assert result.stdout == f"ran {' '.join(args)}\n"
+    script = f"PATH=.:$PATH {program} {' '.join(args)}"
+    assert (await call(bash, cmd="sh", args=["-c", script])).stdout == result.stdout
+
+
+_LOOK_UP = (
+    "import socket\ntry:\n    socket.getaddrinfo('example.org', 80)\n"
+    "except OSError as error:\n    raise SystemExit(str(error))\n"
+)
+
+
+async def test_a_command_that_fails_without_the_network_gets_a_hint(call: Call) -> None:
+    error = await error_of(call, cmd=_PY, args=["-c", _LOOK_UP])
+    assert error.code == "command_failed"
+    assert error.message.endswith(
+        "\nThe network is off for commands of this session (network=False). Do without the "
+        "network, or ask the owner of the session for network=True"
+    )
+    assert error.message.count("network=False") == 1
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "curl: (6) Could not resolve host: example.org",
+        "ssh: Could not resolve hostname example.org: Temporary failure in name resolution",
+        "E: Temporary failure resolving 'deb.debian.org'",
+        "socket.gaierror: [Errno -2] Name or service not known",
+        "OSError: [Errno 101] Network is unreachable",
+        "Error: getaddrinfo EAI_AGAIN registry.npmjs.org",
+        "dial tcp: lookup proxy.golang.org: no such host",
+        "java.net.UnknownHostException: example.org",
+    ],
+)
+async def test_messages_of_other_programs_get_the_hint_too(call: Call, output: str) -> None:
+    error = await error_of(call, cmd="sh", args=["-c", 'echo "$1" >&2; exit 1', "sh", output])
+    assert error.message.count("network=True") == 1
+
+
+async def test_other_failures_get_no_hint_about_the_network(call: Call) -> None:
+    error = await error_of(call, cmd="sh", args=["-c", "echo 'connection refused' >&2; exit 1"])
+    assert "network" not in error.message
+    # With the network on, the same message has another cause.
+    script = "echo 'Network is unreachable' >&2; exit 1"
+    with pytest.raises(ToolError) as caught:
+        await call(bash_tool(network=True), cmd="sh", args=["-c", script])
+    assert "network=" not in caught.value.message
 
 
 async def test_enabled_network_disables_early_refusal(call: Call) -> None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class World:
-    """Tools that write down when they begin and end."""
+    """Tools that record their start and end."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -28,7 +28,7 @@ class World:
         self.events.append(f"{kind}{n}+")
         self.now += 1
         self.most = max(self.most, self.now)
-        for _ in range(100):  # Turns in which others may begin.
+        for _ in range(100):  # Let other calls start.
             await anyio.lowlevel.checkpoint()
         self.now -= 1
         self.events.append(f"{kind}{n}-")
@@ -184,11 +184,11 @@ async def test_stop_on_error_starts_no_call_after_a_failure(root: Path) -> None:
     ("rows", "words"),
     [
         ([("look", {"n": {"$ref": "later"}}), ("look", {"n": 1}, "later")], "refers to 'later'"),
-        ([("look", {"n": {"$ref": "1"}})], "calls before it: none"),
+        ([("look", {"n": {"$ref": "1"}})], "earlier calls: none"),
         ([("look", {}, "a"), ("look", {}, "a")], "two calls have the id 'a'"),
         ([("look", {}, "2"), ("look", {})], "two calls have the id '2'"),
         ([("put", {"n": 1}), ("batch", {"calls": []})], "a batch in a batch"),
-        ([("look", {"n": {"$ref": 1}})], 'the value of "$ref" is text'),
+        ([("look", {"n": {"$ref": 1}})], 'the value of "$ref" must be a string'),
     ],
 )
 async def test_invalid_batch_makes_no_calls(
@@ -318,7 +318,7 @@ async def test_batch_values_too_large_together_are_omitted_and_reported(
         (True, 0, 602),
         (True, 300, 0),
     ]
-    assert "[value of 602 bytes left out; call it by itself]" in result.text
+    assert "[value of 602 bytes omitted; call the tool alone]" in result.text
 
 
 async def test_batch_renders_each_result_as_its_tool_does(root: Path) -> None:

@@ -1,7 +1,7 @@
-"""The broker of a command makes the changes that it asks for, as the kernel would have made them.
+"""The broker of a command makes its changes exactly as the kernel would have made them.
 
-Each program here is run twice, once with the right to change files itself and once brokered, or is
-one that would get around the broker if it could.
+Each program here runs twice, once with the right to change files itself and once brokered, or it
+tries to bypass the broker.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def stdout_of(ended: CommandOutcome) -> str:
     return ended.stdout.head.decode()
 
 
-# --- as if the kernel had done it -----------------------------------------------------------------
+# --- equivalence with the kernel ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -81,7 +81,7 @@ def test_stream_that_is_a_file_can_be_reopened(tmp_path: Path) -> None:
     stdout_of(
         run(tmp_path, "sh", "-c", "(echo a; echo b > /dev/stdout; echo c >> /dev/fd/1) > out")
     )
-    # What was opened anew begins at the start, as it does without a broker.
+    # A reopened file starts at offset 0, as it does without a broker.
     direct = tmp_path / "direct"
     direct.mkdir()
     script = "(echo a; echo b > /dev/stdout; echo c >> /dev/fd/1) > out"
@@ -179,7 +179,7 @@ def test_a_database_and_its_locks_work(tmp_path: Path) -> None:
     assert stdout_of(python(tmp_path, code)) == "locked (4950,)\n"
 
 
-# --- what would get around it ---------------------------------------------------------------------
+# --- attempts to bypass it ------------------------------------------------------------------------
 
 
 def test_changing_a_path_during_its_check_bypasses_nothing(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ dd if=/dev/zero of=file bs=1 count=1; mv file $TMPDIR/x; ln file $TMPDIR/y; true
 def test_without_the_broker_a_command_changes_nothing_in_the_root(
     answer: str, jail: str, tmp_path: Path
 ) -> None:
-    """Whether nobody answers, or somebody who lets the kernel go on with every call."""
+    """Cases without an answer, and with one that lets the kernel execute every call."""
     root, tmp = (tmp_path / name for name in ("root", "tmp"))
     for folder in (root, root / "folder", tmp):
         folder.mkdir()
@@ -431,7 +431,7 @@ def test_unprotected_paths_may_change_but_no_others(tmp_path: Path) -> None:
 
 
 def test_the_launcher_has_no_more_rights_than_the_command(tmp_path: Path) -> None:
-    """A file that the command could not write is not written for it."""
+    """The broker writes no file that the command itself could not write."""
     if os.geteuid() != 0:
         pytest.skip("root alone could have more")
     secret = tmp_path / "of-another"
@@ -514,7 +514,7 @@ def test_git_index_with_an_invalid_name_is_refused(name: str, repository: Path) 
 
 def test_git_index_with_a_file_beneath_a_link_is_refused(repository: Path) -> None:
     index = (repository / ".git" / "index").read_bytes()
-    # The first entry, `d0/some file 0`, becomes a link of the name of the folder of the next ones.
+    # The first entry, `d0/some file 0`, becomes a link with the folder name of the next entries.
     at = index.index(b"d0/some file 0\0")
     body = bytearray(index[:-20])
     body[at : at + 14] = b"d0/some file 1"[:2].ljust(14, b"\0")
@@ -547,7 +547,7 @@ def _damaged_indexes(index: bytes) -> dict[str, bytes]:
 @pytest.mark.parametrize("how", list(_damaged_indexes(b"x" * 100)))
 def test_damaged_git_index_is_refused(how: str, repository: Path) -> None:
     index = (repository / ".git" / "index").read_bytes()
-    # What the broker takes for a refusal.
+    # Errors that the broker treats as a refusal.
     with pytest.raises((ValueError, IndexError, struct.error)):
         _git_index.sanitize_index(_damaged_indexes(index)[how])
 

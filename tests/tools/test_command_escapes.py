@@ -1,8 +1,8 @@
 """Commands with the network off reach no server, no file and no process of the host.
 
-Every way out is tried by real programs, as root or whoever runs the tests, as root without powers,
-as nobody, and in a container that allows no new namespaces. What counts is what arrived at the
-other end: servers of every kind that listen all the time, a folder outside, a process.
+Real programs try every escape, as the user of the tests (root or another), as root without
+capabilities, as nobody, and in a container that allows no new namespaces. The tests check the
+target: listening servers of every kind, a folder outside, a process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 class Servers:
-    """One of each kind, on the host; knows who got anything."""
+    """Servers of each kind on the host, which record the data they receive."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.hits: list[str] = []
@@ -63,7 +63,7 @@ class Servers:
         stack.callback(self._stop.send, b"x")
 
     def wait_for(self, hits: int) -> None:
-        """Until so many have got something: what was sent is not read at once."""
+        """Wait until this many servers have received data."""
         deadline = time.monotonic() + 20
         while len(self.hits) < hits:
             assert time.monotonic() < deadline, self.hits
@@ -100,7 +100,7 @@ class Servers:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that every user may enter, with ``root`` and ``outside`` in it."""
+    """A folder that every user may enter, with ``root`` and ``outside``."""
     folder = Path(tempfile.mkdtemp(prefix="ptc-escapes-")).resolve()
     folder.chmod(0o755)
     for name in ("root", "outside"):
@@ -124,7 +124,7 @@ def _run(mode: str, root: Path, commands: list[dict[str, Any]], env: dict[str, s
         pytest.skip("who is not root has no powers anyway: this is the plain mode")
     for row in commands:
         row["argv"] = [python if word == sys.executable else word for word in row["argv"]]
-    # The environment of this process holds a canary for whoever can read it.
+    # The environment of this process has a canary that no command may read.
     done = subprocess.run(
         [python, "-B", str(_CHILD), mode],
         input=json.dumps({"root": str(root), "commands": commands}),
@@ -164,7 +164,7 @@ def test_known_network_bypasses_reach_no_host_server(mode: str, place: Path) -> 
         names = {**servers.names, "PID": str(os.getpid()), "ROOT": str(root)}
         commands = [{"argv": _substitute(argv, names)} for argv in NETWORK.values()]
         rows = _run(mode, root, commands, {})
-        # The servers are there and would have heard: who is not confined reaches them.
+        # The servers are reachable: an unconfined command connects to them.
         assert servers.hits == []
         with socket.create_connection(("127.0.0.1", int(servers.names["PORT"]))) as client:
             client.send(b"x")
@@ -174,7 +174,7 @@ def test_known_network_bypasses_reach_no_host_server(mode: str, place: Path) -> 
     assert {row["how"] for row in rows} <= {"exit", "signal", "missing"}, outcomes
     assert outcomes["io-uring"]["number"] == 0, outcomes["io-uring"]
     assert outcomes["ptrace"]["number"] == 0 or os.uname().machine != "x86_64"
-    # What does not run proves nothing: at least these are everywhere.
+    # A program that does not run proves nothing; at least these are always installed.
     for name in ("python-tcp", "dev-tcp", "unix-path", "unix-abstract"):
         assert outcomes[name]["how"] == "exit"
         assert outcomes[name]["number"] != 0
@@ -240,7 +240,7 @@ def test_known_bypasses_write_nothing_outside_the_root(
     rows = _run(mode, root, commands, {})
     assert _picture(outside) == before, dict(zip(WRITES, rows, strict=True))
     assert {row["how"] for row in rows} <= {"exit", "signal", "missing"}
-    # ... and inside everything goes.
+    # ... and inside the root every change succeeds.
     inside = [
         "sh",
         "-c",

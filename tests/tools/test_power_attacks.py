@@ -1,8 +1,8 @@
-"""What a command writes gives it no power over whoever uses the workspace afterwards.
+"""Files that a command writes execute nothing for later users of the workspace.
 
-The attacks are real programs, as root or whoever runs the tests, as root without powers,
-as nobody, and in a container that allows no new namespaces. What counts is what a user meets who
-works in the workspace afterwards: the same protected files, and a git that starts nothing.
+The attacks are real programs, run as the user of the tests (root or another), as root without
+capabilities, as nobody, and in a container that allows no new namespaces. The tests then use the
+workspace: its protected files are unchanged, and git starts no program.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ NUMBER = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What every attack finds."""
+    """Create the workspace for an attack."""
     folder = tmp_path_factory.mktemp("template")
-    # Small: it is copied for each attack.
+    # Small, because it is copied for each attack.
     sample = tmp_path_factory.mktemp("git") / "hooks" / "pre-commit.sample"
     sample.parent.mkdir()
     sample.write_text("#!/bin/sh\n")
@@ -58,7 +58,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that every user may enter, with ``root`` in it, and ``fired`` for who is started."""
+    """A folder that every user may enter, with ``root``, and ``fired`` for started programs."""
     folder = Path(tempfile.mkdtemp(prefix="ptc-power-")).resolve()
     folder.chmod(0o755)
     for name in ("root", "outside", "fired"):
@@ -72,7 +72,7 @@ def place() -> Iterator[Path]:
 
 
 def _attack(mode: str, place: Path, template: Path, names: list[str], *, protected: bool) -> None:
-    """Run each attack in a folder of its own, all in one command, which is quicker."""
+    """Run every attack in its own folder, all in one command for speed."""
     root = place / "root"
     for name in names:
         subprocess.run(["cp", "-a", str(template), str(root / name)], check=True)
@@ -94,7 +94,7 @@ def _attack(mode: str, place: Path, template: Path, names: list[str], *, protect
 
 
 def _picture(folder: Path) -> dict[str, object]:
-    """Everything that is protected: kind, permissions and content."""
+    """Return kind, permissions and content of every protected file."""
     table = Protection()
     found: dict[str, object] = {}
 
@@ -118,7 +118,7 @@ git cherry-pick --continue; git rebase --continue; git commit -q --allow-empty -
 
 
 def _use(folder: Path, template: Path) -> None:
-    """What a user does in a workspace, or a shell's prompt and an editor for him."""
+    """Use the workspace as a user, a shell prompt and an editor do."""
     lines = []
     for path in [folder, *(path for path in folder.rglob("*") if path.is_dir())]:
         inside = path.relative_to(folder)
@@ -147,7 +147,7 @@ def test_known_attacks_do_not_influence_other_programs(
         _use(place / "root" / name, template)
         assert not os.listdir(place / "fired"), name
         assert "tampered" not in _text(place / "root" / name / "repo" / "f"), name
-        # What is committed comes with whoever checks it out: that is seen before it is done.
+        # Committed files come with a checkout, which a user sees in advance.
         found = [path for path in _differences(place, name, before) if ".git" in path]
         assert not found, name
 
@@ -158,7 +158,7 @@ def _text(file: Path) -> str:
 
 def _differences(place: Path, name: str, before: dict[str, object]) -> list[str]:
     after = _picture(place / "root" / name)
-    # The bare repository may have been taken apart: then it is none any more.
+    # The attack may have destroyed the bare repository.
     gone = {path for path in before.keys() - after.keys() if not path.startswith("bare.git/")}
     return [*gone, *(path for path in after if before.get(path) != after[path])]
 
@@ -181,6 +181,6 @@ def test_attacks_succeed_where_nothing_is_protected(
         shutil.rmtree(place / "fired")
         (place / "fired").mkdir()
         (place / "fired").chmod(0o777)
-    # It is a link from one file system to another, where there are mount namespaces.
+    # With mount namespaces this link crosses file systems.
     in_vain = [name for name in in_vain if name != "hard-link-elsewhere"]
     assert in_vain == []

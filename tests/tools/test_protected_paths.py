@@ -1,6 +1,6 @@
-"""Protected paths: which tool refuses what, in which words, and who lifts it.
+"""Protected paths: refusals of each tool, their messages, and how to lift them.
 
-What commands do to get around it is in `test_power_attacks`.
+`test_power_attacks` has the attempts of commands to bypass them.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ async def test_refused_change_of_a_command_names_the_rule_and_the_option(
     assert caught.value.code == "command_failed"
     assert "'.envrc' is protected by the rule 'shell'" in caught.value.message
     assert "--unprotect '.envrc'" in caught.value.message
-    # Where the command makes do without, what it was refused is in its result all the same.
+    # If the command continues, its result lists the refusals all the same.
     result = await call(bash, cmd="sh", args=["-c", "mkdir .vscode 2> /dev/null; echo done"])
     assert result.output == "done\n"
     assert [text.split(":")[0] for text in result.refused] == [

@@ -1,4 +1,4 @@
-"""The table of tools in ``tools/README.md`` says what the tools are."""
+"""The table in ``tools/README.md`` matches the tools."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_readme_row_lists_parameters_and_defaults_in_order(name: str) -> None:
             assert given == "", parameter.name
         elif parameter.default is not None:
             assert given.replace("'", '"') == repr(parameter.default).replace("'", '"')
-        elif name not in ("bash", "git"):  # Those rows say what None stands for.
+        elif name not in ("bash", "git"):  # Those rows give the meaning of None.
             assert given == "None", parameter.name
 
 
@@ -127,10 +127,10 @@ def test_readme_row_lists_the_error_codes(name: str) -> None:
         re.findall(r"`(\w+)`", text.partition("\nAny path may")[2].partition("An error is")[0])
     )
     raised = set().union(*map(codes_in, MODULES[name])) - shared
-    # A single file is always changed whole: only several can be left half done.
+    # Only a change of several files can be left incomplete.
     raised -= {"half_done"} if name != "patch" else set()
     assert set(re.findall(r"`([a-z]+_[a-z_]+|exists|conflict)`", rows()[name]["errors"])) == raised
-    paths = codes_in("_paths")
+    paths = set().union(*map(codes_in, ("_paths", "_path_errors", "_walk")))
     assert paths <= shared
 
 

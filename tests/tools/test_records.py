@@ -1,4 +1,4 @@
-"""What a run keeps of the calls that change files: sizes and digests, never what was written."""
+"""Records of calls that change files have sizes and digests, never the content."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_run_resumes_without_its_content_in_the_journal(root: Path) -> Non
             at_work.set()
             await anyio.sleep_forever()
 
-    # Put together in the script: its source is recorded, and is its author's business.
+    # Assembled in the script, because the source of the script is recorded.
     source = f"""
 async def run(ctx, inputs):
     text = "".join(reversed("{CANARY[::-1]}"))

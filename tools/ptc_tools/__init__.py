@@ -1,4 +1,4 @@
-"""The built-in tools, one file a tool.
+"""The built-in tools, one module each.
 
 ::
 
@@ -58,7 +58,7 @@ _BUILTIN = (
     "git",
     "batch",
 )
-"""The tools of `builtin`, in the order a model is told about them."""
+"""The tools of `builtin`, in the order in which a model sees them."""
 
 __all__ = [
     "BatchCall",
@@ -132,13 +132,14 @@ def builtin(
     git_writes: bool = False,
     confinement: 'Literal["required", "available"]' = "required",
 ) -> "Toolset":
-    """The toolset ``builtin``: the tools of this package, confined to the session's root.
+    """Create the toolset ``builtin``: the tools of this package, confined to the session's root.
 
     Args:
-        network: True: commands have the host's network, and there are `web_fetch` and, where the
-            environment names a search engine (`search_provider_from_environment`), `web_search`.
-        git_writes: True: `git` also adds, commits and checks out.
-        confinement: Of `bash`, `git` and `web_fetch`: see `bash_tool`.
+        network: True: commands may use the host's network, and the toolset has `web_fetch` and, if
+            the environment names a search engine (`search_provider_from_environment`),
+            `web_search`.
+        git_writes: True: `git` can also add, commit and check out.
+        confinement: For `bash`, `git` and `web_fetch`: see `bash_tool`.
 
     Raises:
         SetupError: If ``network=True`` and httpx is not installed.

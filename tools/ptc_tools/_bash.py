@@ -1,10 +1,10 @@
-"""`bash`: run a command, confined by the kernel to the root and, unless allowed, off the network.
+"""`bash`: run a command, confined to the root and, unless allowed, without network.
 
-Rule 1: No text is ever given to a shell that the caller did not name as the program.
+Rule 1: No text is passed to a shell unless the caller names the shell as the program.
     (test_arguments_are_not_interpreted_by_a_shell)
-Rule 2: What is not enforced is not claimed: where the kernel lacks a layer the tool refuses, unless
-    it was made with ``confinement="available"``. (test_command_is_refused_if_a_layer_is_missing)
-Rule 3: Output is never cut unsaid, nor inside a character; the whole of it is kept.
+Rule 2: The tool fails closed: if the kernel lacks a layer it refuses every command, unless it was
+    created with ``confinement="available"``. (test_command_is_refused_if_a_layer_is_missing)
+Rule 3: Output is never truncated silently or inside a character; all of it is stored.
     (test_output_over_budget_is_truncated_and_stored_whole)
 """
 
@@ -27,8 +27,9 @@ from ptc._protected import explain
 from ptc._workers._command import MAX_STREAM_BYTES, Command, CommandOutcome, Output
 
 from ._killable import in_killable_thread
-from .files._paths import Root, protection_of, shown
-from .web._network_words import refuse_network_words
+from .files._path_errors import quote
+from .files._paths import Root, protection_of
+from .web._network_words import network_hint, refuse_network_words
 
 __all__ = [
     "MAX_ARGS",
@@ -43,47 +44,47 @@ __all__ = [
 ]
 
 MAX_COMMAND_LENGTH = 8_192
-"""Characters of the program's name, and of it and all arguments joined by spaces."""
+"""Maximum characters of the program's name, and of it and all arguments joined by spaces."""
 MAX_ARGS = 128
 MAX_ARG_LENGTH = 8_192
 MAX_CWD_LENGTH = 1_024
 MAX_TIMEOUT_MS = 3_600_000
 """An hour."""
 MAX_OUTPUT_BYTES = MAX_STREAM_BYTES
-"""Most that `bash_tool` takes as budget of one stream (10 MiB)."""
+"""Maximum of the budget of one stream (10 MiB)."""
 DEFAULT_TIMEOUT_MS = 60_000
 DEFAULT_OUTPUT_BYTES = 200_000
-"""Bytes of each stream in a result. What is longer is cut in its middle and kept as an artifact."""
+"""Bytes of each stream in a result. A longer one is truncated in its middle and stored as an
+artifact."""
 
 _MAX_VARIABLES = 64
 _AT_ONCE = 16
-"""Commands at once in one event loop: each holds a thread, and other tools need some too."""
+"""Concurrent commands in one event loop: each occupies a thread that other tools need too."""
 
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command that succeeded has written."""
+    """The output of a command that succeeded."""
 
     output: str
     """stdout, then stderr."""
     stdout: str
     stderr: str
     exit_code: int
-    """0: anything else is an error."""
+    """Always 0: any other exit code is an error."""
     truncated: bool
-    """True if a stream was longer than its budget: its middle is left out and says so."""
+    """True if a stream exceeded its budget: a mark replaces its middle."""
     stdout_bytes: int
-    """Bytes written, those left out too."""
+    """Bytes written, including omitted ones."""
     stderr_bytes: int
     artifacts: list[str]
-    """Files with the whole of what was cut (up to 10 MiB a stream), relative to the root where
+    """Files with the full streams that were truncated (up to 10 MiB each), relative to the root if
     they are beneath it."""
     duration_ms: float
     refused: list[str]
-    """Changes of protected paths that the command tried and that were not made, up to 20: which
-    rule refused each, and who lifts it."""
+    """Refused changes of protected paths, up to 20, each with its rule and how to lift it."""
 
 
 def _render(result: CommandResult) -> str:
@@ -98,20 +99,20 @@ def bash_tool(
     max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
     timeout_ms: int = DEFAULT_TIMEOUT_MS,
 ) -> Tool:
-    """Make the tool `bash`.
+    """Create the tool `bash`.
 
     Args:
         network: True: commands may use the host's network, its loopback included.
-        confinement: ``"required"``: refuse to run where the kernel cannot enforce all of it.
-            ``"available"``: go without the layers it lacks; then a command may reach the network
-            and any file of the user, protected paths too, and nothing says so.
-        readable: Absolute folders and files, beside the system's programs and the running Python,
-            that commands may read and execute: a toolchain in a home, for example.
-        max_output_bytes: Budget of each of the two streams, 1 to 10 MiB.
-        timeout_ms: Time a command has that asks for none, 1 to an hour.
+        confinement: ``"required"``: refuse to run if the kernel cannot enforce every layer.
+            ``"available"``: run without the missing layers; then a command may reach the network
+            and any file of the user, including protected paths, without a warning.
+        readable: Absolute folders and files that commands may read and execute in addition to the
+            system's programs and the running Python: a toolchain in a home, for example.
+        max_output_bytes: Budget of each of the two streams, 1 byte to 10 MiB.
+        timeout_ms: Default time limit of a command, 1 ms to an hour.
 
     Raises:
-        UsageError: If an option has a value that means nothing.
+        UsageError: If an option has an invalid value.
     """
     if confinement not in ("required", "available"):
         msg = f'confinement must be "required" or "available", not {confinement!r}'
@@ -142,18 +143,18 @@ def bash_tool(
     ) -> CommandResult:
         """Run a program with arguments and return {output, stdout, stderr, exit_code, ...}.
 
-        No shell reads the arguments: for pipes, globs and && give cmd="sh", args=["-c", "..."].
+        No shell reads the arguments: for pipes, globs and && pass cmd="sh", args=["-c", "..."].
         Files can be changed in the workspace, except protected ones, and in $TMPDIR. Any exit code
-        but 0 is an error (command_failed) that carries the output. What still runs when the program
-        ends is killed.
+        but 0 is an error (command_failed) with the output. Processes that still run when the
+        program ends are killed.
 
         Args:
             ctx: The call.
-            cmd: Program: a name looked up on PATH, or a path.
-            args: Its arguments, one string each.
+            cmd: Program: a name on PATH, or a path.
+            args: Arguments, one string each.
             cwd: Folder to start in, relative to the workspace root. Default: the root.
-            timeout_ms: Time it has, in milliseconds; then everything it started is killed.
-            env: Variables on top of a clean environment.
+            timeout_ms: Time limit in milliseconds; then everything it started is killed.
+            env: Variables added to a clean environment.
         """
         arguments = args or []
         _check(cmd, arguments, env or {})
@@ -162,7 +163,7 @@ def bash_tool(
         with Root(ctx.root) as root:
             place = root.locate(cwd)
         if not place.is_folder:
-            msg = f"cwd {shown(cwd)} is a file, not a folder"
+            msg = f"cwd {quote(cwd)} is a file, not a folder"
             raise ToolError(msg, code="not_a_directory")
         command = Command(
             [cmd, *arguments],
@@ -174,12 +175,12 @@ def bash_tool(
             readable=folders,
             protection=protection_of(ctx.root, ctx.unprotected),
         )
-        given_ms = timeout_ms or default_timeout_ms
-        ended = await in_killable_thread(lambda: command.run(given_ms), command.kill, _limiter())
-        # In a thread: it may write 20 MiB.
+        limit_ms = timeout_ms or default_timeout_ms
+        ended = await in_killable_thread(lambda: command.run(limit_ms), command.kill, _limiter())
+        # In a thread, because it may write 20 MiB.
         result = await anyio.to_thread.run_sync(_collect, ended, max_output_bytes, ctx)
         if ended.how != "exit" or ended.number != 0:
-            raise _failure(ended, result, cmd, arguments, cwd, given_ms)
+            raise _failure(ended, result, _Request(cmd, arguments, cwd, limit_ms, network))
         return result
 
     return bash
@@ -204,12 +205,12 @@ def _in_range(name: str, value: int, most: int) -> None:
 
 
 def _check(cmd: str, args: Sequence[str], env: dict[str, str]) -> None:
-    """What the schema cannot say."""
+    """Validate what a JSON Schema cannot express."""
     joined = len(" ".join([cmd, *args]))
     if joined > MAX_COMMAND_LENGTH:
         msg = (
-            f"cmd and args together are {joined:,} characters, over {MAX_COMMAND_LENGTH:,}; put "
-            "long text into a file and give its path"
+            f"cmd and args together are {joined:,} characters, over {MAX_COMMAND_LENGTH:,}; write "
+            "long text to a file and pass its path"
         )
         raise ToolError(msg, code="invalid_arguments")
     for name, values in (("cmd", [cmd]), ("args", args), ("env", list(env.values()))):
@@ -227,9 +228,9 @@ def _collect(ended: CommandOutcome, budget: int, ctx: ToolContext) -> CommandRes
     for name, output in (("stdout", ended.stdout), ("stderr", ended.stderr)):
         where = ""
         if output.total_bytes > budget:
-            where = _kept(ctx, name, output)
+            where = _store(ctx, name, output)
             kept += [where] if where else []
-            where = where or "could not be kept"
+            where = where or "could not be stored"
         texts.append(_shorten(output, budget, where))
     stdout, stderr = texts
     between = "\n" if stdout and stderr and not stdout.endswith("\n") else ""
@@ -247,8 +248,8 @@ def _collect(ended: CommandOutcome, budget: int, ctx: ToolContext) -> CommandRes
     )
 
 
-def _kept(ctx: ToolContext, name: str, output: Output) -> str:
-    """Keep a whole stream in the session's store. Its path; ``""`` if it cannot be kept."""
+def _store(ctx: ToolContext, name: str, output: Output) -> str:
+    """Store a whole stream as an artifact; return its path, or ``""`` if that fails."""
     data = output.head + output.tail
     try:
         ref = ctx.attach(Attachment(name=f"{name}.txt", media_type="text/plain", data=data))
@@ -259,21 +260,21 @@ def _kept(ctx: ToolContext, name: str, output: Output) -> str:
 
 
 def _shorten(output: Output, budget: int, where: str) -> str:
-    """The stream as text, or its beginning and its end, where mistakes are told, with a mark."""
+    """Return the stream as text, truncated in its middle: errors are often at the end."""
     if output.total_bytes <= budget:
         return output.head.decode("utf-8", "replace")
     whole = output.head + output.tail
     first = whole[: _boundary(whole, budget * 3 // 4)]
     last = whole[_boundary(whole, len(whole) - (budget - budget * 3 // 4)) :]
     left_out = output.total_bytes - len(first) - len(last)
-    mark = f"\n[... {left_out:,} of {output.total_bytes:,} bytes left out; whole output: {where}"
+    mark = f"\n[... {left_out:,} of {output.total_bytes:,} bytes omitted; full output: {where}"
     if output.total_bytes > len(whole):
-        mark += f" (of its middle, {output.total_bytes - len(whole):,} bytes were not kept)"
+        mark += f" (without {output.total_bytes - len(whole):,} bytes of its middle)"
     return f"{first.decode('utf-8', 'replace')}{mark} ...]\n{last.decode('utf-8', 'replace')}"
 
 
 def _boundary(data: bytes, position: int) -> int:
-    """The nearest position at or before `position` that is not inside a UTF-8 character."""
+    """Return the last position up to `position` that does not split a UTF-8 character."""
     for back in range(min(4, position + 1)):
         if position - back < len(data) and data[position - back] & 0xC0 != 0x80:
             return position - back
@@ -281,61 +282,81 @@ def _boundary(data: bytes, position: int) -> int:
 
 
 _LAST_WORDS = 2_000
-_REFUSALS_NAMED = 3
-"""In a message; its details have all."""
+"""Characters of the end of a stream that an error message quotes."""
+_MAX_REFUSALS = 3
+"""Refused changes in an error message; its details have all of them."""
 
 
-def _failure(
-    ended: CommandOutcome,
-    result: CommandResult,
-    cmd: str,
-    args: list[str],
-    cwd: str,
-    timeout_ms: int,
-) -> ToolError:
-    details: dict[str, object] = {"cmd": cmd, "args": args, "cwd": cwd}
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The arguments of a call that failed."""
+
+    cmd: str
+    args: list[str]
+    cwd: str
+    timeout_ms: int
+    network: bool
+
+
+def _failure(ended: CommandOutcome, result: CommandResult, request: _Request) -> ToolError:
+    cmd = request.cmd
+    details: dict[str, object] = {"cmd": cmd, "args": request.args, "cwd": request.cwd}
     if ended.how == "missing":
-        return _not_started(ended, cmd, args, details)
+        return _not_started(ended, request, details)
     if ended.how == "refused":
         msg = (
-            "commands cannot be confined on this machine, so none is run. Missing: "
-            f'{ended.text}. Fix that, or make the tool with bash_tool(confinement="available") if '
-            "its commands may do whatever this user may"
+            f"commands cannot be confined on this machine, so none is run. Missing: {ended.text}. "
+            'Fix that, or create the tool with bash_tool(confinement="available") if its commands '
+            "may do whatever this user may"
         )
         return ToolError(msg, code="confinement_unavailable", details=details)
     if ended.how == "fault":
         return ToolError(f"{cmd} could not be run: {ended.text}", code="failed", details=details)
-    details |= asdict(result)
-    del details["exit_code"]
-    words = (result.stderr or result.stdout)[-_LAST_WORDS:].strip()
-    last = f"\n{words}" if words else ""
-    last += "".join(f"\n{text}" for text in result.refused[:_REFUSALS_NAMED])
+    if ended.how == "killed":
+        details |= _without_exit_code(result)
+        return ToolError("the command was cancelled", code="cancelled", details=details)
+    return _unsuccessful(ended, result, request, details | _without_exit_code(result))
+
+
+def _unsuccessful(
+    ended: CommandOutcome, result: CommandResult, request: _Request, details: dict[str, object]
+) -> ToolError:
+    """Return the error of a command that ran and did not exit with 0."""
+    code = "command_failed"
     if ended.how == "timeout":
-        details["timeout_ms"] = timeout_ms
+        code = "timeout"
+        details["timeout_ms"] = request.timeout_ms
         msg = (
-            f"Command timed out after {timeout_ms}ms, and everything it started was killed; give "
-            f"it more with timeout_ms (up to {MAX_TIMEOUT_MS:,}){last}"
+            f"Command timed out after {request.timeout_ms}ms, and everything it started was "
+            f"killed. If it needs longer, raise timeout_ms (up to {MAX_TIMEOUT_MS:,})"
         )
-        return ToolError(msg, code="timeout", details=details)
-    if ended.how == "signal":
+    elif ended.how == "signal":
         name = _signal_name(ended.number)
         details["signal"] = name
-        msg = f"Command was killed by signal {ended.number} ({name}){last}"
-        return ToolError(msg, code="command_failed", details=details)
-    if ended.how == "killed":
-        return ToolError("the command was cancelled", code="cancelled", details=details)
-    details["exit_code"] = ended.number
-    msg = f"Command failed with exit code {ended.number}{last}"
-    return ToolError(msg, code="command_failed", details=details)
+        msg = f"Command was killed by signal {ended.number} ({name})"
+    else:
+        details["exit_code"] = ended.number
+        msg = f"Command failed with exit code {ended.number}"
+    lines = [msg, (result.stderr or result.stdout)[-_LAST_WORDS:].strip()]
+    lines += result.refused[:_MAX_REFUSALS]
+    if not request.network:
+        lines.append(network_hint(result.stdout, result.stderr))
+    return ToolError("\n".join(filter(None, lines)), code=code, details=details)
 
 
-def _not_started(
-    ended: CommandOutcome, cmd: str, args: list[str], details: dict[str, object]
-) -> ToolError:
+def _without_exit_code(result: CommandResult) -> dict[str, object]:
+    row = asdict(result)
+    del row["exit_code"]
+    return row
+
+
+def _not_started(ended: CommandOutcome, request: _Request, details: dict[str, object]) -> ToolError:
+    cmd = request.cmd
     hint = "is it installed, and on PATH?"
-    if not args and re.search(r"[\s|&;<>*$]", cmd.strip()):
+    if not request.args and re.search(r"[\s|&;<>*$]", cmd.strip()):
         hint = (
-            'no shell reads cmd: give the arguments as args=[...], or cmd="sh", args=["-c", "..."]'
+            'no shell reads cmd: pass the arguments as args=[...], or use cmd="sh", '
+            'args=["-c", "..."]'
         )
     elif "/" in cmd:
         hint = "it must be an executable in the workspace or among the system's programs"
@@ -352,4 +373,4 @@ def _signal_name(number: int) -> str:
 
 
 bash = bash_tool()
-"""The tool with every option at its default: confined, and off the network."""
+"""The tool with default options: confined, and without network."""

@@ -1,8 +1,8 @@
-"""`batch`: several tool calls in one, for a model that calls tools itself.
+"""`batch`: several tool calls in one, for a model that calls tools without a script.
 
-Rule 1: It calls what its caller may call, under the caller's limits, and nothing else.
+Rule 1: It calls only tools that its caller may call, under the caller's limits.
     (test_a_batch_never_widens_the_allow_list)
-Rule 2: Calls with a side effect are made one by one and in order; nothing runs beside them.
+Rule 2: Calls with a side effect are made one by one, in order, with no other call in parallel.
     (test_side_effects_in_a_batch_run_in_order_and_alone)
 """
 
@@ -30,42 +30,42 @@ __all__ = [
 ]
 
 MAX_CALLS = 32
-"""Calls of one batch."""
+"""Maximum number of calls in one batch."""
 MAX_CONCURRENCY = 16
 MAX_TOTAL_BYTES = 4_194_304
-"""JSON of all values together (4 MiB): half of what a tool result may be by default."""
+"""Maximum JSON of all values together (4 MiB): half of the default limit of a tool result."""
 
 _ID = r"^[A-Za-z0-9_-]{1,64}$"
 
 
 @dataclass(frozen=True, slots=True)
 class BatchCall:
-    """A call of a batch."""
+    """A call in a batch."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
     tool: str
     """Name of the tool."""
     arguments: dict[str, Any] = field(default_factory=dict)
-    """Its arguments. `{"$ref": "id"}` or `{"$ref": "id.0.path"}` anywhere in them stands for the
+    """Arguments. `{"$ref": "id"}` or `{"$ref": "id.0.path"}` anywhere in them is replaced by the
     value, or a part of it, of an earlier call."""
     id: Annotated[str, Field(pattern=_ID)] | None = None
-    """What the call is called in references and results. Default: its number, "1", "2" ..."""
+    """Name of the call in references and results. Default: its number, "1", "2" ..."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProblem:
-    """Why a call failed or was not made."""
+    """The reason that a call failed or was not made."""
 
     code: str
-    """That of the tool's error, or ``bad_reference``, ``dependency_failed``, ``not_started``."""
+    """Code of the tool's error, or ``bad_reference``, ``dependency_failed``, ``not_started``."""
     message: str
     retryable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What came of a call."""
+    """The result of a call."""
 
     id: str
     tool: str
@@ -74,11 +74,11 @@ class BatchResult:
     value: Any = None
     error: BatchProblem | None = None
     omitted_bytes: int = 0
-    """JSON bytes of a value that is left out because all values together are too large."""
+    """JSON bytes of a value that was omitted because all values together are too large."""
 
 
 class _Results(list[BatchResult]):
-    """The results, and what a model reads of each."""
+    """The results, with the text of each for a model."""
 
     texts: list[str]
 
@@ -95,7 +95,7 @@ def _text(result: BatchResult, text: str | None) -> str:
     if result.error is not None:
         return f"Error [{result.error.code}]: {result.error.message}"
     if result.omitted_bytes:
-        return f"[value of {result.omitted_bytes:,} bytes left out; call it by itself]"
+        return f"[value of {result.omitted_bytes:,} bytes omitted; call the tool alone]"
     return text if text is not None else dumps(result.value).decode()
 
 
@@ -106,24 +106,24 @@ async def batch(
     max_concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] = 8,
     stop_on_error: bool = False,
 ) -> list[BatchResult]:
-    """Make several tool calls. Returns a list of {id, tool, ok, value, error} in their order.
+    """Make several tool calls. Returns a list of {id, tool, ok, value, error} in the same order.
 
-    Calls that only read run at the same time; one with a side effect waits for all before it and
-    runs alone. A call that fails does not end the others, but those that refer to it.
+    Calls without a side effect run concurrently; one with a side effect waits for all before it
+    and runs alone. If a call fails, only the calls that refer to it are not made.
 
     Args:
         ctx: The call.
         calls: [{"tool": "glob", "arguments": {"pattern": "*.md"}, "id": "found"}, {"tool": "read",
-            "arguments": {"path": {"$ref": "found.0"}}}]: references are to calls before.
-        max_concurrency: Most calls at the same time.
-        stop_on_error: True: once a call has failed, no other is begun.
+            "arguments": {"path": {"$ref": "found.0"}}}]: references are to earlier calls.
+        max_concurrency: Maximum number of concurrent calls.
+        stop_on_error: True: once a call has failed, start no other.
     """
     jobs = _jobs(calls)
     run = _Run(ctx, anyio.Semaphore(max_concurrency), stop_on_error)
     for group in _groups(ctx, jobs):
         async with anyio.create_task_group() as tasks:
             for job in group:
-                # In their order. Those a call refers to come before it, so they have their slots.
+                # In order: a call comes after those it needs, so that it cannot deadlock.
                 await run.slots.acquire()
                 tasks.start_soon(run.one, job)
     results = _Results(job.result for job in jobs if job.result is not None)
@@ -133,34 +133,34 @@ async def batch(
 
 @dataclass(slots=True)
 class _Job:
-    """A call and what has come of it."""
+    """A call and its result."""
 
     id: str
     call: BatchCall
     needs: list[_Job]
-    """Calls whose values it wants."""
+    """Calls to whose values it refers."""
     done: anyio.Event = field(default_factory=anyio.Event)
     result: BatchResult | None = None
     text: str = ""
     value: Any = None
-    """JSON data, also where the result leaves it out."""
+    """JSON value, even if the result omits it."""
 
 
 def _jobs(calls: Sequence[BatchCall]) -> list[_Job]:
-    """Check all that can be checked before anything is done."""
+    """Validate all calls before the first one is made."""
     known: dict[str, _Job] = {}
     for number, call in enumerate(calls, 1):
         name = call.id or str(number)
         if name in known:
             raise _wrong(f"two calls have the id {name!r}")
         if call.tool == batch.name:
-            raise _wrong(f"call {name!r}: a batch in a batch; put its calls into this one")
+            raise _wrong(f"call {name!r} is a batch in a batch; add its calls to this one")
         needs = []
         for reference in _references(call.arguments):
             wanted = reference.partition(".")[0]
             if wanted not in known:
                 before = ", ".join(known) or "none"
-                raise _wrong(f"call {name!r} refers to {wanted!r}; calls before it: {before}")
+                raise _wrong(f"call {name!r} refers to {wanted!r}; earlier calls: {before}")
             needs.append(known[wanted])
         known[name] = _Job(name, call, needs)
     return list(known.values())
@@ -171,7 +171,7 @@ def _wrong(why: str) -> ToolError:
 
 
 def _groups(ctx: ToolContext, jobs: list[_Job]) -> Iterator[list[_Job]]:
-    """Calls that may be made at the same time, group after group."""
+    """Yield groups of calls that may run concurrently, in order."""
     group: list[_Job] = []
     for job in jobs:
         facts = ctx.tool_facts(job.call.tool)
@@ -191,10 +191,10 @@ class _Run:
     stop_on_error: bool
     left: int = field(default_factory=lambda: MAX_TOTAL_BYTES)
     failed: str | None = None
-    """The first call that failed."""
+    """Id of the first call that failed."""
 
     async def one(self, job: _Job) -> None:
-        """Make a call, once those it needs have been made, and give its slot back."""
+        """Make a call after those it needs, and release its slot."""
         try:
             for needed in job.needs:
                 await needed.done.wait()
@@ -209,18 +209,18 @@ class _Run:
 
     async def _call(self, job: _Job) -> None:
         if self.stop_on_error and self.failed is not None:
-            msg = f"not begun, because call {self.failed!r} failed"
+            msg = f"not started, because call {self.failed!r} failed"
             raise ToolError(msg, code="not_started")
         for needed in job.needs:
             if needed.result is None or not needed.result.ok:
-                msg = f"not begun, because call {needed.id!r}, which it refers to, failed"
+                msg = f"not started, because call {needed.id!r}, to which it refers, failed"
                 raise ToolError(msg, code="dependency_failed")
-        arguments = _resolved(job.call.arguments, {needed.id: needed for needed in job.needs})
+        arguments = _resolve(job.call.arguments, {needed.id: needed for needed in job.needs})
         value = await self.ctx.call_tool(job.call.tool, **arguments)
         try:
             data = dumps(value, what=job.call.tool)
         except JsonError as error:
-            msg = f"it was done, but its value cannot be handed over: {error}"
+            msg = f"the call was made, but its value is not valid JSON: {error}"
             raise ToolError(msg, code="result_not_json") from None
         job.value = loads(data)
         if len(data) > self.left:
@@ -236,7 +236,7 @@ def _references(data: Any) -> Iterator[str]:
     if isinstance(data, dict):
         if set(data) == {"$ref"}:
             if not isinstance(data["$ref"], str):
-                raise _wrong('the value of "$ref" is text, as "id" or "id.0.path"')
+                raise _wrong('the value of "$ref" must be a string such as "id" or "id.0.path"')
             yield data["$ref"]
             return
         data = list(data.values())
@@ -245,17 +245,17 @@ def _references(data: Any) -> Iterator[str]:
             yield from _references(item)
 
 
-def _resolved(data: Any, jobs: dict[str, _Job]) -> Any:
+def _resolve(data: Any, jobs: dict[str, _Job]) -> Any:
     if isinstance(data, dict):
         if set(data) == {"$ref"}:
-            return _part(data["$ref"], jobs)
-        return {key: _resolved(item, jobs) for key, item in data.items()}
+            return _look_up(data["$ref"], jobs)
+        return {key: _resolve(item, jobs) for key, item in data.items()}
     if isinstance(data, list):
-        return [_resolved(item, jobs) for item in data]
+        return [_resolve(item, jobs) for item in data]
     return data
 
 
-def _part(reference: str, jobs: dict[str, _Job]) -> Any:
+def _look_up(reference: str, jobs: dict[str, _Job]) -> Any:
     name, *path = reference.split(".")
     value = jobs[name].value
     for step in path:
@@ -265,6 +265,6 @@ def _part(reference: str, jobs: dict[str, _Job]) -> Any:
             value = value[step]
         else:
             what = f"a list of {len(value):,}" if isinstance(value, list) else type(value).__name__
-            msg = f"reference {reference!r}: there is no {step!r} in {what}"
+            msg = f"reference {reference!r}: {what} has no {step!r}"
             raise ToolError(msg, code="bad_reference")
     return value

@@ -1,4 +1,4 @@
-"""A thread that can be made to end: what a tool needs that waits for a process."""
+"""Cancellable threads for tools that wait for a process."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ async def in_killable_thread(
     kill: Callable[[], None],
     limiter: anyio.CapacityLimiter | None = None,
 ) -> _T:
-    """Run `body` in a thread. Cancelling calls `kill` and waits until the thread is done.
+    """Run `body` in a thread. Cancellation calls `kill` and waits for the thread.
 
     Args:
-        body: Blocks. Must come to its end soon after `kill`, with any outcome.
-        kill: Called from the event loop, perhaps more than once, and after the end too.
-        limiter: How many threads at once; None: as many as anyio has for all.
+        body: A blocking function. Must return or raise soon after `kill`.
+        kill: Called from the event loop, possibly several times and after the thread has ended.
+        limiter: Limit of concurrent threads. Default: the one of anyio.
     """
     done = anyio.Event()
     outcome: list[_T] = []
     failure: list[BaseException] = []
-    begun = threading.Event()
+    started = threading.Event()
 
     def work() -> None:
-        begun.set()
+        started.set()
         try:
             outcome.append(body())
         except BaseException as error:  # noqa: BLE001 - raised below, outside the task group
@@ -53,12 +53,12 @@ async def in_killable_thread(
             group.start_soon(kill_when_cancelled)
             await anyio.to_thread.run_sync(work, limiter=limiter)
     finally:
-        # A cancellation that is asyncio's own goes past anyio's shield around the thread.
+        # A native cancellation of asyncio bypasses anyio's shield around the thread.
         kill()
-        if begun.is_set():
+        if started.is_set():
             with anyio.CancelScope(shield=True):
                 await done.wait()
-    # A body that was killed fails, but the caller who cancelled is owed its cancellation.
+    # A killed body fails, but a cancelled caller must receive its cancellation.
     await checkpoint_if_cancelled()
     if failure:
         raise failure[0]

@@ -46,7 +46,7 @@ def test_max_calls_by_tool_values_must_be_positive_integers(value: Any) -> None:
         Limits(max_calls_by_tool={"add": value})
     wrong: list[Any] = [value, [("add", 3)]]
     for calls in wrong:
-        with pytest.raises(UsageError, match=r"max_calls_by_tool is a dict like"):
+        with pytest.raises(UsageError, match=r"max_calls_by_tool must be a dict like"):
             Limits(max_calls_by_tool=calls)
     nameless: Any = {None: 3}
     with pytest.raises(UsageError, match=r"None is no name of a tool"):
@@ -63,7 +63,7 @@ def test_limits_are_deeply_immutable() -> None:
         calls.clear,
         lambda: calls.__ior__({"add": 9}),
     ):
-        with pytest.raises(TypeError, match="limits do not change"):
+        with pytest.raises(TypeError, match="limits are immutable"):
             change()
     assert limits == copy.deepcopy(limits)
     assert type(copy.deepcopy(limits).max_calls_by_tool) is type(calls)

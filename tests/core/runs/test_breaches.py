@@ -331,7 +331,7 @@ tasks = [asyncio.ensure_future(sleeper()) for _ in range(10 ** 7)]
     result = await run(session, body, "async def", max_tasks=500)
     error = check_breach(result, "max_tasks", 500)
     assert error.line
-    assert "wait for some before making more" in error.message
+    assert "wait for some before creating more" in error.message
 
 
 async def test_finished_tasks_do_not_count_towards_the_limit(session: Session) -> None:
@@ -350,7 +350,7 @@ except RuntimeError as error:
     return [total, str(error)[:32], await asyncio.ensure_future(one(7))]
 """
     result = await run(session, body, "async def", max_tasks=20)
-    assert result.value == [30 * 190, "the script has 20 tasks, as many", 7], result.error
+    assert result.value == [30 * 190, "the script has 20 tasks, the mos", 7], result.error
 
 
 async def test_gathered_calls_do_not_count_as_tasks(session: Session) -> None:

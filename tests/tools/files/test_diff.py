@@ -38,8 +38,8 @@ def test_hunk_with_wrong_line_numbers_is_applied_at_its_context() -> None:
 
 
 def test_line_offset_of_a_hunk_carries_over_to_later_hunks() -> None:
-    # The diff was made before three lines came in at the top: hunk 1 is found 3 lines further
-    # down, so hunk 2 is first looked for 3 lines further down, where else it would be ambiguous.
+    # The file has three more lines at the top than the diff expects: hunk 1 matches 3 lines further
+    # down, so hunk 2 is tried there first. Elsewhere it would be ambiguous.
     data = b"new\n" * 3 + b"q\n" + (b"x\ny\n" + b"z\n" * 5) * 3
     [item] = parse_diff(b"@@ -1,2 +1,2 @@\n q\n-x\n+X\n@@ -9,2 +9,2 @@\n-x\n+X\n y\n")
     result, lines = apply_hunks(data, item.hunks)
@@ -139,7 +139,7 @@ def test_diff_written_by_difflib_is_applied(
             lines.append("\n\\ No newline at end of file\n")
     diff = "".join(lines).encode()
     if is_crlf("".join(old).encode()) and b"\r" not in diff:
-        return  # what it adds is then taken to end as the lines of the file do
+        return  # added lines then get the line endings of the file
     assert apply_diff("".join(old).encode(), diff) == "".join(new).encode()
 
 

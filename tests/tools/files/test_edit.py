@@ -17,7 +17,7 @@ Call = Callable[..., Awaitable[Any]]
 
 
 def version(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written or replaced, but not when it is read."""
+    """Return a fingerprint that changes on a write or replacement, but not on a read."""
     status = path.stat()
     return (status.st_ino, status.st_size, status.st_mode, status.st_mtime_ns, status.st_ctime_ns)
 
@@ -54,8 +54,8 @@ async def test_text_occurring_several_times_is_refused_with_the_options(
     assert error.code == "wrong_count"
     assert error.details == {"count": 23}
     assert error.message == (
-        "'a' has this text 23 times, not once: at lines 1, 3, 3, 4, 5, 6, 7, 8, 9, 10, ...; give "
-        "more of the text around it, or replace_all=True, or expected_count=23"
+        "'a' has this text 23 times, not once: at lines 1, 3, 3, 4, 5, 6, 7, 8, 9, 10, ...; add "
+        "more of the text around it, or set replace_all=True or expected_count=23"
     )
 
 
@@ -86,7 +86,7 @@ async def test_expected_count_must_match_the_occurrences(
     [
         ("a\n\tfoo  bar\n", "  foo bar", "line 2 has the same words"),
         ("a\nfoo bar\nx\n", "foo bar\ny", "line 2 has the words of its first line"),
-        ("a\r\nb\n", "a\nb", "its line ends may differ"),
+        ("a\r\nb\n", "a\nb", "its line endings may differ"),
         ("a\n", "zzz", "'f' does not have this text; read the file again"),
     ],
 )
@@ -198,13 +198,13 @@ async def test_edit_preserves_a_byte_order_mark(root: Path, call: Call) -> None:
             "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n",
             "for 2 files",
         ),
-        ("--- a/f\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n", "that is for patch"),
-        ("--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n", "that is for patch"),
-        ("diff --git a/f b/f\nold mode 100644\nnew mode 100755\n", "that is for patch"),
+        ("--- a/f\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-a\n-b\n", "use patch for that"),
+        ("--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n", "use patch for that"),
+        ("diff --git a/f b/f\nold mode 100644\nnew mode 100755\n", "use patch for that"),
         ("@@ -1 +1 @@\n-x\n+b\n", "line 1 of the file is not old line 1 of the hunk"),
         ("@@ -9 +9 @@\n-x\n+b\n", "the file has 2 lines"),
         ("@@ -1 +1 @@\n-a \n+b\n", "the white space differs"),
-        ("@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n", "the line ends differ"),
+        ("@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n", "the line endings differ"),
         ("@@ -1 +1 @@\n-a\n+b\n\\ No newline at end of file\n", "ends without a newline"),
         ("@@ -3,0 +3 @@\n+c\n", "the file has 2 lines"),
         ("@@ -1,2 +1,1 @@\n-a\n\\ No newline at end of file\n b\n", "not under the last line"),

@@ -95,7 +95,7 @@ def test_a_path_that_leaves_the_root_is_refused(
     tree(root)
     error = refusal(root, path.format(root=root), kernel_walk=kernel_walk)
     assert error.code == "outside_root"
-    assert 'give a path beneath it, like "src/main.py"' in error.message
+    assert 'pass a path beneath it, like "src/main.py"' in error.message
 
 
 def test_a_link_that_stays_inside_is_followed(root: Path, kernel_walk: bool) -> None:
@@ -210,7 +210,7 @@ def test_missing_folder_error_names_the_folder(root: Path, kernel_walk: bool) ->
         "'sbu/b.txt' does not exist: folder '.' has no 'sbu'; did you mean 'sub'?"
     )
     far = refusal(root, "sub/zzzzzz/b.txt", kernel_walk=kernel_walk)
-    assert far.message.endswith("folder 'sub' has no 'zzzzzz'; ls('sub') shows what is there")
+    assert far.message.endswith("folder 'sub' has no 'zzzzzz'; ls('sub') lists it")
 
 
 def test_a_dangling_link_inside_is_not_found(root: Path, kernel_walk: bool) -> None:
@@ -238,7 +238,7 @@ def test_non_regular_file_is_refused_without_blocking(root: Path, kernel_walk: b
     os.mkfifo(root / "fifo")
     (root / "to_fifo").symlink_to("fifo")
     with socket.socket(socket.AF_UNIX) as server:
-        # The name of a socket has at most 108 bytes: bind it by a short way to the folder.
+        # The name of a socket has at most 108 bytes: bind it through a short path.
         folder = os.open(root, os.O_RDONLY)
         server.bind(f"/proc/self/fd/{folder}/socket")
         os.close(folder)
@@ -256,7 +256,7 @@ def test_a_device_is_refused(kernel_walk: bool) -> None:
 
 @contextmanager
 def unprivileged() -> Iterator[None]:
-    """As a user without rights: root may read everything."""
+    """Run as an unprivileged user: root may read everything."""
     if os.geteuid() != 0:
         yield
         return
@@ -268,7 +268,7 @@ def unprivileged() -> Iterator[None]:
 
 
 def test_unreadable_file_is_reported_as_permission_denied(kernel_walk: bool) -> None:
-    # Not in tmp_path: another user must be able to get to it.
+    # Not in tmp_path: another user must be able to reach it.
     folder = Path(tempfile.mkdtemp())
     try:
         folder.chmod(0o755)
@@ -340,7 +340,7 @@ SWAPS = 10_000
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Swap two names in one step (RENAME_EXCHANGE, renameat2(2)): neither is ever missing."""
+    """Swap two names atomically (RENAME_EXCHANGE, renameat2(2)): neither is ever missing."""
     at_cwd, rename_exchange = -100, 2
     libc = ctypes.CDLL(None, use_errno=True)
     result = libc.renameat2(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), rename_exchange)
@@ -349,7 +349,7 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def swapper(victim: Path, target: Path) -> threading.Thread:
-    """A thread that makes `victim` a link to `target` and back, 10,000 times."""
+    """Start a thread that makes `victim` a link to `target` and back, 10,000 times."""
     aside = victim.with_name("aside")
     aside.symlink_to(target)
 
@@ -357,7 +357,7 @@ def swapper(victim: Path, target: Path) -> threading.Thread:
         for number in range(SWAPS):
             exchange(victim, aside)
             if not (victim.is_symlink() or aside.is_symlink()):
-                # A write has taken the link's place.
+                # A write has replaced the link.
                 fresh = victim.with_name(f"fresh{number}")
                 fresh.symlink_to(target)
                 fresh.rename(aside)
@@ -421,7 +421,7 @@ def test_file_swapped_between_check_and_open_is_refused(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fstat", swap_then_look)
-        # In a thread: to wait for the FIFO would be to wait for ever.
+        # In a thread: opening the FIFO could block forever.
         thread = threading.Thread(target=attempt, daemon=True)
         thread.start()
         thread.join(timeout=20)
@@ -444,7 +444,7 @@ def test_opening_a_path_leaves_no_descriptor_open(
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-# --- places to write ----------------------------------------------------------------------------
+# --- slots --------------------------------------------------------------------------------------
 
 
 def slot_of(folder: Path, path: str, *, kernel_walk: bool) -> tuple[str, list[str], str, bool]:
@@ -596,7 +596,7 @@ def test_a_magic_link_of_procfs_is_not_followed(path: str, kernel_walk: bool) ->
 def test_swapped_link_never_causes_a_write_outside(
     root: Path, outside: Path, swapped: str, kernel_walk: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Flushing to the disk takes the time of a hundred swaps.
+    # A flush to disk takes as long as a hundred swaps.
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     (outside / "f.txt").write_text("SECRET")
     (root / "d").mkdir()

@@ -88,7 +88,7 @@ async def test_reading_a_file_over_the_limit_is_an_error(root: Path, call: Call)
 
 async def test_lines_over_the_limit_are_an_error(root: Path, call: Call) -> None:
     (root / "big").write_bytes(b"\n" + b"x" * (_read.MAX_BYTES + 1) + b"\n")
-    with pytest.raises(ToolError, match="ask for fewer with limit=") as caught:
+    with pytest.raises(ToolError, match="request fewer with limit=") as caught:
         await call(read, path="big", offset=1, limit=1)
     assert caught.value.code == "too_large"
     assert await call(read, path="big", offset=2) == ""
@@ -97,7 +97,7 @@ async def test_lines_over_the_limit_are_an_error(root: Path, call: Call) -> None
 async def test_file_of_unknown_size_is_bounded_while_reading(
     root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As if it grew after its size was asked for.
+    # Simulate a file that grew after its size was read.
     (root / "growing").write_bytes(b"x" * (_read.MAX_BYTES + 1))
     small = os.stat_result((0o100644, 0, 0, 1, 0, 0, 0, 0, 0, 0))
     with monkeypatch.context() as patched:
@@ -131,7 +131,7 @@ async def test_search_for_the_offset_line_is_bounded(
         (b"caf\xe9 au lait", 3, "byte 3 (0xe9) is not UTF-8"),
         (b"abc\xf0\x9f", 3, "byte 3 (0xf0) is not UTF-8"),
         (b"\x7fELF\0", 4, "byte 4 is NUL, so it is a binary file"),
-        (b"\xff\xfeh\0i\0", 3, "it starts with the mark of UTF-16"),
+        (b"\xff\xfeh\0i\0", 3, "it starts with the byte order mark of UTF-16"),
         (b"\xed\xa0\x80", 0, "byte 0 (0xed) is not UTF-8"),
     ],
 )
@@ -186,9 +186,9 @@ def test_read_renders_the_text_and_the_offset_after_truncation() -> None:
     assert read.render("a\n" * 100_000) == "a\n" * 100_000
     shown = read.render("é" * 99 + "\n" + "b\n" * 100_000)
     assert shown == (
-        "é" * 99 + "\n" + "b\n" * 99_950 + "[cut: 100 more characters; these were 99,951 lines: "
-        "read on with an offset that is 99951 larger]"
+        "é" * 99 + "\n" + "b\n" * 99_950 + "[truncated: 100 more characters; these are "
+        "99,951 lines. To continue, raise offset by 99951]"
     )
-    assert read.render("x" * 200_001).endswith("x\n[cut: this line has 1 more characters]")
+    assert read.render("x" * 200_001).endswith("x\n[truncated: this line has 1 more characters]")
     assert read.result_schema == {"type": "string"}
     assert not read.side_effect

@@ -116,10 +116,10 @@ async def test_read_files_renders_each_file_under_its_name(root: Path, call: Cal
     assert text.splitlines() == [
         "=== a",
         "one",
-        "[cut: 4 more bytes; go on with read('a', offset=1)]",
+        "[truncated: 4 more bytes; continue with read('a', offset=1)]",
         "=== missing",
         "Error [not_found]: 'missing' does not exist: folder '.' has no 'missing'; "
-        "ls('.') shows what is there",
+        "ls('.') lists it",
         "=== b",
         "no end",
     ]

@@ -26,7 +26,7 @@ def sha(data: bytes) -> str:
 
 
 def version(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written or replaced, but not when it is read."""
+    """Return a fingerprint that changes on a write or replacement, but not on a read."""
     status = path.stat()
     return (status.st_ino, status.st_size, status.st_mode, status.st_mtime_ns, status.st_ctime_ns)
 
@@ -206,7 +206,7 @@ async def test_write_with_a_stale_digest_is_refused(root: Path, call: Call) -> N
     assert error.details == {"sha256": sha(b"two")}
     gone = await error_of(call, path="b", content="x", expected_sha256=sha(b"one"))
     assert gone.code == "conflict"
-    assert "is not there" in gone.message
+    assert "does not exist" in gone.message
     assert os.listdir(root) == ["a"]
 
 

@@ -24,7 +24,7 @@ Call = Callable[..., Awaitable[Any]]
 
 
 def write(root: Path, **files: str | bytes) -> None:
-    """Keyword `a__b_txt` is file ``a/b.txt``."""
+    """Create files; the keyword `a__b_txt` is file ``a/b.txt``."""
     for name, content in files.items():
         path = root / name.replace("__", "/").replace("_", ".")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -156,7 +156,7 @@ async def test_bytes_that_are_not_utf_8_are_replaced(root: Path, call: Call) -> 
 
 async def test_binary_files_are_skipped_and_refused_if_named(root: Path, call: Call) -> None:
     write(root, a_bin=b"foo\0", b_txt="foo\n", u_txt="foo".encode("utf-16"))
-    # The NUL comes after a match that ripgrep has reported already.
+    # The NUL follows a match that ripgrep has already reported.
     write(root, late=b"foo\n" + b"x" * 300_000 + b"\nfoo\0\nfoo\n", z_txt="foo\n")
     expected = [Match("b.txt", 1, "foo"), Match("z.txt", 1, "foo")]
     assert await call(grep, pattern="foo") == expected
@@ -220,7 +220,7 @@ async def test_unusual_file_names_are_parsed_unambiguously(root: Path, call: Cal
     found = {m.path: m.text for m in await call(grep, pattern="hit")}
     assert found == {name: f"hit in {name!r}" for name in names} | {"caf\ufffd": "hit"}
     (root / os.fsdecode(b"caf\xe9")).unlink()
-    # A name made to look like ripgrep's words: it may hide itself, it must not show anything.
+    # A name that imitates ripgrep's messages may hide itself, but must not reveal anything.
     folder = root / note.rpartition("/")[0]
     folder.mkdir()
     (folder / "a").write_text("hit elsewhere\n")
@@ -358,7 +358,7 @@ async def test_missing_ripgrep_error_says_how_to_install_it(
         (root / "rg").write_text("#!/bin/sh\n")
         (root / "rg").chmod(0o755)
         assert _ripgrep._binary() == str(root / "rg")
-        # One in the folder the host was started in is never meant.
+        # An rg in the folder in which the host was started is never used.
         _ripgrep._binary.cache_clear()
         monkeypatch.setattr("sys.executable", "")
         monkeypatch.setattr("sysconfig.get_path", lambda name: "scripts")
@@ -370,7 +370,7 @@ async def test_missing_ripgrep_error_says_how_to_install_it(
 
 
 def process_names() -> list[str]:
-    """Names of all processes this one has started, ended ones that nobody waited for included."""
+    """Names of all child processes, including zombies."""
     names = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -441,13 +441,13 @@ async def test_huge_line_cannot_exhaust_the_memory(
     write(root, a_txt=b"x" * 100_000_000)
     error = await error_of(call, pattern="hit", limit=9)
     assert error.code == "failed"
-    assert "want of memory" in error.message
+    assert "out of memory" in error.message
 
 
 async def test_a_file_that_cannot_be_opened_is_skipped(
     root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Landlock refuses ripgrep the folder `closed`, as a missing right would (root has them all).
+    # Landlock denies ripgrep the folder `closed`, as missing permissions would (root has all).
     write(root, open__a_txt="x\n", closed__b_txt="x\n")
     allow = _reading._allow
 

@@ -1,4 +1,4 @@
-"""`git`: rows of a real repository, and repositories that try to have something executed."""
+"""`git`: rows of a real repository, and hostile repositories that try to execute code."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ async def test_unsupported_git_command_is_refused(call: Call, repo: Path) -> Non
 
 
 def _booby_trap(repo: Path) -> Path:
-    """Name a program wherever a repository can."""
+    """Configure a program everywhere that a repository can name one."""
     marker = repo / "RAN"
     trap = repo / "trap.sh"
     trap.write_text(f"#!/bin/sh\necho $0 $* >> {marker}\ncat\n")
@@ -318,7 +318,7 @@ async def test_programs_configured_by_a_repository_are_not_executed(
 ) -> None:
     marker = _booby_trap(repo)
     if not kernel:
-        # Every program may start, those of the repository too: the options have to do alone.
+        # Every program may start, also those of the repository: test the options alone.
         every = (*_git._programs(), Path("/usr"), Path("/bin"), repo)
         monkeypatch.setattr(_git, "_programs", lambda: every)
     (repo / "a.txt").write_text("changed\n")
@@ -373,7 +373,7 @@ async def test_read_only_git_commands_change_nothing(call: Call, repo: Path) -> 
         files = (path for path in repo.rglob("*") if path.is_file())
         return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
-    (repo / "a.txt").touch()  # the index is out of date, and git would like to refresh it
+    (repo / "a.txt").touch()  # the index is out of date, so git would refresh it
     before = picture()
     for command in ("status", "log", "diff", "show", "branch", "ls_files", "stash_list"):
         await call(git, command=command)
@@ -399,7 +399,7 @@ async def test_an_included_file_outside_the_root_is_not_read(
 ) -> None:
     (outside / "config").write_text("[core]\n\tabbrev = SECRET\n")
     real(repo, "config", "include.path", str(outside / "config"))
-    # Had it been read, git would complain of the value; as it is, of the file.
+    # If git had read the file, its error would name the value instead of the file.
     error = await error_of(call, command="log")
     assert "SECRET" not in error.message
     assert "config" in error.message

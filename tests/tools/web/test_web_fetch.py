@@ -1,4 +1,4 @@
-"""`web_fetch` against a server on the loopback, and the addresses that it must not ask."""
+"""`web_fetch` against a server on the loopback, and the addresses that it must refuse."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 from ptc import ToolError, UsageError
 from ptc_tools import builtin, web_fetch_tool
-from ptc_tools.web._addresses import allowed, resolve
+from ptc_tools.web._addresses import is_allowed, resolve
 
 from ..conftest import Call
 from .web_server import Request, Web, serve_web
@@ -42,7 +42,7 @@ async def error_of(call: Call, tool: Any = FETCH, **arguments: Any) -> ToolError
     return caught.value
 
 
-# --- what comes back --------------------------------------------------------------------------
+# --- results ----------------------------------------------------------------------------------
 
 PAGE = """<!doctype html><html><head><title>A &amp; B</title><style>no{}</style>
 <script>var no = "<p>";</script></head><body><h1>Head</h1><p>Some <b>bold</b>,
@@ -58,7 +58,7 @@ async def test_html_is_converted_to_markdown(call: Call, web: Web) -> None:
     assert (page.title, page.status, page.content_type) == ("A & B", 200, "text/html")
     assert page.text == (
         "# Head\n\nSome **bold**, *it* and `x = 1` [link](/to).\n\n- one\n- two\n  1. deep\n\n"
-        "```\na\n  b\n```\n\n> said\n\n| k | v |\n| --- | --- |\n| 1 | a\\|b |\n\n"
+        "```\na\n  b\n```\n> said\n\n| k | v |\n| --- | --- |\n| 1 | a\\|b |\n\n"
         "[js]![pic](p.png)\n"
     )
     assert (page.offset, page.next_offset, page.total_chars) == (0, None, len(page.text))
@@ -67,7 +67,7 @@ async def test_html_is_converted_to_markdown(call: Call, web: Web) -> None:
 async def test_html_is_converted_to_text_or_returned_unchanged(call: Call, web: Web) -> None:
     web.routes["/"] = (200, HTML, PAGE.encode())
     page = await call(FETCH, url=web.url(), format="text")
-    assert "Head\n\nSome bold, it and x = 1 link." in page.text
+    assert "Head\n\nSome bold,\nit and x = 1 link." in page.text
     assert "no{}" not in page.text
     assert "var no" not in page.text
     assert (await call(FETCH, url=web.url(), format="html")).text == PAGE
@@ -196,7 +196,7 @@ async def test_a_page_over_the_limit_is_refused(call: Call, web: Web) -> None:
     plain = {"Content-Type": "text/plain"}
     web.routes["/at"] = (200, plain, b"x" * 1_000)
     web.routes["/over"] = (200, plain, b"x" * 1_001)
-    # Without a length, ended by the end of the connection.
+    # Without a length: the end of the connection ends the body.
     endless = {**plain, "Content-Length": "", "Connection": "close"}
     web.routes["/unsaid"] = (200, endless, b"x" * 100_000)
     assert (await call(tool, url=web.url("/at"))).total_chars == 1_000
@@ -253,7 +253,7 @@ async def test_slow_html_parsing_is_abandoned_at_the_timeout(
     seen = None
     with contextlib.suppress(ToolError):
         seen = await call(FETCH, url=web.url())
-    # In time either way; and what follows is answered.
+    # In time either way, and the next call succeeds.
     assert seen is None or seen.status == 200
     web.routes["/"] = (200, HTML, b"<p>next")
     monkeypatch.undo()
@@ -365,7 +365,7 @@ NOT_PUBLIC = [
     NOT_PUBLIC,
 )
 def test_an_address_that_is_not_public_is_refused(address: str) -> None:
-    assert not allowed(ipaddress.ip_address(address))
+    assert not is_allowed(ipaddress.ip_address(address))
 
 
 @pytest.mark.parametrize(
@@ -374,7 +374,7 @@ def test_an_address_that_is_not_public_is_refused(address: str) -> None:
      "::ffff:1.1.1.1", "64:ff9b::1.1.1.1"],
 )  # fmt: skip
 def test_a_public_address_is_allowed(address: str) -> None:
-    assert allowed(ipaddress.ip_address(address))
+    assert is_allowed(ipaddress.ip_address(address))
 
 
 @pytest.mark.parametrize(
@@ -413,7 +413,7 @@ def _answers(*addresses: str) -> Any:
 async def test_dns_rebinding_cannot_change_the_checked_address(
     call: Call, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A name server is the one thing that cannot be had for real without one."""
+    """Replace the name server, which a test cannot provide."""
     asked = 0
 
     async def rebinding(host: str, port: int, **_: Any) -> list[Any]:
@@ -425,7 +425,7 @@ async def test_dns_rebinding_cannot_change_the_checked_address(
     monkeypatch.setattr(anyio, "getaddrinfo", rebinding)
     tool = web_fetch_tool(allowed_networks=["127.0.0.3/32"], robots="ignore")
     error = await error_of(call, tool, url=f"http://rebind.example:{web.port}/")
-    # Connected to what was checked, where nobody listens, and asked for the name once.
+    # It connected to the checked address, where no server listens, and resolved the name once.
     assert error.code == "unreachable"
     assert asked == 1
     assert web.requests == []
@@ -451,7 +451,7 @@ async def test_tls_handshake_uses_the_name_although_the_address_is_pinned(
 
     def answer(server: socket.socket) -> None:
         client, _ = server.accept()
-        # It has no certificate: the handshake ends once the name is known.
+        # The server has no certificate: the handshake ends after the name was sent.
         with client, contextlib.suppress(OSError):
             context.wrap_socket(client, server_side=True)
 

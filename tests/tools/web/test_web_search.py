@@ -1,4 +1,4 @@
-"""`web_search`: three engines, each by the shape of its own answers, on the loopback."""
+"""`web_search`: three engines with their response formats, on the loopback."""
 
 from __future__ import annotations
 
@@ -102,10 +102,10 @@ async def test_tavily_is_queried_and_its_results_are_parsed(call: Call, web: Web
     [
         ((401, {}, KEY.encode()), "the key is not accepted", False),
         ((429, {}, b""), "too many requests", True),
-        ((500, {}, b""), "answered 500", True),
-        ((302, {"Location": "http://127.0.0.1:9/"}, b""), "answered 302", False),
-        ((200, {}, b"<html>"), "no JSON", False),
-        ((200, {}, b"[" * 100_000), "no JSON", False),
+        ((500, {}, b""), "returned status 500", True),
+        ((302, {"Location": "http://127.0.0.1:9/"}, b""), "returned status 302", False),
+        ((200, {}, b"<html>"), "did not return JSON", False),
+        ((200, {}, b"[" * 100_000), "did not return JSON", False),
         ((200, {}, b'{"web": 5}'), "unknown shape", False),
         ((200, {}, b"[]"), "unknown shape", False),
         ((200, {}, b" " * 5_000_000), "more than", False),

@@ -1,4 +1,4 @@
-"""A server on the loopback that answers as a test says and remembers what it was asked."""
+"""A server on the loopback with scripted responses, which records requests."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""Changes of files, each in one step: a reader sees the old file or the new one, never a part.
+"""Atomic changes of files: a reader sees the old file or the new one, never a part.
 
-It is given opened folders and names by `_paths` and never looks a path up itself.
+Works on folders and names that `_paths` opened, and never resolves a path itself.
 
-Rule 1: New content is written to another file of the same folder, flushed to the disk and renamed.
+Rule 1: New content is written to another file of the same folder, flushed to disk and renamed.
     test_reader_never_sees_partial_content
-Rule 2: Several changes are made together or not at all. (test_failed_commit_is_rolled_back_completely)
+Rule 2: Several changes are made together or not at all.
+    test_failed_commit_is_rolled_back_completely
 Rule 3: A file that another program changed meanwhile is not overwritten.
     test_concurrently_changed_file_is_left_alone
-Rule 4: Two changes of one file through this process are made one after the other.
+Rule 4: Changes of one file in this process are serialised.
     test_concurrent_edits_are_all_applied
 """
 
@@ -24,7 +25,8 @@ from typing import TYPE_CHECKING
 
 from ptc import ToolError
 
-from ._paths import Root, Slot, changing, refusal, shown
+from ._path_errors import conflict_error, quote, refusal
+from ._paths import Root, Slot
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -33,16 +35,16 @@ if TYPE_CHECKING:
 __all__ = ["Transaction", "slots"]
 
 _PERMISSIONS = 0o777
-"""Bits that a changed file keeps. Set-user-ID and the like are lost, as when the kernel writes
-(chmod(2)): they spoke for the old content."""
+"""Permission bits that a changed file keeps. Set-user-ID and the like are cleared, as on a write
+(chmod(2)): they vouched for the old content."""
 
 _LOCKS = tuple(threading.Lock() for _ in range(64))
-"""Which of them guards a file is decided by its path."""
+"""Locks of files, chosen by a hash of the path."""
 
 
 @contextmanager
 def slots(root: Root, paths: Sequence[str]) -> Iterator[list[Slot]]:
-    """Open the places of several files, nobody else in this process changing them meanwhile.
+    """Open the slots of several files and lock them against other changes by this process.
 
     Raises:
         ToolError: As `Root.slot`.
@@ -50,20 +52,20 @@ def slots(root: Root, paths: Sequence[str]) -> Iterator[list[Slot]]:
     for _ in range(3):
         with ExitStack() as opened:
             real = [opened.enter_context(root.slot(path)).path for path in paths]
-        with ExitStack() as held:
-            # In one order, so that no two wait for one another.
+        with ExitStack() as locked:
+            # In a fixed order, to exclude a deadlock.
             for number in sorted({hash((root.folder, path)) % len(_LOCKS) for path in real}):
-                held.enter_context(_LOCKS[number])
-            found = [held.enter_context(root.slot(path)) for path in paths]
+                locked.enter_context(_LOCKS[number])
+            found = [locked.enter_context(root.slot(path)) for path in paths]
             if [slot.path for slot in found] == real:
                 yield found
                 return
-    raise changing(paths[0])
+    raise conflict_error(paths[0])
 
 
 @dataclass(slots=True)
 class _Step:
-    """One change: `staged` takes the place of what is in the slot, or (None) nothing does."""
+    """One change: `staged` replaces the file in the slot; None deletes it."""
 
     slot: Slot
     staged: str | None
@@ -74,13 +76,13 @@ class _Step:
 class Transaction:
     """Changes that are prepared one by one and made together by `commit`.
 
-    A context manager: leaving it without `commit` leaves everything as it was.
+    A context manager: leaving it without `commit` rolls everything back.
     """
 
     def __init__(self) -> None:
         self._steps: list[_Step] = []
-        self._made: list[tuple[int, str]] = []
-        """Folders made for the changes: descriptor of the parent, and name."""
+        self._created: list[tuple[int, str]] = []
+        """Folders created for the changes: descriptor of the parent, and name."""
         self._committed = False
 
     def __enter__(self) -> Self:
@@ -97,22 +99,22 @@ class Transaction:
                 if name is not None:
                     with suppress(OSError):
                         os.unlink(name, dir_fd=step.slot.folder)
-        for parent, name in reversed(self._made):
+        for parent, name in reversed(self._created):
             if not self._committed:
-                with suppress(OSError):  # Somebody may have put something into it.
+                with suppress(OSError):  # Another process may have added a file to it.
                     os.rmdir(name, dir_fd=parent)
             os.close(parent)
 
     def put(
         self, slot: Slot, data: bytes, *, like: Slot | None = None, executable: bool | None = None
     ) -> None:
-        """Prepare `data` to be the file at `slot`.
+        """Prepare `data` as the file at `slot`.
 
         Args:
-            slot: Where.
+            slot: Position of the file.
             data: The whole new content.
-            like: The file whose permissions it gets. Default: the one it replaces.
-            executable: True or False: set or clear the right to execute. None: as they are.
+            like: File to copy permissions from. Default: the one it replaces.
+            executable: True or False: set or clear the right to execute. None: leave it.
 
         Raises:
             ToolError: ``permission_denied`` or ``failed``.
@@ -127,7 +129,7 @@ class Transaction:
             raise refusal(error, slot.path, "write") from None
 
     def remove(self, slot: Slot) -> None:
-        """Prepare the file at `slot` to be gone."""
+        """Prepare the deletion of the file at `slot`."""
         self._steps.append(_Step(slot, None))
 
     def commit(self) -> None:
@@ -135,8 +137,8 @@ class Transaction:
 
         Raises:
             ToolError: ``failed`` (retryable) if a file changed since its slot was opened,
-                ``permission_denied`` or ``failed``; nothing has changed then. ``half_done`` if
-                what was done could not be undone.
+                ``permission_denied`` or ``failed``; then nothing has changed. ``half_done`` if
+                a partial change could not be rolled back.
         """
         for step in self._steps:
             _check_unchanged(step.slot)
@@ -147,7 +149,7 @@ class Transaction:
             except OSError as error:
                 self._undo()
                 if isinstance(error, FileExistsError | FileNotFoundError):
-                    raise changing(step.slot.path) from None
+                    raise conflict_error(step.slot.path) from None
                 raise refusal(error, step.slot.path, "write") from None
         self._committed = True
         for step in self._steps:
@@ -163,7 +165,7 @@ class Transaction:
                 raise
             if made:
                 _flush_folder(parent)
-                self._made.append((parent, name))
+                self._created.append((parent, name))
             else:
                 os.close(parent)
 
@@ -172,8 +174,8 @@ class Transaction:
         step: _Step, data: bytes, like: os.stat_result | None, executable: bool | None
     ) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        # A new file gets what the user's umask leaves; one like another is nobody's to read until
-        # it has that one's permissions.
+        # A new file gets its permissions from the umask. One that copies them from another file
+        # is private until it has them.
         mode = 0o666 if like is None else 0o600
         if step.staged is None:
             raise AssertionError("nothing to stage")
@@ -185,12 +187,12 @@ class Transaction:
             if like is not None:
                 own = os.fstat(fd)
                 if (own.st_uid, own.st_gid) != (like.st_uid, like.st_gid):
-                    with suppress(PermissionError):  # Only root may give a file away.
+                    with suppress(PermissionError):  # Only root may change the owner.
                         os.fchown(fd, like.st_uid, like.st_gid)
                 os.fchmod(fd, like.st_mode & _PERMISSIONS)
             if executable is not None:
                 mode = stat.S_IMODE(os.fstat(fd).st_mode)
-                # Who may read it may execute it.
+                # Give the right to execute to all that may read.
                 os.fchmod(fd, mode | (mode & 0o444) >> 2 if executable else mode & ~0o111)
             os.fsync(fd)
         finally:
@@ -210,11 +212,11 @@ class Transaction:
                     os.unlink(name, dir_fd=folder)
             except OSError:
                 left.append(step.slot.path)
-                step.backup = None  # Not to be deleted: it may be all that is left of the file.
+                step.backup = None  # Keep the backup: it may be the only copy of the file.
         if left:
             msg = (
-                f"the changes failed midway and could not be undone for {', '.join(left)}; what "
-                "was there is kept beside it as .ptc-*.tmp"
+                f"the changes failed midway and could not be rolled back for {', '.join(left)}. "
+                "The previous files are beside them as .ptc-*.tmp"
             )
             raise ToolError(msg, code="half_done", details={"paths": [*left]})
 
@@ -224,7 +226,7 @@ def _apply(step: _Step, *, keep_backup: bool) -> None:
     if step.slot.fd is None:
         if staged is None:
             raise AssertionError("nothing to remove")
-        # Unlike a rename, a link never takes the place of a file that came meanwhile.
+        # Unlike a rename, a link never replaces a file created meanwhile.
         os.link(staged, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
         step.done = True
         return
@@ -243,11 +245,11 @@ def _apply(step: _Step, *, keep_backup: bool) -> None:
 def _check_writable(slot: Slot) -> None:
     if slot.fd is None:
         return
-    # The folder alone decides of a rename: the file's own permission is asked for here.
+    # A rename needs only permission for the folder, so check that of the file here.
     if not os.access(
         slot.name, os.W_OK, dir_fd=slot.folder, effective_ids=True, follow_symlinks=False
     ):
-        msg = f"{shown(slot.path)}: permission denied; the host's user may not write it"
+        msg = f"{quote(slot.path)}: permission denied; the host's user may not write it"
         raise ToolError(msg, code="permission_denied")
 
 
@@ -260,9 +262,9 @@ def _check_unchanged(slot: Slot) -> None:
         raise refusal(error, slot.path, "write") from None
     before = slot.status
     if (now is None) != (before is None):
-        raise changing(slot.path)
+        raise conflict_error(slot.path)
     if now is not None and before is not None and _version(now) != _version(before):
-        raise changing(slot.path)
+        raise conflict_error(slot.path)
 
 
 def _version(status: os.stat_result) -> tuple[int, ...]:
@@ -270,7 +272,7 @@ def _version(status: os.stat_result) -> tuple[int, ...]:
 
 
 def _flush_folder(folder: int) -> None:
-    """Flush the names of a folder to the disk, where it may be read and can be flushed."""
+    """Flush the names of a folder to disk if it can be opened and flushed."""
     with suppress(OSError):
         fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
         try:

@@ -1,4 +1,4 @@
-"""What `write`, `edit` and `patch` say of a file they changed: sizes and digests, never content."""
+"""The result of `write`, `edit` and `patch`: sizes and digests of a file, never its content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 
 from ptc import ToolError
 
-from ._paths import Slot, shown
+from ._path_errors import quote
+from ._paths import Slot
 
 __all__ = [
     "MAX_CONTENT_BYTES",
@@ -19,52 +20,51 @@ __all__ = [
     "Change",
     "change_of",
     "content_of",
+    "encode_argument",
     "render_change",
     "sha256",
-    "sized",
 ]
 
 MAX_CONTENT_BYTES = 2_097_152
-"""Most bytes of text that one call takes, and of a file that is edited (2 MiB): what `read` gives
-at once."""
+"""Maximum size of the text of one call and of an edited file (2 MiB), the limit of `read`."""
 
 MAX_FILE_BYTES = 67_108_864
-"""Largest file that is overwritten or appended to (64 MiB)."""
+"""Maximum size of a file to overwrite or append to (64 MiB)."""
 
 MAX_LINES = 1_000
-"""Places of a change that are listed."""
+"""Maximum number of changed lines in `Change.lines`."""
 
 Action: TypeAlias = Literal["created", "modified", "unchanged", "deleted", "renamed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file that was changed, or would be."""
+    """A change of one file, made or (with `dry_run`) planned."""
 
     path: str
-    """Posix path relative to the root: where the file really is, no links in it."""
+    """Posix path of the file relative to the root, with links resolved."""
     action: Action
-    """``unchanged``: it was so already. ``renamed``: its content may have changed too."""
+    """``unchanged``: the file already had this content. ``renamed``: the content may differ too."""
     size_bytes: int | None
-    """Its size now; None: it is deleted."""
+    """Size after the change; None if the file is deleted."""
     sha256: str | None
-    """Hex digest of its content now."""
+    """Hex digest after the change; None if the file is deleted."""
     size_bytes_before: int | None = None
-    """Its size before; None: it was not there."""
+    """Size before the change; None if the file did not exist."""
     sha256_before: str | None = None
-    """Hex digest of its content before."""
+    """Hex digest before the change; None if the file did not exist."""
     path_before: str | None = None
-    """What it was called, if it is renamed."""
+    """Previous path of a renamed file."""
     replacements: int = 0
-    """Places that were changed: occurrences or hunks; 0 if it was written whole."""
+    """Number of replaced occurrences or hunks; 0 if the whole file was written."""
     lines: list[int] = field(default_factory=list)
-    """Lines of the new file where they begin; of the first 1,000."""
+    """First line of each replacement in the new file, for the first 1,000."""
     dry_run: bool = False
-    """True: nothing was changed, this is what would have been."""
+    """True if nothing was changed: the record describes the planned change."""
 
 
 def render_change(change: Change) -> str:
-    """One line for a model."""
+    """Describe a change in one line for a model."""
     head = "would be " if change.dry_run else ""
     name = change.path if change.path_before is None else f"{change.path_before} -> {change.path}"
     sizes = [f"{n:,}" for n in (change.size_bytes_before, change.size_bytes) if n is not None]
@@ -78,26 +78,28 @@ def render_change(change: Change) -> str:
 
 
 def sha256(data: bytes) -> str:
-    """Hex digest."""
+    """Return the hex digest of `data`."""
     return hashlib.sha256(data).hexdigest()
 
 
-def sized(text: str, parameter: str) -> bytes:
-    """The text of an argument as bytes.
+def encode_argument(text: str, parameter: str) -> bytes:
+    """Encode the text of an argument in UTF-8.
 
     Raises:
         ToolError: ``too_large`` over 2 MiB, ``invalid_arguments`` if it is not valid Unicode. The
-            message has its size and digest, never the text.
+            details have its size and digest, never the text.
     """
     try:
         data = text.encode()
     except UnicodeEncodeError as error:
-        msg = f"{parameter}: character {error.start:,} is a lone surrogate, which UTF-8 cannot hold"
+        msg = (
+            f"{parameter}: character {error.start:,} is a lone surrogate, which UTF-8 cannot encode"
+        )
         raise ToolError(msg, code="invalid_arguments") from None
     if len(data) > MAX_CONTENT_BYTES:
         msg = (
-            f"{parameter} has {len(data):,} bytes; one call takes at most {MAX_CONTENT_BYTES:,}; "
-            'write the first part and add the others with write(mode="append")'
+            f"{parameter} has {len(data):,} bytes; one call takes at most {MAX_CONTENT_BYTES:,}. "
+            'Write the first part and append the others with write(mode="append")'
         )
         details: dict[str, object] = {
             f"{parameter}_bytes": len(data),
@@ -109,7 +111,7 @@ def sized(text: str, parameter: str) -> bytes:
 
 
 def content_of(slot: Slot, max_bytes: int) -> bytes | None:
-    """What is in the file; None if there is none.
+    """Read the file in a slot; None if there is none.
 
     Raises:
         ToolError: ``too_large`` if it has more than `max_bytes`.
@@ -117,14 +119,14 @@ def content_of(slot: Slot, max_bytes: int) -> bytes | None:
     if slot.fd is None:
         return None
     data = bytearray()
-    # Bounded as it is read: its size may have grown since.
+    # Count while reading: the file may have grown since it was opened.
     while len(data) <= max_bytes and (chunk := os.read(slot.fd, 1 << 20)):
         data += chunk
     if len(data) > max_bytes:
         size = os.fstat(slot.fd).st_size
         msg = (
-            f"{shown(slot.path)} has {size:,} bytes; files of up to {max_bytes:,} can be changed "
-            "this way"
+            f"{quote(slot.path)} has {size:,} bytes; this tool changes files of "
+            f"at most {max_bytes:,} bytes"
         )
         details: dict[str, object] = {"size_bytes": size, "max_bytes": max_bytes}
         raise ToolError(msg, code="too_large", details=details)
@@ -140,7 +142,7 @@ def change_of(
     path_before: str | None = None,
     dry_run: bool = False,
 ) -> Change:
-    """The record of a change from `before` to `after`."""
+    """Build the record of a change from `before` to `after`."""
     action: Action = "modified"
     if path_before is not None:
         action = "renamed"

@@ -1,8 +1,8 @@
-"""Unified diffs: text in, hunks out; hunks applied to bytes. Knows no files.
+"""Unified diffs: parse text to hunks and apply hunks to bytes, without access to files.
 
-Nothing is guessed. A hunk's lines must be in the file as they are in the diff, at the line it
-names or else at exactly one other place. Errors name lines by number and never quote them: they
-are recorded, and content is not.
+Nothing is guessed. The old lines of a hunk must match the file exactly, at the line the hunk names
+or at exactly one other position. Errors name lines by number and never quote them, because errors
+are recorded and content is not.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ __all__ = ["FileDiff", "Hunk", "apply_hunks", "parse_diff"]
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """One place of a file: the lines that are there, and those to be there."""
+    """A replacement of lines at one position of a file."""
 
     number: int
-    """In its file, from 1."""
+    """Number of the hunk within its file, from 1."""
     diff_line: int
-    """Line of the diff where its header stands, from 1."""
+    """Line of the diff with its header, from 1."""
     old_start: int
-    """Line of the file it names, from 1; of an insertion without context, the line before."""
+    """Line of the file in its header, from 1; for an insertion without context, the line before."""
     old: bytes
-    """Lines to be found, with their ends."""
+    """Old lines, with their endings."""
     new: bytes
-    """Lines to be there instead."""
+    """New lines."""
     first_change: int
     """Lines of context before the first change."""
 
 
 @dataclass(slots=True)
 class FileDiff:
-    """What a diff says of one file."""
+    """The part of a diff for one file."""
 
     diff_line: int
-    """Line of the diff where it begins, from 1."""
+    """First line of this part in the diff, from 1."""
     old_path: str | None = None
-    """None: there is no such file yet, or the diff has no names."""
+    """None if the diff creates the file or has no names."""
     new_path: str | None = None
-    """None: the file is to be deleted, or the diff has no names."""
+    """None if the diff deletes the file or has no names."""
     hunks: list[Hunk] = field(default_factory=list)
     named: bool = False
-    """True if the diff says which file it is for."""
+    """True if the diff names the file."""
     executable: bool | None = None
-    """What the right to execute is to be; None: as it is."""
+    """New state of the right to execute; None leaves it unchanged."""
     renamed: bool = False
-    """True if the header says so."""
+    """True if the header renames the file."""
 
 
 # --- reading -----------------------------------------------------------------------------------
 
 _HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(?: .*|$)")
-_PASSED_OVER = (b"index ", b"similarity index ", b"dissimilarity index ")
+_SKIPPED = (b"index ", b"similarity index ", b"dissimilarity index ")
 _REFUSED = {
     b"copy ": "copies are not supported; write the new file",
     b"GIT binary patch": "a binary diff is not supported; only text is",
@@ -72,22 +72,22 @@ def _fail(message: str, reason: str, **details: object) -> NoReturn:
 
 
 def parse_diff(text: bytes) -> list[FileDiff]:
-    """Read a unified diff; each part is for one file.
+    """Parse a unified diff into one part for each file.
 
     Raises:
         ToolError: ``patch_failed``, with ``details["reason"]`` ``"empty"`` or ``"malformed"``.
     """
     if not text.strip():
-        _fail("the diff is empty; give hunks that begin with @@ -1,2 +1,2 @@", "empty")
+        _fail("the diff is empty; pass hunks that start with @@ -1,2 +1,2 @@", "empty")
     lines = text.removesuffix(b"\n").split(b"\n")
     if all(line.endswith(b"\r") for line in lines[:-1]) and len(lines) > 1:
-        # The diff itself was stored with CRLF: that says nothing of the file.
+        # The diff itself was stored with CRLF, which says nothing about the file.
         lines = [line.removesuffix(b"\r") for line in lines]
     return _Reader(lines).files()
 
 
 class _Reader:
-    """Goes through the lines of a diff once."""
+    """A parser that reads the lines of a diff once."""
 
     def __init__(self, lines: Sequence[bytes]) -> None:
         self._lines = lines
@@ -122,8 +122,8 @@ class _Reader:
                 self._at += 1
         if self._at + 1 == item.diff_line:
             self._malformed(
-                "a file begins with `--- path` and `+++ path`, a hunk with `@@ -1,2 +1,2 @@`; "
-                "there is no other text around them"
+                "a file starts with `--- path` and `+++ path`, a hunk with `@@ -1,2 +1,2 @@`; "
+                "other text is not allowed"
             )
         changes = item.renamed or item.executable is not None
         if not item.hunks and not changes and (not item.named or item.old_path == item.new_path):
@@ -136,30 +136,33 @@ class _Reader:
         both = _git_names(self._line.removeprefix(b"diff --git ").rstrip(b"\r"))
         if both is not None:
             item.old_path, item.new_path = both
-        begun = self._at + 1
+        header = self._at + 1
         self._at += 1
-        while self._at < len(self._lines):
-            line = self._line.rstrip(b"\r")
-            refused = next((why for key, why in _REFUSED.items() if line.startswith(key)), None)
-            if refused is not None:
-                self._malformed(refused)
-            if line.startswith(b"rename from "):
-                item.renamed, item.old_path = True, _name(line[12:])
-            elif line.startswith(b"rename to "):
-                item.renamed, item.new_path = True, _name(line[10:])
-            elif line.startswith(b"new file mode "):
-                item.old_path, item.executable = None, self._mode(line) or None
-            elif line.startswith(b"deleted file mode "):
-                item.new_path = None
-            elif line.startswith(b"new mode "):
-                item.executable = self._mode(line)
-            elif line.startswith(b"old mode "):
-                self._mode(line)
-            elif not line.startswith(_PASSED_OVER):
-                break
+        while self._at < len(self._lines) and self._extended_header(item):
             self._at += 1
         if item.old_path is None and item.new_path is None:
-            self._malformed("its file names cannot be read", begun)
+            self._malformed("its file names cannot be read", header)
+
+    def _extended_header(self, item: FileDiff) -> bool:
+        """Apply a line of git's extended header; False if the line does not belong to it."""
+        line = self._line.rstrip(b"\r")
+        for key, reason in _REFUSED.items():
+            if line.startswith(key):
+                self._malformed(reason)
+        if line.startswith(b"rename from "):
+            item.renamed, item.old_path = True, _name(line[12:])
+        elif line.startswith(b"rename to "):
+            item.renamed, item.new_path = True, _name(line[10:])
+        elif line.startswith(b"new file mode "):
+            item.old_path, item.executable = None, self._mode(line) or None
+        elif line.startswith(b"deleted file mode "):
+            item.new_path = None
+        elif line.startswith((b"new mode ", b"old mode ")):
+            executable = self._mode(line)
+            item.executable = executable if line.startswith(b"new") else item.executable
+        else:
+            return line.startswith(_SKIPPED)
+        return True
 
     def _mode(self, line: bytes) -> bool:
         mode = line.rpartition(b" ")[2]
@@ -177,7 +180,7 @@ class _Reader:
         old_path, new_path = _name(old), _name(new)
         if old_path == new_path == "/dev/null":
             self._malformed("both names are /dev/null", self._at)
-        # `a/` and `b/` are what git puts before the names; else they belong to them.
+        # git adds the prefixes `a/` and `b/`; without both they are part of the names.
         prefixed = (old_path == "/dev/null" or old_path.startswith("a/")) and (
             new_path == "/dev/null" or new_path.startswith("b/")
         )
@@ -203,12 +206,7 @@ class _Reader:
         new: list[bytes] = []
         first_change = -1
         while old_left or new_left:
-            kind, line = self._line[:1], self._line[1:] + b"\n"
-            # An empty line is an empty line of context that lost its space on the way.
-            if self._at >= len(self._lines) or kind not in (b" ", b"+", b"-", b"", b"\r"):
-                self._malformed(f"the header of its hunk says {counts}, but it has fewer", header)
-            if kind == b"\r":
-                line = b"\r\n"
+            kind, line = self._hunk_line(header, counts)
             if kind != b" " and kind.strip() and first_change < 0:
                 first_change = len(old)
             if kind != b"+":
@@ -221,18 +219,31 @@ class _Reader:
                 self._malformed(f"the header of its hunk says {counts}, but it has more", header)
             self._at += 1
             self._no_newline(kind, old, new, (old_left, new_left))
-        if self._at < len(self._lines) and self._line[:1] in (b" ", b"+", b"-"):
-            after = self._lines[self._at + 1] if self._at + 1 < len(self._lines) else b""
-            if not (self._line.startswith(b"--- ") and after.startswith(b"+++ ")):
-                self._malformed(f"the header of its hunk says {counts}, but it has more", header)
+        if self._continues():
+            self._malformed(f"the header of its hunk says {counts}, but it has more", header)
         if first_change < 0:
             self._malformed("this hunk changes nothing", header)
         return Hunk(number, header, old_start, b"".join(old), b"".join(new), first_change)
 
+    def _hunk_line(self, header: int, counts: str) -> tuple[bytes, bytes]:
+        """Return the kind of the current line, and its text with a newline."""
+        kind, line = self._line[:1], self._line[1:] + b"\n"
+        # An empty line is an empty context line that lost its leading space.
+        if self._at >= len(self._lines) or kind not in (b" ", b"+", b"-", b"", b"\r"):
+            self._malformed(f"the header of its hunk says {counts}, but it has fewer", header)
+        return kind, b"\r\n" if kind == b"\r" else line
+
+    def _continues(self) -> bool:
+        """True if the current line is one of a hunk and not the header of the next file."""
+        if self._at >= len(self._lines) or self._line[:1] not in (b" ", b"+", b"-"):
+            return False
+        after = self._lines[self._at + 1] if self._at + 1 < len(self._lines) else b""
+        return not (self._line.startswith(b"--- ") and after.startswith(b"+++ "))
+
     def _no_newline(
         self, kind: bytes, old: list[bytes], new: list[bytes], left: tuple[int, int]
     ) -> None:
-        r"""Take ``\ No newline at end of file``, which is said of the line before it."""
+        r"""Apply ``\ No newline at end of file`` to the line before it."""
         if self._at >= len(self._lines) or not self._line.startswith(_NO_NEWLINE):
             return
         if (kind != b"+" and left[0]) or (kind != b"-" and left[1]):
@@ -258,17 +269,17 @@ def _check_order(item: FileDiff) -> None:
 
 
 def _name(raw: bytes) -> str:
-    """A file's name as diff and git write it: quoted as in C, or up to a tab and a time."""
+    """Parse a file name of diff or git: quoted as in C, or up to a tab and a time."""
     if raw.startswith(b'"'):
         match = re.match(rb'"((?:[^"\\]|\\.)*)"', raw)
-        return _unquoted(match[1] if match else raw).decode("utf-8", "surrogateescape")
+        return _unquote(match[1] if match else raw).decode("utf-8", "surrogateescape")
     return raw.partition(b"\t")[0].rstrip(b"\r").decode("utf-8", "surrogateescape")
 
 
 _ESCAPES = {b"a": 7, b"b": 8, b"t": 9, b"n": 10, b"v": 11, b"f": 12, b"r": 13}
 
 
-def _unquoted(raw: bytes) -> bytes:
+def _unquote(raw: bytes) -> bytes:
     def one(match: re.Match[bytes]) -> bytes:
         code = match[1]
         if code.isdigit():
@@ -279,12 +290,12 @@ def _unquoted(raw: bytes) -> bytes:
 
 
 def _git_names(raw: bytes) -> tuple[str, str] | None:
-    """The names of ``diff --git a/x b/x``; None where the line alone does not tell."""
+    """Parse the names of ``diff --git a/x b/x``; None if the line is ambiguous."""
     if raw.startswith(b'"'):
         match = re.fullmatch(rb'("(?:[^"\\]|\\.)*") (.+)', raw)
         pair = (_name(match[1]), _name(match[2])) if match else ("", "")
     else:
-        # Names may have spaces: only two equal halves can be told apart.
+        # Names may have spaces: only two equal halves can be separated.
         half = len(raw) // 2
         pair = (_name(raw[:half]), _name(raw[half + 1 :])) if raw[half:][:1] == b" " else ("", "")
     old, new = pair
@@ -297,10 +308,10 @@ def _git_names(raw: bytes) -> tuple[str, str] | None:
 
 
 def apply_hunks(data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, list[int]]:
-    """Apply hunks to the content of a file: the new content, and the lines of it they are at.
+    """Apply hunks to the content of a file; return the new content and their lines in it.
 
-    Where every line of the file ends with CRLF and the hunks have no CR at all, their lines are
-    taken to end so too.
+    If every line of the file ends with CRLF and the hunks have no CR at all, CRLF is assumed for
+    their lines too.
 
     Raises:
         ToolError: ``patch_failed``, with ``details["reason"]`` ``"mismatch"``, ``"ambiguous"`` or
@@ -325,16 +336,16 @@ def apply_hunks(data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, list[int]]:
             )
         if at and data[at - 1 : at] != b"\n":
             _fail(
-                f"hunk {hunk.number} adds lines after the last one, which has no newline; give "
+                f"hunk {hunk.number} adds lines after the last one, which has no newline; add "
                 "that line as context with `\\ No newline at end of file` under it",
                 "mismatch",
                 hunk=hunk.number,
             )
-        kept = data[position:at]
-        new_lines += kept.count(b"\n")
+        between = data[position:at]
+        new_lines += between.count(b"\n")
         lines.append(new_lines + 1 + hunk.first_change)
         new_lines += new.count(b"\n")
-        done += [kept, new]
+        done += [between, new]
         moved = target.line_at(at) - hunk.old_start if old else moved
         position = end
     result = b"".join([*done, data[position:]])
@@ -344,7 +355,7 @@ def apply_hunks(data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, list[int]]:
 
 
 def is_crlf(data: bytes) -> bool:
-    """True if there are lines and each ends with CRLF."""
+    """True if there is at least one line and each ends with CRLF."""
     newlines = data.count(b"\n")
     return newlines > 0 and data.count(b"\r\n") == newlines
 
@@ -354,11 +365,11 @@ def _count(block: bytes) -> int:
 
 
 class _Target:
-    """The content that hunks are looked for in."""
+    """The content in which hunks are searched."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        # With a newline before it, a line begins behind every newline.
+        # With a newline in front, every line starts after a newline.
         self._led = b"\n" + data
         self._starts = array("Q", [0])
         at = data.find(b"\n")
@@ -371,11 +382,11 @@ class _Target:
         return len(self._starts) - (self._starts[-1] == len(self._data))
 
     def line_at(self, position: int) -> int:
-        """Number of the line that begins at `position`, from 1."""
+        """Return the number of the line that starts at `position`, from 1."""
         return self._data.count(b"\n", 0, position) + 1
 
     def find(self, hunk: Hunk, old: bytes, position: int, line: int) -> int:
-        """Where the old lines of a hunk begin: at `line`, or at the only other place."""
+        """Return the start of the old lines of a hunk: `line`, or the only other position."""
         if not old:
             if line > self._lines or self._start_of(line + 1) < position:
                 self._mismatch(hunk, f"the file has {self._lines:,} lines", line)
@@ -388,19 +399,19 @@ class _Target:
             self._mismatch(hunk, self._difference(old, line), line)
         second = self._next(old, first + 1)
         if second >= 0:
-            places = [self.line_at(first), self.line_at(second)]
+            found = [self.line_at(first), self.line_at(second)]
             _fail(
                 f"hunk {hunk.number} (line {hunk.diff_line:,} of the diff) is not at line {line:,} "
-                f"of the file, but at lines {places[0]:,} and {places[1]:,}; correct its line "
-                "number, or give more lines of context",
+                f"of the file, but at lines {found[0]:,} and {found[1]:,}; correct its line "
+                "number, or add more lines of context",
                 "ambiguous",
                 hunk=hunk.number,
-                lines=places,
+                lines=found,
             )
         return first
 
     def _start_of(self, line: int) -> int:
-        """Where a line begins; the end for the line after the last; -1 for no line."""
+        """Return the start of a line, the end for the line after the last one, or -1."""
         if 1 <= line <= len(self._starts):
             return self._starts[line - 1]
         return len(self._data) if line == self._lines + 1 else -1
@@ -411,14 +422,14 @@ class _Target:
         return old.endswith(b"\n") or position + len(old) == len(self._data)
 
     def _next(self, old: bytes, position: int) -> int:
-        """The first place from `position` on where these lines are; -1 if there is none."""
+        """Return the first occurrence of these lines from `position` on, or -1."""
         if not old.endswith(b"\n"):
             at = len(self._data) - len(old)
             return at if at >= position and self._led.endswith(b"\n" + old) else -1
         return self._led.find(b"\n" + old, position)
 
     def _difference(self, old: bytes, line: int) -> str:
-        """Which line is not as the hunk has it, by number."""
+        """Describe the first line that differs from the hunk, by number."""
         for number, wanted in enumerate(re.findall(rb"[^\n]*\n|[^\n]+", old)):
             start = self._start_of(line + number)
             if start < 0 or start >= len(self._data):
@@ -429,7 +440,7 @@ class _Target:
                 continue
             what = f"line {line + number:,} of the file is not old line {number + 1} of the hunk"
             if found.rstrip(b"\r\n") == wanted.rstrip(b"\r\n"):
-                return f"{what}: the line ends differ (CRLF, LF, or no newline at the end)"
+                return f"{what}: the line endings differ (CRLF, LF, or no newline at the end)"
             if found.split() == wanted.split():
                 return f"{what}: the white space differs"
             return what
@@ -438,8 +449,8 @@ class _Target:
     @staticmethod
     def _mismatch(hunk: Hunk, why: str, line: int) -> NoReturn:
         _fail(
-            f"hunk {hunk.number} (line {hunk.diff_line:,} of the diff) does not match: {why}; its "
-            "old lines are nowhere else either; read the file again",
+            f"hunk {hunk.number} (line {hunk.diff_line:,} of the diff) does not match: {why}. Its "
+            "old lines occur nowhere else either; read the file again",
             "mismatch",
             hunk=hunk.number,
             line=line,

@@ -13,12 +13,13 @@ from pydantic import Field
 
 from ptc import ToolContext, ToolError, tool
 
-from ._paths import Place, Root, readable, shown
+from ._path_errors import quote, readable
+from ._paths import Place, Root
 
 __all__ = ["DEFAULT_LIMIT", "Entry", "ls"]
 
 DEFAULT_LIMIT = 10_000
-"""Entries returned when no limit is asked for; a folder with more is an error."""
+"""Maximum number of entries without `limit`; a folder with more is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,9 @@ class Entry:
     """One entry of a folder."""
 
     name: str
-    """Its name in the folder. Bytes of it that are not UTF-8 are shown as U+FFFD."""
+    """Name in the folder. Bytes that are not UTF-8 appear as U+FFFD."""
     path: str
-    """Posix path relative to the root: what read, ls and grep take."""
+    """Posix path relative to the root, as read, ls and grep accept it."""
     kind: Literal["file", "dir", "link", "other"]
     """``link``: a symbolic link, not followed. ``other``: a device, FIFO or socket."""
     size_bytes: int | None
@@ -57,8 +58,8 @@ def ls(
     Args:
         ctx: The call.
         path: Folder, relative to the workspace root. Default: the root.
-        limit: Return the first so many entries. Default: all; over 10,000 is an error (too_many).
-        after: Return the entries after this name: that of the last one of the list before.
+        limit: Return the first N entries. Default: all; over 10,000 is an error (too_many).
+        after: Return the entries after this name: the last one of the previous list.
     """
     with Root(ctx.root) as root:
         fd, place = root.open_folder(path)
@@ -78,8 +79,8 @@ def _at_most(names: Iterator[str], path: str) -> Iterator[str]:
     for number, name in enumerate(names):
         if number == DEFAULT_LIMIT:
             msg = (
-                f"folder {shown(path)} has more than {DEFAULT_LIMIT:,} entries; find the ones you "
-                "need with glob(pattern, path=...), or pass limit=N to take the first N by name"
+                f"folder {quote(path)} has more than {DEFAULT_LIMIT:,} entries; find the ones you "
+                "need with glob(pattern, path=...), or pass limit=N for the first N by name"
             )
             raise ToolError(msg, code="too_many", details={"limit": DEFAULT_LIMIT})
         yield name
@@ -89,7 +90,7 @@ def _entry(folder: int, name: str, place: Place) -> Entry | None:
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
-        return None  # Gone since the folder was listed.
+        return None  # Deleted since the folder was listed.
     size: int | None = None
     kind: Literal["file", "dir", "link", "other"] = "other"
     if stat.S_ISREG(status.st_mode):

@@ -1,4 +1,4 @@
-"""`patch`: a unified diff of several files, with new, deleted and renamed ones. All or nothing."""
+"""`patch`: apply a unified diff of several files, also created, deleted or renamed, atomically."""
 
 from __future__ import annotations
 
@@ -7,27 +7,36 @@ from dataclasses import dataclass
 from ptc import ToolContext, ToolError, tool
 
 from ._atomic import Transaction, slots
-from ._change import MAX_CONTENT_BYTES, Change, change_of, content_of, render_change, sha256, sized
+from ._change import (
+    MAX_CONTENT_BYTES,
+    Change,
+    change_of,
+    content_of,
+    encode_argument,
+    render_change,
+    sha256,
+)
 from ._diff import FileDiff, apply_hunks, parse_diff
-from ._paths import Root, Slot, shown
+from ._path_errors import quote
+from ._paths import Root, Slot
 from ._read import BOM, text_of
 
 __all__ = ["MAX_FILES", "patch"]
 
 MAX_FILES = 200
-"""Files of one patch."""
+"""Maximum number of files in one patch."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is to become of one file."""
+    """The planned change of one file."""
 
     change: Change
     source: Slot
-    """Where the content comes from; of a new file, where it goes."""
+    """Slot of the old content; for a new file, its own slot."""
     target: Slot
     after: bytes | None
-    """None: the file is deleted."""
+    """New content; None deletes the file."""
     executable: bool | None
 
 
@@ -37,18 +46,18 @@ def _render(changes: list[Change]) -> str:
 
 @tool(side_effect=True, idempotent=False, unrecorded=["diff"], render=_render)
 def patch(ctx: ToolContext, diff: str, dry_run: bool = False) -> list[Change]:
-    """Apply a unified diff of one or more files: all of it, or none of it and an error.
+    """Apply a unified diff of one or more files: all of it, or nothing and an error.
 
-    As `git diff` writes it: "--- a/path", "+++ b/path", then hunks; /dev/null as old or new name
-    makes or deletes a file; "rename from" and "rename to" rename one. Lines must be in the file as
-    they are in the diff; only line numbers may be off. Returns sizes and SHA-256 of each file.
+    The format of `git diff`: "--- a/path", "+++ b/path", then hunks; /dev/null as old or new name
+    creates or deletes a file; "rename from" and "rename to" rename one. Lines must match the file
+    exactly; only line numbers may be off. Returns sizes and SHA-256 of each file.
 
     Args:
         ctx: The call.
         diff: The diff, at most 2 MiB and 200 files. Paths are relative to the workspace root.
-        dry_run: True: change nothing, return what would be.
+        dry_run: True: change nothing and return the planned changes.
     """
-    files = parse_diff(sized(diff, "diff"))
+    files = parse_diff(encode_argument(diff, "diff"))
     for item in files:
         _check(item)
     if len(files) > MAX_FILES:
@@ -64,11 +73,11 @@ def patch(ctx: ToolContext, diff: str, dry_run: bool = False) -> list[Change]:
             target = next(waiting) if item.renamed else source
             plans.append(_plan(item, source, target, dry_run=dry_run))
         if not dry_run:
-            _carry_out(plans)
+            _execute(plans)
     return [plan.change for plan in plans]
 
 
-def _carry_out(plans: list[_Plan]) -> None:
+def _execute(plans: list[_Plan]) -> None:
     with Transaction() as transaction:
         for plan in plans:
             if plan.after is None:
@@ -82,7 +91,7 @@ def _carry_out(plans: list[_Plan]) -> None:
 
 def _fail(item: FileDiff, why: str, reason: str = "malformed") -> ToolError:
     name = item.new_path or item.old_path
-    what = f"{shown(name)} (line {item.diff_line:,} of the diff)" if name else "the diff"
+    what = f"{quote(name)} (line {item.diff_line:,} of the diff)" if name else "the diff"
     details: dict[str, object] = {"reason": reason, "path": name}
     return ToolError(f"{what}: {why}; nothing was changed", code="patch_failed", details=details)
 
@@ -90,7 +99,7 @@ def _fail(item: FileDiff, why: str, reason: str = "malformed") -> ToolError:
 def _check(item: FileDiff) -> None:
     if not item.named:
         msg = (
-            f"line {item.diff_line:,} of the diff: no file is named; put `--- a/path` and "
+            f"line {item.diff_line:,} of the diff: no file is named. Put `--- a/path` and "
             "`+++ b/path` before the hunks, or use edit(path, diff=...)"
         )
         raise ToolError(msg, code="patch_failed", details={"reason": "malformed"})
@@ -111,7 +120,7 @@ def _check_once(opened: list[Slot]) -> None:
     seen: set[str] = set()
     for slot in opened:
         if slot.path in seen:
-            msg = f"the diff is for {shown(slot.path)} twice; put all its hunks under one name"
+            msg = f"the diff is for {quote(slot.path)} twice; put all its hunks under one name"
             raise ToolError(msg, code="patch_failed", details={"reason": "malformed"})
         seen.add(slot.path)
 
@@ -120,18 +129,20 @@ def _plan(item: FileDiff, source: Slot, target: Slot, *, dry_run: bool) -> _Plan
     before = content_of(source, MAX_CONTENT_BYTES)
     if item.old_path is None:
         if before is not None:
-            msg = f"{shown(source.path)} exists, but the diff makes it; nothing was changed"
+            msg = f"{quote(source.path)} exists, but the diff creates it; nothing was changed"
             raise ToolError(msg, code="exists")
     elif before is None:
-        msg = f"{shown(source.path)} does not exist; nothing was changed"
+        msg = f"{quote(source.path)} does not exist; nothing was changed"
         raise ToolError(msg, code="not_found")
     if target is not source and target.fd is not None:
-        msg = f"{shown(target.path)} exists, but the diff renames to it; nothing was changed"
+        msg = f"{quote(target.path)} exists, but the diff renames to it; nothing was changed"
         raise ToolError(msg, code="exists")
-    after, lines = _applied(item, before or b"", source.path)
+    after, lines = _apply(item, before or b"", source.path)
     if item.new_path is None:
         if after:
-            raise _fail(item, "it is to be deleted, but the hunks leave some of it", "mismatch")
+            raise _fail(
+                item, "the diff deletes it, but the hunks leave part of its content", "mismatch"
+            )
         change = Change(
             path=source.path,
             action="deleted",
@@ -150,14 +161,14 @@ def _plan(item: FileDiff, source: Slot, target: Slot, *, dry_run: bool) -> _Plan
     return _Plan(change, source, target, after, item.executable)
 
 
-def _applied(item: FileDiff, before: bytes, path: str) -> tuple[bytes, list[int]]:
-    text_of(before, 0, path)  # Refuses what is not text.
+def _apply(item: FileDiff, before: bytes, path: str) -> tuple[bytes, list[int]]:
+    text_of(before, 0, path)  # Raises `not_text` for a binary file.
     if not item.hunks:
         return before, []
     mark = BOM if before.startswith(BOM) else b""
     try:
         after, lines = apply_hunks(before[len(mark) :], item.hunks)
     except ToolError as error:
-        msg = f"{shown(path)}: {error.message}; nothing was changed"
+        msg = f"{quote(path)}: {error.message}; nothing was changed"
         raise ToolError(msg, code=error.code, details={**error.details, "path": path}) from None
     return (mark + after if after else after), lines

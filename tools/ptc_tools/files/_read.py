@@ -1,4 +1,4 @@
-"""`read`: a text file as a string, whole or by lines. Never cut without saying so."""
+"""`read`: a text file as a string, whole or by lines, never truncated silently."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ from pydantic import Field
 
 from ptc import ToolContext, ToolError, tool
 
-from ._paths import Root, shown
+from ._path_errors import quote
+from ._paths import Root
 
 __all__ = ["BOM", "MAX_BYTES", "MAX_SCAN_BYTES", "read", "text_of"]
 
 MAX_BYTES = 2_097_152
-"""Most bytes one call returns (2 MiB): a quarter of what a tool result may be on the wire, because
-JSON writes some characters as six bytes."""
+"""Maximum bytes that one call returns (2 MiB): a quarter of the limit of a tool result on the wire,
+because JSON encodes some characters as six bytes."""
 
 MAX_SCAN_BYTES = 1_073_741_824
-"""Most bytes one call goes through to find its lines (1 GiB): about a second."""
+"""Maximum bytes that one call scans to find its lines (1 GiB): about a second."""
 
 _CHUNK_BYTES = 262_144
 BOM = b"\xef\xbb\xbf"
 _SHOWN_CHARACTERS = 200_000
-"""Characters of text that a model is shown; a script and an application have all of it."""
+"""Characters in the text for a model; a script and an application receive all of them."""
 
 
 def _render(text: str) -> str:
     if len(text) <= _SHOWN_CHARACTERS:
         return text
-    # At the end of a line, so that it can go on by lines.
+    # Truncate at the end of a line, so that the next call can continue by lines.
     end = text.rfind("\n", 0, _SHOWN_CHARACTERS) + 1
     if not end:
         rest = len(text) - _SHOWN_CHARACTERS
-        return f"{text[:_SHOWN_CHARACTERS]}\n[cut: this line has {rest:,} more characters]"
+        return f"{text[:_SHOWN_CHARACTERS]}\n[truncated: this line has {rest:,} more characters]"
     shown = text.count("\n", 0, end)
     return (
-        f"{text[:end]}[cut: {len(text) - end:,} more characters; these were {shown:,} lines: "
-        f"read on with an offset that is {shown} larger]"
+        f"{text[:end]}[truncated: {len(text) - end:,} more characters; these are {shown:,} lines. "
+        f"To continue, raise offset by {shown}]"
     )
 
 
@@ -50,14 +51,14 @@ def read(
 ) -> str:
     """Read a UTF-8 text file and return its text as one string, complete and unnumbered.
 
-    Without offset and limit: the whole file. A file over 2 MiB is an error (too_large), never a
-    shorter text; read it in parts by lines. Past the last line the text is "".
+    Without offset and limit you get the whole file. A file over 2 MiB is an error (too_large),
+    never a truncated text; read it in parts by lines. Past the last line the text is "".
 
     Args:
         ctx: The call.
         path: File, relative to the workspace root.
         offset: Lines to skip; 0 starts at the first line.
-        limit: Most lines to return. Default: all up to the end.
+        limit: Maximum number of lines. Default: all to the end.
     """
     with Root(ctx.root) as root:
         fd = root.open_file(path)
@@ -72,9 +73,9 @@ def read(
 
 
 def _lines(fd: int, offset: int, limit: int | None, path: str) -> tuple[int, bytes]:
-    """The bytes of the lines asked for, and where in the file they start.
+    """Read the requested lines; return their offset in the file and their bytes.
 
-    The size is bounded as it is read, so a file that grows meanwhile gains nothing.
+    The size is checked while reading, so a file that grows meanwhile stays within the limit.
     """
     taken = bytearray()
     position = start = 0
@@ -103,15 +104,15 @@ def _lines(fd: int, offset: int, limit: int | None, path: str) -> tuple[int, byt
             break
         if position > MAX_SCAN_BYTES:
             msg = (
-                f"{shown(path)}: these lines lie beyond the first {MAX_SCAN_BYTES:,} bytes, as "
-                "far as read goes; find the line with grep instead"
+                f"{quote(path)}: these lines are beyond the first {MAX_SCAN_BYTES:,} bytes, the "
+                "limit of read; find the line with grep instead"
             )
             raise ToolError(msg, code="too_large", details={"max_scan_bytes": MAX_SCAN_BYTES})
     return start, bytes(taken)
 
 
 def _after(chunk: bytes, count: int, position: int) -> int:
-    """Index after the `count`-th newline from `position` on."""
+    """Return the index after the `count`-th newline from `position` on."""
     for _ in range(count):
         position = chunk.index(b"\n", position) + 1
     return position
@@ -120,22 +121,25 @@ def _after(chunk: bytes, count: int, position: int) -> int:
 def _too_large(path: str, size: int | None) -> ToolError:
     if size is None:
         what = (
-            f"these lines of {shown(path)} are more than the {MAX_BYTES:,} bytes that read returns"
+            f"these lines of {quote(path)} are more than the {MAX_BYTES:,} bytes that read returns"
         )
-        way = "ask for fewer with limit=..., or find the ones you need with grep"
+        fix = "request fewer with limit=..., or find the lines you need with grep"
     else:
-        what = f"{shown(path)} is {size:,} bytes; read returns at most {MAX_BYTES:,}"
-        way = "read it in parts, read(path, offset=0, limit=2000), then offset=2000, or use grep"
+        what = f"{quote(path)} is {size:,} bytes; read returns at most {MAX_BYTES:,}"
+        fix = "read it in parts, read(path, offset=0, limit=2000), then offset=2000, or use grep"
     details: dict[str, object] = {"max_bytes": MAX_BYTES}
     if size is not None:
         details["size_bytes"] = size
-    return ToolError(f"{what}; {way}", code="too_large", details=details)
+    return ToolError(f"{what}; {fix}", code="too_large", details=details)
 
 
 def text_of(data: bytes, start: int, path: str) -> str:
-    """Bytes of the file as text. `start`: where in the file they are from.
+    """Decode bytes of a file; `start` is their offset in it.
 
-    A byte order mark at the start of the file is no part of the text. Line ends stay as they are.
+    A byte order mark at the start of the file is removed. Line endings are unchanged.
+
+    Raises:
+        ToolError: ``not_text`` if they are not UTF-8 or have a NUL byte.
     """
     nul = data.find(b"\0")
     try:
@@ -146,10 +150,10 @@ def text_of(data: bytes, start: int, path: str) -> str:
     except UnicodeDecodeError as error:
         position = error.start + skip
     if start == 0 and data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        why = "it starts with the mark of UTF-16; convert it to UTF-8"
+        why = "it starts with the byte order mark of UTF-16; convert it to UTF-8"
     elif position == nul:
         why = f"byte {start + position:,} is NUL, so it is a binary file"
     else:
         why = f"byte {start + position:,} (0x{data[position]:02x}) is not UTF-8"
-    msg = f"{shown(path)} is not text: {why}; read gives UTF-8 text only, ls(path) tells its size"
+    msg = f"{quote(path)} is not text: {why}; read returns UTF-8 text only, ls(path) its size"
     raise ToolError(msg, code="not_text", details={"byte_offset": start + position})

@@ -1,4 +1,4 @@
-"""`read_files`: many text files in one call. What is left out of one, or wrong with it, is said."""
+"""`read_files`: many text files in one call, with a report of each omission and error."""
 
 from __future__ import annotations
 
@@ -10,51 +10,52 @@ from pydantic import Field
 
 from ptc import ToolContext, ToolError, tool
 
-from ._paths import Root, shown
+from ._path_errors import quote
+from ._paths import Root
 from ._read import MAX_BYTES, text_of
 
 __all__ = ["MAX_FILES", "MAX_TOTAL_BYTES", "FileProblem", "FileRest", "FileText", "read_files"]
 
 MAX_FILES = 1_000
-"""Files of one call."""
+"""Maximum number of files in one call."""
 
 MAX_TOTAL_BYTES = 4_194_304
-"""Text of one call (4 MiB): half of what a tool result may be by default."""
+"""Maximum text of one call (4 MiB): half of the default limit of a tool result."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRest:
-    """What of a file was left out, and how to get it."""
+    """The rest of a file that was not returned in full."""
 
     next_offset: int
-    """Line to go on with: `read(path, offset=next_offset)`."""
+    """Line at which to continue: `read(path, offset=next_offset)`."""
     bytes_left: int
-    """Bytes of the file from there on."""
+    """Bytes of the file from that line on."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileProblem:
-    """Why a file could not be read."""
+    """The reason that a file could not be read."""
 
     code: str
-    """As `read` would raise it: ``not_found``, ``outside_root``, ``not_text`` ..."""
+    """Error code of `read`: ``not_found``, ``outside_root``, ``not_text`` ..."""
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """One file: its text, or why there is none."""
+    """One file: its text, or an error."""
 
     path: str
-    """As it was asked for."""
+    """Path as requested."""
     text: str
     """Whole lines from the start of the file; ``""`` if there is an error."""
     size_bytes: int | None = None
     """Size of the file; None if there is an error."""
     rest: FileRest | None = None
-    """What was left out; None: `text` is the whole file."""
+    """The part left out; None if `text` is the whole file."""
     error: FileProblem | None = None
-    """None: it was read."""
+    """None if the file was read."""
 
 
 def _render(files: list[FileText]) -> str:
@@ -67,7 +68,7 @@ def _render(files: list[FileText]) -> str:
         more = ""
         if file.rest is not None:
             more = (
-                f"[cut: {file.rest.bytes_left:,} more bytes; go on with "
+                f"[truncated: {file.rest.bytes_left:,} more bytes; continue with "
                 f"read({file.path!r}, offset={file.rest.next_offset})]\n"
             )
         parts.append(f"=== {file.path}\n{file.text}{end}{more}")
@@ -83,15 +84,15 @@ def read_files(
 ) -> list[FileText]:
     """Read many UTF-8 text files at once. Returns a list of {path, text, size_bytes, rest, error}.
 
-    In the order of paths. A file that is longer than asked for ends at the end of a line and has
-    rest={next_offset, bytes_left}; one that cannot be read has error={code, message} and the
-    others are still read. All texts together are at most 4 MiB.
+    In the order of paths. The text of a file over a limit ends after a complete line, and the file
+    has rest={next_offset, bytes_left}. A file that cannot be read has error={code, message}; the
+    others are still read. All texts together have at most 4 MiB.
 
     Args:
         ctx: The call.
         paths: Files, relative to the workspace root.
-        limit: Most lines of each file. Default: all.
-        max_bytes: Most bytes of each file. Default: 2 MiB.
+        limit: Maximum lines of each file. Default: all.
+        max_bytes: Maximum bytes of each file. Default: 2 MiB.
     """
     found: list[FileText] = []
     left = MAX_TOTAL_BYTES
@@ -107,11 +108,11 @@ def read_files(
 
 
 def _one(root: Root, path: str, limit: int | None, most: int) -> tuple[FileText, int]:
-    """A file, and how many bytes of the budget its text takes."""
+    """Read a file; return it and the bytes of the budget that its text takes."""
     fd = root.open_file(path)
     try:
         data = os.read(fd, most + 1)
-        # A read may give less than there is; only an empty one is the end.
+        # A read may return less than requested; only an empty one is the end.
         while len(data) <= most and (more := os.read(fd, most + 1 - len(data))):
             data += more
         size = len(data) if len(data) <= most else max(os.fstat(fd).st_size, len(data))
@@ -122,8 +123,8 @@ def _one(root: Root, path: str, limit: int | None, most: int) -> tuple[FileText,
         end = data.rfind(b"\n", 0, most) + 1
         if not end and most == MAX_BYTES:
             msg = (
-                f"{shown(path)}: its first line has more than {most:,} bytes; grep finds lines in "
-                "such a file and gives the start of each"
+                f"{quote(path)}: its first line has more than {most:,} bytes; grep finds lines in "
+                "such a file and returns the start of each"
             )
             raise ToolError(msg, code="too_large")
     if limit is not None:
@@ -136,7 +137,7 @@ def _one(root: Root, path: str, limit: int | None, most: int) -> tuple[FileText,
 
 
 def _end_of_lines(data: bytes, count: int) -> int:
-    """Where the first `count` lines end."""
+    """Return the end of the first `count` lines."""
     position = 0
     for _ in range(count):
         position = data.find(b"\n", position) + 1

@@ -1,12 +1,12 @@
-"""A thread that may read beneath one folder and change nothing, for starting a program in it.
+"""A read-only thread, confined to one folder, from which to start a program.
 
-Rule 1: It and what it starts open nothing but what is beneath the folder, the program and its
+Rule 1: The thread and its children open only files beneath the folder, the program and its
     libraries. (test_ripgrep_itself_cannot_open_a_file_outside)
 Rule 2: They change nothing, not even the length of a file.
     (test_reading_thread_cannot_change_files)
 
-Landlock (landlock(7)) and seccomp (seccomp(2)) hold for the calling thread and its children, so a
-thread is made for it and ends after the start.
+Landlock (landlock(7)) and seccomp (seccomp(2)) restrict the calling thread and its children, so a
+new thread starts the program and then ends.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _PR_SET_NO_NEW_PRIVS = 38
 _EXECUTE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1 << 0, 1 << 2, 1 << 3, 1 << 14
 
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", "/gnu")
-"""Where a dynamically linked rg has its loader and libraries."""
+"""Folders with the loader and libraries of a dynamically linked rg."""
 
 
 def in_reading_thread(work: Callable[[], _T], root: int, program: str) -> _T:
-    """Call `work` in a thread that may read only what is beneath a folder, and run one program.
+    """Call `work` in a thread that may only read beneath a folder and run one program.
 
-    What it starts may do no more. On a kernel without Landlock nothing is restricted.
+    Its child processes are restricted alike. A kernel without Landlock restricts nothing.
 
     Args:
         work: Runs in the thread; its exception is raised here.
@@ -45,19 +45,19 @@ def in_reading_thread(work: Callable[[], _T], root: int, program: str) -> _T:
         program: Absolute path of the program.
 
     Raises:
-        OSError: If the kernel has Landlock but the restriction did not come about.
+        OSError: If the kernel has Landlock but the restriction failed.
     """
     done: list[_T] = []
     failed: list[BaseException] = []
 
-    def confined() -> None:
+    def run() -> None:
         try:
             _confine(root, program)
             done.append(work())
-        except BaseException as error:  # noqa: BLE001 - carried over to the caller's thread
+        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
             failed.append(error)
 
-    thread = threading.Thread(target=confined, name="ptc-reading")
+    thread = threading.Thread(target=run, name="ptc-reading")
     thread.start()
     thread.join()
     if failed:
@@ -76,7 +76,7 @@ def _syscall(number: int, *arguments: object) -> int:
 
 
 def landlock_version() -> int:
-    """Version of the kernel's Landlock; 0 or less if it has none."""
+    """Return the version of the kernel's Landlock; 0 or less if it has none."""
     return _syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
 
 
@@ -89,11 +89,11 @@ def _confine(root: int, program: str) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS)")
     beneath = _READ_FILE | _READ_FOLDER
     if _refuse_truncation():
-        # At each opening the kernel asks Landlock for the right to truncate too, and looks for it
-        # in every folder up to `/`, unless a rule grants it on the way: that made a search of
-        # 50,000 files take 1.29 times as long as without Landlock, and 1.17 with this.
+        # On each open the kernel also checks the right to truncate, in every folder up to `/`
+        # unless a rule grants it on the way. A search of 50,000 files took 1.29 times as long as
+        # without Landlock, and 1.17 times with this grant.
         beneath |= _TRUNCATE if version >= 3 else 0
-    # Every right of the version: what is handled and not granted by a rule is refused.
+    # All rights of the version: a handled right that no rule grants is refused.
     rights = (1 << 13) - 1
     for since, right in ((2, 1 << 13), (3, _TRUNCATE), (5, 1 << 15)):
         rights |= right if version >= since else 0
@@ -130,7 +130,7 @@ def _allow(rules: int, fd: int, rights: int) -> None:
         raise OSError(ctypes.get_errno(), "landlock_add_rule")
 
 
-# What truncates without a right to write: truncate(2), and opening with O_TRUNC, also read-only.
+# truncate(2) and O_TRUNC truncate without a right to write, even on a read-only open.
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class _Calls:
     """truncate, ftruncate, open_by_handle_at, openat2 (whose flags a filter cannot read), and
     io_uring_setup (whose calls no filter sees)."""
     opening: tuple[tuple[int, int], ...]
-    """openat and open, and which argument the flags are."""
+    """openat and open, each with the index of its flags argument."""
 
 
 _CALLS = {
@@ -155,7 +155,7 @@ _SET_MODE_FILTER, _SPEC_ALLOW = 1, 4
 _LOAD, _EQUAL, _AT_LEAST, _HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOWED, _REFUSED = 0x7FFF0000, 0x00050001  # SECCOMP_RET_ALLOW; SECCOMP_RET_ERRNO with EPERM
 _X32 = 0x40000000
-"""Numbers from here on are other names of the same calls on x86-64."""
+"""Numbers from here on are aliases of the same calls on x86-64."""
 
 
 class _Program(ctypes.Structure):
@@ -165,15 +165,15 @@ class _Program(ctypes.Structure):
 
 
 def _refuse_truncation() -> bool:
-    """Refuse the calling thread to truncate files; False if that cannot be done here."""
+    """Forbid the calling thread to truncate files; False if this machine is not supported."""
     calls = _CALLS.get(platform.machine())
     if calls is None:
         return False
     refuse = (_RETURN, 0, 0, _REFUSED)
     lines = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, calls.machine), refuse]  # seccomp_data.arch
     lines.append((_LOAD, 0, 0, 0))  # seccomp_data.nr
-    # Opening comes first: it is what a search does most, and what the kernel cannot decide once
-    # and for all, because it depends on an argument.
+    # Opening comes first: it is the most frequent call of a search, and the kernel cannot cache
+    # the decision, because it depends on an argument.
     for number, argument in calls.opening:
         low_half = 16 + 8 * argument  # of seccomp_data.args, on a little-endian machine
         lines += [(_EQUAL, 0, 4, number), (_LOAD, 0, 0, low_half), (_HAS, 0, 1, os.O_TRUNC)]
@@ -187,6 +187,6 @@ def _refuse_truncation() -> bool:
         for code, if_true, if_false, value in lines
     )
     program = _Program(len(lines), filter_)
-    # SPEC_ALLOW: some kernels would slow down all that runs under a filter.
+    # SPEC_ALLOW: some kernels would slow down every process under a filter.
     arguments = (ctypes.c_uint(_SET_MODE_FILTER), ctypes.c_uint(_SPEC_ALLOW))
     return _syscall(calls.seccomp, *arguments, ctypes.byref(program)) == 0

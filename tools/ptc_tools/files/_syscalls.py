@@ -1,4 +1,4 @@
-"""System calls that the path boundary needs and Python does not have."""
+"""System calls of the path boundary that Python does not have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 
 # openat2(2), Linux 5.6. Not in the `os` module up to Python 3.14.
 _SYS_OPENAT2 = 437
-"""One number on every architecture but alpha (include/uapi/asm-generic/unistd.h)."""
+"""The same number on every architecture but alpha (include/uapi/asm-generic/unistd.h)."""
 RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
 RESOLVE_BENEATH = 0x08
@@ -40,7 +40,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def openat2(folder: int, path: bytes, flags: int, resolve: int) -> int | None:
-    """A descriptor, or None if the kernel refused."""
+    """Open a path; None if the kernel refuses."""
     how = _OpenHow(flags=flags, mode=0, resolve=resolve)
     fd: int = _libc().syscall(
         ctypes.c_long(_SYS_OPENAT2),
@@ -54,7 +54,7 @@ def openat2(folder: int, path: bytes, flags: int, resolve: int) -> int | None:
 
 @lru_cache(maxsize=1)
 def has_openat2() -> bool:
-    """False before Linux 5.6, and where a filter of the host's own forbids the call."""
+    """False before Linux 5.6, and if a filter of the host forbids the call."""
     if sys.platform != "linux":
         return False
     at_cwd = -100  # AT_FDCWD
@@ -65,7 +65,7 @@ def has_openat2() -> bool:
     return True
 
 
-# statfs(2). Python's fstatvfs leaves the kind of the file system out.
+# statfs(2). Python's fstatvfs omits the type of the file system.
 _KERNELS_OWN = frozenset(
     {
         0x9FA0,  # proc
@@ -82,11 +82,11 @@ _KERNELS_OWN = frozenset(
         0x62656570,  # configfs
     }
 )
-"""Kinds of file system whose regular files are the kernel's interface (linux/magic.h)."""
+"""Types of file systems whose regular files are a kernel interface (linux/magic.h)."""
 
 
 def is_kernels_own(fd: int) -> bool:
-    """True if `fd` is on such a file system, or nobody can tell."""
+    """True if `fd` is on such a file system, or if its type is unknown."""
     if sys.platform != "linux":
         return False
     # struct statfs has 120 bytes on 64-bit systems; f_type is its first long.

@@ -1,4 +1,4 @@
-"""`glob`: paths of the files whose name or path matches a pattern."""
+"""`glob`: find files by a pattern for their name or path."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pydantic import Field
 
 from ptc import ToolContext, ToolError, tool
 
-from ..files._paths import Place, Root, readable, shown
+from ..files._path_errors import quote, readable
+from ..files._paths import Place, Root
 from ._pattern import Pattern, compile_pattern
 from ._ripgrep import Ripgrep, run_killable
 
 __all__ = ["DEFAULT_LIMIT", "beneath", "glob", "selection"]
 
 DEFAULT_LIMIT = 10_000
-"""Paths returned when no limit is asked for; more are an error."""
+"""Maximum number of paths without `limit`; more are an error."""
 
 
 def _render(paths: list[str]) -> str:
@@ -35,15 +36,15 @@ async def glob(
     """Find files by name. Returns a sorted list of paths relative to the workspace root.
 
     "*.py" matches the name in any folder; a pattern with a slash matches the whole path below
-    `path`: "src/**/*.py", "./*.py". Also ? [a-z] [!a-z] {a,b}. Files that .gitignore names, and
-    names that start with a dot, are left out unless the pattern has the dot: ".github/**".
+    `path`: "src/**/*.py", "./*.py". Also ? [a-z] [!a-z] {a,b}. Files that .gitignore excludes are
+    skipped, and so are names that start with a dot unless the pattern has the dot: ".github/**".
 
     Args:
         ctx: The call.
-        pattern: What to look for.
-        path: Folder to look in, relative to the workspace root. Default: the root.
-        limit: Return the first so many paths. Default: all; over 10,000 is an error (too_many).
-        after: Return the paths after this one: the last one of the list before.
+        pattern: File name pattern.
+        path: Folder to search, relative to the workspace root. Default: the root.
+        limit: Return the first N paths. Default: all; over 10,000 is an error (too_many).
+        after: Return the paths after this one: the last one of the previous list.
     """
     compiled = compile_pattern(pattern)
     folder = ctx.root
@@ -63,22 +64,22 @@ def _find(
     after: str | None,
 ) -> list[str]:
     found: list[str] = []
-    begin = [] if after is None else after.split("/")
+    last = [] if after is None else after.split("/")
     with Root(folder) as root:
         place = root.locate(path)
         if not place.is_folder:
-            msg = f"{shown(path)} is a file, not a folder; glob looks for files in a folder"
+            msg = f"{quote(path)} is a file, not a folder; glob searches folders"
             raise ToolError(msg, code="not_a_directory")
         options = selection(pattern)
         if limit is not None:
-            # In order, so that the first ones are known before all are.
+            # In order, so that the search can stop after the first ones.
             options.append("--sort=path")
         for name in ripgrep.files(root, place, options):
             if not pattern.matches(beneath(place, name)):
                 continue
-            if begin and readable(name).split("/") <= begin:
+            if last and readable(name).split("/") <= last:
                 continue
-            # What is listed is a regular file beneath the root, not what ripgrep took for one.
+            # Verify each file through the path boundary: ripgrep may be mistaken or too late.
             if not root.has_exact(name):
                 continue
             found.append(name)
@@ -87,7 +88,7 @@ def _find(
             if limit is None and len(found) > DEFAULT_LIMIT:
                 msg = (
                     f"more than {DEFAULT_LIMIT:,} files match; use a longer pattern or path=..., "
-                    "or pass limit=N to take the first N by path"
+                    "or pass limit=N for the first N by path"
                 )
                 raise ToolError(msg, code="too_many", details={"limit": DEFAULT_LIMIT})
     found.sort(key=lambda name: name.split("/"))
@@ -95,16 +96,16 @@ def _find(
 
 
 def beneath(place: Place, path: str) -> Sequence[str]:
-    """Names of `path` from folder `place` down; just the name if `place` is the file itself."""
+    """Return the names of `path` below folder `place`; its last name if `place` is the file."""
     if not place.is_folder:
         return path.split("/")[-1:]
     return path.removeprefix(f"{place.path}/" if place.path else "").split("/")
 
 
 def selection(pattern: Pattern) -> list[str]:
-    """Options of ripgrep that leave out what cannot match. `Pattern.matches` still decides.
+    """Return options of ripgrep that skip most other files. `Pattern.matches` still decides.
 
-    Types, unlike ``-g``, leave the ignore files in force.
+    Types, unlike ``-g``, do not override ignore files.
     """
     options = ["--hidden"] if pattern.names_dots else []
     for name in pattern.name_globs:

@@ -1,4 +1,4 @@
-"""`grep`: lines that match a regular expression, as records."""
+"""`grep`: find lines by a regular expression."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pydantic import Field
 
 from ptc import ToolContext, ToolError, tool
 
-from ..files._paths import Place, Root, readable, shown
+from ..files._path_errors import quote, readable
+from ..files._paths import Place, Root
 from ..files._read import BOM
 from ._glob import beneath, selection
 from ._pattern import Pattern, any_of, compile_pattern
@@ -29,25 +30,25 @@ __all__ = [
 ]
 
 DEFAULT_LIMIT = 10_000
-"""Matches, or files, returned when no limit is asked for; more are an error."""
+"""Maximum number of matches or files without `limit`; more are an error."""
 
 MAX_CONTEXT_LINES = 20
-"""Lines before and after each match that can be asked for."""
+"""Maximum of `context`: lines before and after each match."""
 
 _CONTEXT_BYTES = 65_536
-"""Bytes before and behind a match that are looked at for its context."""
+"""Bytes before and after a match that are read for its context."""
 
 MAX_LINE_BYTES = 65_536
-"""A longer line is cut here and says so (`Match.cut`)."""
+"""Maximum length of a line; a longer one is truncated and has `Match.cut`."""
 
 MAX_TEXT_BYTES = 4_194_304
-"""Lines of one result together (4 MiB): half of what a tool result may be by default."""
+"""Maximum text of one result (4 MiB): half of the default limit of a tool result."""
 
 MAX_PATTERN_BYTES = 65_536
-"""Half of what Linux takes as one argument of a program (MAX_ARG_STRLEN, execve(2))."""
+"""Half of the maximum length of a program argument on Linux (MAX_ARG_STRLEN, execve(2))."""
 
 _SHOWN_CHARACTERS = 500
-"""Characters of a line in the text for a model. The value has the whole line."""
+"""Characters of a line in the text for a model; the value has the whole line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,13 @@ class Match:
     line: int
     """Number of the line, from 1."""
     text: str
-    """The whole line without its end. Bytes that are not UTF-8 are shown as U+FFFD."""
+    """The whole line without its line ending. Bytes that are not UTF-8 appear as U+FFFD."""
     cut: bool = False
-    """True if the line is longer than 65,536 bytes: `text` is its start."""
+    """True if the line is longer than 65,536 bytes and `text` is its start."""
     before: list[str] = field(default_factory=list)
-    """Lines before it, if context was asked for: those within 64 KiB."""
+    """Lines before it, if requested by `context`, within 64 KiB."""
     after: list[str] = field(default_factory=list)
-    """Lines after it, if context was asked for: those within 64 KiB; none if it is cut."""
+    """Lines after it, if requested by `context`, within 64 KiB; none if the line is truncated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class MatchCount:
     path: str
     """Posix path of the file, relative to the root."""
     count: int
-    """How many lines of it match."""
+    """Number of lines that match."""
 
 
 Result: TypeAlias = list[Match] | list[MatchCount] | list[str]
@@ -104,19 +105,19 @@ def _render(found: Result) -> str:
 
 
 def _add_lines(match: Match, shown: dict[tuple[str, int], str]) -> None:
-    """Put a match and its context where no match is yet; `:` marks matches, `-` the others."""
+    """Add a match and its context, without replacing a match; `:` marks matches, `-` context."""
     for number, text in enumerate(match.before, match.line - len(match.before)):
-        shown.setdefault((match.path, number), f"{match.path}-{number}-{_shown(text)}")
-    shown[match.path, match.line] = f"{match.path}:{match.line}:{_shown(match.text, match.cut)}"
+        shown.setdefault((match.path, number), f"{match.path}-{number}-{_shorten(text)}")
+    shown[match.path, match.line] = f"{match.path}:{match.line}:{_shorten(match.text, match.cut)}"
     for number, text in enumerate(match.after, match.line + 1):
-        shown.setdefault((match.path, number), f"{match.path}-{number}-{_shown(text)}")
+        shown.setdefault((match.path, number), f"{match.path}-{number}-{_shorten(text)}")
 
 
-def _shown(text: str, cut: bool = False) -> str:
+def _shorten(text: str, cut: bool = False) -> str:
     rest = len(text) - _SHOWN_CHARACTERS
     more = " and more" if cut else ""
     if rest <= 0:
-        return text + (" [line cut]" if cut else "")
+        return text + (" [line truncated]" if cut else "")
     return f"{text[:_SHOWN_CHARACTERS]} [+{rest} characters{more}]"
 
 
@@ -135,17 +136,17 @@ async def grep(
     """Find lines in text files. Returns a list of {path, line, text, cut}, sorted by path and line.
 
     The pattern is a regular expression (Rust syntax), matched line by line. Files that .gitignore
-    names, names that start with a dot, binary files and links are left out.
+    excludes, names that start with a dot, binary files and links are skipped.
 
     Args:
         ctx: The call.
         pattern: Regular expression, or the text itself with literal=True.
         path: File or folder to search, relative to the workspace root. Default: the root.
         glob: Search only files that match, as in the glob tool: "*.py", "src/**/*.ts", ".env*". A
-            list: files that match one of them.
-        ignore_case: True: upper and lower case are the same.
+            list: files that match one of its patterns.
+        ignore_case: True: ignore upper and lower case.
         literal: True: the pattern is plain text.
-        limit: Return the first so many. Default: all; over 10,000 is an error (too_many).
+        limit: Return the first N. Default: all; over 10,000 is an error (too_many).
         context: Lines before and after each match, in its lists `before` and `after`.
         output: "files": a list of the paths of files with a match. "count": a list of {path,
             count} with the number of lines that match in each.
@@ -173,9 +174,9 @@ async def grep(
 def _pattern_options(pattern: str, *, ignore_case: bool, literal: bool) -> list[str]:
     why = None
     if "\0" in pattern:
-        why = "it has a NUL character; files that hold one are binary and not searched"
+        why = "it has a NUL character; files with one are binary and are not searched"
     elif "\n" in pattern:
-        why = "it has a line break, but lines are matched one by one; search for one of the lines"
+        why = "it has a line break, but each line is matched alone; search for one of the lines"
     elif len(pattern.encode("utf-8", "replace")) > MAX_PATTERN_BYTES:
         why = f"it is longer than {MAX_PATTERN_BYTES:,} bytes"
     elif not pattern.isascii() and pattern.encode("utf-8", "replace").decode() != pattern:
@@ -192,12 +193,12 @@ def _pattern_options(pattern: str, *, ignore_case: bool, literal: bool) -> list[
 
 @dataclass(slots=True)
 class _Found:
-    """What was found so far, that of the file being read apart: it may turn out to be binary."""
+    """Results so far; those of the current file are pending, as it may turn out to be binary."""
 
     limit: int | None
     context: int
     texts: bool
-    """False: matches are only counted."""
+    """False to count matches only."""
     matches: list[Match] = field(default_factory=list)
     counts: list[MatchCount] = field(default_factory=list)
     pending: list[Match] = field(default_factory=list)
@@ -206,19 +207,19 @@ class _Found:
     pending_bytes: int = 0
 
     @property
-    def _kept(self) -> int:
+    def _count(self) -> int:
         return len(self.matches) if self.texts else len(self.counts)
 
     @property
     def full(self) -> bool:
-        return self.limit is not None and self._kept >= self.limit
+        return self.limit is not None and self._count >= self.limit
 
     def add(self, file: _Lines, hit: Hit) -> None:
-        """Note a line that matches."""
+        """Add a line that matches."""
         if not self.texts:
             self.pending_count += 1
             return
-        # More of this file's matches could not be kept anyway.
+        # Further matches of this file would exceed the limit anyway.
         most = DEFAULT_LIMIT + 1 if self.limit is None else self.limit
         many = len(self.matches) + len(self.pending) >= most
         if many or self.text_bytes + self.pending_bytes > MAX_TEXT_BYTES:
@@ -231,21 +232,21 @@ class _Found:
             )
 
     def drop(self) -> None:
-        """The file is binary: forget its matches."""
+        """Discard the matches of the current file, which is binary."""
         self.pending, self.pending_count, self.pending_bytes = [], 0, 0
 
-    def settle(self, file: _Lines | None) -> None:
-        """The file is read to its end and is text: keep its matches."""
+    def commit(self, file: _Lines | None) -> None:
+        """Keep the matches of the current file, which was text to its end."""
         self.matches += self.pending
         self.text_bytes += self.pending_bytes
         if self.pending_count and file is not None:
             self.counts.append(MatchCount(file.path, self.pending_count))
         self.drop()
-        if self.limit is None and self._kept > DEFAULT_LIMIT:
+        if self.limit is None and self._count > DEFAULT_LIMIT:
             what = "lines match" if self.texts else "files have a match"
             msg = (
                 f"more than {DEFAULT_LIMIT:,} {what}; use a longer pattern, glob=... or "
-                "path=..., or pass limit=N to take the first N by path and line"
+                "path=..., or pass limit=N for the first N by path and line"
             )
             raise ToolError(msg, code="too_many", details={"limit": DEFAULT_LIMIT})
         if self.text_bytes > MAX_TEXT_BYTES:
@@ -273,7 +274,7 @@ def _search(
         elif wanted is not None and not wanted.matches(beneath(place, place.path)):
             return
         if found.limit is not None:
-            # In order, so that the first ones are known before all are.
+            # In order, so that the search can stop after the first ones.
             chosen.append("--sort=path")
         hits = ripgrep.lines(root, place, chosen)
         _collect(root, place, wanted, hits, found)
@@ -291,22 +292,22 @@ def _collect(
     try:
         for path, hit in hits:
             if path != current:
-                found.settle(file)
+                found.commit(file)
                 if found.full:
                     return
                 if file is not None:
                     file.close()
-                # A file that was named itself is searched, hidden or not.
+                # A file given as `path` is searched even if it is hidden.
                 meant = wanted is None or wanted.matches(beneath(place, path))
-                current, file = path, _Lines.opened(root, path) if meant else None
+                current, file = path, _Lines.open_at(root, path) if meant else None
             if hit is None:
                 if not place.is_folder:
-                    msg = f"{shown(path)} is a binary file (it has a NUL byte); grep searches text"
+                    msg = f"{quote(path)} is a binary file (it has a NUL byte); grep needs text"
                     raise ToolError(msg, code="not_text")
                 found.drop()
             elif file is not None:
                 found.add(file, hit)
-        found.settle(file)
+        found.commit(file)
     finally:
         if file is not None:
             file.close()
@@ -314,14 +315,14 @@ def _collect(
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """A file whose lines are read at positions that ripgrep found."""
+    """A file from which to read lines at the positions of ripgrep."""
 
     path: str
     fd: int
 
     @classmethod
-    def opened(cls, root: Root, path: str) -> _Lines | None:
-        """None if there is no such file beneath the root (any more)."""
+    def open_at(cls, root: Root, path: str) -> _Lines | None:
+        """Open a file; None if it no longer exists beneath the root."""
         fd = root.open_exact(path)
         return None if fd is None else cls(readable(path), fd)
 
@@ -329,8 +330,8 @@ class _Lines:
         os.close(self.fd)
 
     def match(self, hit: Hit, context: int) -> Match | None:
-        """The line at `hit`; None if no line starts there (any more)."""
-        # From one byte before: that must be the end of the line before.
+        """Read the line at `hit`; None if no line starts there any longer."""
+        # Include one byte before: it must end the previous line.
         before = min(hit.offset, 1)
         data = os.pread(self.fd, before + MAX_LINE_BYTES + 2, hit.offset - before)
         if before and not data.startswith(b"\n"):
@@ -343,7 +344,7 @@ class _Lines:
         cut = len(line) > MAX_LINE_BYTES
         text = line[:MAX_LINE_BYTES].decode("utf-8", "replace")
         if cut:
-            # The cut may be inside a character.
+            # The truncation may split a character.
             text = text.removesuffix("\ufffd")
         if not context:
             return Match(self.path, hit.line, text, cut)
@@ -353,14 +354,14 @@ class _Lines:
     def _before(self, end: int, most: int) -> list[str]:
         start = max(0, end - _CONTEXT_BYTES)
         data = os.pread(self.fd, end - start, start)
-        # A line that begins before what was read is not shown in part.
+        # Drop a line that starts before the data that was read.
         data = data.partition(b"\n")[2] if start else data.removeprefix(BOM)
         return _texts(data.split(b"\n")[:-1][-most:])
 
     def _after(self, start: int, most: int) -> list[str]:
         data = os.pread(self.fd, _CONTEXT_BYTES, start)
         lines = data.split(b"\n")
-        # What is behind the last newline is a line only at the end of the file, and if not empty.
+        # Text after the last newline is a line only at the end of the file, and if not empty.
         if len(data) == _CONTEXT_BYTES or not lines[-1]:
             del lines[-1]
         return _texts(lines[:most])

@@ -1,14 +1,13 @@
-"""File name patterns of `glob` and `grep`: one meaning for both, matched without backtracking.
+"""File name patterns of `glob` and `grep`, matched without backtracking.
 
-ripgrep has patterns of its own (``-g``), but there a pattern that matches also switches the
-ignore files and the hiding of dot names off. So ripgrep says which files there are, and this
-module picks among them.
+ripgrep has its own patterns (``-g``), but a match of one also overrides ignore files and shows
+names with a dot. Therefore ripgrep lists files and this module selects among them.
 
 Syntax: ``*`` any run of characters of one name, ``?`` one character, ``[a-z]`` ``[!a-z]`` one of
-a set, ``{a,b}`` either, ``**`` any number of folders, a backslash takes the next character as it
-is. A pattern without ``/`` is matched against the name alone, in any folder; one with ``/``
-against the whole path below the folder searched (``./*.py``: only in that folder). A name that
-starts with a dot is matched only by a part that starts with a dot too.
+a set, ``{a,b}`` either, ``**`` any number of folders; a backslash escapes the next character.
+A pattern without ``/`` is matched against the name, in any folder; one with ``/`` against the
+whole path below the searched folder (``./*.py``: only in that folder). A name that starts with a
+dot is matched only by a part that starts with a dot too.
 """
 
 from __future__ import annotations
@@ -36,43 +35,43 @@ class Pattern:
     """A compiled pattern."""
 
     alternatives: tuple[tuple[_Part, ...], ...]
-    """Parts from the folder searched down; one of the alternatives must match."""
+    """Alternatives, one of which must match: parts from the searched folder down."""
     names_dots: bool
-    """True if a part asks for names that start with a dot."""
+    """True if a part matches names that start with a dot."""
     name_globs: tuple[str, ...]
-    """Plain globs, one of which every matching file's name matches; () if that cannot be said."""
+    """Plain globs, one of which matches the name of each matching file; () if unknown."""
 
     def matches(self, names: Sequence[str]) -> bool:
-        """True if the file at `names`, from the folder searched down, is meant."""
+        """True if the pattern matches the file at `names` below the searched folder."""
         return any(_match(parts, names) for parts in self.alternatives)
 
 
 def _match(parts: tuple[_Part, ...], names: Sequence[str]) -> bool:
-    """Go through `names` once with the set of places reached in `parts`.
+    """Read `names` once while tracking the set of positions in `parts`.
 
-    Trying one place after the other instead would take time exponential in the number of ``**``.
+    Backtracking instead would take time exponential in the number of ``**``.
     """
-    places = _reached({0}, parts)
+    positions = _skip_stars({0}, parts)
     for name in names:
         further = set()
-        for place in places:
-            if place == len(parts):
+        for position in positions:
+            if position == len(parts):
                 continue
-            part = parts[place]
+            part = parts[position]
             if part is None:
                 if not name.startswith("."):
-                    further.add(place)
+                    further.add(position)
             elif part.fullmatch(name):
-                further.add(place + 1)
-        places = _reached(further, parts)
-        if not places:
+                further.add(position + 1)
+        positions = _skip_stars(further, parts)
+        if not positions:
             return False
-    return len(parts) in places
+    return len(parts) in positions
 
 
-def _reached(places: set[int], parts: tuple[_Part, ...]) -> set[int]:
-    """`places`, and those behind a ``**``, which may stand for no folder at all."""
-    return places | {p + 1 for p in places if p < len(parts) and parts[p] is None}
+def _skip_stars(positions: set[int], parts: tuple[_Part, ...]) -> set[int]:
+    """Add the positions after each ``**``, which can match no folder at all."""
+    return positions | {p + 1 for p in positions if p < len(parts) and parts[p] is None}
 
 
 @lru_cache(maxsize=128)
@@ -80,16 +79,16 @@ def compile_pattern(pattern: str) -> Pattern:
     """Compile `pattern`.
 
     Raises:
-        ToolError: ``bad_pattern`` with the place and the way out.
+        ToolError: ``bad_pattern`` with the position and a suggested fix.
     """
     if not pattern or "\0" in pattern or len(pattern) > MAX_CHARACTERS:
         msg = f"a file pattern has 1 to {MAX_CHARACTERS:,} characters, none of them NUL"
         raise ToolError(msg, code="bad_pattern")
     if pattern.startswith("/"):
-        raise _bad(pattern, "it is absolute; leave out the root and use path=... for a folder")
+        raise _bad(pattern, "it is absolute; omit the root and pass a folder as path=...")
     alternatives: list[tuple[_Part, ...]] = []
     texts: list[list[str]] = []
-    for text in _expanded(pattern):
+    for text in _expand_braces(pattern):
         if len(alternatives) == MAX_ALTERNATIVES:
             raise _bad(pattern, f"its braces give more than {MAX_ALTERNATIVES} alternatives")
         parts = _split(text, pattern)
@@ -104,13 +103,13 @@ def compile_pattern(pattern: str) -> Pattern:
 
 
 def any_of(patterns: Sequence[str]) -> Pattern:
-    """A pattern that matches what one of `patterns` does.
+    """Combine patterns: the result matches if one of `patterns` does.
 
     Raises:
         ToolError: ``bad_pattern``.
     """
     if not 1 <= len(patterns) <= MAX_PATTERNS:
-        msg = f"give 1 to {MAX_PATTERNS} file patterns, not {len(patterns):,}"
+        msg = f"pass 1 to {MAX_PATTERNS} file patterns, not {len(patterns):,}"
         raise ToolError(msg, code="bad_pattern")
     each = [compile_pattern(pattern) for pattern in patterns]
     plain = all(pattern.name_globs for pattern in each)
@@ -122,7 +121,7 @@ def any_of(patterns: Sequence[str]) -> Pattern:
 
 
 def _is_plain(name: str) -> bool:
-    """True if `name` is a glob that every program reads alike and that leaves something out."""
+    """True if `name` is a selective glob with the same meaning for every program."""
     simple = re.fullmatch(r"[\w.*?-]+", name, re.ASCII) is not None
     return simple and "**" not in name and name != "*"
 
@@ -132,17 +131,17 @@ def _split(text: str, pattern: str) -> list[str]:
         raise _bad(pattern, 'it ends with "/", but only files are found; end it with "/**"')
     parts = [part for part in text.split("/") if part not in ("", ".")]
     if not parts or ".." in parts:
-        raise _bad(pattern, "it must name files below the folder; use path=... for the folder")
+        raise _bad(pattern, "it must name files below the folder; pass the folder as path=...")
     if "/" not in text:
         parts.insert(0, "**")
     if parts[-1] == "**":
         parts.append("*")
-    # `**/**` says no more than `**`.
+    # `**/**` is equivalent to `**`.
     return [part for part, after in pairwise([*parts, ""]) if part != "**" or after != "**"]
 
 
-def _expanded(text: str) -> Iterator[str]:
-    """`text` with its first ``{a,b}`` replaced by each choice in turn, and so on."""
+def _expand_braces(text: str) -> Iterator[str]:
+    """Yield `text` with every ``{a,b}`` replaced by each of its choices."""
     opened = _find(text, "{", 0)
     if opened < 0:
         yield text
@@ -165,11 +164,11 @@ def _expanded(text: str) -> Iterator[str]:
     else:
         raise _bad(text, 'a "{" is not closed; write "\\{" for the character itself')
     for choice in choices:
-        yield from _expanded(text[:opened] + choice + text[index + 1 :])
+        yield from _expand_braces(text[:opened] + choice + text[index + 1 :])
 
 
 def _find(text: str, wanted: str, index: int) -> int:
-    """First `wanted` that no backslash stands before; -1 if there is none."""
+    """Return the first `wanted` without a backslash before it, or -1."""
     while index < len(text):
         if text[index] == wanted:
             return index
@@ -178,11 +177,11 @@ def _find(text: str, wanted: str, index: int) -> int:
 
 
 def _name(text: str, pattern: str) -> re.Pattern[str]:
-    """Regular expression of one name.
+    """Compile the pattern of one name to a regular expression.
 
-    What stands between two stars is matched at its first place for good (an atomic group): any
-    later place leaves less for the rest. So matching takes no exponential time (as in CPython's
-    fnmatch since 3.12).
+    The text between two stars is matched at its first occurrence only (an atomic group), because a
+    later one leaves less for the rest. This avoids exponential time, as does CPython's fnmatch
+    since 3.12.
     """
     runs: list[str] = [""]
     index = 0
@@ -213,7 +212,7 @@ def _name(text: str, pattern: str) -> re.Pattern[str]:
 
 
 def _character_class(text: str, index: int, pattern: str) -> tuple[str, int]:
-    """``[...]`` from behind its bracket: the regular expression and the index after it."""
+    """Parse ``[...]`` after its bracket; return a regular expression and the index after it."""
     negated = text[index : index + 1] in ("!", "^")
     index += negated
     items: list[str] = []

@@ -1,19 +1,19 @@
-"""One run of ripgrep: start it confined, read what it reports, end it whatever happens.
+"""A run of ripgrep: start it confined, read its output, and terminate it in every case.
 
-ripgrep is asked only *where* something is: which files there are, and at which byte a line
-starts. Text is never taken from it: the caller opens each file through `_paths` and reads the line
-itself. So a folder that is swapped for a link while ripgrep walks gives nothing away.
+ripgrep reports only positions: the paths of files, and the byte at which a line starts. Text never
+comes from it: the caller opens each file through `_paths` and reads the line itself. A folder that
+is swapped for a link while ripgrep walks therefore reveals nothing.
 
-Rule 1: ripgrep can open nothing but what is beneath the root and its own libraries, where the
-    kernel has Landlock (5.13).
+Rule 1: ripgrep can open only files beneath the root and its own libraries, if the kernel has
+    Landlock (5.13).
     test_an_ignore_file_that_links_outside_is_not_read
-Rule 2: No file outside the root decides what is found: no configuration, no ignore file of a
-    parent folder or of the user.
+Rule 2: No file outside the root affects the result: no configuration, no ignore file of a parent
+    folder or of the user.
     test_ignore_file_above_the_root_is_not_applied
-Rule 3: When the call ends for any reason the process is dead and waited for.
+Rule 3: When the call ends, for any reason, the process has been killed and reaped.
     test_a_cancelled_search_leaves_no_process
-Rule 4: Neither a hostile file nor a hostile pattern makes the host's memory grow: the output has a
-    bounded size per line, and ripgrep's own memory has a limit.
+Rule 4: Neither a hostile file nor a hostile pattern exhausts the host's memory: each line of output
+    is bounded, and ripgrep's own memory has a limit.
     test_huge_line_cannot_exhaust_the_memory
 """
 
@@ -43,19 +43,19 @@ from ..files._reading import in_reading_thread
 __all__ = ["Hit", "Ripgrep", "run_killable"]
 
 MAX_MEMORY_BYTES = 1_073_741_824
-"""Writable memory of one ripgrep (RLIMIT_DATA): its buffer holds the longest line of a file."""
+"""Maximum memory of ripgrep (RLIMIT_DATA); its buffer holds the longest line of a file."""
 
 MAX_IGNORE_BYTES = 1_048_576
-"""Longest ignore file in a parent of the folder searched; a longer one is not applied."""
+"""Maximum size of an ignore file above the searched folder; a longer one is not applied."""
 
 _MAX_RECORD_BYTES = 65_536
-"""Longest path and position in ripgrep's output: 16 times PATH_MAX."""
+"""Maximum length of a path and position in ripgrep's output: 16 times PATH_MAX."""
 
 _FLAGS = (
     "--no-config",  # Else RIPGREP_CONFIG_PATH could bring --pre, which runs a program.
-    "--no-messages",  # A file that cannot be opened is skipped: the rule is in README.md.
+    "--no-messages",  # A file that cannot be opened is skipped, as README.md says.
     "--no-ignore-messages",
-    "--no-ignore-parent",  # Those beneath the root are given in --ignore-file.
+    "--no-ignore-parent",  # Those beneath the root are passed by --ignore-file.
     "--no-ignore-global",
     "--no-ignore-exclude",
     "--no-require-git",  # A workspace need not be a git checkout for .gitignore to count.
@@ -69,16 +69,16 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Where a line matches."""
+    """The position of a line that matches."""
 
     line: int
     """Number of the line, from 1."""
     offset: int
-    """Byte in the file at which the line starts."""
+    """Offset in bytes at which the line starts."""
 
 
 async def run_killable(body: Callable[[Ripgrep], _T]) -> _T:
-    """Run `body` in a thread. Cancelling kills its ripgrep and waits until the thread is done."""
+    """Run `body` in a thread. Cancellation kills its ripgrep and waits for the thread."""
     ripgrep = Ripgrep()
 
     def work() -> _T:
@@ -100,7 +100,7 @@ class Ripgrep:
         self._errors = -1
 
     def files(self, root: Root, place: Place, options: Sequence[str]) -> Iterator[str]:
-        """Paths of the files beneath folder `place`, relative to the root, in any order.
+        """Yield the paths of the files beneath folder `place`, relative to the root, unordered.
 
         Raises:
             ToolError: ``failed`` if ripgrep is missing or fails.
@@ -113,22 +113,22 @@ class Ripgrep:
     def lines(
         self, root: Root, place: Place, options: Sequence[str]
     ) -> Iterator[tuple[str, Hit | None]]:
-        """Where lines match, file after file. A `Hit` of None: the file is binary after all.
+        """Yield the path and position of each match, file by file; None for a binary file.
 
         Raises:
-            ToolError: ``bad_pattern`` in ripgrep's words; ``failed`` as for `files`.
+            ToolError: ``bad_pattern`` with ripgrep's message; ``failed`` as for `files`.
         """
         arguments = [
             "--with-filename",
             "--no-heading",
             "--line-number",
             "--byte-offset",
-            # Only the position is wanted: every line over one byte is left out of the output.
+            # Only the position is needed: omit the text of every line over one byte.
             "--max-columns=1",
             # No transcoding: offsets are those of the file. Text is UTF-8, as for read.
             "--encoding=none",
             "--crlf",
-            # A file that shrinks while it is mapped would end the process.
+            # A mapped file that shrinks would kill the process.
             "--no-mmap",
             *options,
         ]
@@ -143,14 +143,14 @@ class Ripgrep:
         self._finish()
 
     def kill(self) -> None:
-        """End the process now, and never start one. From any thread, any number of times."""
+        """Kill the process, or prevent its start. Idempotent, and safe from any thread."""
         with self._lock:
             self._killed = True
             if self._process is not None:
                 self._process.kill()
 
     def end(self) -> None:
-        """Kill the process if it runs, wait for it, and free what it had."""
+        """Kill the process if it runs, reap it, and close its descriptors."""
         self.kill()
         process, self._process = self._process, None
         if process is not None:
@@ -166,8 +166,8 @@ class Ripgrep:
         rules = _ignore_rules(root, place)
         self._errors = os.memfd_create("ripgrep-errors")
         to_read, to_write = os.pipe()
-        # ripgrep waits for the end of the rules before it opens anything else: by then its memory
-        # limit is set. `./` keeps a name that starts with a dash from being an option.
+        # ripgrep reads all rules before it opens anything else, and its memory limit is set before
+        # they end. `./` prevents a name that starts with a dash from being an option.
         rest = ["--ignore-file=/proc/self/fd/0", "--", f"./{place.path}"]
 
         def spawn() -> subprocess.Popen[bytes]:
@@ -176,7 +176,7 @@ class Ripgrep:
                 stdin=to_read,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
-                # The folder that was opened, whatever has its name by now.
+                # By descriptor: another folder may have its name by now.
                 cwd=f"/proc/self/fd/{root.fd}",
                 env={},
             )
@@ -189,7 +189,7 @@ class Ripgrep:
             os.close(to_read)
             to_read = -1
             limits = (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES)
-            with suppress(ProcessLookupError):  # It may have ended: a pattern that is wrong.
+            with suppress(ProcessLookupError):  # It may have exited already, on an invalid pattern.
                 resource.prlimit(process.pid, resource.RLIMIT_DATA, limits)
             with suppress(BrokenPipeError):
                 _write(to_write, rules)
@@ -205,13 +205,13 @@ class Ripgrep:
         return process.stdout
 
     def _finish(self) -> None:
-        """After the end of the output: raise if ripgrep failed."""
+        """Reap the process after its output has ended; raise if it failed."""
         if self._process is None:
             raise AssertionError("not started")
         code = self._process.wait()
         words = os.pread(self._errors, 4_096, 0).decode("utf-8", "replace").strip()
         if code in (0, 1) or (code == 2 and not words):
-            # 1: nothing found. 2 without a word: something could not be opened (--no-messages).
+            # 1: nothing found. 2 without a message: a file could not be opened (--no-messages).
             return
         if code == 2:
             raise ToolError(_pattern_message(words), code="bad_pattern")
@@ -219,19 +219,19 @@ class Ripgrep:
             raise ToolError("the search was cancelled", code="cancelled")
         if code < 0:
             msg = (
-                f"ripgrep was ended by signal {-code}, most likely for want of memory: a file has "
-                f"a line of hundreds of megabytes; search less with path=... {words}"
+                f"ripgrep was killed by signal {-code}, most likely out of memory: a file has a "
+                f"line of hundreds of megabytes; search elsewhere with path=... {words}"
             )
         else:
-            msg = f"ripgrep failed with exit code {code}: {words or 'it gave no reason'}"
+            msg = f"ripgrep failed with exit code {code}: {words or 'no message'}"
         raise ToolError(msg.strip(), code="failed")
 
 
 def _pattern_message(words: str) -> str:
     text = words.removeprefix("rg: ").partition("\n\nConsider enabling")[0]
     return (
-        f"{text}\n(the pattern is a regular expression as of Rust's regex crate: lines are matched "
-        "one by one, no look-around, no back-references; literal=True finds the text itself)"
+        f"{text}\n(the pattern is a regular expression of Rust's regex crate, matched by line, "
+        "without look-around and back-references; literal=True searches for plain text)"
     )
 
 
@@ -242,10 +242,10 @@ _BINARY_NOTE = re.compile(
 
 
 def _records(output: IO[bytes], *, with_position: bool) -> Iterator[tuple[bytes, bytes | None]]:
-    """What comes before each NUL, and the line behind it.
+    """Yield the text before each NUL and, with positions, the line after it.
 
-    A path may hold a newline, so with positions the order is: up to NUL, then up to newline. The
-    last one has no position if the output ends with a note.
+    A path may have a newline, so a record extends to NUL and its position from there to a newline.
+    The last record has no position if the output ends with a note.
     """
     buffer = b""
     while chunk := os.read(output.fileno(), 65_536):
@@ -263,22 +263,22 @@ def _records(output: IO[bytes], *, with_position: bool) -> Iterator[tuple[bytes,
             start = newline + 1
         buffer = buffer[start:]
         if len(buffer) > _MAX_RECORD_BYTES:
-            raise ToolError("ripgrep's output cannot be read: a record is too long")
+            raise ToolError("ripgrep's output is invalid: a record is too long")
     if with_position and buffer:
         yield buffer, None
 
 
 @lru_cache(maxsize=1)
 def _binary() -> str:
-    """Path of ``rg``: the one of the package `ripgrep` beside this interpreter, else on PATH.
+    """Find ``rg``: from the package `ripgrep` beside this interpreter, else on PATH.
 
     Raises:
-        ToolError: ``failed`` with how to install it.
+        ToolError: ``failed`` with the command that installs it.
     """
     beside = [Path(sys.executable or "").parent, Path(sysconfig.get_path("scripts"))]
     search = os.pathsep.join([*map(str, beside), os.environ.get("PATH", "")])
-    # A relative entry would mean the folder the host was started in: perhaps the workspace, with
-    # an rg that somebody put there.
+    # Planted rg: a relative entry means the folder in which the host was started, which may be
+    # the workspace.
     absolute = [entry for entry in search.split(os.pathsep) if Path(entry).is_absolute()]
     found = shutil.which("rg", path=os.pathsep.join(absolute))
     if found is None:
@@ -296,16 +296,16 @@ def _write(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-# Ignore files between the root and the folder searched. ripgrep would read those of all parents,
-# up to `/`, and has bugs where the search starts below an ignore file (its issues 2747, 2770 and
+# Ignore files between the root and the searched folder. ripgrep would read those of all parents,
+# up to `/`, and has bugs if the search starts below an ignore file (its issues 2747, 2770 and
 # 2778 on GitHub).
 
 
 def _ignore_rules(root: Root, place: Place) -> bytes:
-    """The rules of ignore files above folder `place`, rewritten to be relative to the root.
+    """Return the rules of ignore files above folder `place`, rewritten relative to the root.
 
-    The last rule that matches wins, and ignore files in the folder itself or below it win over
-    these. As in ripgrep, .rgignore wins over .ignore, and that over .gitignore.
+    The last rule that matches wins, and ignore files in the folder itself or below it override
+    these. As in ripgrep, .rgignore overrides .ignore, which overrides .gitignore.
     """
     if not place.is_folder or not place.path:
         return b""
@@ -315,7 +315,7 @@ def _ignore_rules(root: Root, place: Place) -> bytes:
         folder = Place("/".join(names[:depth]), is_folder=True)
         for name, lines in rules.items():
             text = _small_file(root, folder.child(name))
-            lines += [_rebased(line, folder.path) for line in text.splitlines()]
+            lines += [_rebase(line, folder.path) for line in text.splitlines()]
     return b"\n".join(line for lines in rules.values() for line in lines)
 
 
@@ -328,13 +328,13 @@ def _small_file(root: Root, path: str) -> bytes:
     return data if len(data) <= MAX_IGNORE_BYTES else b""
 
 
-def _rebased(line: bytes, folder: str) -> bytes:
-    """A rule of the ignore file in `folder` as a rule of the root (gitignore(5))."""
+def _rebase(line: bytes, folder: str) -> bytes:
+    """Rewrite a rule of the ignore file in `folder` for the root (gitignore(5))."""
     if not folder or not line.strip() or line.startswith(b"#"):
         return line
     negation = b"!" if line.startswith(b"!") else b""
     rule = line[len(negation) :]
     base = re.sub(rb"([\\*?\[\]{}!#])", rb"\\\1", os.fsencode(folder))
-    # A slash other than at the end ties a rule to the folder of its file.
-    tied = b"/" in rule.rstrip()[:-1]
-    return negation + b"/" + base + (b"/" if tied else b"/**/") + rule.removeprefix(b"/")
+    # A slash other than at the end anchors a rule to the folder of its file.
+    anchored = b"/" in rule.rstrip()[:-1]
+    return negation + b"/" + base + (b"/" if anchored else b"/**/") + rule.removeprefix(b"/")

@@ -1,4 +1,4 @@
-"""What git prints for programs, as rows. Knows the formats and nothing of running git."""
+"""Parsers of the machine-readable output formats of git, which return rows."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def _text(data: bytes) -> str:
 
 
 def _records(data: bytes, size: int) -> Iterator[list[str]]:
-    """Groups of `size` fields, each of which ends in NUL."""
+    """Yield groups of `size` fields, each terminated by NUL."""
     fields = data.split(b"\0")[:-1]
     for start in range(0, len(fields) - size + 1, size):
         yield [_text(field) for field in fields[start : start + size]]
 
 
 def commits(data: bytes) -> list[Row]:
-    """Of ``log -z`` with eight fields."""
+    """Parse ``log -z`` with eight fields."""
     names = ("commit", "parents", "author", "email", "date", "refs", "subject", "body")
     rows: list[Row] = []
     for fields in _records(data, len(names)):
@@ -46,7 +46,7 @@ def commits(data: bytes) -> list[Row]:
 
 
 def status(data: bytes) -> list[Row]:
-    """Of ``status --porcelain=v2 -z``, git-status(1)."""
+    """Parse ``status --porcelain=v2 -z``, git-status(1)."""
     rows: list[Row] = []
     entries = iter(data.split(b"\0"))
     for entry in entries:
@@ -82,7 +82,7 @@ _STATUS = {
 
 
 def file_rows(data: bytes, *, patch: bool) -> list[Row]:
-    """Of ``diff -z --raw --numstat``, with or without ``--patch``: diff-format of git-diff(1)."""
+    """Parse ``diff -z --raw --numstat``, optionally with ``--patch``, git-diff(1)."""
     rows: list[Row] = []
     position = 0
     while data[position : position + 1] == b":":
@@ -107,7 +107,7 @@ def file_rows(data: bytes, *, patch: bool) -> list[Row]:
     by_path = {row["path"]: row for row in rows}
     position = _counts(data, position, by_path)
     if patch:
-        # Every entry has a patch, in the same order, but one that is unmerged.
+        # Every entry but an unmerged one has a patch, in the same order.
         texts = _patches(data[position:].lstrip(b"\0"))
         whole = [row for row in rows if row["status"] != "unmerged"]
         for row, text in zip(whole, texts, strict=False):
@@ -138,7 +138,7 @@ def _counts(data: bytes, position: int, by_path: dict[str, Row]) -> int:
 
 
 def _patches(data: bytes) -> list[str]:
-    # A line of content starts with a space, +, - or \, so this is a header for sure.
+    # Lines of content start with a space, +, - or \, so such a line is always a header.
     starts = [found.start() for found in re.finditer(rb"(?m)^diff --(?:git|cc|combined) ", data)]
     ends = [*starts[1:], len(data)][: len(starts)]
     texts = (_text(data[start:end]) for start, end in zip(starts, ends, strict=True))
@@ -149,7 +149,7 @@ _TRACK = re.compile(r"(ahead|behind) (\d+)")
 
 
 def branches(data: bytes) -> list[Row]:
-    """Of ``for-each-ref`` with eight fields a line."""
+    """Parse ``for-each-ref`` with eight fields in a line."""
     rows: list[Row] = []
     for line in data.split(b"\n"):
         if not line:
@@ -174,7 +174,7 @@ def branches(data: bytes) -> list[Row]:
 
 
 def blame(data: bytes) -> list[Row]:
-    """Of ``blame --line-porcelain``, git-blame(1)."""
+    """Parse ``blame --line-porcelain``, git-blame(1)."""
     rows: list[Row] = []
     row: Row = {}
     seconds, zone = 0, "+0000"
@@ -206,18 +206,18 @@ def _date(seconds: int, zone: str) -> str:
 
 
 def paths_of(data: bytes) -> list[Row]:
-    """Of ``ls-files -z``."""
+    """Parse ``ls-files -z``."""
     return [{"path": _text(name)} for name in data.split(b"\0") if name]
 
 
 def stashes(data: bytes) -> list[Row]:
-    """Of ``log -g -z`` with four fields."""
+    """Parse ``log -g -z`` with four fields."""
     names = ("name", "commit", "date", "subject")
     return [dict(zip(names, fields, strict=True)) for fields in _records(data, len(names))]
 
 
 def worktrees(data: bytes) -> list[Row]:
-    """Of ``worktree list --porcelain -z``."""
+    """Parse ``worktree list --porcelain -z``."""
     rows: list[Row] = []
     for block in data.split(b"\0\0"):
         found = {}

@@ -1,11 +1,11 @@
-"""The network boundary: which addresses the host may be made to connect to.
+"""The network boundary: the addresses to which a fetch may connect.
 
-Rule 1: Only public unicast addresses, unless a network was allowed by name; whatever else an
-    address can be written as or wrapped in. (test_an_address_that_is_not_public_is_refused)
-Rule 2: What was checked is what is connected to: a name is resolved once, and every address it has
-    must be allowed. (test_dns_rebinding_cannot_change_the_checked_address,
+Rule 1: Only public unicast addresses, unless a network is allowed explicitly, in every notation
+    and wrapping of an address. (test_an_address_that_is_not_public_is_refused)
+Rule 2: The host connects to the address that was checked: a name is resolved once, and all of its
+    addresses must be allowed. (test_dns_rebinding_cannot_change_the_checked_address,
     test_name_with_any_private_address_is_refused)
-Rule 3: A refusal does not tell which address a name has.
+Rule 3: A refusal does not reveal the address of a name.
     (test_refusal_does_not_reveal_the_resolved_address)
 """
 
@@ -21,13 +21,13 @@ import anyio
 
 from ptc import ToolError, UsageError
 
-__all__ = ["Address", "Network", "allowed", "networks", "resolve"]
+__all__ = ["Address", "Network", "is_allowed", "networks", "resolve"]
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# The IANA special-purpose registries, said here because `is_global` differs between versions of
-# Python; and two that are public and yet the cloud's own.
+# The IANA special-purpose registries, listed here because `is_global` differs between versions of
+# Python, and public addresses that belong to a cloud's own services.
 _REFUSED_4 = tuple(
     map(
         ipaddress.IPv4Network,
@@ -61,7 +61,7 @@ _NUMERIC = re.compile(r"(0x[0-9a-f]*|[0-9]+)", re.IGNORECASE)
 
 
 def networks(texts: Sequence[str]) -> tuple[Network, ...]:
-    """Networks of their usual notation. Raises `UsageError` for what is none."""
+    """Parse networks in CIDR notation. Raises `UsageError` for an invalid one."""
     found: list[Network] = []
     for text in texts:
         try:
@@ -71,16 +71,16 @@ def networks(texts: Sequence[str]) -> tuple[Network, ...]:
     return tuple(found)
 
 
-def allowed(address: Address, extra: Sequence[Network] = ()) -> bool:
-    """Whether the host may connect to `address`: public, or in one of `extra`."""
+def is_allowed(address: Address, extra: Sequence[Network] = ()) -> bool:
+    """True if the host may connect to `address`: it is public, or in one of `extra`."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.scope_id is not None:
             return False
         if address.ipv4_mapped is not None:
-            return allowed(address.ipv4_mapped, extra)
+            return is_allowed(address.ipv4_mapped, extra)
         if address in _NAT64:
-            # What a network without IPv4 makes of every public address; and of every other.
-            return allowed(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF), extra)
+            # NAT64 wraps every IPv4 address, public or not.
+            return is_allowed(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF), extra)
     if any(address.version == network.version and address in network for network in extra):
         return True
     if isinstance(address, ipaddress.IPv4Address):
@@ -89,16 +89,15 @@ def allowed(address: Address, extra: Sequence[Network] = ()) -> bool:
 
 
 async def resolve(host: str, port: int, extra: Sequence[Network] = ()) -> list[Address]:
-    """Every address of `host`, all of them allowed.
+    """Resolve `host` to its addresses, all of which are allowed.
 
     Args:
-        host: Name or address, as a URL has it, without brackets.
-        port: Asked for along with it.
-        extra: Networks allowed beside the public ones.
+        host: Name or address as in a URL, without brackets.
+        port: Port of the URL.
+        extra: Networks allowed in addition to the public ones.
 
     Raises:
-        ToolError: ``address_refused`` if one may not be connected to; ``not_found`` if there is
-            none.
+        ToolError: ``address_refused`` if one is not allowed; ``not_found`` if there is none.
     """
     literal = _literal(host)
     if literal is not None:
@@ -107,24 +106,24 @@ async def resolve(host: str, port: int, extra: Sequence[Network] = ()) -> list[A
         try:
             answers = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError):
-            msg = f"there is no host {host!r}, or it cannot be looked up now"
+            msg = f"host {host!r} does not exist, or cannot be resolved now"
             raise ToolError(msg, code="not_found", retryable=True) from None
         found = [ipaddress.ip_address(answer[4][0]) for answer in answers]
     found = list(dict.fromkeys(found))[:_MAX_ADDRESSES]
-    if not found or not all(allowed(address, extra) for address in found):
+    if not found or not all(is_allowed(address, extra) for address in found):
         msg = (
-            f"{host!r} is not on the public network (or is, besides, somewhere else); only public "
-            "addresses may be fetched. The application can allow others with allowed_networks=[...]"
+            f"{host!r} has an address outside the public network; only public addresses may be "
+            "fetched. The application can allow others with allowed_networks=[...]"
         )
         raise ToolError(msg, code="address_refused")
     return found
 
 
 def _literal(host: str) -> Address | None:
-    """`host` as an address; None if it is a name.
+    """Parse `host` as an address; None if it is a name.
 
     Raises:
-        ToolError: If it is one of the other spellings of an IPv4 address that C libraries take:
+        ToolError: If it is another notation of an IPv4 address that C libraries accept:
             ``2130706433``, ``0x7f.1``, ``0177.0.0.1``.
     """
     try:
@@ -133,6 +132,6 @@ def _literal(host: str) -> Address | None:
         pass
     last = host.rstrip(".").rpartition(".")[2]
     if _NUMERIC.fullmatch(last) or ":" in host or "%" in host:
-        msg = f"{host!r} is no name and no address in its usual form"
+        msg = f"{host!r} is neither a host name nor an address in standard notation"
         raise ToolError(msg, code="address_refused")
     return None

@@ -1,7 +1,7 @@
-"""What a server sent, as text: by its type, in its character set, converted in a confined process.
+"""Conversion of a response to text, by its content type and character set.
 
-Parsers of HTML and PDF are fed by strangers. They run like any command, without network, without
-a place to write, with limits on time and memory.
+HTML and PDF are untrusted input for large parsers. These run as confined commands, without network
+and write access, with limits on time and memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT = re.compile(
     r"text/.*|application/(.*\+)?(json|xml|yaml|toml|javascript|ecmascript|x-ndjson|x-sh|sql|x-yaml)"
 )
-# Those of the WHATWG list that pages are written in. Not every codec of Python: some are no
+# Character sets of the WHATWG list that pages use. Not every codec of Python: some are not
 # character sets, and some take quadratic time.
 _CHARSETS = re.compile(
     r"utf-?8|utf-?16(le|be)?|us-ascii|ascii|latin-?1|iso-?8859-?\d+|windows-12\d\d|cp12\d\d|"
@@ -48,10 +48,10 @@ _BOMS = (
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Text of a page."""
+    """The text of a page."""
 
     content_type: str
-    """As the server says, without parameters."""
+    """Content type from the server, without parameters."""
     title: str
     text: str
 
@@ -62,26 +62,26 @@ async def as_document(
     """Convert `body`.
 
     Args:
-        body: What was sent.
-        content_type: The header.
-        form: What HTML becomes. Other text stays as it is; of a PDF there is only its text.
-        required: Whether to refuse where the converter cannot be confined.
+        body: Body of the response.
+        content_type: Value of its header Content-Type.
+        form: Result for HTML. Other text is unchanged; a PDF always becomes text.
+        required: True: refuse if the converter cannot be confined.
 
     Raises:
-        ToolError: ``unsupported_content`` for what is no text and no PDF, or cannot be read.
+        ToolError: ``unsupported_content`` if the body is neither text nor PDF, or cannot be read.
     """
     kind, _, parameters = content_type.partition(";")
     kind = kind.strip().lower() or _guess(body)
     if kind == "application/pdf":
-        return await _converted(kind, _pdf_program(), body, required=required)
+        return await _convert(kind, _program("_pdf_text.py", "pypdf"), body, required=required)
     if kind not in _HTML and not _TEXT.fullmatch(kind):
-        msg = f"it is {kind[:80]!r}, {len(body):,} bytes; only text, HTML and PDF can be read"
+        msg = f"the page is {kind[:80]!r}, {len(body):,} bytes; only text, HTML and PDF can be read"
         raise ToolError(msg, code="unsupported_content", details={"content_type": kind[:200]})
-    text = _decoded(body, parameters, look_inside=kind in _HTML)
+    text = _decode(body, parameters, look_inside=kind in _HTML)
     if kind not in _HTML or form == "html":
         return Document(kind, "", text)
-    program = _Program("_html_text.py", (form,), ())
-    return await _converted(kind, program, text.encode("utf-8", "replace"), required=required)
+    program = _program("_html_text.py", "html_to_markdown", form)
+    return await _convert(kind, program, text.encode("utf-8", "replace"), required=required)
 
 
 def _guess(body: bytes) -> str:
@@ -93,7 +93,7 @@ def _guess(body: bytes) -> str:
     return "application/octet-stream" if b"\0" in start else "text/plain"
 
 
-def _decoded(body: bytes, parameters: str, *, look_inside: bool) -> str:
+def _decode(body: bytes, parameters: str, *, look_inside: bool) -> str:
     for mark, name in _BOMS:
         if body.startswith(mark):
             return body.decode(name, "replace")
@@ -103,7 +103,7 @@ def _decoded(body: bytes, parameters: str, *, look_inside: bool) -> str:
         name = inside[1].decode("ascii").lower()
     if not _CHARSETS.fullmatch(name):
         name = "utf-8"
-    # What calls itself Latin-1 or ASCII is Windows-1252, as every browser reads it.
+    # Decode Latin-1 and ASCII as Windows-1252, as every browser does.
     name = "cp1252" if re.fullmatch(r"iso-?8859-?1|latin-?1|(us-)?ascii", name) else name
     try:
         return body.decode(name, "replace")
@@ -118,17 +118,21 @@ class _Program:
     readable: Sequence[Path]
 
 
-def _pdf_program() -> _Program:
-    spec = importlib.util.find_spec("pypdf")
+def _program(file: str, package: str, *arguments: str) -> _Program:
+    """Return the converter in `file`, which may read the installed `package`."""
+    spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        msg = 'it is a PDF, and pypdf is not installed on the host: `pip install "ptc-host[web]"`'
+        msg = (
+            f"the page cannot be converted: the package {package} is not installed on the host. "
+            'Install it there with `pip install "ptc-host[web]"`'
+        )
         raise ToolError(msg, code="unsupported_content")
-    # Python looks for a package by listing the folder it is in.
+    # Python lists the parent folder of a package to import it.
     folder = Path(spec.origin).resolve().parent.parent
-    return _Program("_pdf_text.py", (str(folder),), (folder,))
+    return _Program(file, (*arguments, str(folder)), (folder,))
 
 
-async def _converted(kind: str, program: _Program, body: bytes, *, required: bool) -> Document:
+async def _convert(kind: str, program: _Program, body: bytes, *, required: bool) -> Document:
     here = _HERE
     command = Command(
         [sys.executable, "-I", "-S", str(here / program.file), *program.arguments],
@@ -143,7 +147,7 @@ async def _converted(kind: str, program: _Program, body: bytes, *, required: boo
     if ended.how != "exit" or ended.number != 0:
         raise _failure(ended, kind)
     if ended.stdout.tail:
-        msg = f"its text is larger than {len(ended.stdout.head):,} bytes"
+        msg = f"the text of the page is larger than {len(ended.stdout.head):,} bytes"
         raise ToolError(msg, code="too_large")
     row = json.loads(ended.stdout.head)
     return Document(kind, str(row["title"]), str(row["text"]))
@@ -153,7 +157,7 @@ def _failure(ended: CommandOutcome, kind: str) -> ToolError:
     if ended.how == "refused":
         msg = f"documents cannot be converted in confinement on this machine: {ended.text}"
         return ToolError(msg, code="confinement_unavailable")
-    words = ended.stderr.head[-500:].decode("utf-8", "replace").strip().splitlines()
-    why = f"it takes over {_TIMEOUT_MS:,} ms" if ended.how == "timeout" else ""
-    why = why or (words[-1] if words else f"{ended.how} {ended.number} {ended.text}".strip())
-    return ToolError(f"the {kind} cannot be read: {why}", code="unsupported_content")
+    lines = ended.stderr.head[-500:].decode("utf-8", "replace").strip().splitlines()
+    reason = f"the conversion took longer than {_TIMEOUT_MS:,} ms" if ended.how == "timeout" else ""
+    reason = reason or (lines[-1] if lines else f"{ended.how} {ended.number} {ended.text}".strip())
+    return ToolError(f"the {kind} cannot be read: {reason}", code="unsupported_content")

@@ -1,226 +1,100 @@
-"""HTML on standard input -> JSON ``{"title", "text"}``. A program of its own: it runs confined.
+"""HTML on standard input -> JSON ``{"title", "text"}``. Run as a confined process.
 
-``python -I -S _html_text.py markdown|text``. HTML comes from strangers, and Python's parser has
-had inputs on which it takes quadratic time (CVE-2025-6069): a process can be stopped.
+``python -I -S _html_text.py markdown|text FOLDER``, where FOLDER holds the package
+html_to_markdown. HTML from strangers can exhaust time, memory or the stack of a parser, and the
+library is native code: a process of its own can be stopped and can reach nothing.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import sys
-from html.parser import HTMLParser
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
-_SKIPPED = frozenset({"script", "style", "noscript", "template", "svg", "math", "iframe", "object"})
-_BLOCKS = frozenset({
-    "address", "article", "aside", "blockquote", "body", "caption", "dd", "details", "dialog",
-    "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "html",
-    "legend", "main", "nav", "ol", "p", "section", "summary", "table", "tbody", "tfoot", "thead",
-    "ul",
-})  # fmt: skip
-_HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_SPACE = re.compile(r"\s+")
-_MAX_DEPTH = 64
-"""Nesting of lists and quotes that is shown; deeper is as this deep."""
+if TYPE_CHECKING:
+    from html_to_markdown import ConversionOptions
+    from html_to_markdown._html_to_markdown import HtmlVisitor
+
+_TITLE_CHARS = 262_144
+"""Characters at the start of a page in which a title is looked for."""
+_MAX_TITLE = 1_000
+_MAX_TARGET = 2_000
+"""Longest target of a link or an image that is shown; longer ones are data, not addresses."""
+_TOO_DEEP = "[Some elements are nested too deeply and were left out]"
 
 
-class Reader(HTMLParser):
-    """Collects text in lines, with the marks of Markdown or without."""
+class Targets:
+    """Leaves out targets that cannot be fetched; called by the library for links and images."""
 
-    def __init__(self, *, markdown: bool) -> None:
-        super().__init__(convert_charrefs=True)
-        self._markdown = markdown
-        self.title = ""
-        self._in_title = False
-        self._skipped = 0
-        self._pre = 0
-        self._lists: list[int] = []
-        self._quotes = 0
-        self._links: list[str] = []
-        self._cells: list[str] | None = None
-        self._rows = 0
-        self._line: list[str] = []
-        self._mark = ""
-        self.lines: list[str] = []
+    def visit_link(
+        self, _context: object, href: str, text: str, _title: str
+    ) -> str | Mapping[str, str]:
+        """Write the text of a link alone if its target is a script, data or too long."""
+        return "continue" if _is_address(href) else {"custom": f"[{text}]"}
 
-    # --- lines ----------------------------------------------------------------------------------
+    def visit_image(
+        self, _context: object, src: str, alt: str, _title: str
+    ) -> str | Mapping[str, str]:
+        """Write the alternative text alone if the source is data or too long."""
+        return "continue" if _is_address(src) else {"custom": f"![{alt}]" if alt else ""}
 
-    def _prefix(self) -> str:
-        return "> " * min(self._quotes, _MAX_DEPTH) if self._markdown else ""
 
-    def _break(self, *, blank: bool = False) -> None:
-        text = "".join(self._line)
-        self._line.clear()
-        if not self._pre:
-            text = _SPACE.sub(" ", text).strip()
-        if text.strip() or self._pre:
-            for part in text.split("\n"):
-                self.lines.append(f"{self._prefix()}{self._mark}{part}".rstrip())
-                self._mark = " " * len(self._mark)
-            self._mark = ""
-        if blank and self.lines and self.lines[-1] != "":
-            self.lines.append("")
+def _is_address(target: str) -> bool:
+    if len(target) > _MAX_TARGET:
+        return False
+    return not target.strip().lower().startswith(("javascript:", "data:"))
 
-    def _put(self, text: str) -> None:
-        if self._cells is not None and self._cells:
-            self._cells[-1] += text
-        else:
-            self._line.append(text)
 
-    def _sign(self, sign: str) -> None:
-        if self._markdown and not self._pre:
-            self._put(sign)
+def _options(form: str) -> ConversionOptions:
+    from html_to_markdown import ConversionOptions, PreprocessingOptions
 
-    # --- what the parser reports ----------------------------------------------------------------
+    return ConversionOptions(
+        # Navigation and forms are part of the page: a reader may look for a link in a menu.
+        preprocessing=PreprocessingOptions(
+            enabled=False, remove_navigation=False, remove_forms=False
+        ),
+        # Otherwise the metadata of the page stands in front of its text.
+        extract_metadata=False,
+        output_format="plain" if form == "text" else "markdown",
+        bullets="-",
+        compact_tables=True,
+        sup_symbol="^",
+        hidden_content="reachable",
+        inline_data_media="alt_text_only",
+        # Shown as images with their source in base64 otherwise.
+        exclude_selectors=["svg"],
+        # The complete parser. The default tries a quick scan first and then starts over.
+        tier_strategy="tier2",
+    )
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        if tag in _SKIPPED:
-            self._skipped += 1
-        elif self._skipped:
-            return
-        elif tag == "title":
-            self._in_title = True
-        elif tag in _HEADINGS:
-            self._break(blank=True)
-            self._mark = "#" * _HEADINGS[tag] + " " if self._markdown else ""
-        elif tag == "br":
-            self._break()
-        elif tag in ("b", "strong"):
-            self._sign("**")
-        elif tag in ("i", "em"):
-            self._sign("*")
-        elif tag == "code":
-            self._sign("`")
-        elif tag == "a":
-            self._links.append(given.get("href", ""))
-            self._sign("[")
-        elif tag == "img":
-            alt = given.get("alt", "").strip()
-            if alt:
-                source = given.get("src", "")
-                shown = f"![{alt}]({source})" if len(source) <= 500 else f"![{alt}]"
-                self._put(shown if self._markdown else alt)
-        else:
-            self._start_block(tag)
 
-    def _start_block(self, tag: str) -> None:
-        if tag == "pre":
-            self._break(blank=True)
-            if self._markdown:
-                self.lines.append(f"{self._prefix()}```")
-            self._pre += 1
-        elif tag in ("ul", "ol"):
-            self._break(blank=not self._lists)
-            self._lists.append(0 if tag == "ol" else -1)
-        elif tag == "li":
-            self._break()
-            depth = max(0, min(len(self._lists), _MAX_DEPTH) - 1)
-            number = self._lists[-1] if self._lists else -1
-            if number >= 0:
-                self._lists[-1] = number = number + 1
-            self._mark = "  " * depth + (f"{number}. " if number > 0 else "- ")
-        elif tag == "tr":
-            self._break()
-            self._cells = []
-        elif tag in ("td", "th"):
-            if self._cells is None:
-                self._cells = []
-            self._cells.append("")
-        elif tag == "table":
-            self._break(blank=True)
-            self._rows = 0
-        elif tag in _BLOCKS:
-            self._break(blank=True)
-            if tag == "blockquote":
-                self._quotes += 1
-            elif tag == "hr" and self._markdown:
-                self.lines += ["---", ""]
+def convert(html: str, form: str) -> tuple[str, str]:
+    """Return the title of a page and its text."""
+    import html_to_markdown
 
-    def handle_endtag(self, tag: str) -> None:
-        if tag in _SKIPPED:
-            self._skipped = max(0, self._skipped - 1)
-        elif self._skipped:
-            return
-        elif tag == "title":
-            self._in_title = False
-        elif tag in _HEADINGS:
-            self._break(blank=True)
-        elif tag in ("b", "strong"):
-            self._sign("**")
-        elif tag in ("i", "em"):
-            self._sign("*")
-        elif tag == "code":
-            self._sign("`")
-        elif tag == "a" and self._links:
-            target = self._links.pop()
-            shown = (
-                target and len(target) <= 2_000 and not target.startswith(("javascript:", "data:"))
-            )
-            self._sign(f"]({target})" if shown else "]")
-        else:
-            self._end_block(tag)
-
-    def _end_block(self, tag: str) -> None:
-        if tag == "pre" and self._pre:
-            self._break()
-            self._pre -= 1
-            if self._markdown:
-                self.lines += [f"{self._prefix()}```", ""]
-        elif tag in ("ul", "ol"):
-            if self._lists:
-                self._lists.pop()
-            self._break(blank=not self._lists)
-        elif tag == "li":
-            self._break()
-        elif tag == "tr" and self._cells is not None:
-            self._row(self._cells)
-        elif tag in _BLOCKS:
-            self._break(blank=True)
-            if tag == "blockquote":
-                self._quotes = max(0, self._quotes - 1)
-
-    def _row(self, cells: list[str]) -> None:
-        self._cells = None
-        texts = [_SPACE.sub(" ", cell).strip() for cell in cells]
-        if not any(texts):
-            return
-        if not self._markdown:
-            self.lines.append("\t".join(texts))
-            return
-        texts = [text.replace("|", "\\|") for text in texts]
-        self.lines.append(f"{self._prefix()}| {' | '.join(texts)} |")
-        self._rows += 1
-        if self._rows == 1:
-            self.lines.append(f"{self._prefix()}|{' --- |' * len(texts)}")
-
-    def handle_data(self, data: str) -> None:
-        if self._skipped:
-            return
-        if self._in_title:
-            self.title += data
-            return
-        self._put(data)
-
-    def text(self) -> str:
-        """All of it."""
-        if self._cells is not None:
-            self._row(self._cells)
-        self._break()
-        lines: list[str] = []
-        for line in self.lines:
-            if line or (lines and lines[-1]):
-                lines.append(line)
-        return "\n".join(lines).strip("\n") + "\n" if lines else ""
+    # As the HTML standard reads NUL; the library takes a page with many of them for binary data.
+    html = html.replace("\0", "\ufffd")
+    # The library calls the methods that a visitor has; its stub asks for all forty.
+    visitor = cast("HtmlVisitor", Targets())
+    result = html_to_markdown.convert(html, _options(form), visitor)
+    text = (result.content or "").strip("\n")
+    if any("depth_limit" in str(warning.kind) for warning in result.warnings):
+        text = f"{text}\n\n{_TOO_DEEP}".lstrip("\n")
+    head = html_to_markdown.convert(
+        html[:_TITLE_CHARS], html_to_markdown.ConversionOptions(output_format="plain")
+    )
+    title = " ".join((head.metadata.document.title or "").split())
+    return title[:_MAX_TITLE], f"{text}\n" if text else ""
 
 
 def main() -> None:
     """Convert standard input."""
-    reader = Reader(markdown=sys.argv[1] == "markdown")
-    reader.feed(sys.stdin.buffer.read().decode("utf-8", "replace"))
-    reader.close()
-    row = {"title": _SPACE.sub(" ", reader.title).strip()[:1_000], "text": reader.text()}
-    sys.stdout.write(json.dumps(row))
+    form, folder = sys.argv[1:]
+    sys.path.append(folder)
+    html = sys.stdin.buffer.read().decode("utf-8", "replace")
+    title, text = convert(html, form)
+    sys.stdout.write(json.dumps({"title": title, "text": text}))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""One GET request of the host: to checked addresses, with a bounded body, in bounded time.
+"""GET requests of the host, to checked addresses and with a bounded body.
 
 Rule 1: Every hop is checked like the first. (test_a_redirect_is_checked_like_the_first_request)
-Rule 2: Nothing of the host goes along: no cookies, proxies, credentials or .netrc.
+Rule 2: A request carries no data of the host: no cookies, proxies, credentials or .netrc.
     (test_request_reveals_nothing_about_the_host)
-Rule 3: A body is never larger in memory than its limit, however small it is on the wire.
+Rule 3: A body never exceeds its limit in memory, even if it is compressed on the wire.
     (test_a_decompression_bomb_is_stopped_at_the_limit)
 """
 
@@ -31,25 +31,25 @@ USER_AGENT = "ptc-web-fetch/0.1"
 _MAX_URL = 8_192
 _CHUNK_BYTES = 65_536
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_TRIED = 3
-"""Addresses of a host that are tried."""
+_MAX_ATTEMPTS = 3
+"""Addresses of a host to try."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server said."""
+    """The response of a server."""
 
     url: str
-    """Where it came from, after all redirects."""
+    """URL of the response, after all redirects."""
     status: int
     headers: httpx.Headers
     body: bytes
     redirects: tuple[str, ...]
-    """Where it was asked for before."""
+    """URLs of the redirects before it."""
 
 
 def load_httpx() -> Any:
-    """The package httpx. Raises `SetupError` with the way out if it is not installed."""
+    """Import httpx. Raises `SetupError` with the install command if it is missing."""
     try:
         import httpx
     except ImportError as error:
@@ -68,16 +68,16 @@ async def get(
     accept: str = "*/*",
     check: Any = None,
 ) -> Answer:
-    """Get `url`, whatever its status. The caller bounds the time.
+    """Get `url` and return the response with any status. The caller limits the time.
 
     Args:
         url: ``http`` or ``https``.
-        max_bytes: Of the body, decoded.
-        max_redirects: Hops followed.
-        extra: Networks allowed beside the public ones.
-        user_agent: What the server is told.
-        accept: Content types wished for.
-        check: Async; called with the URL of each hop before it is asked for.
+        max_bytes: Maximum size of the decoded body.
+        max_redirects: Maximum number of redirects.
+        extra: Networks allowed in addition to the public ones.
+        user_agent: Value of the header User-Agent.
+        accept: Value of the header Accept.
+        check: Async; called with the URL of each hop before its request.
 
     Raises:
         ToolError: ``invalid_url``, ``address_refused``, ``not_found``, ``unreachable``,
@@ -97,21 +97,21 @@ async def get(
             return Answer(str(current), answer.status, answer.headers, answer.body, tuple(passed))
         passed.append(str(current))
         if len(passed) > max_redirects:
-            msg = f"{url[:200]} leads on more than {max_redirects} times; ask for its target"
+            msg = f"{url[:200]} redirects more than {max_redirects} times; fetch its target"
             raise ToolError(msg, code="too_many_redirects", details={"urls": [*passed]})
-        following = _parse(httpx, _joined(httpx, current, target))
+        following = _parse(httpx, _join(httpx, current, target))
         if current.scheme == "https" and following.scheme != "https":
-            msg = f"{str(current)[:200]} leads from https to http, which is not followed"
+            msg = f"{str(current)[:200]} redirects from https to http, which is not allowed"
             raise ToolError(msg, code="unreachable")
         current = following
 
 
-def _joined(httpx: Any, base: httpx.URL, target: str) -> str:
+def _join(httpx: Any, base: httpx.URL, target: str) -> str:
     try:
-        # A fragment is no part of a request.
+        # A fragment is not part of a request.
         return str(base.join(target).copy_with(fragment=None))
     except (httpx.InvalidURL, ValueError, UnicodeError):
-        msg = f"{str(base)[:200]} leads to what is no URL: {target[:200]!r}"
+        msg = f"{str(base)[:200]} redirects to an invalid URL: {target[:200]!r}"
         raise ToolError(msg, code="invalid_url") from None
 
 
@@ -119,20 +119,20 @@ def _parse(client: Any, text: str) -> httpx.URL:
     if len(text) > _MAX_URL:
         raise _bad(text, f"it is longer than {_MAX_URL:,} characters")
     if not text.isprintable() or " " in text:
-        raise _bad(text, "it has a character that no URL has")
+        raise _bad(text, "it has a character that is not allowed in a URL")
     try:
         url: httpx.URL = client.URL(text)
         _ = url.host, url.raw_host, url.port
     except (client.InvalidURL, ValueError, UnicodeError) as error:
         raise _bad(text, str(error)) from None
     if url.scheme not in ("http", "https"):
-        raise _bad(text, "only http:// and https:// are fetched")
+        raise _bad(text, "only http:// and https:// are supported")
     if url.port is not None and not 0 < url.port < 65_536:
-        raise _bad(text, "there is no such port")
+        raise _bad(text, "its port is invalid")
     if not url.host:
         raise _bad(text, "it has no host")
     if url.userinfo:
-        raise _bad(text, "it has a user name or password in it, which is not sent")
+        raise _bad(text, "it has a user name or password; credentials are never sent")
     return url.copy_with(fragment=None)
 
 
@@ -141,7 +141,7 @@ def _bad(text: str, why: str) -> ToolError:
 
 
 def _host(url: httpx.URL) -> str:
-    # As it goes to the resolver: in ASCII.
+    # The resolver needs ASCII.
     return url.raw_host.decode("ascii").strip("[]")
 
 
@@ -153,7 +153,7 @@ async def _ask(
     httpx: Any, url: httpx.URL, addresses: list[Address], headers: dict[str, str], max_bytes: int
 ) -> Answer:
     failure: Exception | None = None
-    for address in addresses[:_TRIED]:
+    for address in addresses[:_MAX_ATTEMPTS]:
         try:
             return await _ask_at(httpx, url, address, headers, max_bytes)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -169,12 +169,12 @@ async def _ask(
 async def _ask_at(
     httpx: Any, url: httpx.URL, address: Address, headers: dict[str, str], max_bytes: int
 ) -> Answer:
-    # The address in place of the name: nothing is looked up again between check and connection.
+    # DNS rebinding: connect to the checked address instead of resolving the name again.
     pinned = url.copy_with(host=str(address))
     extensions = {"sni_hostname": _host(url)} if url.scheme == "https" else {}
-    # Of `netloc`: the name and, unless it is the usual one, the port.
+    # `netloc` is the name and, unless it is the default, the port.
     own = {**headers, "Host": url.netloc.decode("ascii")}
-    # One connection for one request: a kept one would be reused by address, whatever its name.
+    # One connection for each request: a pooled one would be reused by address for another name.
     async with httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=None) as client:
         request = client.build_request("GET", pinned, headers=own, extensions=extensions)
         response = await client.send(request, stream=True)
@@ -192,7 +192,7 @@ async def _body(response: httpx.Response, url: httpx.URL, max_bytes: int) -> byt
         raise _too_large(url, max_bytes)
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity", "gzip", "x-gzip"):
-        msg = f"{str(url)[:200]} is encoded as {encoding[:40]!r} although gzip was asked for"
+        msg = f"{str(url)[:200]} is encoded as {encoding[:40]!r}, but only gzip was accepted"
         raise ToolError(msg, code="unsupported_content")
     body = bytearray()
     inflate = _Inflate() if "gzip" in encoding else None
@@ -200,7 +200,7 @@ async def _body(response: httpx.Response, url: httpx.URL, max_bytes: int) -> byt
     broken: list[str] = []
 
     def take(chunk: bytes) -> bool:
-        # No more than one byte over the limit is ever inflated.
+        # Decompression bomb: inflate at most one byte over the limit.
         room = max_bytes + 1 - len(body)
         try:
             body.extend(chunk if inflate is None else inflate.feed(chunk, room))
@@ -212,19 +212,19 @@ async def _body(response: httpx.Response, url: httpx.URL, max_bytes: int) -> byt
     if not await read_while(response, take):
         if not broken:
             raise _too_large(url, max_bytes)
-        msg = f"{str(url)[:200]} is not the gzip it says it is: {broken[0]}"
+        msg = f"{str(url)[:200]} is not valid gzip: {broken[0]}"
         raise ToolError(msg, code="unsupported_content")
     if inflate is not None and not inflate.complete:
-        msg = f"{str(url)[:200]} ended in the middle"
+        msg = f"{str(url)[:200]} ended before the body was complete"
         raise ToolError(msg, code="unreachable", retryable=True)
     return bytes(body)
 
 
 async def read_while(response: httpx.Response, take: Callable[[bytes], bool]) -> bool:
-    """Hand the body, as it was sent, to `take` until that says no; return whether it never did.
+    """Pass the raw body to `take` in chunks; return False if `take` stopped it with False.
 
-    The rest is given up by cancelling: an exception from within closes the generators that httpx
-    has inside one another; leaving the loop would leave them to the garbage collector.
+    The rest is abandoned by cancellation, which closes the nested generators of httpx; breaking
+    the loop would leave them to the garbage collector.
     """
     enough = False
     with anyio.CancelScope() as scope:
@@ -236,29 +236,29 @@ async def read_while(response: httpx.Response, take: Callable[[bytes], bool]) ->
 
 
 class _Inflate:
-    """gzip, of several members too."""
+    """A decompressor of gzip, also with several members."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(wbits=31)
-        self._begun = False
+        self._started = False
 
     @property
     def complete(self) -> bool:
-        """True at the end of a member, or if there was nothing at all."""
-        return self._member.eof or not self._begun
+        """True at the end of a member, or before the first byte."""
+        return self._member.eof or not self._started
 
     def feed(self, data: bytes, most: int) -> bytes:
-        """What comes out, at most `most` bytes: more is lost, and so was too much."""
+        """Decompress `data` to at most `most` bytes and drop the rest."""
         out = bytearray()
         while data and len(out) < most:
             if self._member.eof:
                 self._member = zlib.decompressobj(wbits=31)
-            self._begun = True
+            self._started = True
             out += self._member.decompress(data, most - len(out))
             data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
         return bytes(out)
 
 
 def _too_large(url: httpx.URL, max_bytes: int) -> ToolError:
-    msg = f"{str(url)[:200]} is larger than {max_bytes:,} bytes, which is as much as is fetched"
+    msg = f"{str(url)[:200]} is larger than {max_bytes:,} bytes, the limit of a fetch"
     return ToolError(msg, code="too_large", details={"max_bytes": max_bytes})

@@ -1,4 +1,4 @@
-"""PDF on standard input -> JSON ``{"title", "text"}``. A program of its own: it runs confined.
+"""PDF on standard input -> JSON ``{"title", "text"}``. Run as a confined process.
 
 ``python -I -S _pdf_text.py FOLDER``, where FOLDER holds the package pypdf.
 """
@@ -16,7 +16,7 @@ def main() -> None:
     sys.path.append(sys.argv[1])
     from pypdf import PdfReader
 
-    # Its warnings about odd files would be taken for the reason of a failure.
+    # Its warnings about odd files could be mistaken for the reason of a failure.
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     reader = PdfReader(io.BytesIO(sys.stdin.buffer.read()))
     title = reader.metadata.title if reader.metadata else None

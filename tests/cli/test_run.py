@@ -357,7 +357,7 @@ def test_a_script_at_the_second_fence_exits_with_4_and_the_call_is_named(
     done = command("run", script(HELLO), "--toolset", "shelf", before=["-c", NO_FIRST_FENCE])
     assert (done.status, done.out) == (4, "")
     assert "Error: the script was stopped at the second fence: blocked system call" in done.err
-    assert "the system call openat" in done.err
+    assert "blocked system call: openat" in done.err
     # the alarm of the log, for whoever keeps standard error
     assert "violation: " in done.err
     told = command(

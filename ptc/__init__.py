@@ -9,14 +9,14 @@ Names are imported on first use, so that ``import ptc`` is cheap and a worker, w
 
 from typing import TYPE_CHECKING
 
-from ._lazy import lazy_exports
+from ._core._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._blocking import BlockingSession as BlockingSession
+    from ._facts import Layer as Layer
     from ._generation._generate import Fallback, Generated
-    from ._layer import Layer as Layer
     from ._records._content import Attachment, AttachmentRef, ImageContent, TextContent
     from ._records._limits import Limits, Usage
     from ._records._result import CallRecord, Cut, Failure, Finding, RunEvent, RunResult
@@ -104,7 +104,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "_blocking": ["BlockingSession"],
         "_generation._generate": ["Fallback", "Generated"],
-        "_layer": ["Layer"],
+        "_facts": ["Layer"],
         "_records._content": ["Attachment", "AttachmentRef", "ImageContent", "TextContent"],
         "_records._limits": ["Limits", "Usage"],
         "_records._result": ["CallRecord", "Cut", "Failure", "Finding", "RunEvent", "RunResult"],

@@ -14,7 +14,7 @@ from anyio import CancelScope
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ._calls._scope import AfterSideEffect
-from ._layer import Layer
+from ._facts import Layer
 from ._records._limits import Limits
 from ._records._result import Finding, RunEvent, RunResult
 from ._runs._history import History

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overloa
 
 import anyio
 
-from ._arguments import nearest, parts_of, path_of, require, require_function
 from ._calls._attachments import AttachmentStore
 from ._calls._direct import DirectCalls
 from ._calls._scope import AfterSideEffect, Shared
+from ._core._arguments import nearest, parts_of, path_of, require, require_function
+from ._core._reactor import running_loop
+from ._facts import Layer
 from ._journal._location import check_journal, default_journal
-from ._layer import Layer
 from ._policy_modules import MODULES
 from ._protected import liftable
-from ._reactor import running_loop
 from ._records._artifacts import ArtifactStore
 from ._records._limits import Limits
 from ._records._result import Finding, RunEvent, RunResult

@@ -22,8 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ._layer import Layer
-from ._model_usage import ModelUsage
+from ._facts import Layer, ModelUsage
 
 __all__ = [
     "GenerationError",

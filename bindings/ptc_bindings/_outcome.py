@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 from ptc import CallRecord, Failure, Finding, PtcError, RunResult, UsageError
-from ptc import _json as json_form
+from ptc._core import _json as json_form
 from ptc._records._result import Status
 
 __all__ = ["OUTCOME_SCHEMA", "outcome", "outcome_of_error", "outcome_texts", "value_text"]

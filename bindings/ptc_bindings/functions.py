@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Literal, TypeAlias, get_type_hints
 
 import ptc
-from ptc._arguments import nearest
+from ptc._core._arguments import nearest
 
 from ._allowed import allow_list
 

@@ -203,8 +203,8 @@ class _Handlers:
         return await progress.report_during(run)
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        from ptc import _json
-        from ptc._redact import safe_text
+        from ptc._core import _json
+        from ptc._core._redact import safe_text
 
         try:
             result = await self._session.tool(name, arguments, allowed_tools=self._allowed)

@@ -5,8 +5,8 @@ Arguments are validated once: those are approved, cached, recorded and executed.
 
 from __future__ import annotations
 
-from .. import _json
-from .._arguments import words_of
+from .._core import _json
+from .._core._arguments import words_of
 from .._schema._check import arguments_mapping
 from .._tools._approval import ApprovalRequest, Decision, prompt_text, requires_approval
 from .._tools._tool import Tool

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, get_args
 
-from .. import _json
+from .._core import _json
 from .._journal._journal import CallRow
 from .._records._content import AttachmentRef
 from .._records._result import CallRecord, CallStatus

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio.lowlevel
 
-from .._arguments import mapping_of, nearest
+from .._core._arguments import mapping_of, nearest
 from .._records._result import EventKind, RunEvent
 from .._tools._allow import AllowList
 from .._tools._catalog import Catalog

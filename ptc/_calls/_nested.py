@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from .. import _json
+from .._core import _json
 from .._journal._journal import CallEnd, CallRow, CallStart, Recorded
 
 __all__ = ["NestedCalls"]

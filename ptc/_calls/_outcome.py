@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from .. import _json
-from .._arguments import words_of
-from .._redact import SENT, Redactor, leads_to_secrets
+from .._core import _json
+from .._core._arguments import words_of
+from .._core._redact import SENT, Redactor, leads_to_secrets
 from .._tools._tool import Tool
 from .._tools._tool_result import Render, ToolResult, redact_result, result_of
 from ..errors import ToolError

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .. import _json
-from .._redact import Redactor
+from .._core import _json
+from .._core._redact import Redactor
 
 __all__ = ["RecordFilter", "truncate_arguments"]
 

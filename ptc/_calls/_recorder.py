@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from .. import _json
+from .._core import _json
 from .._journal._journal import (
     CallEnd,
     CallRow,

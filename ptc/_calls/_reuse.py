@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from .. import _json
+from .._core import _json
 from .._journal._journal import CallRow
 from .._tools._tool import Tool, ToolCall
 from .._tools._tool_result import ToolResult

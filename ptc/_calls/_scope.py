@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from .._arguments import nearest
+from .._core._arguments import nearest
 from .._records._content import Attachment, AttachmentRef
 from .._records._result import CallRecord, EventKind
 from .._tools._approval import Approver

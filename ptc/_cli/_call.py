@@ -51,7 +51,7 @@ def command(
     """Run the command; `_HELP` is its help text."""
     import anyio
 
-    from .. import _json
+    from .._core import _json
     from .._tools._tool_result import ToolResult
     from ._inputs import parse_object, read_object
     from ._terminal import standard_error, standard_output

@@ -40,7 +40,7 @@ def approvals(*, run: str | None, root: str, journal: str | None, as_json: bool)
     """Run the command; `_APPROVALS_HELP` is its help text."""
     from dataclasses import asdict
 
-    from .. import _json
+    from .._core import _json
     from ._table import write_table
     from ._terminal import standard_output
 
@@ -172,7 +172,7 @@ def settle(
     value: str,
 ) -> int:
     """Run the command; `_SETTLE_HELP` is its help text."""
-    from .. import _json
+    from .._core import _json
     from ..errors import UsageError
 
     try:

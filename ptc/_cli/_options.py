@@ -214,7 +214,7 @@ def require_tool(name: str, names: list[str]) -> None:
     Raises:
         UsageError: If `name` is not in `names`; the message suggests the nearest.
     """
-    from .._arguments import nearest
+    from .._core._arguments import nearest
 
     if name not in names:
         known = ", ".join(names) or "none"

@@ -131,7 +131,7 @@ def _row(call: CallRecord) -> tuple[str, ...]:
 
 
 def _one_line_json(value: Any) -> str:
-    from .. import _json
+    from .._core import _json
 
     return _json.dumps(value).decode()
 

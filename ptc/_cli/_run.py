@@ -193,7 +193,7 @@ def _execute(
 
 def print_result(result: RunResult, filename: str, *, as_json: bool) -> None:
     """Print the value of a run, then its report."""
-    from .. import _json
+    from .._core import _json
     from ._report import report_calls, report_outcome
     from ._terminal import standard_error, standard_output
 

@@ -118,7 +118,7 @@ Examples:
 @json_option("Print the whole record as JSON, as `ptc export` does.")
 def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
     """Run the command; `_SHOW_HELP` is its help text."""
-    from .. import _json
+    from .._core import _json
     from .._runs._history import load_result
     from ..testing import Recording
     from ._report import report_outcome
@@ -216,7 +216,7 @@ def replay(*, run: str, until: str | None, root: str, journal: str | None, as_js
 
     import anyio
 
-    from .. import _json
+    from .._core import _json
     from ..testing import Recording
     from ._report import report_outcome
     from ._terminal import standard_error, standard_output

@@ -97,14 +97,14 @@ def _signature(parameters: Mapping[str, Any]) -> str:
 
 
 def _default(schema: Mapping[str, Any]) -> str:
-    from .. import _json
+    from .._core import _json
 
     return _json.dumps(schema["default"]).decode() if "default" in schema else "optional"
 
 
 def describe_type(schema: Mapping[str, Any], named: Mapping[str, Any]) -> str:
     """Describe the type of a JSON Schema in a few words; `named` holds its ``$defs``."""
-    from .. import _json
+    from .._core import _json
 
     if "$ref" in schema:
         name = str(schema["$ref"]).rpartition("/")[2]

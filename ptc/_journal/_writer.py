@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import chain, groupby
 from typing import Any, Final, cast
 
-from .._reactor import Signal
+from .._core._reactor import Signal
 from ..errors import JournalError
 from ._database import Database
 from ._journal import Lease, LeaseLostError

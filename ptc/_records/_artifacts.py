@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .. import _json
+from .._core import _json
 from .._wire._parts import LIST, OBJECT, TEXT, VALUE, Node
 from ._result import Cut
 

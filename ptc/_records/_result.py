@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
-from .. import _json
+from .._core import _json
 from ..errors import RunError
 from ._content import AttachmentRef
 from ._limits import Breach, Limits, Usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from types import NoneType
 
-from .._arguments import nearest, require
+from .._core._arguments import nearest, require
 from .._records._limits import CEILING, Limits
 from ..errors import UsageError
 

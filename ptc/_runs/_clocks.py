@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from .._reactor import Reactor, Stop
+from .._core._reactor import Reactor, Stop
 from .._records._limits import Limits
 from .._workers._process import Worker
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from .. import _json
 from .._calls._recorder import Track, pending_call
+from .._core import _json
 from .._journal._journal import Journal, PendingKind, Recorded, RunRow, Verdict
 from .._journal._sqlite import SqliteJournal
 from .._records._limits import Limits

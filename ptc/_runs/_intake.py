@@ -16,7 +16,7 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from .. import _json
+from .._core import _json
 from .._records._artifacts import ArtifactStore, compute_digest, shrink
 from .._records._limits import Limits
 from .._records._result import Cut

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _json
+from .._core import _json
 from .._tools._tool import Tool
 from .._wire._protocol import Kind
 from ._code_cache import CodeCache

@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Iterable
 
-from .._arguments import nearest, parts_of
+from .._core._arguments import nearest, parts_of
 from .._policy_modules import MODULES
 from ..errors import UsageError
 

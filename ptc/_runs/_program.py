@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypedDict
 
-from .. import _json
+from .._core import _json
 from .._records._limits import Breach, Limits
 from .._records._result import Failure, Finding, RunResult
 from .._schema._check import ValueCheck

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .._arguments import parts_of, path_of
+from .._core._arguments import parts_of, path_of
 from .._records._limits import Limits
 from .._records._result import RunResult
 from .._schema._check import value_check

@@ -7,9 +7,9 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from .. import _json
+from .._core import _json
+from .._core._redact import safe_text
 from .._records._result import Failure, Finding, Status
-from .._redact import safe_text
 from .._wire import _protocol
 from ._breaches import MORE_MEMORY, complete_breach
 from ._intake import ReturnValue

@@ -22,11 +22,11 @@ from typing import Any, Literal, TypeAlias
 
 import anyio
 
-from .. import _json
-from .._arguments import words_of
 from .._calls._execute import run_function
+from .._core import _json
+from .._core._arguments import words_of
+from .._core._redact import SENT
 from .._journal._journal import CallRow, Journal, Lease, Recorded, RevertRow, RevertStatus
-from .._redact import SENT
 from .._tools._environment import Environment
 from .._tools._revert import Effect
 from .._tools._tool import Tool

@@ -18,10 +18,10 @@ from typing import Final, NamedTuple
 
 from .._calls._dispatch import Dispatch
 from .._calls._recorder import Track
-from .._reactor import Reactor
+from .._core._reactor import Reactor
+from .._core._redact import safe_text
 from .._records._artifacts import ArtifactStore
 from .._records._result import Failure, RunEvent, RunResult, Status
-from .._redact import safe_text
 from .._wire._protocol import Kind, ProtocolError
 from .._workers._process import Worker, WorkerGoneError
 from ..errors import JournalError

@@ -9,10 +9,10 @@ from functools import partial
 
 import anyio
 
-from .._arguments import require_function
 from .._calls._budget import Budget
 from .._calls._dispatch import Dispatch
 from .._calls._scope import Shared
+from .._core._arguments import require_function
 from .._records._artifacts import ArtifactStore
 from .._records._result import Failure, RunEvent, RunResult
 from .._tools._discovery import discovery_tools

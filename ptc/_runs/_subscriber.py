@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from .. import _json
 from .._calls._call import OpenCall
+from .._core import _json
+from .._core._redact import safe_text
 from .._records._result import EventKind, RunEvent
-from .._redact import safe_text
 
 __all__ = ["Subscriber"]
 

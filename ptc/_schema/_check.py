@@ -24,8 +24,8 @@ from pydantic import (
 )
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
-from .. import _json
-from .._arguments import caller_frame, nearest
+from .._core import _json
+from .._core._arguments import caller_frame, nearest
 from ..errors import ToolError, UsageError
 from ._shape import publish_schema, strip_titles
 

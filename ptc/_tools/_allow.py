@@ -17,7 +17,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from .._arguments import nearest, parts_of
+from .._core._arguments import nearest, parts_of
 from .._schema._check import arguments_mapping
 from ..errors import ToolError, UsageError
 from ._tool import Tool

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from .. import _json
-from .._arguments import words_of
+from .._core import _json
+from .._core._arguments import words_of
 from ..errors import ToolError, UsageError
 
 __all__ = ["Cache", "CacheKey"]

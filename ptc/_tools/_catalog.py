@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from .._arguments import nearest
+from .._core._arguments import nearest
 from ..errors import UsageError
 from ._allow import AllowList, select
 from ._tool import Tool

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .._arguments import nearest
+from .._core._arguments import nearest
 from .._schema._check import raw_validator
 from ..errors import ToolError
 from ._stubs import render_stubs

@@ -15,8 +15,8 @@ from typing import Any, cast
 from pydantic import BaseModel, ConfigDict, SecretBytes, SecretStr, ValidationError
 from pydantic_core import to_jsonable_python
 
-from .._arguments import nearest
-from .._redact import Redactor
+from .._core._arguments import nearest
+from .._core._redact import Redactor
 from ..errors import UsageError
 from ._tool import Tool
 

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from pydantic import BaseModel
 
-from .._arguments import nearest
+from .._core._arguments import nearest
 from ..errors import UsageError
 from ._approval import ApprovalGate, ApprovalPrompt
 from ._cache import Cache, CacheKey

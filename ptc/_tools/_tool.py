@@ -29,7 +29,7 @@ from typing import (
 from pydantic import BaseModel
 from typing_extensions import ParamSpec, TypeVar
 
-from .._arguments import nearest
+from .._core._arguments import nearest
 from .._schema._check import (
     Validator,
     describe_function,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias
 
-from .. import _json
+from .._core import _json
+from .._core._redact import Redactor
 from .._records._content import Attachment, AttachmentRef, Content, TextContent, content_of
-from .._redact import Redactor
 from ..errors import ToolError
 
 __all__ = ["Render", "ToolResult", "redact_result", "result_of"]

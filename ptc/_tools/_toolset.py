@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 from functools import wraps
 from typing import Any, Self, TypeAlias
 
-from .. import _json
-from .._arguments import nearest
+from .._core import _json
+from .._core._arguments import nearest
 from .._schema._check import value_check
 from ..errors import SetupError, ToolError, UsageError
 from ._approval import ApprovalGate, requires_approval

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from .._json_errors import MAX_DEPTH
+from ._json_errors import MAX_DEPTH
 
 __all__ = [
     "INLINE_BYTES",

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio
 
-from .._reactor import Reactor, current_reactor
+from .._core._reactor import Reactor, current_reactor
 from .._wire._protocol import Kind, State
 from ..errors import SessionClosedError, SetupError
 from ._process import Exit, Worker

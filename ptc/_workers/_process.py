@@ -23,7 +23,7 @@ from typing import Any
 
 import anyio
 
-from .._reactor import Reactor, Stop
+from .._core._reactor import Reactor, Stop
 from .._wire._protocol import (
     FROM_WORKER,
     MAX_BODY,

@@ -20,8 +20,8 @@ from typing import Any
 import anyio
 import orjson
 
-from .._layer import Layer
-from .._reactor import Reactor, Stop
+from .._core._reactor import Reactor, Stop
+from .._facts import Layer
 from ..errors import SetupError
 from ._process import Exit
 

@@ -7,12 +7,12 @@ object with the methods of `Model`. Names and providers are imported on first us
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_exports
+from .._core._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .._model_usage import ModelUsage as ModelUsage
+    from .._facts import ModelUsage as ModelUsage
     from ._model import Delta as Delta
     from ._model import Mode as Mode
     from ._model import Model as Model
@@ -40,7 +40,7 @@ __dir__: "Callable[[], list[str]]"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "._model_usage": ["ModelUsage"],
+        "._facts": ["ModelUsage"],
         "_model": ["Delta", "Mode", "Model", "ModelReply", "ModelRequest", "Turn"],
         "_open": ["ModelSource", "open_model"],
     },

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeAlias, cast
 
-from .._redact import SENT, Redactor, leads_to_secrets
+from .._core._redact import SENT, Redactor, leads_to_secrets
 from ..errors import ModelError, PtcError
 from ._model import Delta, Mode, ModelReply, ModelRequest
 

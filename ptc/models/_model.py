@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from .._model_usage import ModelUsage
+from .._facts import ModelUsage
 
 __all__ = [
     "MODES",

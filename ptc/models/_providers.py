@@ -13,8 +13,8 @@ from typing import Any, Final, cast
 
 from pydantic import SecretStr
 
-from .._model_usage import ModelUsage
-from .._redact import SENT, Redactor, leads_to_secrets
+from .._core._redact import SENT, Redactor, leads_to_secrets
+from .._facts import ModelUsage
 from ..errors import ModelError, SetupError, UsageError
 from ._model import Delta, Finish, Mode, ModelReply, ModelRequest
 

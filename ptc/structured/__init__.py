@@ -8,7 +8,7 @@ Everything here is pure: no model, no file, no network. Names are imported on fi
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_exports
+from .._core._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from collections.abc import Callable

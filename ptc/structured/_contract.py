@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from .. import _json
+from .._core import _json
 from .._schema import _check as _schema
 from ..errors import UsageError
 from ._violations import Violation, collect_violations, pointer

@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any, NoReturn
 
-from .. import _json
+from .._core import _json
 from ._reader import json_equal
 
 __all__ = ["StrictJsonError", "loads"]

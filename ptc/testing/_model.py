@@ -8,8 +8,8 @@ from typing import Any, Self, TypeAlias
 
 import anyio.lowlevel
 
-from .. import _json
-from .._model_usage import ModelUsage
+from .._core import _json
+from .._facts import ModelUsage
 from ..errors import ModelError, UsageError
 from ..models._model import MODES, Delta, Mode, ModelReply, ModelRequest
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from .. import _json
+from .._core import _json
 from .._journal._journal import (
     CallEnd,
     CallRow,

@@ -18,9 +18,9 @@ from typing import Any
 
 import orjson
 
-from .._json_errors import Explainer
 from .._language._compiler import demangle
 from .._wire._bodies import load_json
+from .._wire._json_errors import Explainer
 from ._classes import open_type
 
 __all__ = [

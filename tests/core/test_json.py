@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from ptc import _json
+from ptc._core import _json
 
 
 @dataclasses.dataclass(frozen=True)

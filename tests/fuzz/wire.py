@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT))
 import anyio  # noqa: E402  # the repository is on the path only now
 
 from ptc import Limits, RunResult, Session, ToolError, tool  # noqa: E402  # as above
-from ptc._reactor import current_reactor  # noqa: E402  # as above
+from ptc._core._reactor import current_reactor  # noqa: E402  # as above
 from ptc._wire._protocol import State  # noqa: E402  # as above
 from ptc._workers._process import Exit, Worker  # noqa: E402  # as above
 from tests.fuzz.wire_plays import Play, Step, play_of  # noqa: E402  # as above

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from ptc import Session, SetupError, tool
-from ptc._reactor import current_reactor
+from ptc._core._reactor import current_reactor
 from ptc._workers._zygote import Zygote
 from ptc.testing import NO_KERNEL_LAYER
 

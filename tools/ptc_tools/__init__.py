@@ -11,7 +11,7 @@ and the tool would otherwise want the same name.
 
 from typing import TYPE_CHECKING, Literal
 
-from ptc._lazy import lazy_exports
+from ptc._core._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from ptc import Toolset

@@ -17,7 +17,7 @@ import anyio
 from pydantic import ConfigDict, Field
 
 from ptc import ToolContext, ToolError, tool
-from ptc._json import JsonError, dumps, loads
+from ptc._core._json import JsonError, dumps, loads
 
 __all__ = [
     "MAX_CALLS",

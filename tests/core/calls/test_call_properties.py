@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ptc import Cache, Retry, Session, ToolError, define_tool
 from ptc._calls._call import Occurrences, OpenCall, idempotency_key
-from ptc._redact import Redactor
+from ptc._core._redact import Redactor
 from ptc._tools._tool import ToolCall
 
 SCHEMA = {

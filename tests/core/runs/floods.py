@@ -143,7 +143,7 @@ def memory(field: str) -> int:
 async def measure(name: str) -> dict[str, Any]:
     """The host's side."""
     from ptc import Limits, Session, tool
-    from ptc._reactor import current_reactor
+    from ptc._core._reactor import current_reactor
     from ptc._wire._protocol import State
     from ptc._workers._process import Worker
 

@@ -28,7 +28,7 @@ from ptc import (
     SetupError,
     tool,
 )
-from ptc._reactor import current_reactor
+from ptc._core._reactor import current_reactor
 from ptc._wire._protocol import State
 from ptc._workers._process import Worker
 from ptc._workers._zygote import Hello, Zygote

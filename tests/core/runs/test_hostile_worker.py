@@ -20,8 +20,9 @@ import anyio.lowlevel
 import orjson
 import pytest
 
-from ptc import Limits, RunResult, Session, _reactor, tool
-from ptc._reactor import current_reactor
+from ptc import Limits, RunResult, Session, tool
+from ptc._core import _reactor
+from ptc._core._reactor import current_reactor
 from ptc._wire._protocol import Decoder, Kind, State, encode, parse
 from ptc._workers import _process
 from ptc._workers._process import Worker

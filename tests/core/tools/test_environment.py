@@ -32,7 +32,7 @@ from ptc import (
     define_tool,
     tool,
 )
-from ptc._redact import Redactor
+from ptc._core._redact import Redactor
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from ptc._reactor import current_reactor
+from ptc._core._reactor import current_reactor
 from ptc._wire._protocol import Kind, ProtocolError, State, encode
 from ptc._workers._pool import Pool
 from ptc._workers._process import Worker

@@ -14,7 +14,7 @@ import anyio
 from pydantic import Field
 
 from ptc import Tool, ToolContext, ToolError, UsageError, tool
-from ptc._redact import SENT
+from ptc._core._redact import SENT
 
 from ._http import USER_AGENT, load_httpx, read_while
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from ._json_errors import MAX_DEPTH, Explainer
+from .._wire._json_errors import MAX_DEPTH, Explainer
 
 __all__ = ["MAX_DEPTH", "JsonError", "dumps", "loads", "plain_text", "sha256_of"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from .errors import UsageError
+from ..errors import UsageError
 
 __all__ = [
     "caller_frame",

@@ -1,10 +1,22 @@
-"""Cost of requests to a model."""
+"""Plain data that errors carry. It imports nothing of ptc, so that errors need no room."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ModelUsage"]
+__all__ = ["Layer", "ModelUsage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Probe result of the zygote for one kernel layer."""
+
+    name: str
+    on: bool
+    required: bool
+    how: str
+    """Method of verification."""
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,11 @@ from ._runs._ceiling import LimitPolicy
 from ._runs._history import History
 from ._runs._packages import validate_packages
 from ._runs._program import ProgramOptions, UntypedOptions, reject_unsendable
-from ._runs._programs import ProgramBuilder
+from ._runs._programs import ProgramBuilder, typed_result
 from ._runs._rollback import Rollback
 from ._runs._runs import Executor
 from ._runs._stream import stream_events
 from ._runs._violation import Violation
-from ._schema._check import value_reader
 from ._tools._allow import AllowList
 from ._tools._approval import Approver
 from ._tools._catalog import Catalog, Method
@@ -524,7 +523,7 @@ class Session:
         if run_id is not None:
             known = self._programs.find_result(program)
             if known is not None:
-                return _typed(known, output_schema)
+                return typed_result(known, output_schema)
             if self.history.journal.find(run_id) is not None:
                 return await self.resume(
                     run_id,
@@ -533,7 +532,7 @@ class Session:
                     on_event=on_event,
                 )
         result = await self._runs.execute(program, on_event, environment)
-        return _typed(result, output_schema)
+        return typed_result(result, output_schema)
 
     def stream(
         self,
@@ -670,7 +669,7 @@ class Session:
         self._check_open()
         program = self._programs.from_journal(run_id, allowed_tools, output_schema, until)
         result = await self._runs.execute(program, on_event, resume=True)
-        return _typed(result, output_schema)
+        return typed_result(result, output_schema)
 
     async def retry(
         self,
@@ -733,12 +732,6 @@ class Session:
                 "asyncio.run(), or use a BlockingSession from any thread"
             )
             raise SessionClosedError(msg)
-
-
-def _typed(result: RunResult, output_schema: Any) -> RunResult:
-    """Let `RunResult.unwrap` return an instance of the schema, if that is a type."""
-    read = value_reader(output_schema)
-    return result if read is None else replace(result, _read=read)
 
 
 def _folder(root: str | Path) -> Path:

@@ -23,9 +23,8 @@ from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
 import anyio
 
 from .._core._arguments import mapping_of, parts_of, require_function
-from .._facts import ModelUsage
 from ..errors import GenerationError, ModelError, TruncatedError, UsageError
-from ..models._model import MODES, Delta, Mode, Model, ModelReply, ModelRequest, Turn
+from ..models._model import MODES, Delta, Mode, Model, ModelReply, ModelRequest, ModelUsage, Turn
 from ..models._open import ModelSource, OpenModels
 from ..structured import (
     Accepted,

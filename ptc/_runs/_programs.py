@@ -13,7 +13,7 @@ from typing import Any
 from .._core._arguments import parts_of, path_of
 from .._records._limits import Limits
 from .._records._result import RunResult
-from .._schema._check import value_check
+from .._schema._check import value_check, value_reader
 from .._tools._allow import Allow, AllowList
 from .._tools._catalog import Catalog
 from ..errors import UsageError
@@ -21,7 +21,7 @@ from ._ceiling import LimitPolicy
 from ._history import History, load_result, restore_program, validate_run_id
 from ._program import Program, encode_inputs, read_script, validate_filename
 
-__all__ = ["ProgramBuilder"]
+__all__ = ["ProgramBuilder", "typed_result"]
 
 
 class ProgramBuilder:
@@ -134,3 +134,9 @@ class ProgramBuilder:
             seed=random.getrandbits(48),
             warnings=(*program.warnings, *([warning] if warning else [])),
         )
+
+
+def typed_result(result: RunResult, output_schema: Any) -> RunResult:
+    """Let `RunResult.unwrap` return an instance of `output_schema`, if that is a type."""
+    read = value_reader(output_schema)
+    return result if read is None else replace(result, _read=read)

@@ -18,6 +18,7 @@ __all__ = [
     "Model",
     "ModelReply",
     "ModelRequest",
+    "ModelUsage",
     "Turn",
 ]
 

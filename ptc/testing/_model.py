@@ -9,9 +9,8 @@ from typing import Any, Self, TypeAlias
 import anyio.lowlevel
 
 from .._core import _json
-from .._facts import ModelUsage
 from ..errors import ModelError, UsageError
-from ..models._model import MODES, Delta, Mode, ModelReply, ModelRequest
+from ..models._model import MODES, Delta, Mode, ModelReply, ModelRequest, ModelUsage
 
 __all__ = ["Answer", "ScriptedModel", "cut", "lost"]
 

@@ -49,7 +49,7 @@ def test_max_calls_by_tool_values_must_be_positive_integers(value: Any) -> None:
         with pytest.raises(UsageError, match=r"max_calls_by_tool must be a dict like"):
             Limits(max_calls_by_tool=calls)
     nameless: Any = {None: 3}
-    with pytest.raises(UsageError, match=r"None is not a tool name"):
+    with pytest.raises(UsageError, match=r"None is not the name of a tool"):
         Limits(max_calls_by_tool=nameless)
 
 

@@ -112,7 +112,7 @@ class BlockingSession:
         traceback: TracebackType | None,
     ) -> None:
         self._portal = None
-        # With what has happened: an interrupted call that is still there is cancelled then.
+        # With the exception, so that an interrupted call that is still running is cancelled.
         self._stack.__exit__(exc_type, exc, traceback)
 
     def close(self) -> None:
@@ -373,15 +373,15 @@ class BlockingSession:
     def _wait(self, function: Callable[[], Awaitable[_T]]) -> _T:
         """Call in the session's thread and wait.
 
-        Who is interrupted while it waits, by Ctrl-C, gets that only when what was asked for has
-        been cancelled and has ended: no script goes on behind the back of its caller.
+        Ctrl-C during the wait is raised only after the call has been cancelled and has finished, so
+        that no script continues behind the caller's back.
         """
         portal, call = self._open(), _Call(function)
         try:
             value: _T = portal.start_task_soon(call.run).result()
             return value
         except BaseException:
-            # Also while the task was being handed over: then there is no future to cancel.
+            # The interrupt may come before the task is submitted, when no future exists yet.
             if portal.call(call.give_up):
                 call.ended.wait()
             raise

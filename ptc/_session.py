@@ -1,4 +1,4 @@
-"""The front door: a root, tools, limits and workers; programs and direct calls go through it."""
+"""The public API: a session holds a root, tools, limits and workers; it runs scripts and calls."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _T = TypeVar("_T")
 
 
 class Session:
-    """Runs programs and calls tools. An async context manager; works under asyncio and trio.
+    """Runs scripts and calls tools. An async context manager, for asyncio and trio.
 
     ::
 
@@ -92,52 +92,51 @@ class Session:
         approvals_expire_ms: int | None = None,
         model: ModelSource | None = None,
     ) -> None:
-        """Describe a session; nothing is started.
+        """Configure a session; nothing is started.
 
         Args:
-            root: Folder the tools are confined to.
-            tools: Tools, toolsets or plain functions of your own.
-            toolsets: Names of installed toolsets; ``()`` for none of them.
-            limits: Limits of a run that gives none. Default: `Limits()`.
-            ceiling: What a run may ask for at most. Default: ten minutes, 10,000 calls, 2 GiB of
-                memory, and `limits` where that is more.
-            isolation: ``"jail"``: every kernel layer that it needs, or scripts are refused.
-                ``"process"``: the layers that the kernel has; where seccomp or Landlock is missing,
-                one bug in the language layer is then your own user's rights.
+            root: Folder that confines the tools.
+            tools: Your own tools, toolsets or plain functions.
+            toolsets: Names of installed toolsets; ``()`` for none.
+            limits: Default limits of a run. Default: `Limits()`.
+            ceiling: Highest limits that a run may request. Default: ten minutes, 10,000 calls, 2
+                GiB of memory, or `limits` where those are higher.
+            isolation: ``"jail"`` requires every kernel layer, or refuses to run scripts.
+                ``"process"`` uses the layers that the kernel has; where seccomp or Landlock is
+                missing, one bug in the language layer gives a script your own user's rights.
             packages: Installed packages that scripts may import, such as ``["numpy"]``, by module
-                name. None by default, since each costs safety: a package was not read for what it
-                leads to (numpy opens files and reads memory), so with one of them the language
-                policy is no fence by itself and only the jail holds. It also costs the memory of
-                the package once for each session, and a slower start; see docs/limitations.md.
-            unprotected: Protected paths that tools may change all the same, such as
-                ``[".vscode", "git"]``: names of files, folders or rules of the table in
-                docs/security.md. What is written there may be executed by your editor, shell or git
-                with your rights, so that a script that may write is then no longer confined.
+                name. Default: none. Packages are not audited (numpy opens files and reads memory),
+                so with one of them only the kernel layer confines a script. Each also costs its
+                memory once for each session, and a slower start; see docs/limitations.md.
+            unprotected: Protected paths that tools may change nevertheless, such as
+                ``[".vscode", "git"]``: names of files, folders or rules in the table of
+                docs/security.md. Your editor, shell or git may execute content written there with
+                your rights, so a script that may write is then no longer confined.
             workers: Worker processes kept ready, 1 to 64. Each costs about 1.5 MB.
-            max_concurrent_runs: Runs at once, 1 to 256; further ones wait in order.
+            max_concurrent_runs: Runs at once, 1 to 256; further runs wait in order.
             artifacts: Folder for values over `Limits.max_output_bytes`. Default:
-                ``.ptc/artifacts`` under `root`, made when it is first needed.
-            approver: Decides of calls that need approval, in this process; the call waits. None:
-                such calls are refused with code ``approval_required``.
-            env: Values that tools asked for with ``env=``: no caller sees them.
+                ``.ptc/artifacts`` below `root`, created on first use.
+            approver: Decides about calls that require approval while they wait, in this process.
+                None: such calls are refused with code ``approval_required``.
+            env: Values that tools declare with ``env=``; no caller sees them.
             after_side_effect: Called with the record of each call that had a side effect, and
-                awaited before its caller goes on: to take a snapshot. Its failure is logged and
-                never fails the call.
+                awaited before its caller continues, for example to take a snapshot. Its failure is
+                logged and never fails the call.
             journal: File that runs are recorded in, so that they can be inspected and resumed.
                 Default: a file for this root in the user's state directory, or memory if that
                 cannot be written. ``":memory:"``: memory. A file inside `root` is refused if the
                 session has a tool with side effects, since a script could change it.
             journal_in_root: Allow a journal inside `root` all the same. The price: a script can
                 then record approvals that nobody gave, and read the inputs and results of all runs.
-            approvals_expire_ms: Age at which a request for an approval is void and counts as
-                rejected. None: never.
-            model: Who `generate_object` asks: ``"provider:name"``, a model object of pydantic-ai,
-                an async function, or a `ptc.models.Model`. With one the session has the tool
-                `generate_object`, too. Nothing is imported or connected before it is asked.
+            approvals_expire_ms: Age at which a pending approval expires and counts as rejected.
+                None: never.
+            model: Model for `generate_object`: ``"provider:name"``, a model object of pydantic-ai,
+                an async function, or a `ptc.models.Model`. A session with a model also has the tool
+                `generate_object`. Nothing is imported or connected before the first request.
 
         Raises:
-            UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or a
-                value that a tool needs is missing; then the message has the names of all.
+            UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or
+                values that tools need are missing; the message lists them all.
         """
         self._root = _folder(root)
         named = parts_of("toolsets", toolsets, "a list of names")
@@ -163,7 +162,7 @@ class Session:
         lifted = frozenset(parts_of("unprotected", unprotected, "a list of names"))
         for name in lifted:
             if name not in (known_names := liftable()):
-                msg = f"unprotected: {name!r} is no protected path{nearest(name, known_names)}"
+                msg = f"unprotected: {name!r} is not a protected path{nearest(name, known_names)}"
                 raise UsageError(f"{msg}; docs/security.md lists them")
         _in_range("workers", workers, 64)
         _in_range("max_concurrent_runs", max_concurrent_runs, 256)
@@ -206,7 +205,7 @@ class Session:
             tools=tools_of,
             approvals_expire_ms=approvals_expire_ms,
         )
-        """The runs that were: what became of them and what they wait for."""
+        """Recorded runs: outcomes and pending approvals."""
         self._programs = ProgramBuilder(self._root, self._catalog, self._limit_policy, self.history)
         most_bytes = self._limit_policy.limits.max_tool_result_bytes
         self._direct = DirectCalls(self._catalog, shared, most_bytes)
@@ -276,11 +275,11 @@ class Session:
 
     @property
     def violations(self) -> tuple[Violation, ...]:
-        """The latest 100 times that a run reached the second fence or broke the protocol.
+        """The latest 100 violations: the kernel layer stopped a script, or it broke the protocol.
 
-        Each is an alarm: no mistake of an ordinary script ends so. Each is also a line of level
-        ``ERROR`` of ``logging.getLogger("ptc")``, an event ``violation`` of its run, and, unless
-        the run had ended before, its status.
+        Each is an alarm: an ordinary script cannot cause one by mistake. Each is also logged with
+        level ``ERROR`` to ``logging.getLogger("ptc")``, an event ``violation`` of its run, and the
+        status of the run unless that had finished.
         """
         return self._runs.violations.latest
 
@@ -326,7 +325,7 @@ class Session:
         """Return the tools that match the words of `query`, best first, as ``ctx`` does.
 
         Args:
-            query: Words that say what the tool should do.
+            query: Words that describe the task of the tool.
             allowed_tools: Tools to search, as for `program`.
             limit: Tools to return at most, 1 to 100.
 
@@ -375,18 +374,18 @@ class Session:
         idempotency_key: str | None = None,
         allowed_tools: AllowList | None = None,
     ) -> ToolResult:
-        """Call a tool. Its failure is in the result, not an exception.
+        """Call a tool by name. A failure is part of the result, not an exception.
 
         Args:
-            name: Tool's name.
-            arguments: As its schema says.
-            idempotency_key: What the tool finds in `ToolContext.idempotency_key`. Give the same for
-                the same logical call: only you know which those are.
-            allowed_tools: What may be called, by this call and by the tools it calls in turn, as
-                for `program`: for a caller who is not trusted with all. None: any tool.
+            name: Name of the tool.
+            arguments: Arguments, as its schema requires.
+            idempotency_key: Value of `ToolContext.idempotency_key` for the tool. Pass the same key
+                for the same logical call.
+            allowed_tools: Allow-list for this call and for the calls that its tool makes, as for
+                `program`. None: any tool.
 
         Raises:
-            UsageError: If there is no tool of that name, or the key is no text.
+            UsageError: If the session lacks the tool, or the key is not text.
         """
         self._check_open()
         call = self._direct.call(name, arguments, idempotency_key, allowed_tools)
@@ -403,14 +402,14 @@ class Session:
     async def generate_object(
         self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
     ) -> Generated[Any]:
-        """Ask a model for data that conforms, and again with what is wrong until it does.
+        """Generate an object that conforms to a schema; send violations back to the model.
 
         ::
 
             invoice = (await session.generate_object(Invoice, text)).object
 
-        Damage that has one meaning only is mended without the model (`ptc.structured.recover`).
-        Any number may be asked at once.
+        Unambiguous damage is repaired without the model (`ptc.structured.recover`). Any number of
+        requests may be in flight.
 
         Args:
             schema: A JSON Schema, a pydantic model or any type; the root may be a list or a scalar.
@@ -418,12 +417,12 @@ class Session:
             **options: See `GenerateOptions`.
 
         Raises:
-            UsageError: If an argument is wrong, there is no model, it does not know the mode that
-                was asked for, or nothing can conform to `schema`: before anything is paid.
+            UsageError: If an argument is wrong, the session has no model, the model lacks the
+                requested mode, or no value can conform to `schema`; raised before any request.
             SetupError: If the package or the key of a provider is missing.
             GenerationError: If no answer conforms.
-            TruncatedError: If an answer was cut.
-            ModelError: If the model could not be asked, or took longer than `timeout_ms`.
+            TruncatedError: If an answer was truncated.
+            ModelError: If the request failed, or took longer than `timeout_ms`.
             SessionClosedError: If the session is not open.
         """
         self._check_open()
@@ -482,21 +481,22 @@ class Session:
             source: The script. Give this or `path`.
             path: File of the script, inside the session's root.
             inputs: JSON-able data for the script.
-            allowed_tools: What it may call: names of tools, patterns as ``git_*``, names of
-                toolsets, and rules (`Allow`). None: all tools without a side effect.
-            limits: Its limits; those above the session's ceiling are clamped, with a warning.
-            output_schema: What the value must conform to: a JSON Schema, a pydantic model or a
-                type. A value that does not is the status ``failed``, and is still in the result.
-            filename: What tracebacks call the script. Default: its file's name, ``script.py``.
-            env: Values for the tools of this run, in place of the session's.
-            run_id: Name of the run, 1-64 letters, digits, _ and -. Asking again for a run of the
-                same name and script gives what became of it, or goes on with it if it was cut off.
-                Default: a new one.
-            on_event: Called as things happen; must return at once and not raise.
+            allowed_tools: Tools that it may call: names of tools, patterns such as ``git_*``, names
+                of toolsets, and rules (`Allow`). None: all tools without a side effect.
+            limits: Limits of the run; values above the session's ceiling are lowered, with a
+                warning.
+            output_schema: Schema of the return value: a JSON Schema, a pydantic model or a type. A
+                value that does not conform has status ``failed`` and is still in the result.
+            filename: Name of the script in tracebacks. Default: the name of its file, or
+                ``script.py``.
+            env: Values for the tools of this run; they override the session's.
+            run_id: Name of the run, 1-64 letters, digits, _ and -. A repeated request with the same
+                name and script returns the recorded result, or resumes an interrupted run.
+                Default: a new name.
+            on_event: Receives each event as it happens; must return at once and not raise.
 
         Returns:
-            The outcome, whatever it is: what goes wrong in the script is a status, not an
-            exception.
+            The result, for every outcome: an error of the script is a status, not an exception.
 
         Raises:
             UsageError: If the call itself is wrong, before anything runs.
@@ -540,7 +540,7 @@ class Session:
         arguments: Mapping[str, Any] | None = None,
         **program: Unpack[ProgramOptions],
     ) -> AbstractAsyncContextManager[AsyncIterator[RunEvent]]:
-        """Run a script, or call a tool, and see what happens while it does.
+        """Run a script, or call a tool, and stream its events.
 
         ::
 
@@ -549,7 +549,7 @@ class Session:
                     print(event.kind, event.text)
 
         The last event is ``finished``; its `value` is the `RunResult`, or the `ToolResult` of a
-        tool. Leaving the block early ends the run.
+        tool. Leaving the block early cancels the run.
 
         Args:
             tool: Name of a tool to call; None: run a script.
@@ -580,19 +580,19 @@ class Session:
         allowed_tools: AllowList | None = None,
         filename: str | None = None,
     ) -> tuple[Finding, ...]:
-        """Look at a script without running it; it may still fail, but not for what is found here.
+        """Check a script without running it.
 
-        Finds what would be refused (syntax, language, imports), tools that do not exist, wrong or
-        missing arguments, and awaits that are missing. What it cannot be sure of is `advisory`.
+        Finds code that would be refused (syntax, language, imports), unknown tools, wrong or
+        missing arguments, and missing awaits. A finding that may be wrong is `advisory`.
 
         Args:
             source: The script. Give this or `path`.
             path: File of the script, inside the session's root.
             allowed_tools: The allow-list it will have, as for `program`.
-            filename: What the script is called.
+            filename: Name of the script in findings.
 
         Returns:
-            All findings in the order of their places; ``()`` if there are none.
+            All findings in source order; ``()`` if there are none.
 
         Raises:
             UsageError: If the call itself is wrong.
@@ -643,28 +643,28 @@ class Session:
         until: str | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
     ) -> RunResult:
-        """Go on with a run that is paused or was cut off, in this process or another's place.
+        """Resume a run that is paused or was interrupted, in this process or another one.
 
-        The script is run again and given what it was given before; no tool is called for that. Then
-        it goes on. A call that waits for a decision and got none pauses it again.
+        The script is executed again with its recorded results, without calling a tool, and then
+        continues. A call that still awaits a decision pauses it again.
 
         Args:
             run_id: The run.
-            allowed_tools: Needed again if the run's allow-list had rules (`Allow`), or a tool was
-                renamed. Default: as it was made with.
-            output_schema: Needed again if it was a type. Default: as it was made with.
-            until: Stop when the script is given the recorded outcome of this call, as ``"3"``: the
+            allowed_tools: Required again if the run's allow-list had rules (`Allow`), or a tool was
+                renamed. Default: the recorded list.
+            output_schema: Required again if it was a type. Default: the recorded schema.
+            until: Stop when the script receives the recorded outcome of this call, as ``"3"``: the
                 result is ``paused`` and has the script's variables in `RunResult.frames`.
-            on_event: As for `program`; what happened before is not told again.
+            on_event: As for `program`; recorded events are not repeated.
 
         Returns:
-            The outcome, of the whole run. Status ``failed`` with code ``divergence`` if the script
-            does not do what it did.
+            The result of the whole run. Status ``failed`` with code ``divergence`` if the script
+            diverges from its record.
 
         Raises:
             JournalError: If there is no such run, it has ended, was rolled back, or somebody drives
                 it.
-            UsageError: If a tool or a rule of the run is not there.
+            UsageError: If a tool or a rule of the run is missing.
         """
         self._check_open()
         program = self._programs.from_journal(run_id, allowed_tools, output_schema, until)
@@ -678,14 +678,14 @@ class Session:
         allowed_tools: AllowList | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
     ) -> RunResult:
-        """Run a script that was run before once more, from its beginning, as a new run.
+        """Run the script of a recorded run again, from its beginning, as a new run.
 
-        If the earlier run had side effects, the result's `warnings` begin with the list of them:
-        put it before the model that asked.
+        If the earlier run had side effects, the result's `warnings` start with a list of them; show
+        it to the model that requested the retry.
 
         Raises:
             JournalError: If there is no such run.
-            UsageError: If a tool or a rule of the run is not there.
+            UsageError: If a tool or a rule of the run is missing.
         """
         self._check_open()
         program = self._programs.for_retry(run_id, allowed_tools)
@@ -694,26 +694,26 @@ class Session:
     async def rollback(
         self, run_id: str, *, skip: Iterable[str] = (), dry_run: bool = False
     ) -> Rollback:
-        """Undo what a run did, with the `revert` functions of its tools, the newest call first.
+        """Undo the effects of a run with the `revert` functions of its tools, newest call first.
 
-        Calls with a side effect that succeeded are undone; what has no `revert`, and calls whose
-        end is not known, are listed and left. Each step is written down before it is taken and when
-        it has ended. A revert that fails stops the rollback, since what is older may be needed by
-        what is newer; asking again begins with it, and never calls one again that ended well. A run
-        that was rolled back cannot be resumed, from the first step on.
+        Successful calls with a side effect are undone. Calls without a `revert` or with an unknown
+        outcome are listed and left. Each step is recorded before it starts and after it finishes. A
+        revert that fails stops the rollback, since newer effects may need older ones; a repeated
+        rollback starts with it and never repeats a successful revert. From the first step on, the
+        run cannot be resumed.
 
         Args:
-            run_id: The run, whatever its status, if nobody drives it.
-            skip: Calls to pass over, as ``"3"``: somebody has dealt with them. That is recorded.
-            dry_run: True: do nothing, give what would be done.
+            run_id: The run, with any status, if no process is executing it.
+            skip: Calls to skip, as ``"3"``, because you have dealt with them. This is recorded.
+            dry_run: True: change nothing, return the steps that would be taken.
 
         Returns:
-            Each effect and what became of it. Once all is undone: what was done then.
+            Each effect and its status. After a complete rollback: the recorded steps.
 
         Raises:
-            JournalError: If there is no such run, somebody drives it, or it cannot be written.
-            UsageError: If the session lacks a tool that is needed, or no effect is called as `skip`
-                says.
+            JournalError: If the run is missing, another process executes it, or the journal cannot
+                be written.
+            UsageError: If the session lacks a required tool, or `skip` names an unknown effect.
             SessionClosedError: If the session is not open, or is closed before the last step.
         """
         self._check_open()

@@ -75,7 +75,7 @@ def test_invalid_session_argument_raises_a_documented_error(name: str, tmp_path:
     assert find_unexpected_errors(name, make) == []
 
 
-async def test_invalid_method_argument_raises_a_documented_error(tmp_path: Path) -> None:
+async def test_invalid_method_argument_raises_a_documented_error(tmp_path: Path) -> None:  # noqa: C901  # a list of cases, one after another
     found = []
     async with Session(root=tmp_path, journal=":memory:") as session:
         for method in ("describe_tools", "search_tools", "tool_definitions", "select_tools"):

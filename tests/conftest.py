@@ -24,8 +24,10 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# `pytest --hypothesis-profile=thorough`, as `.ci/run` does; by default 100 examples.
+# `pytest --hypothesis-profile=thorough`, as `.ci/run` does, tries 500 examples.
 hypothesis.settings.register_profile("thorough", max_examples=500)
+hypothesis.settings.register_profile("short", max_examples=50)
+hypothesis.settings.load_profile("short")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -70,6 +70,7 @@ def test_generate_prints_only_the_object_on_standard_output(
     assert asked == "Read it.\n\nTotal: three\n"
 
 
+@pytest.mark.slow
 def test_generate_json_reports_attempts_and_reads_model_from_environment(
     server: FakeServer, schema: str
 ) -> None:
@@ -125,6 +126,7 @@ def test_invalid_generate_command_line_is_rejected_before_any_request(
     assert server.requests == []
 
 
+@pytest.mark.slow
 def test_script_run_with_the_model_option_can_generate_objects(
     server: FakeServer, tmp_path: Path
 ) -> None:

@@ -131,6 +131,7 @@ async def test_numpy_random_numbers_come_from_the_run_seed(session: Session) -> 
     assert first[2] == second[2]
 
 
+@pytest.mark.slow
 def test_numpy_random_numbers_are_reproducible_in_another_process() -> None:
     program = """
 import json, random
@@ -209,6 +210,7 @@ async def test_offered_package_hides_foreign_modules_and_private_names(
         assert (await session.program(source=source)).value == [4, 9, False, False, False]
 
 
+@pytest.mark.slow
 def test_the_command_line_offers_packages(tmp_path: Path) -> None:
     (tmp_path / "s.py").write_text("import numpy as np\nnp.arange(3)\n")
     run: Callable[..., Any] = lambda *args: subprocess.run(  # noqa: E731  # twice the same

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import warnings
 
+from .._core._arguments import caller_frame
 from ..errors import UsageError
 
 __all__ = ["RESERVED", "validate_name", "warn_definition"]
@@ -46,12 +46,6 @@ def validate_name(name: str) -> str:
 
 def warn_definition(message: str) -> None:
     """Warn at the line outside of `ptc` that defines the tool."""
-    warnings.warn(message, UserWarning, stacklevel=_count_own_frames())
-
-
-def _count_own_frames() -> int:
-    frame, level = inspect.currentframe(), 0
-    top = __name__.partition(".")[0]
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == top:
-        frame, level = frame.f_back, level + 1
-    return level
+    # `caller_frame` counts itself and this function: the level of the frame that it found.
+    _, level = caller_frame()
+    warnings.warn(message, UserWarning, stacklevel=level)

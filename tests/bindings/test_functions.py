@@ -228,7 +228,7 @@ async def test_raw_schema_becomes_a_function_signature(tmp_path: Path) -> None:
             "return": Any,
         }
         assert inspect.signature(lookup).parameters["most"].default == 5
-        # What a framework fills in for arguments that a model left out.
+        # A framework fills in the arguments that a model omitted.
         given = await lookup(word="a", order=None, tags=None, most=5)
         assert given == {"word": "a", "most": 5}
 

@@ -22,7 +22,7 @@ import ptc
 
 REPOSITORY = Path(ptc.__file__).parent.parent
 SECONDS = 20.0
-"""What any wait may take. No test depends on how long one does."""
+"""Upper bound of every wait. No test depends on how long one takes."""
 
 SHELF = '''
 import sys
@@ -297,7 +297,7 @@ class Terminal:
 
 
 def screen_of(written: str) -> list[str]:
-    """What a terminal shows after `written`; knows the sequences that a display needs."""
+    """Return the screen of a terminal after `written`, for the sequences of a display."""
     lines, row, column, at = [""], 0, 0, 0
     while at < len(written):
         character = written[at]

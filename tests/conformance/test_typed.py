@@ -261,7 +261,7 @@ GIVEN: list[tuple[Any, Any, str]] = [
     (ToolResult.success([1], content=[TextContent("a"), TextContent("b")]), [1], "a\nb"),
     ({"content": [{"type": "text", "text": "a"}], "structuredContent": 0}, 0, "a"),
 ]
-"""What a function gives, what a script gets of it, what a model reads."""
+"""Return value of a function, value in the script, text for the model."""
 
 
 async def test_a_result_of_any_kind_is_data_for_a_script_and_text_for_a_model(

@@ -1,4 +1,4 @@
-"""What a tool returns beside a plain value: content, attachments, exit codes, MCP's shape."""
+"""Results beside plain values: content, attachments, exit codes, the form of MCP."""
 
 from __future__ import annotations
 

@@ -256,10 +256,17 @@ def change_spelling(name: str) -> str:
 
 
 def rename_keys(value: Any, schema: dict[str, Any]) -> Any:
-    """Keys in camel case and allowed values in capitals, where that leaves each unique."""
+    """Keys in camel case and allowed values in capitals.
+
+    An optional key of an open object keeps its name: the other spelling is a valid extra key.
+    """
     if isinstance(value, dict):
+        closed = schema.get("additionalProperties") is False
         return {
-            change_spelling(k): rename_keys(v, schema["properties"][k]) for k, v in value.items()
+            change_spelling(k) if closed or k in schema.get("required", ()) else k: rename_keys(
+                v, schema["properties"][k]
+            )
+            for k, v in value.items()
         }
     if isinstance(value, list):
         return [rename_keys(item, schema["items"]) for item in value]

@@ -37,6 +37,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Start more workers than CPUs for `-n auto`: tests spend a fifth of their time waiting."""
+    return len(os.sched_getaffinity(0)) * 3 // 2
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects by marker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow the trio half of tests without `both_loops`, and the cases `sample` omits."""

@@ -133,7 +133,9 @@ async def test_cancelling_a_call_kills_its_worker_and_the_server_continues(root:
 
 
 @over_pipes
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 async def test_a_signal_ends_the_server_and_all_its_processes(
     root: Path, number: signal.Signals
 ) -> None:

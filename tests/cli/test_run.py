@@ -300,6 +300,9 @@ def test_missing_required_layer_exits_with_5_and_is_named(command: Any, script: 
     assert "landlock" in done.err
     assert "Traceback" not in done.err
 
+
+@pytest.mark.slow
+def test_doctor_and_isolation_process_state_the_missing_layer(command: Any, script: Any) -> None:
     told = command("doctor", "--json", before=["-c", NO_LANDLOCK])
     assert told.status == 5
     findings = json.loads(told.out)
@@ -315,7 +318,7 @@ def test_missing_required_layer_exits_with_5_and_is_named(command: Any, script: 
     assert "process: scripts run here without landlock: one bug in the language layer" in read.out
     assert "jail: problem: jail layer 'landlock' is missing" in read.out
 
-    weaker = [hello, "--toolset", "shelf", "--isolation", "process"]
+    weaker = [script(HELLO), "--toolset", "shelf", "--isolation", "process"]
     done = command("run", *weaker, before=["-c", NO_LANDLOCK])
     assert done.status == 0, done.err
     assert done.err.startswith("warning: --isolation process: ")

@@ -169,6 +169,7 @@ async def run(ctx, inputs):
     assert traces(caplog.text) == []
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_an_echoed_key_does_not_reach_an_applications_exceptions(

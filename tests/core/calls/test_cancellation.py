@@ -151,6 +151,7 @@ async def _other_memory(session: Session) -> None:
     assert (await session.program(source=OTHER, limits=limits)).value == 2
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("work", "least"),
     [(_program, 3), (_stream, 5), (_check, 1), (_direct, 3), (_other_memory, 2)],

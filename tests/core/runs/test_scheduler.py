@@ -1,4 +1,4 @@
-"""Calls that are withdrawn take their server along; the others are served all the same."""
+"""A cancelled call frees its slot, and the remaining calls are executed."""
 
 from __future__ import annotations
 

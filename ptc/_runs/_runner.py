@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from .._core._arguments import parts_of
 from .._records._limits import Limits
 from .._records._result import Finding, RunEvent, RunResult
 from .._tools._allow import AllowList
-from .._tools._environment import environment_of
+from .._tools._environment import Environment, environment_of
 from .._tools._tool import Tool
 from ._history import History
 from ._program import reject_unsendable
@@ -65,6 +66,9 @@ class ProgramRunner:
         on_event: Callable[[RunEvent], None] | None,
     ) -> RunResult:
         """Run a script, as `Session.program`."""
+        if allowed_tools is not None:
+            # Read again if the run is resumed, and may be a generator.
+            allowed_tools = parts_of("allowed_tools", allowed_tools, "a list of names of tools")
         program = self._programs.from_request(
             source=source,
             path=path,
@@ -86,7 +90,9 @@ class ProgramRunner:
             if known is not None:
                 return typed_result(known, output_schema)
             if self._history.journal.find(run_id) is not None:
-                return await self.resume(run_id, allowed_tools, output_schema, None, on_event)
+                return await self.resume(
+                    run_id, allowed_tools, output_schema, None, on_event, environment
+                )
         result = await self._executor.execute(program, on_event, environment)
         return typed_result(result, output_schema)
 
@@ -118,10 +124,11 @@ class ProgramRunner:
         output_schema: Any,
         until: str | None,
         on_event: Callable[[RunEvent], None] | None,
+        environment: Environment | None = None,
     ) -> RunResult:
         """Resume a recorded run, as `Session.resume`."""
         program = self._programs.from_journal(run_id, allowed_tools, output_schema, until)
-        result = await self._executor.execute(program, on_event, resume=True)
+        result = await self._executor.execute(program, on_event, environment, resume=True)
         return typed_result(result, output_schema)
 
     async def retry(

@@ -1,62 +1,49 @@
-"""The public API: a session holds a root, tools, limits and workers; it runs scripts and calls."""
+"""The public API: a session of tools, limits and workers, which runs scripts and calls."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
-
-import anyio
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from ._calls._attachments import AttachmentStore
-from ._calls._direct import DirectCalls
-from ._calls._scope import AfterSideEffect, Shared
-from ._core._arguments import nearest, parts_of, path_of, require, require_function
-from ._core._reactor import running_loop
+from ._calls._scope import AfterSideEffect, Shared, validate_unprotected
+from ._core._arguments import folder_of, parts_of, path_of, require_function, require_range
 from ._facts import Layer
-from ._journal._location import check_journal, default_journal
 from ._policy_modules import MODULES
-from ._protected import liftable
 from ._records._artifacts import ArtifactStore
 from ._records._limits import Limits
 from ._records._result import Finding, RunEvent, RunResult
 from ._runs._ceiling import LimitPolicy
 from ._runs._history import History
 from ._runs._packages import validate_packages
-from ._runs._program import ProgramOptions, UntypedOptions, reject_unsendable
-from ._runs._programs import ProgramBuilder, typed_result
+from ._runs._program import ProgramOptions, UntypedOptions
+from ._runs._programs import ProgramBuilder
 from ._runs._rollback import Rollback
+from ._runs._runner import ProgramRunner
 from ._runs._runs import Executor
 from ._runs._stream import stream_events
 from ._runs._violation import Violation
+from ._tool_session import ToolSession, collect_tools
 from ._tools._allow import AllowList
 from ._tools._approval import Approver
-from ._tools._catalog import Catalog, Method
-from ._tools._discovery import Found, search
 from ._tools._environment import environment_of
 from ._tools._instructions import describe_program
-from ._tools._tool import Tool
-from ._tools._tool_result import ToolResult
-from ._tools._toolset import ToolSource, installed_toolset
+from ._tools._toolset import ToolSource
 from ._workers._pool import Pool
-from ._workers._zygote import ISOLATION_LEVELS, UnprotectedLevel
-from .errors import SessionClosedError, UsageError
+from ._workers._zygote import validate_isolation
+from .errors import UsageError
 
 if TYPE_CHECKING:
-    from ._generation._generate import Generated, GenerateOptions
-    from .models._open import ModelSource, OpenModels
+    from .models._open import ModelSource
 
 __all__ = ["Session"]
 
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class Session:
+class Session(ToolSession):
     """Runs scripts and calls tools. An async context manager, for asyncio and trio.
 
     ::
@@ -138,124 +125,78 @@ class Session:
             UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or
                 values that tools need are missing; the message lists them all.
         """
-        self._root = _folder(root)
-        named = parts_of("toolsets", toolsets, "a list of names")
-        given = parts_of("tools", tools, "a list of tools")
-        sources = [*(installed_toolset(name) for name in named), *given]
+        folder = folder_of("root", root)
         require_function("approver", approver)
         require_function("after_side_effect", after_side_effect)
-        self._models: OpenModels | None = None
-        if model is not None:
-            from ._generation._tool import generate_object_tool
-            from .models._open import OpenModels
-
-            self._models = OpenModels(model)
-            sources.append(generate_object_tool(self._models))
-        self._catalog = Catalog(sources)
-        tools_of = self._catalog.tools
-        self._limit_policy = LimitPolicy(limits, ceiling, tools_of)
-        if isolation not in ISOLATION_LEVELS and not isinstance(isolation, UnprotectedLevel):
-            known = ", ".join(ISOLATION_LEVELS)
-            msg = f"isolation={isolation!r} is unknown{nearest(isolation, ISOLATION_LEVELS)}"
-            raise UsageError(f"{msg}; levels: {known}")
+        catalog, models = collect_tools(tools, toolsets, model)
+        self._limit_policy = LimitPolicy(limits, ceiling, catalog.tools)
+        validate_isolation(isolation)
         self._packages = validate_packages(packages)
-        lifted = frozenset(parts_of("unprotected", unprotected, "a list of names"))
-        for name in lifted:
-            if name not in (known_names := liftable()):
-                msg = f"unprotected: {name!r} is not a protected path{nearest(name, known_names)}"
-                raise UsageError(f"{msg}; docs/security.md lists them")
-        _in_range("workers", workers, 64)
-        _in_range("max_concurrent_runs", max_concurrent_runs, 256)
-        self._pool = Pool(
-            isolation=isolation,
-            size=workers,
-            memory_bytes=self._limit_policy.limits.max_memory_bytes,
-            cpu_ms=self._limit_policy.ceiling.max_cpu_ms,
-            packages=self._packages,
-        )
-        kept = ArtifactStore(
+        lifted = validate_unprotected(unprotected)
+        require_range("workers", workers, 64)
+        require_range("max_concurrent_runs", max_concurrent_runs, 256)
+        store = ArtifactStore(
             path_of("artifacts", artifacts)
             if artifacts is not None
-            else self._root / ".ptc" / "artifacts",
-            self._root,
+            else folder / ".ptc" / "artifacts",
+            folder,
         )
         shared = Shared(
-            root=self._root,
-            known=tools_of,
-            attachments=AttachmentStore(ArtifactStore(kept.folder / "attachments", self._root)),
+            root=folder,
+            known=catalog.tools,
+            attachments=AttachmentStore(ArtifactStore(store.folder / "attachments", folder)),
             unprotected=lifted,
-            environment=environment_of(tools_of.values(), env),
+            environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,
         )
-        self._env = dict(env or {})
-        require("journal_in_root", journal_in_root, bool, "True or False")
-        writers = [name for name, item in tools_of.items() if item.side_effect]
-        place: Path | Callable[[], Path] | None = None
-        if journal is None:
-            place = partial(default_journal, self._root, () if journal_in_root else writers)
-        elif journal != ":memory:":
-            place = path_of("journal", journal)
-            check_journal(self._root, place, () if journal_in_root else writers)
-        if approvals_expire_ms is not None:
-            _in_range("approvals_expire_ms", approvals_expire_ms, 100 * 365 * 86_400_000)
-        self.history: History = History(
-            place,
-            required=journal is not None,
-            tools=tools_of,
+        default = self._limit_policy.limits
+        super().__init__(catalog, shared, models, default.max_tool_result_bytes)
+        self.history: History = History.of_session(
+            folder,
+            journal,
+            in_root=journal_in_root,
+            tools=catalog.tools,
             approvals_expire_ms=approvals_expire_ms,
         )
         """Recorded runs: outcomes and pending approvals."""
-        self._programs = ProgramBuilder(self._root, self._catalog, self._limit_policy, self.history)
-        most_bytes = self._limit_policy.limits.max_tool_result_bytes
-        self._direct = DirectCalls(self._catalog, shared, most_bytes)
+        self._pool = Pool(
+            isolation=isolation,
+            size=workers,
+            memory_bytes=default.max_memory_bytes,
+            cpu_ms=self._limit_policy.ceiling.max_cpu_ms,
+            packages=self._packages,
+        )
         self._runs = Executor(
             max_concurrent_runs,
             pool=self._pool,
             shared=shared,
             history=self.history,
-            artifacts=kept,
+            artifacts=store,
         )
-        self._state = "new"
-        self._loop: object = None
-        self._closing: anyio.Event | None = None
+        programs = ProgramBuilder(folder, catalog, self._limit_policy, self.history)
+        self._runner = ProgramRunner(
+            programs, self._runs, self.history, tools=catalog.tools, env=env
+        )
 
     # --- life -------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        if self._state != "new":
-            msg = "a Session is opened once; make another"
-            raise SessionClosedError(msg)
-        self._state = "open"
-        self._loop = running_loop()
+        await super().__aenter__()
         self._runs.open()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
     async def aclose(self) -> None:
         """End every run with status ``cancelled``, and wait until no process is left."""
-        if self._state == "closed":
-            if self._closing is not None:
-                await self._closing.wait()
-            return
-        self._state = "closed"
-        self._closing = anyio.Event()
+        await self._lifetime.close(self._release)
+
+    async def _release(self) -> None:
         try:
-            with anyio.CancelScope(shield=True):
-                await self._runs.close()
-                if self._models is not None:
-                    await self._models.aclose()
-                await self._runs.wait_idle()
+            await self._runs.close()
+            await self._close_models()
+            await self._runs.wait_idle()
         finally:
             self.history.close()
-            self._closing.set()
 
     async def warm_up(self) -> tuple[Layer, ...]:
         """Start the workers now rather than with the first program; give the jail's layers.
@@ -263,15 +204,8 @@ class Session:
         Raises:
             SetupError: If a required layer is missing or no worker can be started.
         """
-        self._check_open()
+        self._lifetime.check_open()
         return (await self._pool.hello()).layers
-
-    # --- tools ------------------------------------------------------------------------------
-
-    @property
-    def root(self) -> Path:
-        """The folder the tools are confined to, resolved."""
-        return self._root
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -288,21 +222,6 @@ class Session:
         """Limits of a run that gives none."""
         return self._limit_policy.limits
 
-    def tool_names(self) -> list[str]:
-        """Names of the tools, in the order they were given."""
-        return list(self._catalog.tools)
-
-    def tool_definitions(self, allowed_tools: AllowList | None = None) -> list[dict[str, Any]]:
-        """Return each tool as a model reads it: ``{"name", "description", "parameters"}``.
-
-        Args:
-            allowed_tools: As for `program`.
-
-        Raises:
-            UsageError: If the session lacks a tool of `allowed_tools`.
-        """
-        return [tool.definition for tool in self.select_tools(allowed_tools).values()]
-
     def describe_tools(
         self, allowed_tools: AllowList | None = None, limits: Limits | None = None
     ) -> str:
@@ -318,131 +237,6 @@ class Session:
         tools = self.select_tools(allowed_tools).values()
         effective, _ = self._limit_policy.apply(limits)
         return describe_program(tools, effective, sorted({*MODULES, *self._packages}))
-
-    def search_tools(
-        self, query: str, allowed_tools: AllowList | None = None, limit: int = 10
-    ) -> list[Found]:
-        """Return the tools that match the words of `query`, best first, as ``ctx`` does.
-
-        Args:
-            query: Words that describe the task of the tool.
-            allowed_tools: Tools to search, as for `program`.
-            limit: Tools to return at most, 1 to 100.
-
-        Raises:
-            UsageError: If the session lacks a tool of `allowed_tools`.
-        """
-        require("query", query, str, "text")
-        _in_range("limit", limit, 100)
-        return search(query, self.select_tools(allowed_tools).values(), limit)
-
-    def select_tools(self, allowed_tools: AllowList | None = None) -> dict[str, Tool]:
-        """Return the tools of an allow-list by name. None: all without a side effect.
-
-        Raises:
-            UsageError: If a name is unknown; the message suggests the nearest ones.
-        """
-        return self._catalog.select(allowed_tools)
-
-    @overload
-    async def call(
-        self, tool: Tool[_P, Awaitable[_T]], /, *args: _P.args, **kwargs: _P.kwargs
-    ) -> _T: ...
-    @overload
-    async def call(self, tool: Tool[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
-    async def call(self, tool: Tool[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a tool of the session with its own parameters, and return its value.
-
-        ::
-
-            text = await session.call(read, path="README.md")
-
-        Type checkers know the parameters and the type of the value from the tool.
-
-        Raises:
-            ToolError: If the call fails.
-            UsageError: If the session lacks the tool, or has another one of its name.
-            TypeError: If the tool does not take these arguments.
-        """
-        return await self._catalog.method_of(tool, self.tool)(*args, **kwargs)
-
-    async def tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        idempotency_key: str | None = None,
-        allowed_tools: AllowList | None = None,
-    ) -> ToolResult:
-        """Call a tool by name. A failure is part of the result, not an exception.
-
-        Args:
-            name: Name of the tool.
-            arguments: Arguments, as its schema requires.
-            idempotency_key: Value of `ToolContext.idempotency_key` for the tool. Pass the same key
-                for the same logical call.
-            allowed_tools: Allow-list for this call and for the calls that its tool makes, as for
-                `program`. None: any tool.
-
-        Raises:
-            UsageError: If the session lacks the tool, or the key is not text.
-        """
-        self._check_open()
-        call = self._direct.call(name, arguments, idempotency_key, allowed_tools)
-        return await self._direct.run(call)
-
-    @overload
-    async def generate_object(
-        self, schema: type[_T], prompt: str, **options: Unpack[GenerateOptions]
-    ) -> Generated[_T]: ...
-    @overload
-    async def generate_object(
-        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
-    ) -> Generated[Any]: ...
-    async def generate_object(
-        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
-    ) -> Generated[Any]:
-        """Generate an object that conforms to a schema; send violations back to the model.
-
-        ::
-
-            invoice = (await session.generate_object(Invoice, text)).object
-
-        Unambiguous damage is repaired without the model (`ptc.structured.recover`). Any number of
-        requests may be in flight.
-
-        Args:
-            schema: A JSON Schema, a pydantic model or any type; the root may be a list or a scalar.
-            prompt: The task, with all that the model needs to know.
-            **options: See `GenerateOptions`.
-
-        Raises:
-            UsageError: If an argument is wrong, the session has no model, the model lacks the
-                requested mode, or no value can conform to `schema`; raised before any request.
-            SetupError: If the package or the key of a provider is missing.
-            GenerationError: If no answer conforms.
-            TruncatedError: If an answer was truncated.
-            ModelError: If the request failed, or took longer than `timeout_ms`.
-            SessionClosedError: If the session is not open.
-        """
-        self._check_open()
-        from ._generation._generate import generate_object
-        from .models._open import OpenModels
-
-        if self._models is None:
-            self._models = OpenModels()
-        return await generate_object(self._models, schema, prompt, **options)
-
-    if not TYPE_CHECKING:
-        # Hidden from type checkers: to them a misspelt method of the session is an error.
-        def __getattr__(self, name: str) -> Method:
-            catalog: Catalog = self.__dict__.get("_catalog") or Catalog(())
-            return catalog.method(name, self.tool)
-
-    def __dir__(self) -> list[str]:
-        catalog = self.__dict__.get("_catalog")
-        tools = () if catalog is None else catalog.tools
-        return [*object.__dir__(self), *(name for name in tools if name.isidentifier())]
 
     # --- programs ---------------------------------------------------------------------------
 
@@ -503,8 +297,8 @@ class Session:
             SetupError: If no jailed worker can be had on this machine.
             SessionClosedError: If the session is not open.
         """
-        self._check_open()
-        program = self._programs.from_request(
+        self._lifetime.check_open()
+        return await self._runner.run(
             source=source,
             path=path,
             inputs=inputs,
@@ -512,27 +306,10 @@ class Session:
             limits=limits,
             output_schema=output_schema,
             filename=filename,
+            env=env,
             run_id=run_id,
+            on_event=on_event,
         )
-        environment = None
-        if env is not None:
-            environment = environment_of(self._catalog.tools.values(), self._env, env)
-        early = reject_unsendable(program)
-        if early is not None:
-            return early
-        if run_id is not None:
-            known = self._programs.find_result(program)
-            if known is not None:
-                return typed_result(known, output_schema)
-            if self.history.journal.find(run_id) is not None:
-                return await self.resume(
-                    run_id,
-                    allowed_tools=allowed_tools,
-                    output_schema=output_schema,
-                    on_event=on_event,
-                )
-        result = await self._runs.execute(program, on_event, environment)
-        return typed_result(result, output_schema)
 
     def stream(
         self,
@@ -567,7 +344,7 @@ class Session:
             if tool is None:
                 result = await self.program(**program, on_event=tell)
                 return RunEvent("finished", result.run_id, value=result)
-            self._check_open()
+            self._lifetime.check_open()
             return await self._direct.run_watched(self._direct.call(tool, arguments), tell)
 
         return stream_events(work)
@@ -598,21 +375,10 @@ class Session:
             UsageError: If the call itself is wrong.
             SetupError: If no jailed worker can be had on this machine.
         """
-        self._check_open()
-        program = self._programs.from_request(
-            source=source, path=path, allowed_tools=allowed_tools, filename=filename
-        )
-        program = replace(program, only_check=True)
-        result = reject_unsendable(program) or await self._runs.execute(program)
-        if result.status == "completed":
-            findings: tuple[Finding, ...] = result.value
-            return findings
-        if result.status == "rejected" and result.error is not None:
-            return result.error.findings
-        reason = result.error.message if result.error is not None else result.status
-        return (Finding("check", reason, 0, 0, "", ""),)
+        self._lifetime.check_open()
+        return await self._runner.check(source, path, allowed_tools, filename)
 
-    # --- runs that were ---------------------------------------------------------------------
+    # --- recorded runs ----------------------------------------------------------------------
 
     @overload
     async def resume(
@@ -666,10 +432,8 @@ class Session:
                 it.
             UsageError: If a tool or a rule of the run is missing.
         """
-        self._check_open()
-        program = self._programs.from_journal(run_id, allowed_tools, output_schema, until)
-        result = await self._runs.execute(program, on_event, resume=True)
-        return typed_result(result, output_schema)
+        self._lifetime.check_open()
+        return await self._runner.resume(run_id, allowed_tools, output_schema, until, on_event)
 
     async def retry(
         self,
@@ -687,9 +451,8 @@ class Session:
             JournalError: If there is no such run.
             UsageError: If a tool or a rule of the run is missing.
         """
-        self._check_open()
-        program = self._programs.for_retry(run_id, allowed_tools)
-        return await self._runs.execute(program, on_event)
+        self._lifetime.check_open()
+        return await self._runner.retry(run_id, allowed_tools, on_event)
 
     async def rollback(
         self, run_id: str, *, skip: Iterable[str] = (), dry_run: bool = False
@@ -716,38 +479,7 @@ class Session:
             UsageError: If the session lacks a required tool, or `skip` names an unknown effect.
             SessionClosedError: If the session is not open, or is closed before the last step.
         """
-        self._check_open()
+        self._lifetime.check_open()
         return await self._runs.roll_back(
             run_id, set(parts_of("skip", skip, "a list of calls")), dry_run=dry_run
         )
-
-    def _check_open(self) -> None:
-        if self._state != "open":
-            word = "is closed" if self._state == "closed" else "is not open: use `async with`"
-            msg = f"the session {word}"
-            raise SessionClosedError(msg)
-        if running_loop() is not self._loop:
-            msg = (
-                "the session belongs to the event loop it was opened in; open one in each "
-                "asyncio.run(), or use a BlockingSession from any thread"
-            )
-            raise SessionClosedError(msg)
-
-
-def _folder(root: str | Path) -> Path:
-    path = path_of("root", root)
-    try:
-        resolved = path.resolve(strict=True)
-    except OSError as error:
-        msg = f"root {str(root)!r}: {error.strerror or error}"
-        raise UsageError(msg) from None
-    if not resolved.is_dir():
-        msg = f"root {str(root)!r} is not a folder"
-        raise UsageError(msg)
-    return resolved
-
-
-def _in_range(name: str, value: int, most: int) -> None:
-    if type(value) is not int or not 1 <= value <= most:
-        msg = f"{name} must be an integer from 1 to {most}, not {value!r}"
-        raise UsageError(msg)

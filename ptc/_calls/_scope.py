@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from .._core._arguments import nearest
+from .._core._arguments import nearest, parts_of
+from .._protected import liftable
 from .._records._content import Attachment, AttachmentRef
 from .._records._result import CallRecord, EventKind
 from .._tools._approval import Approver
 from .._tools._environment import Environment
 from .._tools._tool import Tool
-from ..errors import ToolError
+from ..errors import ToolError, UsageError
 from ._attachments import AttachmentStore
 from ._breaker import Circuit
 from ._budget import Budget
@@ -23,7 +24,7 @@ from ._record_filter import RecordFilter
 from ._recorder import Track
 from ._result_cache import ResultCache
 
-__all__ = ["AfterSideEffect", "OnEvent", "Scope", "Shared"]
+__all__ = ["AfterSideEffect", "OnEvent", "Scope", "Shared", "validate_unprotected"]
 
 AfterSideEffect: TypeAlias = Callable[[CallRecord], Awaitable[None]]
 """Called with the record of a call."""
@@ -146,3 +147,18 @@ class Scope:
         text = self.environment.redactor.text
         safe = replace(item, name=text(item.name)[:255], description=text(item.description))
         return safe if isinstance(safe, AttachmentRef) else store.save(safe)
+
+
+def validate_unprotected(names: Iterable[str]) -> frozenset[str]:
+    """Return `names` if each is a protected path that a session may lift.
+
+    Raises:
+        UsageError: If one is not.
+    """
+    lifted = frozenset(parts_of("unprotected", names, "a list of names"))
+    known = liftable() if lifted else ()
+    for name in lifted:
+        if name not in known:
+            msg = f"unprotected: {name!r} is not a protected path{nearest(name, known)}"
+            raise UsageError(f"{msg}; docs/security.md lists them")
+    return lifted

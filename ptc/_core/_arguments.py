@@ -17,12 +17,14 @@ from ..errors import UsageError
 
 __all__ = [
     "caller_frame",
+    "folder_of",
     "mapping_of",
     "nearest",
     "parts_of",
     "path_of",
     "require",
     "require_function",
+    "require_range",
     "words_of",
 ]
 
@@ -37,6 +39,12 @@ def require_function(name: str, value: object) -> None:
     """Raise `UsageError` unless `value` is None or callable."""
     if value is not None and not callable(value):
         _refuse(name, value, "a function")
+
+
+def require_range(name: str, value: int, most: int) -> None:
+    """Raise `UsageError` unless `value` is an integer from 1 to `most`."""
+    if type(value) is not int or not 1 <= value <= most:
+        _refuse(name, value, f"an integer from 1 to {most}")
 
 
 def parts_of(name: str, value: Iterable[Any], expected: str) -> tuple[Any, ...]:
@@ -75,6 +83,20 @@ def path_of(name: str, value: str | Path) -> Path:
         if "\0" in text:
             _refuse(name, value, "a path without the character NUL")
     return Path(value)
+
+
+def folder_of(name: str, value: str | Path) -> Path:
+    """Convert to the absolute path of an existing folder, without links. Raises `UsageError`."""
+    path = path_of(name, value)
+    try:
+        resolved = path.resolve(strict=True)
+    except OSError as error:
+        msg = f"{name} {str(value)!r}: {error.strerror or error}"
+        raise UsageError(msg) from None
+    if not resolved.is_dir():
+        msg = f"{name} {str(value)!r} is not a folder"
+        raise UsageError(msg)
+    return resolved
 
 
 def nearest(name: object, names: Iterable[str]) -> str:

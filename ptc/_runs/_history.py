@@ -7,15 +7,17 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import TypeAdapter
 
 from .._calls._recorder import Track, pending_call
 from .._core import _json
+from .._core._arguments import path_of, require, require_range
 from .._journal._journal import Journal, PendingKind, Recorded, RunRow, Verdict
+from .._journal._location import check_journal, default_journal
 from .._journal._sqlite import SqliteJournal
 from .._records._limits import Limits
 from .._records._result import PendingCall, RunResult
@@ -30,6 +32,7 @@ __all__ = ["History", "load_result", "restore_program", "validate_run_id"]
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_EFFECTS_SHOWN = 5
 _DAY_MS = 86_400_000
+_MAX_EXPIRY_MS = 100 * 365 * _DAY_MS
 _log = logging.getLogger("ptc")
 
 
@@ -61,6 +64,38 @@ class History:
         self._journal: Journal | None = None
         self.warning: str | None = None
         """Reason that runs are recorded in memory only; None if they are in the file."""
+
+    @classmethod
+    def of_session(
+        cls,
+        root: Path,
+        journal: str | Path | None,
+        *,
+        in_root: bool,
+        tools: Mapping[str, Tool],
+        approvals_expire_ms: int | None,
+    ) -> Self:
+        """Configure the journal of a session; the arguments are those of `Session`.
+
+        Raises:
+            UsageError: If an argument is wrong, or a tool could change the journal.
+        """
+        require("journal_in_root", in_root, bool, "True or False")
+        writers = [name for name, tool in tools.items() if tool.side_effect and not in_root]
+        path: Path | Callable[[], Path] | None = None
+        if journal is None:
+            path = partial(default_journal, root, writers)
+        elif journal != ":memory:":
+            path = path_of("journal", journal)
+            check_journal(root, path, writers)
+        if approvals_expire_ms is not None:
+            require_range("approvals_expire_ms", approvals_expire_ms, _MAX_EXPIRY_MS)
+        return cls(
+            path,
+            required=journal is not None,
+            tools=tools,
+            approvals_expire_ms=approvals_expire_ms,
+        )
 
     @property
     def journal(self) -> Journal:

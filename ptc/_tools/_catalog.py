@@ -23,7 +23,7 @@ class Catalog:
     def __init__(self, sources: Iterable[ToolSource]) -> None:
         """Collect the tools. Raises `UsageError` if two share a name."""
         sources = list(sources)
-        self.tools = collect(sources)
+        self.tools: dict[str, Tool] = collect(sources)
         self._toolsets: dict[str, tuple[str, ...]] = {}
         for source in sources:
             if isinstance(source, Toolset):

@@ -20,9 +20,10 @@ from typing import Any
 import anyio
 import orjson
 
+from .._core._arguments import nearest
 from .._core._reactor import Reactor, Stop
 from .._facts import Layer
-from ..errors import SetupError
+from ..errors import SetupError, UsageError
 from ._process import Exit
 
 __all__ = ["ISOLATION_LEVELS", "Hello", "UnprotectedLevel", "Zygote"]
@@ -40,6 +41,15 @@ class UnprotectedLevel(str):
     """An isolation level that no string or option can select."""
 
     __slots__ = ()
+
+
+def validate_isolation(level: str) -> str:
+    """Return `level` if it is an isolation level. Raises `UsageError`."""
+    if level not in ISOLATION_LEVELS and not isinstance(level, UnprotectedLevel):
+        known = ", ".join(ISOLATION_LEVELS)
+        msg = f"isolation={level!r} is unknown{nearest(level, ISOLATION_LEVELS)}"
+        raise UsageError(f"{msg}; levels: {known}")
+    return level
 
 
 _START_SECONDS = 20.0

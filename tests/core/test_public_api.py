@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
@@ -55,7 +56,7 @@ def test_every_public_class_and_function_of_ptc_has_a_docstring() -> None:
     for name in ptc.__all__:
         item = getattr(ptc, name)
         assert item.__doc__, f"ptc.{name} has no docstring"
-        for attribute, value in vars(item).items() if isinstance(item, type) else ():
+        for attribute, value in inspect.getmembers_static(item) if isinstance(item, type) else ():
             if not attribute.startswith("_") and callable(value):
                 assert value.__doc__, f"ptc.{name}.{attribute} has no docstring"
 
@@ -81,5 +82,6 @@ def test_a_session_loads_no_optional_dependency_and_nothing_of_the_worker() -> N
 
 def test_the_worker_loads_nothing_of_the_host() -> None:
     loaded = modules_loaded_by("import ptc.worker._zygote")
-    host = ("ptc._session", "ptc._runs", "ptc._calls", "ptc._tools", "ptc._workers", "ptc._journal")
+    # Prefixes: `ptc._tool` is that of `_tools` and of `_tool_session`.
+    host = ("ptc._session", "ptc._tool", "ptc._runs", "ptc._calls", "ptc._workers", "ptc._journal")
     assert not {name for name in loaded if name.startswith((*host, "pydantic", "anyio"))}

@@ -12,18 +12,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import anyio.to_thread
 import pytest
+from pydantic import BaseModel
 
 from ptc import (
     ApprovalRequest,
     Cache,
     Decision,
     Limits,
+    Public,
     Retry,
+    RunResult,
     Session,
     Tool,
     ToolContext,
@@ -365,6 +368,43 @@ async def test_program_with_the_id_of_an_interrupted_run_resumes_it(tmp_path: Pa
         result = await session.program(source=SEQUENCE, allowed_tools=ALL, run_id="r")
         assert result.ok
     assert world.calls["put", 2] == 1
+
+
+class Account(BaseModel):
+    account: Annotated[str, Public]
+
+
+async def test_program_that_resumes_a_run_uses_its_own_env_and_allow_list(tmp_path: Path) -> None:
+    @tool(env=Account)
+    def whose(ctx: ToolContext) -> str:
+        """Account of the caller."""
+        values = ctx.env
+        assert isinstance(values, Account)
+        return values.account
+
+    world = World()
+    world.hang.add(("put", 3))
+    source = "async def run(ctx, inputs):\n    await ctx.put(n=3)\n    return await ctx.whose()\n"
+
+    def session() -> Session:
+        shared = {"account": "shared"}
+        return Session(tmp_path, tools=[*world.tools, whose], toolsets=(), env=shared, workers=1)
+
+    async def run(opened: Session) -> RunResult:
+        names = (name for name in ("put", "whose"))  # can be iterated only once
+        env = {"account": "mine"}
+        return await opened.program(source=source, env=env, run_id="r", allowed_tools=names)
+
+    async with session() as first, anyio.create_task_group() as group:
+        group.start_soon(run, first)
+        with anyio.fail_after(20):
+            await world.hanging.wait()
+        group.cancel_scope.cancel()
+    world.hang.clear()
+    async with session() as second:
+        result = await run(second)
+    assert (result.status, result.value) == ("completed", "mine")
+    assert world.calls["put", 3] == 2  # it is idempotent
 
 
 @pytest.mark.parametrize("ends", ["by its time", "with its run"])

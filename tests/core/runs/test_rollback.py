@@ -463,7 +463,7 @@ async def test_closing_waits_for_the_current_revert_and_starts_no_other(tmp_path
     async def first_step(effect: Effect) -> None:
         world.told.append(effect)
         world.hanging.set()
-        while session._state == "open":
+        while session._lifetime.is_open:
             await anyio.sleep(0.001)
 
     world.revert = first_step  # type: ignore[method-assign]  # one that waits for the closing

@@ -151,7 +151,8 @@ async def test_recorded_result_is_typed_by_output_schema(session: Session) -> No
 
 
 def public(kind: type) -> dict[str, Any]:
-    return {name: value for name, value in vars(kind).items() if not name.startswith("_")}
+    members = inspect.getmembers_static(kind)  # those that it inherits, too
+    return {name: value for name, value in members if not name.startswith("_")}
 
 
 def test_blocking_session_has_every_public_member_with_its_signature() -> None:

@@ -1,0 +1,142 @@
+"""Requests to run, check, resume or retry a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .._core._arguments import parts_of
+from .._records._limits import Limits
+from .._records._result import Finding, RunEvent, RunResult
+from .._tools._allow import AllowList
+from .._tools._environment import Environment, environment_of
+from .._tools._tool import Tool
+from ._history import History
+from ._program import reject_unsendable
+from ._programs import ProgramBuilder, typed_result
+from ._runs import Executor
+
+__all__ = ["ProgramRunner"]
+
+
+class ProgramRunner:
+    """Runs, checks, resumes and retries the scripts of a session.
+
+    A repeated request with the id of a recorded run returns its result, or resumes it.
+    """
+
+    def __init__(
+        self,
+        programs: ProgramBuilder,
+        executor: Executor,
+        history: History,
+        *,
+        tools: Mapping[str, Tool],
+        env: Mapping[str, Any] | None,
+    ) -> None:
+        """Prepare to run scripts; nothing is started.
+
+        Args:
+            programs: Builds the programs.
+            executor: Executes them.
+            history: Record of the runs.
+            tools: Tools of the session.
+            env: The session's values for its tools.
+        """
+        self._programs = programs
+        self._executor = executor
+        self._history = history
+        self._tools = tools
+        self._env = dict(env or {})
+
+    async def run(
+        self,
+        *,
+        source: str | None,
+        path: str | Path | None,
+        inputs: Mapping[str, Any] | None,
+        allowed_tools: AllowList | None,
+        limits: Limits | None,
+        output_schema: Any,
+        filename: str | None,
+        env: Mapping[str, Any] | None,
+        run_id: str | None,
+        on_event: Callable[[RunEvent], None] | None,
+    ) -> RunResult:
+        """Run a script, as `Session.program`."""
+        if allowed_tools is not None:
+            # Read again if the run is resumed, and may be a generator.
+            allowed_tools = parts_of("allowed_tools", allowed_tools, "a list of names of tools")
+        program = self._programs.from_request(
+            source=source,
+            path=path,
+            inputs=inputs,
+            allowed_tools=allowed_tools,
+            limits=limits,
+            output_schema=output_schema,
+            filename=filename,
+            run_id=run_id,
+        )
+        environment = None
+        if env is not None:
+            environment = environment_of(self._tools.values(), self._env, env)
+        early = reject_unsendable(program)
+        if early is not None:
+            return early
+        if run_id is not None:
+            known = self._programs.find_result(program)
+            if known is not None:
+                return typed_result(known, output_schema)
+            if self._history.journal.find(run_id) is not None:
+                return await self.resume(
+                    run_id, allowed_tools, output_schema, None, on_event, environment
+                )
+        result = await self._executor.execute(program, on_event, environment)
+        return typed_result(result, output_schema)
+
+    async def check(
+        self,
+        source: str | None,
+        path: str | Path | None,
+        allowed_tools: AllowList | None,
+        filename: str | None,
+    ) -> tuple[Finding, ...]:
+        """Check a script without running it, as `Session.check`."""
+        program = self._programs.from_request(
+            source=source, path=path, allowed_tools=allowed_tools, filename=filename
+        )
+        program = replace(program, only_check=True)
+        result = reject_unsendable(program) or await self._executor.execute(program)
+        if result.status == "completed":
+            findings: tuple[Finding, ...] = result.value
+            return findings
+        if result.status == "rejected" and result.error is not None:
+            return result.error.findings
+        reason = result.error.message if result.error is not None else result.status
+        return (Finding("check", reason, 0, 0, "", ""),)
+
+    async def resume(
+        self,
+        run_id: str,
+        allowed_tools: AllowList | None,
+        output_schema: Any,
+        until: str | None,
+        on_event: Callable[[RunEvent], None] | None,
+        environment: Environment | None = None,
+    ) -> RunResult:
+        """Resume a recorded run, as `Session.resume`."""
+        program = self._programs.from_journal(run_id, allowed_tools, output_schema, until)
+        result = await self._executor.execute(program, on_event, environment, resume=True)
+        return typed_result(result, output_schema)
+
+    async def retry(
+        self,
+        run_id: str,
+        allowed_tools: AllowList | None,
+        on_event: Callable[[RunEvent], None] | None,
+    ) -> RunResult:
+        """Run the script of a recorded run as a new run, as `Session.retry`."""
+        program = self._programs.for_retry(run_id, allowed_tools)
+        return await self._executor.execute(program, on_event)

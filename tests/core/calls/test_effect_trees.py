@@ -79,12 +79,14 @@ class Trees:
         pieces = 0
         while True:
             Stopping.left = stops.pop() if stops else 0
+            result: RunResult | None = None
             with anyio.CancelScope() as Stopping.scope:
                 # Asked for by its name, a run is resumed.
                 result = await self.run(self.broken, seed)
                 if result.status == "paused":
                     result = await self.decided(f"r{seed}")
-            if not Stopping.scope.cancelled_caught and result.status != "paused":
+            stopped = Stopping.scope.cancelled_caught
+            if result is not None and not stopped and result.status != "paused":
                 return result, pieces
             pieces += 1
 

@@ -375,9 +375,10 @@ async def test_sync_function_is_not_started_after_its_call_was_cancelled() -> No
         def cancelled(self, value: bool) -> None:
             told.set()
 
+    slow: Any = Slow()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
-            work = partial(run_function, partial(ran.append, 1), Slow(), is_async=False)
+            work = partial(run_function, partial(ran.append, 1), slow, is_async=False)
             group.start_soon(work)
             while not (asked.is_set() or ran):
                 await anyio.sleep(0.001)

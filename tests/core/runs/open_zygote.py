@@ -17,7 +17,7 @@ def main() -> None:
     sys.modules["ssl"] = None  # type: ignore[assignment]  # as the entry does
     from ptc.worker import _seal
 
-    vars(_seal)["remove_internals"] = lambda offered: None
+    _seal.__dict__["remove_internals"] = lambda offered: None
     del sys.modules["ssl"]
     del sys.path[-len(folders) :]
     runpy.run_path(ENTRY, run_name="__main__")

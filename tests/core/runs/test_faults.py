@@ -104,6 +104,7 @@ def killed(worker: Worker) -> None:
 def no_descriptors(left: int = 0) -> Iterator[None]:
     """This process may open `left` more files and no more."""
     taken = []
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         while True:
             try:
@@ -111,7 +112,6 @@ def no_descriptors(left: int = 0) -> Iterator[None]:
             except OSError:
                 break
             if len(taken) == 1:
-                limit = resource.getrlimit(resource.RLIMIT_NOFILE)
                 resource.setrlimit(resource.RLIMIT_NOFILE, (max(taken) + 64, limit[1]))
         for fd in [taken.pop() for _ in range(left)]:
             os.close(fd)
@@ -507,12 +507,13 @@ async def test_concurrent_closes_both_wait_until_the_session_is_closed(tmp_path:
 
 @pytest.mark.parametrize("how", ["closed", "cancelled", "zygote killed", "shell killed"])
 async def test_no_process_survives_its_session(tmp_path: Path, how: str) -> None:
+    members: list[int] = []
     async with opened(tmp_path, workers=2) as session, anyio.create_task_group() as group:
         group.start_soon(lambda: session.program(source=LOOP))
         while not session._runs.active:
             await anyio.sleep(0.001)
         await wait_until_full_beside(session, 1)
-        members = processes_of(session)
+        members += processes_of(session)
         if how == "cancelled":
             group.cancel_scope.cancel()
         elif how == "zygote killed":

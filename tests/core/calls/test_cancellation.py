@@ -14,7 +14,7 @@ import pytest
 from ptc import Cache, Limits, RunResult, Session, tool
 
 from ...conftest import children, descriptors
-from .stepping import MODES, Mode, Outcome, alive_tasks, cancel_at
+from .cancellation_points import MODES, Mode, Outcome, alive_tasks, cancel_at
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
 

@@ -29,7 +29,7 @@ from ptc import (
 )
 from ptc._calls._execute import run_function
 
-from ..opened import opened
+from ..ready_session import ready_session
 
 pytestmark = pytest.mark.anyio
 
@@ -145,7 +145,7 @@ async def test_tool_that_fails_during_cancellation_is_only_cancelled(
     async def gated() -> None:
         """Wait for an approver."""
 
-    async with opened(tmp_path, work, outer, gated, approver=both) as session:
+    async with ready_session(tmp_path, work, outer, gated, approver=both) as session:
         for name in ("work", "outer", "gated"):
             for ask in (session.tool, lambda name: session.program(source=f"await ctx.{name}()")):
                 started = anyio.Event()

@@ -1,4 +1,4 @@
-"""Random trees of tools that call tools, interrupted anywhere: effects once, values as without."""
+"""Random trees of nested calls, interrupted anywhere: each effect once, values as uninterrupted."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A zygote that leaves the interpreter's internals in reach: its workers can be taken over.
 
-usage: open_zygote.py ENTRY [arguments of the entry]
+usage: unsealed_zygote.py ENTRY [arguments of the entry]
 """
 
 import runpy

@@ -19,7 +19,15 @@ import orjson
 
 from .._wire._json_errors import MAX_DEPTH, Explainer
 
-__all__ = ["MAX_DEPTH", "JsonError", "dumps", "loads", "plain_text", "sha256_of"]
+__all__ = [
+    "MAX_DEPTH",
+    "JsonError",
+    "dumps",
+    "dumps_unchecked",
+    "loads",
+    "plain_text",
+    "sha256_of",
+]
 
 
 class JsonError(ValueError):

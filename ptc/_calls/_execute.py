@@ -28,7 +28,7 @@ class Cancellable(Protocol):
     """State of a call that a plain function can check."""
 
     cancelled: bool
-    begun: bool
+    function_called: bool
     """False if the call was cancelled before its thread started: the function is never called."""
 
 
@@ -113,7 +113,7 @@ async def _in_thread(function: Callable[[], Any], call: Cancellable) -> Any:
     except anyio.get_cancelled_exc_class():
         call.cancelled = True
         # In this order: a thread that starts now sees the cancellation.
-        call.begun = begun.is_set()
+        call.function_called = begun.is_set()
         with anyio.move_on_after(THREAD_GRACE_SECONDS, shield=True):
             while begun.is_set() and not finished.is_set():  # noqa: ASYNC110  # the thread has no loop to set an anyio.Event in
                 await anyio.sleep(0.002)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from .._calls._dispatch import Dispatch
-from .._calls._recorder import Track
+from .._calls._recorder import RunRecorder
 from .._core._reactor import Reactor
 from .._core._redact import safe_text
 from .._records._artifacts import ArtifactStore
@@ -64,13 +64,13 @@ class Run:
         *,
         on_event: Callable[[RunEvent], None] | None = None,
         queued_ms: float = 0.0,
-        start_record: Callable[[], Track] | None = None,
+        start_record: Callable[[], RunRecorder] | None = None,
     ) -> None:
         """Prepare a run; nothing is started.
 
         Args:
             program: The program to execute.
-            dispatch: Pipeline of its calls. If it has a `track`, that record is continued.
+            dispatch: Pipeline of its calls. If it has a `recorder`, that record is continued.
             resources: Resources that the runs of the session share.
             on_event: Receives the events of the run.
             queued_ms: Time the program waited for its turn.
@@ -112,7 +112,7 @@ class Run:
         try:
             self._clocks.start(worker)
             if self._start_record is not None:
-                self._dispatch.track, self._start_record = self._start_record(), None
+                self._dispatch.recorder, self._start_record = self._start_record(), None
             if not self._restarted:
                 self._outcome.events.emit("started")
             await scheduler.wait()
@@ -160,11 +160,11 @@ class Run:
         outcome.replace_value(truncated)
 
     def _build_result(self) -> RunResult:
-        track = self._dispatch.track
+        recorder = self._dispatch.recorder
         return self._outcome.to_result(
             calls=self._calls.records(),
             pending=self._calls.pending(),
-            warnings=track.warnings if track is not None else [],
+            warnings=recorder.warnings if recorder is not None else [],
             duration_ms=self._clocks.elapsed * 1000,
             queued_ms=self._queued_ms,
             tool_calls=len(self._calls.calls),
@@ -172,10 +172,10 @@ class Run:
 
     async def _record_result(self, result: RunResult) -> RunResult:
         """Write the result to the journal."""
-        if self._dispatch.track is None:
+        if self._dispatch.recorder is None:
             return result
         try:
-            await self._dispatch.track.end(result.status, result.to_json())
+            await self._dispatch.recorder.end_run(result.status, result.to_json())
         except JournalError as error:
             # The effects of the run stand; only its record is incomplete.
             warning = f"the end of the run was not recorded: {error}"
@@ -222,8 +222,8 @@ class Run:
     def _tick(self, elapsed: float) -> None:
         """Send the script the time, when its timer fires."""
         self._ticked = True
-        if self._dispatch.track is not None:
-            self._dispatch.track.tick(elapsed)
+        if self._dispatch.recorder is not None:
+            self._dispatch.recorder.tick(elapsed)
         if self._worker is not None:
             self._worker.send((Kind.TICK, b"[%r]" % elapsed))
 

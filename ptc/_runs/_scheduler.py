@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from .._calls._call import OpenCall
 from .._calls._dispatch import Dispatch
-from .._calls._recorder import ParkedError
+from .._calls._recorder import SuspendedError
 from .._tools._tool_result import ToolResult
 from .._workers._process import BUSY_POLLS, Worker
 
@@ -186,7 +186,7 @@ class CallScheduler:
 
     async def _execute(self, number: int, call: OpenCall) -> None:
         dispatch = self._dispatch
-        dispatch.tell("tool_started", call)
+        dispatch.emit("tool_started", call)
         result: ToolResult | None = None
         try:
             result = await dispatch.run(call)
@@ -195,11 +195,11 @@ class CallScheduler:
                 with anyio.CancelScope(shield=True):
                     async with self._heavy:
                         await anyio.lowlevel.checkpoint()
-        except ParkedError:
+        except SuspendedError:
             self.suspended.add(number)
         finally:
             del self._scopes[number]
-            dispatch.tell("tool_finished", call)
+            dispatch.emit("tool_finished", call)
             if result is None and number not in self.suspended:
-                dispatch.cut_off(call)
+                dispatch.record_cancellation(call)
         self._on_finish(number, call, result)

@@ -289,7 +289,7 @@ async def run(ctx, inputs):
         ("look", "failed", "negative"),
     ]
     assert [(c.tool, c.status, c.error_code) for c in result.calls] == wanted
-    assert [(row.start.tool, row.end.status if row.end else "") for row in rows] == [
+    assert [(row.tool, row.end.status if row.end else "") for row in rows] == [
         (name, status) for name, status, _ in wanted
     ]
     told = [(e.kind, e.call.tool, e.call.seq) for e in events if e.call is not None]

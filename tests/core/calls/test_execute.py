@@ -364,7 +364,7 @@ async def test_sync_function_is_not_started_after_its_call_was_cancelled() -> No
     class Slow:
         """A call whose thread looks and is answered when the call has been cancelled."""
 
-        begun = True
+        function_called = True
 
         @property
         def cancelled(self) -> bool:

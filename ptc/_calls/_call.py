@@ -87,7 +87,7 @@ class OpenCall:
     started: float = 0.0
     ended: float = 0.0
     function_called: bool = True
-    """False if it was cancelled before a thread could call its function: it had no effect."""
+    """False if the last attempt was cancelled before a thread could call its function."""
     interrupted: bool = False
     """True if a time-out or a cancellation stopped it: its effect may have happened."""
     suspended: bool = False
@@ -240,8 +240,8 @@ class OpenCall:
 
     @property
     def was_called(self) -> bool:
-        """True if its function was called."""
-        return self.started > 0 and self.function_called
+        """True if its function was called in the last attempt, or interrupted in an earlier one."""
+        return self.interrupted or (self.started > 0 and self.function_called)
 
     @property
     def may_suspend(self) -> bool:

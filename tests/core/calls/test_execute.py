@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -384,3 +385,50 @@ async def test_sync_function_is_not_started_after_its_call_was_cancelled() -> No
             group.cancel_scope.cancel()
     assert told.is_set()
     assert ran == []
+
+
+@pytest.mark.parametrize("ends", ["by its time", "with its run"])
+async def test_effect_interrupted_in_an_earlier_attempt_stays_unknown(
+    tmp_path: Path, ends: str
+) -> None:
+    limiter = anyio.to_thread.current_default_thread_limiter()
+    tokens, paid = limiter.total_tokens, list[int]()
+
+    def take_threads() -> None:
+        limiter.acquire_on_behalf_of_nowait("nobody")
+        limiter.total_tokens = 1
+
+    @tool(
+        side_effect=True,
+        idempotent=True,
+        timeout_ms=100 if ends == "by its time" else 1_000,
+        retry=Retry(max_retries=1, backoff_ms=0),
+    )
+    def pay(ctx: ToolContext) -> None:
+        """Pay, leave no thread for the next attempt, and return too late."""
+        paid.append(ctx.attempt)
+        anyio.from_thread.run_sync(take_threads)
+        while not ctx.cancelled:
+            time.sleep(0.001)
+
+    async def cancel_the_second_attempt(scope: anyio.CancelScope) -> None:
+        with anyio.fail_after(20):
+            while not limiter.statistics().tasks_waiting:
+                await anyio.sleep(0.001)
+        scope.cancel()
+
+    try:
+        async with Session(tmp_path, tools=[pay], toolsets=()) as session:
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as group:
+                    if ends == "with its run":
+                        group.start_soon(cancel_the_second_attempt, scope)
+                    await session.program(
+                        source="await ctx.pay()", allowed_tools=["pay"], run_id="r"
+                    )
+            [row] = session.history.recorded("r").calls
+    finally:
+        limiter.total_tokens = tokens
+        limiter.release_on_behalf_of("nobody")
+    assert paid == [1]
+    assert row.end is None or row.end.status == "unknown"

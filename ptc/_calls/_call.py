@@ -16,9 +16,9 @@ from .._records._result import CallRecord, CallStatus
 from .._tools._tool import Tool, ToolCall
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError
-from ._record_filter import RecordFilter, truncate_arguments
+from ._record_filter import RecordFilter
 
-__all__ = ["CallOutcome", "Occurrences", "OpenCall", "encode_arguments", "idempotency_key"]
+__all__ = ["CallOutcome", "Occurrences", "OpenCall"]
 
 _NO_FILTER = RecordFilter()
 _CACHED_BYTES = 1_024
@@ -338,7 +338,12 @@ class OpenCall:
         return (*self.parent.chain(), self.identity(), self.siblings.number(self))
 
     def key(self) -> str | None:
-        """Return `idempotency_key`, computed once."""
+        """Return the idempotency key of the logical call, computed once.
+
+        It depends on run, calling execution, tool, arguments and number among equal calls, but not
+        on other calls, retries, or hosts. None for a direct call without a key of its caller, and
+        if the arguments of the call or of a caller have no JSON form.
+        """
         if not self._key:
             self._key = _compute_key(self) or ""
         return self._key or None
@@ -375,16 +380,6 @@ class Occurrences:
         return call.occurrence
 
 
-def idempotency_key(call: OpenCall) -> str | None:
-    """Return the key of a logical call.
-
-    It depends on run, calling execution, tool, arguments and number among equal calls, but not on
-    other calls, retries, or hosts. None for a direct call without a key of its caller, and if the
-    arguments of the call or of a caller have no JSON form.
-    """
-    return call.key()
-
-
 def _compute_key(call: OpenCall) -> str | None:
     run_id = call.call.run_id
     if call.call.key is not None or run_id is None or call.siblings is None:
@@ -400,19 +395,3 @@ def _compute_key(call: OpenCall) -> str | None:
         if above is None:
             return None
     return _json.sha256_of([run_id, above, identity, call.siblings.number(call)])
-
-
-def encode_arguments(call: OpenCall, arguments: Mapping[str, Any] | None = None) -> bytes:
-    """Encode arguments for the record: sorted JSON, truncated with size and digest if too long.
-
-    Args:
-        call: The call.
-        arguments: Arguments to encode instead of its own.
-    """
-    try:
-        data = (
-            call.encode_arguments() if arguments is None else call.record_filter.encode(arguments)
-        )
-    except _json.JsonError as error:
-        return _json.dumps({"not_json": str(error)})
-    return truncate_arguments(data)

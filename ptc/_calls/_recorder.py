@@ -36,9 +36,9 @@ from .._tools._approval import ApprovalRequest, Decision
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from ..errors import JournalError, PtcError, ToolError
-from ._call import OpenCall, encode_arguments, idempotency_key
+from ._call import OpenCall
 from ._nested import NestedCalls
-from ._rows import request_details
+from ._rows import encode_arguments, request_details
 
 __all__ = ["DivergenceError", "RunRecorder", "SuspendedError"]
 
@@ -169,7 +169,7 @@ class RunRecorder:
                 with contextlib.suppress(JournalError):
                     await self._journal.barrier(self._lease)
             return None
-        if idempotency_key(call) is None:
+        if call.key() is None:
             msg = f"{tool.name} was not called: its arguments, or those of a tool that led to it, "
             msg += "have no JSON form, so the call could not be identified after a failure"
             raise ToolError(msg, code="not_json", tool=tool.name)
@@ -265,7 +265,7 @@ class RunRecorder:
 
     def suspend(self, call: OpenCall, kind: PendingKind, details: Mapping[str, Any]) -> None:
         """Record that a call is suspended until a decision."""
-        body = _json.dumps({**details, "key": idempotency_key(call)}, what="pending")
+        body = _json.dumps({**details, "key": call.key()}, what="pending")
         pending = PendingRow(call.path, kind, call.call.name, call.fingerprint(), body, _now_ms())
         self.pending.append(pending)
         if call.parent is not None:
@@ -283,7 +283,7 @@ class RunRecorder:
             edited, what="edited arguments", sort_keys=True
         ):
             return
-        details = {**request_details(call, request), "key": idempotency_key(call)}
+        details = {**request_details(call, request), "key": call.key()}
         path, name, at_ms = call.path, call.call.name, _now_ms()
         body = _json.dumps(details, what="pending")
         pending = PendingRow(path, "approval", name, call.fingerprint(), body, at_ms)
@@ -342,7 +342,7 @@ class RunRecorder:
 
     def _start_row(self, call: OpenCall, attempt: int) -> CallRow:
         # A call of the script is identified by its path; most need no key.
-        key = idempotency_key(call) if call.side_effect or call.parent is not None else None
+        key = call.key() if call.side_effect or call.parent is not None else None
         return CallRow(
             path=call.path,
             tool=call.call.name,

@@ -13,9 +13,11 @@ from .._tools._approval import ApprovalRequest, Decision
 from .._tools._tool import ToolCall
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError
-from ._call import OpenCall, encode_arguments
+from ._call import OpenCall
+from ._record_filter import truncate_arguments
 
 __all__ = [
+    "encode_arguments",
     "error_of",
     "error_row",
     "pending_call",
@@ -127,3 +129,19 @@ def read_error(row: CallRow) -> ToolError | None:
     if row.end is None or row.end.ok:
         return None
     return error_of(_json.loads(row.end.body)[2], row.tool)
+
+
+def encode_arguments(call: OpenCall, arguments: Mapping[str, Any] | None = None) -> bytes:
+    """Encode arguments for the record: sorted JSON, truncated with size and digest if too long.
+
+    Args:
+        call: The call.
+        arguments: Arguments to encode instead of its own.
+    """
+    try:
+        data = (
+            call.encode_arguments() if arguments is None else call.record_filter.encode(arguments)
+        )
+    except _json.JsonError as error:
+        return _json.dumps({"not_json": str(error)})
+    return truncate_arguments(data)

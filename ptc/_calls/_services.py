@@ -15,7 +15,7 @@ from .._tools._context import ToolContext, ToolFacts
 from .._tools._tool import Tool, ToolCall
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError, UsageError
-from ._call import Occurrences, OpenCall, idempotency_key
+from ._call import Occurrences, OpenCall
 from ._recorder import SuspendedError
 from ._scope import Scope
 
@@ -97,7 +97,7 @@ class Services:
         return None if budget is None else budget.left
 
     def key(self) -> str | None:
-        return idempotency_key(self._call)
+        return self._call.key()
 
     def progress(self, done: float, total: float | None, message: str) -> None:
         self._emit("progress", {"done": done, "total": total, "message": message})

@@ -16,11 +16,13 @@ from pathlib import PurePath
 from typing import Any
 
 import orjson
+from orjson import Fragment
 
 from .._wire._json_errors import MAX_DEPTH, Explainer
 
 __all__ = [
     "MAX_DEPTH",
+    "Fragment",
     "JsonError",
     "dumps",
     "dumps_unchecked",

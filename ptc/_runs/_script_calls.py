@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final
 
 from .._calls._call import OpenCall
@@ -18,6 +19,7 @@ from ._outcome import Outcome
 from ._program import Program
 from ._replay import Replay
 from ._scheduler import CallScheduler
+from ._turns import Turns
 
 __all__ = ["HELD_BYTES", "ScriptCalls"]
 
@@ -208,13 +210,19 @@ class ScriptCalls:
         """List the tools of the calls that have started and not finished."""
         return [c.call.name for c in self.calls if c.started and not c.ended]
 
-    def records(self) -> tuple[CallRecord, ...]:
+    async def records(self) -> tuple[CallRecord, ...]:
         """Record every call in order; calls that tools made follow their caller."""
-        calls = self.calls
-        below = self._dispatch.calls_below(calls)
-        if below:
-            calls = sorted([*calls, *below], key=lambda call: call.position)
-        return tuple(call.record() for call in calls)
+        nested = defaultdict[int, list[OpenCall]](list)
+        for call in self._dispatch.calls_below(self.calls):
+            nested[call.position[0]].append(call)
+        turns, records = Turns(), list[CallRecord]()
+        for call in self.calls:
+            below = sorted(nested.get(call.seq, ()), key=lambda call: call.position)
+            for made in (call, *below):
+                if turns.is_over():
+                    await turns.next()
+                records.append(made.record())
+        return tuple(records)
 
     def pending(self) -> tuple[PendingCall, ...]:
         """List the calls that await a decision, if the run is paused."""

@@ -25,7 +25,7 @@ from ptc import (
     get_tool_metadata,
     tool,
 )
-from ptc._calls._call import Occurrences, OpenCall, idempotency_key
+from ptc._calls._call import Occurrences, OpenCall
 from ptc._journal._location import journal_of
 from ptc._tools._tool import ToolCall
 
@@ -323,7 +323,7 @@ def keys_of(calls: list[tuple[str, dict[str, Any]]], run: str = "r1") -> list[st
     for number, (name, arguments) in enumerate(calls, 1):
         call = OpenCall(ToolCall(name, {}, number, run), siblings=siblings, arguments=arguments)
         siblings.add(call)
-        key = idempotency_key(call)
+        key = call.key()
         assert key is not None
         keys.append(key)
     return keys

@@ -104,7 +104,7 @@ _SELECTED: Final = _select(
         "contextlib": "AbstractAsyncContextManager AbstractContextManager AsyncContextDecorator "
         "AsyncExitStack ContextDecorator ExitStack aclosing asynccontextmanager closing "
         "contextmanager nullcontext redirect_stderr redirect_stdout suppress",
-        "contextvars": "Context ContextVar Token copy_context",
+        "contextvars": "ContextVar Token",
         "copy": "Error copy deepcopy replace@3.13",
         "csv": "Dialect DictReader DictWriter Error QUOTE_ALL QUOTE_MINIMAL QUOTE_NONE "
         "QUOTE_NONNUMERIC QUOTE_NOTNULL@3.12 QUOTE_STRINGS@3.12 Sniffer excel excel_tab "

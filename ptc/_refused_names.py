@@ -87,6 +87,11 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         _OBSOLETE: "LegacyInterpolation@<3.13 SafeConfigParser@<3.12",
     },
     "contextlib": {_FILES: "chdir"},
+    "contextvars": {
+        "its variables have an order that differs in each run; use ContextVar.set() and reset()": (
+            "Context copy_context"
+        ),
+    },
     "dataclasses": {
         "use a class statement with @dataclass": "make_dataclass",
         _INTERNAL: "Field",

@@ -51,7 +51,7 @@ _EXCEPTION_DATA = "plain data of an exception; exceptions that cross into a scri
 _GENERATOR = "drives a generator that the script itself made"
 _FUTURE = "the task's state; the loop, coroutine and frames behind it stay guarded"
 _BUFFER = "size and content of a buffer"
-_CONTEXT = "values of context variables; the worker has none but the context of `decimal`"
+_CONTEXT = "values of context variables that the script made: no other context is reachable"
 
 # Names of a power-bearing type without power: they compile to plain loads.
 HARMLESS: Final = {

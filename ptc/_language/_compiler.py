@@ -217,14 +217,15 @@ def _check_brackets(source: str) -> None:
         for character in text:
             if character in "([{":
                 depth += 1
-                if depth > MAX_BRACKETS and _has_deep_brackets(source):
+                if depth > MAX_BRACKETS and has_deep_brackets(source):
                     message = f"more than {MAX_BRACKETS} nested brackets"
                     raise ScriptRejected([Finding("too_complex", message, line, 1, line, 1)])
             elif character in ")]}":
                 depth -= 1
 
 
-def _has_deep_brackets(source: str) -> bool:
+def has_deep_brackets(source: str) -> bool:
+    """Return True if brackets nest deeper than `MAX_BRACKETS`, not counting those in strings."""
     import io
     import tokenize
 

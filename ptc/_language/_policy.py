@@ -150,7 +150,7 @@ OWN_METHODS: Final = frozenset(
         "__getattr__", "__setattr__", "__delattr__",  # attribute hooks; names arrive un-renamed
         "__get__", "__set__", "__delete__", "__set_name__",  # descriptors over script objects
         "__init_subclass__", "__class_getitem__",  # plain class-level hooks
-        "__copy__", "__deepcopy__", "__fspath__", "__sizeof__",  # called by library functions
+        "__copy__", "__deepcopy__", "__fspath__", "__replace__", "__sizeof__",  # called by library
     }
 )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 
 from .._records._limits import Limits
+from .._refused_names import PARENTS, PARTIAL
 from ._stub_text import is_plain_name, one_line
 from ._stub_types import kinds_of, properties_of, required_of
 from ._stubs import call_form, is_method_name, render_stubs
@@ -78,8 +79,7 @@ def _list_rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -
             )
     imports = "No module can be imported."
     if modules:
-        listed = ", ".join(sorted(modules))
-        imports = f"Only these standard modules can be imported, some of them in part: {listed}."
+        imports = _list_modules(modules)
     return [
         *calls,
         "Return JSON-able data, and only as much as needed: filter, count and join in the script.",
@@ -92,6 +92,14 @@ def _list_rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -
         "No files, network, processes, environment or other packages except through ctx. No "
         "state persists between runs.",
     ]
+
+
+def _list_modules(modules: Sequence[str]) -> str:
+    known = sorted(set(modules) - PARENTS)
+    whole = ", ".join(module for module in known if module not in PARTIAL)
+    partial = "; ".join(f"{module} ({PARTIAL[module]})" for module in known if module in PARTIAL)
+    text = f"Only these standard modules can be imported: {whole}."
+    return f"{text} In part: {partial}." if partial else text
 
 
 def _format_limits(limits: Limits, tools: Set[str]) -> str:

@@ -15,14 +15,17 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import contextvars
 import ctypes
 import hashlib
 import pprint
+import re
 import reprlib
 import types
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
+from xml.etree import ElementTree
 
 from ._freeze import FreezeError, all_types, replace_attribute
 from ._internals import builtin_owner
@@ -188,6 +191,31 @@ def _hash_repr(self: Any) -> str:
     return f"<{self.name} {_type_name(type(self))} object @ {stable_id(self):#x}>"
 
 
+def _variable_repr(self: contextvars.ContextVar[Any]) -> str:
+    return re.sub(r"at 0x[0-9a-f]+>$", f"at {stable_id(self):#x}>", _library_variable_repr(self))
+
+
+def _token_repr(self: contextvars.Token[Any]) -> str:
+    used = "used " if "used var=" in _library_token_repr(self)[:16] else ""
+    return f"<Token {used}var={self.var!r} at {stable_id(self):#x}>"
+
+
+_library_variable_repr: Final = contextvars.ContextVar.__repr__
+_library_token_repr: Final = contextvars.Token.__repr__
+
+
+def _reference_repr(self: weakref.ref[Any]) -> str:
+    target = self()
+    if target is None:
+        return f"<weakref at {stable_id(self):#x}; dead>"
+    kind = type(target).__name__
+    return f"<weakref at {stable_id(self):#x}; to {kind!r} at {stable_id(target):#x}>"
+
+
+def _element_repr(self: ElementTree.Element) -> str:
+    return f"<Element {self.tag!r} at {stable_id(self):#x}>"
+
+
 _REPRS: Final[dict[type, Callable[[Any], str]]] = {
     object: _object_repr,
     types.FunctionType: _function_repr,
@@ -198,6 +226,10 @@ _REPRS: Final[dict[type, Callable[[Any], str]]] = {
     types.AsyncGeneratorType: _running_repr,
     asyncio.Future: _future_repr,
     asyncio.Task: _task_repr,
+    contextvars.ContextVar: _variable_repr,
+    contextvars.Token: _token_repr,
+    weakref.ref: _reference_repr,
+    ElementTree.Element: _element_repr,
     # OpenSSL's classes; Python's own have the default repr.
     **{
         type(made): _hash_repr
@@ -253,12 +285,13 @@ def hide_addresses() -> None:
         replace_attribute(kind, "__hash__", _number)
     for kind in heirs:
         _slot(kind, _TP_HASH).value = _slot(_Python, _TP_HASH).value
-    for module in (asyncio.queues, reprlib):  # for the repr of a Queue, and of failing reprs
+    # For the repr of a Queue, of failing reprs, and of dictionaries of weak references.
+    for module in (asyncio.queues, reprlib, weakref):
         vars(module)["id"] = stable_id
     pprint.__dict__["_recursion"] = _recursion
 
 
-_HASHED: Final = (asyncio.Future, types.CoroutineType)
+_HASHED: Final = (asyncio.Future, types.CoroutineType, ElementTree.Element)
 
 
 def _check_offsets() -> None:

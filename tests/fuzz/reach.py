@@ -52,6 +52,8 @@ ALLOWED = {
     "ptc.worker._internals._patch_library.<locals>.subclasses",
     "ptc.worker._internals._snapshot", "_thread.RLock",
     "sys.getdefaultencoding", "sys.getrecursionlimit", "sys.getsizeof", "sys.intern",
+    "sys.get_int_max_str_digits", "sys.set_int_max_str_digits",
+    "os._fscodec.<locals>.fsdecode", "os._fscodec.<locals>.fsencode", "os.PathLike.__fspath__",
     # Plain predicates that the facade of `inspect` exposes, and their implementations.
     *(f"inspect.{name}" for name in [
         "isabstract", "isasyncgen", "isasyncgenfunction", "isawaitable", "isbuiltin", "isclass",

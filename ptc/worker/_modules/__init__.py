@@ -18,11 +18,20 @@ from ..._language._policy import MODULES
 from .._classes import allow_bases
 from .._clock import Clock
 from .._types import Future, Task, Token
-from . import _copy, _dataclasses, _own, _patches, _text
+from . import _copy, _dataclasses, _own, _patches, _syntax_trees, _text
 from ._console import redirect_stderr, redirect_stdout
 from ._facade import make_facade
+from ._formats import (
+    codecs_members,
+    confine_formats,
+    gzip_members,
+    mimetypes_members,
+    xml_members,
+)
 from ._logging import BASES as LOGGING_BASES
 from ._logging import logging_members
+from ._queue import queue_members
+from ._references import weakref_members
 from ._time import time_modules
 from ._warnings import warnings_members
 
@@ -44,6 +53,8 @@ _WRITTEN_HERE: Final = frozenset(
         "urllib",
         "uuid",
         "warnings",
+        "xml",
+        "xml.etree",
         "zoneinfo",
     ]
 )
@@ -80,6 +91,7 @@ _CODECS: Final = [
     "utf_8",
     "utf_8_sig",
     "zlib_codec",
+    "uu_codec",
     "big5",
     "gbk",
     "gb2312",
@@ -114,8 +126,11 @@ _LATE: Final = [
 
 _BASES: Final = {
     "abc": "ABC",
+    "ast": "NodeTransformer NodeVisitor",
     "collections": "ChainMap Counter OrderedDict UserDict UserList defaultdict deque",
     "collections.abc": "*",
+    "configparser": "BasicInterpolation ConfigParser ExtendedInterpolation Interpolation "
+    "RawConfigParser",
     "contextlib": "AbstractAsyncContextManager AbstractContextManager AsyncContextDecorator "
     "AsyncExitStack ContextDecorator ExitStack",
     "datetime": "date datetime time timedelta tzinfo",
@@ -130,7 +145,9 @@ _BASES: Final = {
     "string": "Template",
     "types": "SimpleNamespace",
     "typing": "Generic Protocol SupportsAbs SupportsFloat SupportsIndex SupportsInt",
-    "csv": "excel excel_tab unix_dialect",
+    "csv": "Dialect excel excel_tab unix_dialect",
+    "os": "PathLike",
+    "queue": "LifoQueue PriorityQueue Queue",
 }
 
 
@@ -140,7 +157,7 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
     import enum
 
     return {
-        "ast": {"literal_eval": _own.literal_eval},
+        "ast": _syntax_trees.syntax_members(),
         "abc": {"ABCMeta": Token("abc.ABCMeta", abc.ABCMeta)},
         "asyncio": {
             "Future": Future,
@@ -149,6 +166,8 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "create_task": _own.create_task,
             "run": _own.asyncio_runner(clock),
         },
+        "calendar": _text.calendar_members(),
+        "codecs": codecs_members(),
         "collections": {"namedtuple": _own.namedtuple},
         "contextlib": {
             "contextmanager": _own.contextmanager,
@@ -156,7 +175,11 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "redirect_stderr": redirect_stderr,
             "redirect_stdout": redirect_stdout,
         },
-        "copy": {"copy": _copy.shallow, "deepcopy": _copy.deepcopy},
+        "copy": {
+            "copy": _copy.shallow,
+            "deepcopy": _copy.deepcopy,
+            "replace": _dataclasses.copy_replace,
+        },
         "dataclasses": {
             "asdict": _dataclasses.asdict,
             "astuple": _dataclasses.astuple,
@@ -176,16 +199,38 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "update_wrapper": _own.update_wrapper,
             "wraps": _own.wraps,
         },
+        "gzip": gzip_members(clock),
         "heapq": {"merge": _own.merge},
+        "mimetypes": mimetypes_members(),
         "operator": {"attrgetter": _own.attrgetter, "methodcaller": _own.methodcaller},
+        "queue": queue_members(),
         "shlex": {"split": _own.shlex_split},
         "types": {"SimpleNamespace": _own.SimpleNamespace},
         "typing": {
             "NamedTuple": _own.NamedTuple,
             "TypedDict": _own.TypedDict,
             "get_origin": _own.get_origin,
+            "reveal_type": _own.reveal_type,
         },
+        "weakref": weakref_members(),
+        "xml.etree.ElementTree": xml_members(),
     }
+
+
+def _random_members(rng: random.Random) -> dict[str, Any]:
+    """Return the members of `statistics` that would draw from the system."""
+    import statistics
+
+    if not hasattr(statistics, "kde_random"):  # before 3.13
+        return {}
+    kde_random: Any = statistics.kde_random
+
+    def seeded(*args: Any, seed: Any = None, **options: Any) -> Any:
+        seed = rng.getrandbits(128) if seed is None else seed
+        return kde_random(*args, seed=seed, **options)
+
+    seeded.__name__ = seeded.__qualname__ = "kde_random"
+    return {"kde_random": seeded}
 
 
 def _preload() -> None:
@@ -206,6 +251,7 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
         clock: Read by every function that returns the time; the runtime sets its fields.
         rng: Source of `random`, `secrets` and `uuid4`; the runtime seeds it for each run.
     """
+    import os
     import posixpath
 
     _preload()
@@ -213,6 +259,8 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
     _patches.vet_enum_calls()
     _patches.vet_enum_properties()
     _patches.vet_field_names()
+    confine_formats()
+    _syntax_trees.open_nodes()
     own = _own_members(clock)
     members: dict[str, dict[str, Any]] = time_modules(clock, rng)
     members |= {
@@ -224,25 +272,31 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
         "warnings": warnings_members(),
     }
     for name in MODULES.keys() - _WRITTEN_HERE - {"os.path"}:
-        real = importlib.import_module(name)
+        try:
+            real = importlib.import_module(name)
+        except ImportError:  # this Python was built without it, such as `lzma`
+            continue
+        replaced = own.get(name, {})
         chosen = {
-            each: getattr(real, each)
+            each: replaced[each] if each in replaced else getattr(real, each)
             for each in MODULES[name]
-            if each not in own.get(name, {}) and hasattr(real, each)
         }
-        members[name] = chosen | own.get(name, {})
+        members[name] = chosen
     members["os.path"] = {name: getattr(posixpath, name) for name in MODULES["os.path"]}
     members["os.path"]["relpath"] = _text.relpath
+    members["os"] = {
+        **{name: getattr(os, name) for name in MODULES["os"] - {"path", "urandom"}},
+        "urandom": rng.randbytes,
+    }
+    members["statistics"] |= _random_members(rng)
     _text.confine_paths()  # last: reading time zones needs paths
     return _assemble(members)
 
 
 def _assemble(members: dict[str, dict[str, Any]]) -> Mapping[str, object]:
-    import os
-
     built: dict[str, object] = {}
-    members["os"] = {"fspath": os.fspath, "linesep": "\n", "sep": "/"}
-    members["urllib"] = {}
+    for name in ("urllib", "xml", "xml.etree"):
+        members[name] = {}
     for name in sorted(members, key=lambda name: -name.count(".")):  # submodules first
         parent, _, last = name.rpartition(".")
         built[name] = make_facade(name, members[name])

@@ -49,7 +49,15 @@ from ._dataclass_methods import (
     tuple_text,
 )
 
-__all__ = ["asdict", "astuple", "dataclass", "dataclass_fields", "fields", "replace"]
+__all__ = [
+    "asdict",
+    "astuple",
+    "copy_replace",
+    "dataclass",
+    "dataclass_fields",
+    "fields",
+    "replace",
+]
 
 
 def dataclass(
@@ -345,3 +353,17 @@ def replace(obj: Any, /, **changes: Any) -> Any:
                 raise (TypeError if sys.version_info >= (3, 13) else ValueError)(text)
             changes[name] = getattr(obj, check_name(each.name))
     return kind(**changes)
+
+
+def copy_replace(obj: Any, /, **changes: Any) -> Any:
+    """`copy.replace` of 3.13."""
+    kind = type(obj)
+    if dataclass_fields(kind) is not None:
+        return replace(obj, **changes)
+    function = getattr(kind, "__replace__", None)
+    if function is None:
+        raise TypeError(f"replace() does not support {policy.demangle(kind.__name__)} objects")
+    return function(obj, **changes)
+
+
+copy_replace.__name__ = copy_replace.__qualname__ = "replace"

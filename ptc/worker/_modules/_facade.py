@@ -6,6 +6,7 @@ each name of the table in `ptc._policy_modules` and nothing else, not even a `__
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -35,8 +36,7 @@ def make_facade(name: str, members: Mapping[str, object]) -> object:
 
     Args:
         name: A module of the table.
-        members: Values by name, except those that the running Python lacks. A property is a
-            member that can change, such as `sys.stdout`.
+        members: Values by name. A property is a member that can change, such as `sys.stdout`.
 
     Raises:
         ValueError: If a member is not in the table.
@@ -44,11 +44,22 @@ def make_facade(name: str, members: Mapping[str, object]) -> object:
     surplus = members.keys() - MODULES[name]
     if surplus:
         raise ValueError(f"{name}: {', '.join(sorted(surplus))} not in the table of modules")
-    return make_module(name, members)
+    real = sys.modules.get(name)
+    facts = {each: getattr(real, each, None) for each in ("__doc__", "__name__", "__version__")}
+    return make_module(name, members, {each: text for each, text in facts.items() if text})
 
 
-def make_module(name: str, members: Mapping[str, object]) -> object:
-    """Create a facade with `members`, without checking the table."""
+def make_module(
+    name: str, members: Mapping[str, object], facts: Mapping[str, object] | None = None
+) -> object:
+    """Create a facade with `members`, without checking the table.
+
+    Args:
+        name: Name of the module.
+        members: Values by name, as for `make_facade`.
+        facts: Attributes that describe the module, such as ``__doc__``.
+    """
+    described = {"__doc__": None, "__name__": name, **(facts or {})}
     live = {each: value for each, value in members.items() if isinstance(value, property)}
     fixed = {each: value for each, value in members.items() if each not in live}
     kind = open_type(
@@ -57,7 +68,8 @@ def make_module(name: str, members: Mapping[str, object]) -> object:
             (),
             {
                 **live,
-                "__slots__": tuple(fixed),
+                "__doc__": described.pop("__doc__"),
+                "__slots__": (*described, *fixed),
                 "__setattr__": _set,
                 "__delattr__": _refuse,
                 "__repr__": lambda self: f"<module {name!r}>",
@@ -66,7 +78,7 @@ def make_module(name: str, members: Mapping[str, object]) -> object:
         )
     )
     made = kind()
-    for member, value in fixed.items():
+    for member, value in {**described, **fixed}.items():
         object.__setattr__(made, member, value)
         if isinstance(value, type):
             offer(value)

@@ -6,7 +6,6 @@ attribute from anything, `dataclasses.asdict` shows renamed names.
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import collections
 import contextlib
@@ -16,7 +15,6 @@ import shlex
 import types
 import typing
 import unicodedata
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -25,8 +23,9 @@ from .. import _classes
 from .._attributes import read_named
 from .._clock import Clock
 from .._internals import globals_of
-from .._types import ScriptType
+from .._types import ScriptType, type_of
 from .._views import exact_text
+from ._console import CONSOLE
 
 # ---------------------------------------------------------------------------------------------
 # operator
@@ -317,6 +316,13 @@ class SimpleNamespace(types.SimpleNamespace):
     __hash__ = None  # as the library's: mutable
 
 
+def reveal_type(obj: Any, /) -> Any:
+    """`typing.reveal_type`: prints the name of the type and returns the object."""
+    shown = policy.demangle(type_of(obj).__name__)
+    CONSOLE.show(f"Runtime type is {shown!r}", file=CONSOLE.stderr)
+    return obj
+
+
 def get_origin(kind: Any) -> Any:
     """`typing.get_origin`, but never a metaclass."""
     found = typing.get_origin(kind)
@@ -363,31 +369,6 @@ def asyncio_runner(clock: Clock) -> Callable[..., Any]:
         return clock.run_coroutine(main)
 
     return asyncio_run
-
-
-_LITERAL_CHARS: Final = 1 << 20
-
-
-def literal_eval(node_or_string: str) -> Any:
-    """`ast.literal_eval` of text; scripts have no syntax trees.
-
-    The file name cannot be a path and warnings are off: CPython opens the file of an error, and of
-    a warning, to quote from it, which the system call filter would report as an attack.
-    """
-    text = exact_text(node_or_string)
-    if len(text) > _LITERAL_CHARS:
-        raise ValueError(f"a literal may have {_LITERAL_CHARS} characters, not {len(text)}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = compile(text.lstrip(" \t"), "\ud800literal", "eval", ast.PyCF_ONLY_AST)
-        return ast.literal_eval(tree)
-    except SyntaxError as error:
-        error.filename = "<unknown>"
-        raise
-    except ValueError:
-        # The library's message has an address, which differs in every run.
-        raise ValueError("malformed node or string: it is not a literal") from None
 
 
 def shlex_split(s: str, comments: bool = False, posix: bool = True) -> list[str]:

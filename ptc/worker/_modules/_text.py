@@ -6,6 +6,7 @@ the process's own streams.
 
 from __future__ import annotations
 
+import calendar
 import ntpath
 import os
 import pathlib
@@ -24,6 +25,7 @@ from ._facade import make_module
 
 __all__ = [
     "PATHS",
+    "calendar_members",
     "confine_paths",
     "format_error",
     "format_exc",
@@ -156,6 +158,18 @@ def pprint_members() -> dict[str, Any]:
     }
 
 
+def calendar_members() -> dict[str, Any]:
+    """Return the functions of `calendar` that print to the script's output."""
+
+    def prmonth(*args: Any, **options: Any) -> None:
+        CONSOLE.show(calendar.month(*args, **options), end="")
+
+    def prcal(*args: Any, **options: Any) -> None:
+        CONSOLE.show(calendar.calendar(*args, **options), end="")
+
+    return {"prcal": prcal, "prmonth": prmonth}
+
+
 # Each call from Python through C and back takes up to 2 KB of a stack of 8 MB; `sorted` on 3.13
 # takes more and crashes at about 1,800. Calls of plain functions take none.
 _RECURSION: Final = 3_000
@@ -184,15 +198,19 @@ def sys_members() -> dict[str, Any]:
             for name in [
                 "byteorder",
                 "float_info",
+                "float_repr_style",
+                "get_int_max_str_digits",
                 "getdefaultencoding",
                 "getrecursionlimit",
                 "getsizeof",
                 "hash_info",
+                "hexversion",
                 "int_info",
                 "intern",
                 "maxsize",
                 "maxunicode",
                 "platform",
+                "set_int_max_str_digits",
                 "version",
                 "version_info",
             ]
@@ -308,3 +326,5 @@ PATHS: Final[dict[str, Any]] = {
     "PurePosixPath": pathlib.PurePosixPath,
     "PureWindowsPath": pathlib.PureWindowsPath,
 }
+if hasattr(pathlib, "UnsupportedOperation"):  # 3.13
+    PATHS["UnsupportedOperation"] = pathlib.UnsupportedOperation

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..._language import _policy as policy
+from .._classes import is_script_class
 from .._internals import frame_back, frame_code, frame_globals, frame_lineno
+from . import _own
 from ._console import CONSOLE
 
 __all__ = ["script_place", "warnings_members"]
@@ -191,9 +193,64 @@ def _is_new(action: str, text: str, kind: type, line: int) -> bool:
     return True
 
 
+class deprecated:  # the library's name
+    """`warnings.deprecated` of 3.13: a call of the function or class warns."""
+
+    def __init__(
+        self,
+        message: str,
+        /,
+        *,
+        category: type[Warning] | None = DeprecationWarning,
+        stacklevel: int = 1,
+    ) -> None:
+        if not isinstance(message, str):
+            raise TypeError(
+                f"Expected an object of type str for 'message', not {type(message).__name__!r}"
+            )
+        self.message = message
+        self.category = category
+        self.stacklevel = stacklevel
+
+    def __call__(self, arg: Any, /) -> Any:
+        if self.category is None:
+            return arg
+        if isinstance(arg, type):
+            return self._decorate_class(arg)
+        if not callable(arg):
+            raise TypeError(
+                "@deprecated decorator with non-None category must be applied to a class or "
+                f"callable, not {arg!r}"
+            )
+
+        def call(*args: Any, **options: Any) -> Any:
+            self._warn()
+            return arg(*args, **options)
+
+        return _own.update_wrapper(call, arg)
+
+    def _decorate_class(self, kind: Any) -> Any:
+        if not is_script_class(kind):
+            raise TypeError("@deprecated works on the script's own classes only")
+        original = kind.__init__
+
+        def init(instance: Any, *args: Any, **options: Any) -> None:
+            if type(instance) is kind:
+                self._warn()
+            original(instance, *args, **options)
+
+        kind.__init__ = init
+        return kind
+
+    def _warn(self) -> None:
+        _warn(self.message, self.category, self.stacklevel)
+
+
 def warnings_members() -> dict[str, Any]:
     """Return the members of `warnings`."""
+    later = {"deprecated": deprecated} if "deprecated" in policy.MODULES["warnings"] else {}
     return {
+        **later,
         "catch_warnings": catch_warnings,
         "filterwarnings": _filterwarnings,
         "resetwarnings": _resetwarnings,

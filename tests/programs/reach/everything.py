@@ -1,5 +1,5 @@
-import asyncio, json, logging, warnings, traceback, contextlib, dataclasses, enum, typing, collections, functools, copy, random, inspect, sys, datetime, io, re, time, string, itertools, pathlib, abc, types, calendar, decimal, uuid, hashlib, csv, statistics, ipaddress, fractions, textwrap, pprint, urllib.parse, zoneinfo, operator, struct, hmac, html, graphlib, difflib, reprlib, numbers, heapq, zlib, shlex
-ALL = [asyncio, json, logging, warnings, traceback, contextlib, dataclasses, enum, typing, collections, functools, copy, random, inspect, sys, datetime, io, re, time, string, itertools, pathlib, abc, types, calendar, decimal, uuid, hashlib, csv, statistics, ipaddress, fractions, textwrap, pprint, urllib.parse, zoneinfo, operator, struct, hmac, html, graphlib, difflib, reprlib, numbers, heapq, zlib, shlex]
+import asyncio, json, logging, warnings, traceback, contextlib, dataclasses, enum, typing, collections, functools, copy, random, inspect, sys, datetime, io, re, time, string, itertools, pathlib, abc, types, calendar, decimal, uuid, hashlib, csv, statistics, ipaddress, fractions, textwrap, pprint, urllib.parse, zoneinfo, operator, struct, hmac, html, graphlib, difflib, reprlib, numbers, heapq, zlib, shlex, ast, array, base64, binascii, bisect, cmath, fnmatch, keyword, math, os, secrets, unicodedata, bz2, codecs, configparser, contextvars, gzip, http, lzma, mimetypes, queue, tomllib, weakref, xml.etree.ElementTree
+ALL = [asyncio, json, logging, warnings, traceback, contextlib, dataclasses, enum, typing, collections, functools, copy, random, inspect, sys, datetime, io, re, time, string, itertools, pathlib, abc, types, calendar, decimal, uuid, hashlib, csv, statistics, ipaddress, fractions, textwrap, pprint, urllib.parse, zoneinfo, operator, struct, hmac, html, graphlib, difflib, reprlib, numbers, heapq, zlib, shlex, ast, array, base64, binascii, bisect, cmath, fnmatch, keyword, math, os, os.path, secrets, unicodedata, bz2, codecs, configparser, contextvars, gzip, http, lzma, mimetypes, queue, tomllib, weakref, xml.etree.ElementTree]
 
 class Spy:
     def __init__(self): self.got = []
@@ -45,6 +45,20 @@ async def run(ctx, inputs):
                         held.append(r)
                     except BaseException as e:
                         held.append(e)
+    tree = ast.parse("def f(a, *, b=1): return [x.y for x in a if f(b)]")
+    held += [tree, *ast.walk(tree), ast.NodeVisitor(), ast.NodeTransformer(), copy.deepcopy(tree)]
+    parser = configparser.ConfigParser(converters={"x": str}); parser.read_string("[a]\nb = 1")
+    held += [parser, parser["a"], parser["a"].getx, parser.getx, parser.converters]
+    root = xml.etree.ElementTree.fromstring("<a b='1'>c<d/></a>")
+    held += [root, root.iter(), root.iterfind(".//d"), xml.etree.ElementTree.ElementTree(root), xml.etree.ElementTree.XMLParser()]
+    var = contextvars.ContextVar("var", default=held)
+    held += [var, var.set(1), var.get()]
+    thing = Spy(); weak = weakref.WeakValueDictionary(a=thing); keyed = weakref.WeakKeyDictionary(); keyed[gen] = thing
+    held += [weakref.ref(thing), weakref.ref(run), weak, keyed, weakref.WeakSet([thing, gen]), weak.valuerefs(), keyed.keyrefs()]
+    held += [codecs.lookup("utf-8"), codecs.getincrementaldecoder("gbk")(), codecs.getincrementalencoder("utf-16")(), codecs.iterdecode([b"a"], "utf-8")]
+    for bad in (lambda: ast.parse("("), lambda: xml.etree.ElementTree.fromstring("<"), lambda: queue.Queue().get(), lambda: parser.read("x"), lambda: parser["z"], lambda: xml.etree.ElementTree.parse("x"), lambda: gzip.decompress(b"x"), lambda: tomllib.loads("=")):
+        try: bad()
+        except BaseException as e: held += [e]
     log = logging.getLogger("x"); h = logging.StreamHandler(); held += [log, h, logging.root]
     with warnings.catch_warnings(record=True) as w: warnings.warn("x"); held.append(w)
     for bad in (lambda: ctx.nope, lambda: json.loads("{"), lambda: int("x"), lambda: [][1], lambda: ctx.call(3), lambda: (1).foo, lambda: getattr(gen(), "gi_frame"), lambda: {}["x"]):

@@ -248,8 +248,6 @@ BUILTIN_HINTS: Final = {
     "input": "a script cannot prompt; take values from `inputs`",
     "breakpoint": "use print()",
     "help": "use print()",
-    "exit": "use `return` in run(), or raise an exception",
-    "quit": "use `return` in run(), or raise an exception",
     "copyright": "it is not part of the language",
     "credits": "it is not part of the language",
     "license": "it is not part of the language",
@@ -259,7 +257,7 @@ BUILTIN_HINTS: Final = {
 
 # Refused if the call certainly runs; any other call fails only when it runs. A script that prompts
 # only when a tool returned nothing, or that catches the error, is accepted.
-FAIL_WHEN_REACHED: Final = frozenset({"open", "input", "exit", "quit"})
+FAIL_WHEN_REACHED: Final = frozenset({"open", "input"})
 
 # May only be called: their result depends on the calling frame.
 CALL_ONLY: Final = {
@@ -322,7 +320,7 @@ def _version() -> str:
         sorted(CALL_ONLY), sorted(PUBLIC_UNDERSCORE), sorted(FAIL_WHEN_REACHED),
         sorted((name, sorted(MODULES[name])) for name in MODULES),
     )  # fmt: skip
-    digest = hashlib.sha256(repr((2, PRIVATE_PREFIX, sys.version, tables)).encode())
+    digest = hashlib.sha256(repr((3, PRIVATE_PREFIX, sys.version, tables)).encode())
     return digest.hexdigest()[:16]
 
 

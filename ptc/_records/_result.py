@@ -113,9 +113,9 @@ class Failure:
     """Reason that a run did not complete."""
 
     code: str
-    """A stable word: ``exception``, ``tool_error``, ``not_json``, ``syntax``, ``refused``,
-    ``timeout``, ``limit_<name>``, ``memory``, ``recursion``, ``system_call``, ``protocol``,
-    ``crash`` ..."""
+    """A stable word: ``exception``, ``exit``, ``tool_error``, ``not_json``, ``syntax``,
+    ``refused``, ``timeout``, ``limit_<name>``, ``memory``, ``recursion``, ``system_call``,
+    ``protocol``, ``crash`` ..."""
     message: str
     """Description of the failure."""
     type: str = ""

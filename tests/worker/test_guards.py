@@ -518,8 +518,6 @@ except ValueError as error:
         ("open('x', 'rb')", FileNotFoundError),
         ("open('x', 'w')", PermissionError),
         ("input('?')", EOFError),
-        ("exit(1)", SystemExit),
-        ("quit()", SystemExit),
     ],
 )
 def test_possibly_unreachable_refusal_is_deferred_to_run_time(
@@ -528,7 +526,7 @@ def test_possibly_unreachable_refusal_is_deferred_to_run_time(
     execute(f"asked = False\nif asked:\n    {source}")
     execute(f"asked = False\nx = asked and {source}\ny = {source} if asked else 1")
     execute(f"def never():\n    return {source}")
-    with pytest.raises(kind, match="|".join(("ctx", "inputs", "1", "^None$"))):
+    with pytest.raises(kind, match=r"ctx|inputs"):
         execute(f"if 1:\n    {source}")
     caught = execute(f"try:\n    {source}\nexcept {kind.__name__}:\n    result = 'caught'")
     assert caught["result"] == "caught"

@@ -51,7 +51,7 @@ MODULES: Final = _table(
         "csv": "DictReader DictWriter Error QUOTE_ALL QUOTE_MINIMAL QUOTE_NONE "
         "QUOTE_NONNUMERIC Sniffer excel excel_tab reader unix_dialect writer",
         "dataclasses": "FrozenInstanceError InitVar KW_ONLY MISSING asdict astuple dataclass "
-        "field fields is_dataclass replace",
+        "field fields is_dataclass make_dataclass replace",
         "datetime": "MAXYEAR MINYEAR UTC date datetime time timedelta timezone tzinfo",
         "decimal": "BasicContext Clamped Context ConversionSyntax Decimal DecimalException "
         "DecimalTuple DefaultContext DivisionByZero DivisionImpossible DivisionUndefined "
@@ -67,6 +67,7 @@ MODULES: Final = _table(
         "fnmatch": "filter fnmatch fnmatchcase translate",
         "fractions": "Fraction",
         "functools": "cache cached_property cmp_to_key lru_cache partial reduce singledispatch "
+        "singledispatchmethod "
         "total_ordering update_wrapper wraps",
         "graphlib": "CycleError TopologicalSorter",
         "hashlib": "algorithms_available algorithms_guaranteed blake2b blake2s md5 new "
@@ -75,7 +76,8 @@ MODULES: Final = _table(
         "heapq": "heapify heappop heappush heappushpop heapreplace merge nlargest nsmallest",
         "hmac": "HMAC compare_digest digest new",
         "html": "escape unescape",
-        "inspect": "isabstract isasyncgen isasyncgenfunction isawaitable isbuiltin isclass "
+        "inspect": "BoundArguments Parameter Signature signature "
+        "isabstract isasyncgen isasyncgenfunction isawaitable isbuiltin isclass "
         "iscoroutine iscoroutinefunction isfunction isgenerator isgeneratorfunction ismethod "
         "isroutine",
         "io": "BytesIO SEEK_CUR SEEK_END SEEK_SET StringIO UnsupportedOperation",
@@ -102,7 +104,7 @@ MODULES: Final = _table(
         "invert ior ipow irshift is_ is_not isub itemgetter itruediv ixor le length_hint "
         "lshift lt matmul methodcaller mod mul ne neg not_ or_ pos pow rshift setitem sub "
         "truediv truth xor call",
-        "os": "fspath linesep path sep",
+        "os": "environ fspath getenv linesep path sep",
         "os.path": "basename commonpath commonprefix dirname isabs join normcase normpath "
         "relpath sep split splitext",
         "pathlib": "Path PosixPath PurePath PurePosixPath PureWindowsPath",
@@ -123,15 +125,18 @@ MODULES: Final = _table(
         "string": "Template ascii_letters ascii_lowercase ascii_uppercase capwords digits "
         "hexdigits octdigits printable punctuation whitespace",
         "struct": "Struct calcsize error iter_unpack pack pack_into unpack unpack_from",
-        "sys": "byteorder exit float_info getdefaultencoding getrecursionlimit getsizeof hash_info "
+        "sys": "exc_info exception "
+        "byteorder exit float_info getdefaultencoding getrecursionlimit getsizeof hash_info "
         "int_info intern maxsize maxunicode platform setrecursionlimit stderr stdout version "
         "version_info",
         "textwrap": "TextWrapper dedent fill indent shorten wrap",
         "time": "asctime ctime gmtime localtime mktime monotonic monotonic_ns perf_counter "
         "perf_counter_ns process_time process_time_ns sleep strftime strptime struct_time "
         "time time_ns timezone tzname",
-        "traceback": "format_exc format_exception format_exception_only print_exc print_exception",
-        "types": "MappingProxyType MethodType NoneType SimpleNamespace",
+        "traceback": "extract_tb format_exc format_exception format_exception_only format_list "
+        "format_tb print_exc print_exception print_tb walk_tb",
+        "types": "AsyncGeneratorType BuiltinFunctionType CoroutineType GeneratorType GenericAlias "
+        "MappingProxyType MethodType NoneType SimpleNamespace UnionType",
         "typing": "AbstractSet Annotated Any AnyStr AsyncContextManager AsyncGenerator "
         "AsyncIterable AsyncIterator Awaitable BinaryIO ByteString Callable ChainMap ClassVar "
         "Collection Concatenate Container ContextManager Coroutine Counter DefaultDict Deque "
@@ -143,7 +148,7 @@ MODULES: Final = _table(
         "SupportsFloat SupportsIndex SupportsInt SupportsRound TYPE_CHECKING Text TextIO "
         "Tuple Type TypeAlias TypeGuard TypeVar TypeVarTuple TypedDict Union Unpack "
         "ValuesView assert_never assert_type cast dataclass_transform final get_args "
-        "get_origin is_typeddict no_type_check overload runtime_checkable",
+        "get_origin get_type_hints is_typeddict no_type_check overload runtime_checkable",
         "unicodedata": "bidirectional category combining decimal decomposition digit "
         "east_asian_width is_normalized lookup mirrored name normalize numeric "
         "unidata_version",
@@ -283,7 +288,6 @@ MISSING_HINTS: Final = {
                 "stat",
                 "open",
                 "chdir",
-                "getcwd",
                 "unlink",
                 "rmdir",
                 "replace",
@@ -295,9 +299,6 @@ MISSING_HINTS: Final = {
         [
             f"os.path.{name}"
             for name in [
-                "exists",
-                "isfile",
-                "isdir",
                 "getsize",
                 "getmtime",
                 "abspath",
@@ -309,8 +310,11 @@ MISSING_HINTS: Final = {
         ],
         _FILES,
     ),
-    "os.environ": "a script has no environment; take values from `inputs`",
-    "os.getenv": "a script has no environment; take values from `inputs`",
+    "os.getcwd": 'the tools take paths relative to their root; write "." for it',
+    **dict.fromkeys(
+        ["os.path.exists", "os.path.isfile", "os.path.isdir", "os.path.lexists"],
+        "ask a tool: `await ctx.glob(path)` lists the paths that exist",
+    ),
     "os.system": _PROCESS,
     "os.popen": _PROCESS,
     "io.open": _FILES,
@@ -335,18 +339,14 @@ MISSING_HINTS: Final = {
     ),
     "random.SystemRandom": "use random.Random(); randomness here is seeded for replay",
     "string.Formatter": "use str.format() or an f-string",
-    "typing.get_type_hints": "annotations that are text are never evaluated",
-    "typing.ForwardRef": "annotations that are text are never evaluated",
     "types.FunctionType": "use callable(x)",
+    "typing.ForwardRef": "typing.get_type_hints() resolves annotations that are text",
     "types.ModuleType": "use a class",
     "types.new_class": "use a class statement",
-    "inspect.signature": "a function's signature is not readable here",
     "inspect.currentframe": "frames are not readable; use traceback.format_exc()",
     "inspect.stack": "frames are not readable; use traceback.format_exc()",
-    "dataclasses.make_dataclass": "use a class statement with @dataclass",
     "uuid.uuid1": "use uuid.uuid4()",
     "functools.partialmethod": "define a method that calls the other",
-    "functools.singledispatchmethod": "use functools.singledispatch or match",
     "urllib.request": _NETWORK,
     "operator.__getattr__": "use getattr()",
 }

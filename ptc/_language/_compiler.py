@@ -22,7 +22,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from .._wire._messages import Finding
-from ._entry import RETURN_PLACE, TOP_LEVEL_VALUE, Entry, bind_value, find_entry, note_returns
+from ._entry import (
+    RETURN_PLACE,
+    TOP_LEVEL_VALUE,
+    Entry,
+    bind_value,
+    find_entry,
+    keep_source,
+    note_returns,
+)
 from ._policy import POLICY_VERSION, demangle
 from ._transformer import Issue, ScriptTransformer
 
@@ -150,6 +158,7 @@ def _transform(
             note_returns(tree)
         if "__name__" in survey.read:
             _replace_module_name(tree)
+    keep_source(tree, source)
     # dont_inherit: otherwise this module's own __future__ imports would apply to the script.
     code = compile(tree, filename, "exec", flags, dont_inherit=True, optimize=0)
     return CompiledScript(code, entry)

@@ -15,11 +15,13 @@ from .._wire._messages import Finding
 
 __all__ = [
     "RETURN_PLACE",
+    "SOURCE",
     "TOP_LEVEL_VALUE",
     "Entry",
     "bind_value",
     "final_assignments",
     "find_entry",
+    "keep_source",
     "note_returns",
 ]
 
@@ -30,6 +32,9 @@ RETURN_PLACE: Final = "@place"
 
 Columns are 1-based and in bytes of UTF-8, as `Failure` frames have them.
 """
+
+SOURCE: Final = "@source"
+"""Variable with the source, in a script that shows tracebacks."""
 
 Entry = Literal["async", "sync", "top_level"]
 
@@ -153,10 +158,24 @@ def bind_value(tree: ast.Module) -> None:
         elif isinstance(last, ast.Assign):  # to an item or an attribute
             last.targets.append(ast.Name(TOP_LEVEL_VALUE, ast.Store()))
             body.insert(at, place)
-    nothing = _assign(TOP_LEVEL_VALUE, ast.Constant(None), tree.body[0])
-    has_text = ast.get_docstring(tree, clean=False) is not None
-    tree.body.insert(1 if has_text else 0, nothing)
+    _insert_first(tree, _assign(TOP_LEVEL_VALUE, ast.Constant(None), tree.body[0]))
     ast.fix_missing_locations(tree)
+
+
+def keep_source(tree: ast.Module, source: str) -> None:
+    """Make a script that shows tracebacks hold its source: a worker with cached code has none."""
+    if tree.body and any(word in source for word in _SHOWS_TRACEBACKS):
+        _insert_first(tree, _assign(SOURCE, ast.Constant(source), tree.body[0]))
+        ast.fix_missing_locations(tree)
+
+
+_SHOWS_TRACEBACKS: Final = ("traceback", "logging", "exc_info")
+
+
+def _insert_first(node: ast.Module | _Function, statement: ast.stmt) -> None:
+    """Insert a statement at the start of a body, after its docstring."""
+    has_text = ast.get_docstring(node, clean=False) is not None
+    node.body.insert(1 if has_text else 0, statement)
 
 
 def note_returns(tree: ast.Module) -> None:
@@ -174,9 +193,7 @@ def note_returns(tree: ast.Module) -> None:
                     found = True
                     value.insert(at, _assign(RETURN_PLACE, _place_of(value[at]), value[at]))
     if found:
-        has_text = ast.get_docstring(run, clean=False) is not None
-        outer = ast.copy_location(ast.Global([RETURN_PLACE]), run.body[0])
-        run.body.insert(1 if has_text else 0, outer)
+        _insert_first(run, ast.copy_location(ast.Global([RETURN_PLACE]), run.body[0]))
         ast.fix_missing_locations(run)
 
 

@@ -187,8 +187,11 @@ READABLE: Final = frozenset(
         "__version__",  # text, of a package
         "__members__",  # Enum: names and members
         "__notes__",  # exceptions: list of text
-        "__annotations__",  # of script classes: a copy
-        "__cause__",  # set by the script's `raise ... from ...`; None only in a test
+        "__annotations__",  # of the script's classes and functions: a copy
+        "__defaults__", "__kwdefaults__",  # of the script's functions: a tuple, and a copy
+        "__wrapped__",  # of a decorated function: the script's own
+        "__cause__", "__context__", "__suppress_context__",  # exceptions, which the script may hold
+        "__traceback__",  # copies of the script's lines in it
     }
 )  # fmt: skip
 
@@ -209,8 +212,6 @@ WRITABLE: Final = frozenset({"__name__", "__qualname__", "__doc__"})
 TESTABLE: Final = OPERATOR_METHODS | READABLE | {"__dict__", "__dataclass_fields__", "__slots__"}
 
 READ_HINTS: Final = {
-    "__traceback__": "use traceback.format_exc() for its text",
-    "__context__": "keep the first exception in a variable",
     "__globals__": "use the name itself",
     "__code__": "a function's code is not readable",
     "__closure__": "keep the value in an object that both functions share",

@@ -17,6 +17,7 @@ from .._language import _policy as policy
 from ._classes import is_script_class
 from ._freeze import class_namespace
 from ._internals import frame_globals, frame_locals
+from ._types import exact_text
 
 __all__ = [
     "NamespaceView",
@@ -28,19 +29,6 @@ __all__ = [
     "show_locals",
     "show_vars",
 ]
-
-
-def exact_text(name: object) -> str:
-    """Return `name` as an exact `str`: a subclass may lie about its text.
-
-    Raises:
-        TypeError: If `name` is not text.
-    """
-    if type(name) is str:
-        return name
-    if isinstance(name, str):
-        return str.__str__(name)
-    raise TypeError(f"attribute name must be string, not {type(name).__name__!r}")
 
 
 def demangle_keys(found: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -17,13 +17,15 @@ from typing import Any, Final
 from ..._language._policy import MODULES
 from .._classes import allow_bases
 from .._clock import Clock
+from .._hints import get_type_hints
 from .._types import Future, Task, Token
-from . import _copy, _dataclasses, _own, _patches, _text
+from . import _copy, _dataclasses, _own, _patches, _signature, _text
 from ._console import redirect_stderr, redirect_stdout
 from ._facade import make_facade
 from ._logging import BASES as LOGGING_BASES
 from ._logging import logging_members
 from ._time import time_modules
+from ._traceback import traceback_members
 from ._warnings import warnings_members
 
 __all__ = ["build_modules"]
@@ -162,6 +164,7 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "astuple": _dataclasses.astuple,
             "dataclass": _dataclasses.dataclass,
             "fields": _dataclasses.fields,
+            "make_dataclass": _dataclasses.make_dataclass,
             "replace": _dataclasses.replace,
         },
         "enum": {
@@ -173,8 +176,15 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "cached_property": _own.cached_property,
             "lru_cache": _own.lru_cache,
             "singledispatch": _own.singledispatch,
+            "singledispatchmethod": _own.singledispatchmethod,
             "update_wrapper": _own.update_wrapper,
             "wraps": _own.wraps,
+        },
+        "inspect": {
+            "BoundArguments": _signature.BoundArguments,
+            "Parameter": _signature.Parameter,
+            "Signature": _signature.Signature,
+            "signature": _signature.signature,
         },
         "heapq": {"merge": _own.merge},
         "operator": {"attrgetter": _own.attrgetter, "methodcaller": _own.methodcaller},
@@ -184,6 +194,7 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "NamedTuple": _own.NamedTuple,
             "TypedDict": _own.TypedDict,
             "get_origin": _own.get_origin,
+            "get_type_hints": get_type_hints,
         },
     }
 
@@ -220,7 +231,7 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
         "pathlib": dict(_text.PATHS),
         "pprint": _text.pprint_members(),
         "sys": _text.sys_members(),
-        "traceback": _text.traceback_members(),
+        "traceback": traceback_members(),
         "warnings": warnings_members(),
     }
     for name in MODULES.keys() - _WRITTEN_HERE - {"os.path"}:
@@ -241,7 +252,14 @@ def _assemble(members: dict[str, dict[str, Any]]) -> Mapping[str, object]:
     import os
 
     built: dict[str, object] = {}
-    members["os"] = {"fspath": os.fspath, "linesep": "\n", "sep": "/"}
+    environment = _text.Environment()
+    members["os"] = {
+        "environ": environment,
+        "fspath": os.fspath,
+        "getenv": environment.get,
+        "linesep": "\n",
+        "sep": "/",
+    }
     members["urllib"] = {}
     for name in sorted(members, key=lambda name: -name.count(".")):  # submodules first
         parent, _, last = name.rpartition(".")

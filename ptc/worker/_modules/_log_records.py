@@ -17,7 +17,7 @@ from .._attributes import format_map
 from .._classes import open_type
 from .._clock import Clock
 from .._views import exact_text
-from ._text import format_error
+from ._traceback import format_error
 
 __all__ = [
     "BASIC_FORMATS",

@@ -26,7 +26,7 @@ from ._log_records import (
     level_name,
     level_of,
 )
-from ._text import format_exc
+from ._traceback import format_exc
 from ._warnings import script_place
 
 __all__ = ["BASES", "logging_members"]

@@ -14,6 +14,8 @@ Rule 3: all findings of a script are reported at once, in order of position
 from __future__ import annotations
 
 import ast
+import operator
+import re
 import sys
 import types
 import warnings
@@ -161,7 +163,26 @@ def _transform(
     keep_source(tree, source)
     # dont_inherit: otherwise this module's own __future__ imports would apply to the script.
     code = compile(tree, filename, "exec", flags, dont_inherit=True, optimize=0)
+    code = _restore_names(code)
     return CompiledScript(code, entry)
+
+
+def _restore_names(code: types.CodeType) -> types.CodeType:
+    """Restore the script's names of private methods, which messages and reprs show."""
+    constants = tuple(
+        _restore_names(each) if isinstance(each, types.CodeType) else each
+        for each in code.co_consts
+    )
+    qualname = demangle(code.co_qualname)
+    if qualname == code.co_qualname and all(map(operator.is_, constants, code.co_consts)):
+        return code
+    qualname = _MANGLED.sub(r"\g<owner>.", qualname)
+    name = qualname.rpartition(".")[2]
+    return code.replace(co_name=name, co_qualname=qualname, co_consts=constants)
+
+
+# `Owner._Owner__method`: the name of a function is not mangled.
+_MANGLED: Final = re.compile(r"(?P<owner>_*(?P<bare>\w+))\._(?P=bare)(?=__\w)")
 
 
 def _replace_module_name(tree: ast.Module) -> None:

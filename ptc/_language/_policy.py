@@ -321,7 +321,7 @@ def _version() -> str:
         sorted(CALL_ONLY), sorted(PUBLIC_UNDERSCORE), sorted(FAIL_WHEN_REACHED),
         sorted((name, sorted(MODULES[name])) for name in MODULES),
     )  # fmt: skip
-    digest = hashlib.sha256(repr((3, PRIVATE_PREFIX, sys.version, tables)).encode())
+    digest = hashlib.sha256(repr((4, PRIVATE_PREFIX, sys.version, tables)).encode())
     return digest.hexdigest()[:16]
 
 

@@ -366,7 +366,8 @@ def _call(
     run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any],
 ) -> Any:
     """Execute the script, its `run` or its top-level code, and return its value."""
-    namespace["ctx"], namespace["inputs"] = context, inputs
+    # Found like builtins, so that `globals()` has the script's own names only.
+    namespace["__builtins__"] |= {"ctx": context, "inputs": inputs}
     value = eval(code, namespace)  # noqa: S307  # the policy's own code object: this is the job
     if isinstance(value, types.CoroutineType):
         # A top-level script with `await`.

@@ -12,6 +12,8 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
+from ._identity import is_shown_as_builtin
+
 __all__ = [
     "Future",
     "ScriptType",
@@ -61,6 +63,10 @@ class ScriptType(metaclass=_TypeMeta):
     """The script's `type`: returns the class of an object, or makes a checked class."""
 
     __slots__ = ()
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Exist, as the method of `type` does: ``issubclass(type, Callable)`` asks for it."""
+        raise TypeError("'type' object is not callable")  # of an instance: there is none
 
 
 ScriptType.__name__ = ScriptType.__qualname__ = "type"
@@ -127,6 +133,7 @@ def target_of(token: Token) -> type:
     return _TARGETS[token]
 
 
+_FUNCTIONS: Final = (types.FunctionType, types.MethodType)
 _SHOWN: Final[dict[type, type]] = {Token: ScriptType}
 
 
@@ -147,6 +154,8 @@ def stands_for(shown: type) -> Callable[[type], type]:
 def type_of(obj: object) -> Any:
     """Return the class of `obj`; never a metaclass, which could make classes without checks."""
     kind = type(obj)
+    if kind in _FUNCTIONS and is_shown_as_builtin(obj):
+        return types.BuiltinFunctionType
     if kind in _SHOWN:
         return _SHOWN[kind]
     if issubclass(kind, type):

@@ -498,7 +498,7 @@ class _A:
 result = _A.names + [_A.__name__, type(_A()).__name__, (lambda: 1).__name__, len.__name__]
 """)
     assert found["result"] == [
-        "_m", "_A__n", "_B", "_A._B", "_A", "_A", "<lambda>", "len",
+        "_m", "__n", "_B", "_A._B", "_A", "_A", "<lambda>", "len",
     ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import encodings
 import importlib
 import random
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -199,6 +200,10 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
     }
 
 
+if sys.version_info >= (3, 13):
+    _LATE.append("_pydecimal")  # for the error of a wrong format of a Decimal
+
+
 def _preload() -> None:
     for name in _CODECS:
         importlib.import_module(f"encodings.{name}")
@@ -256,7 +261,7 @@ def _assemble(members: dict[str, dict[str, Any]]) -> Mapping[str, object]:
     members["os"] = {
         "environ": environment,
         "fspath": os.fspath,
-        "getenv": environment.get,
+        "getenv": lambda key, default=None: environment.get(key, default),
         "linesep": "\n",
         "sep": "/",
     }

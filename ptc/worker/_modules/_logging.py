@@ -354,7 +354,8 @@ def _record(
     stacklevel: int = 1,
 ) -> LogRecord:
     error = error_in(exc_info)
-    record = LogRecord(name, level, msg, args, error, script_place(max(1, stacklevel)))
+    line, function = script_place(max(1, stacklevel))
+    record = LogRecord(name, level, "script.py", line, msg, args, error, function)
     if exc_info and error is None:
         record.exc_text = "NoneType: None"
     for key, value in (extra or {}).items():

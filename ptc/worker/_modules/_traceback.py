@@ -264,10 +264,9 @@ def _lines(error: BaseException, seen: set[int]) -> Iterator[str]:
     elif context is not None and not error.__suppress_context__ and id(context) not in seen:
         yield from _lines(context, seen)
         yield "\nDuring handling of the above exception, another exception occurred:\n\n"
-    frames = _frame_lines(error.__traceback__)
-    if frames:
+    if error.__traceback__ is not None:
         yield "Traceback (most recent call last):\n"
-    yield from frames
+        yield from _frame_lines(error.__traceback__)
     yield from _last_lines(error)
 
 

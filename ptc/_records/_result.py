@@ -121,7 +121,8 @@ class Failure:
     type: str = ""
     """Name of the exception, if the script raised one."""
     line: int = 0
-    """Line of the script, 1-based; 0: unknown."""
+    """Line of the script, 1-based; 0: unknown. Of a violation: the line of the last call on `ctx`,
+    since the worker was killed."""
     column: int = 0
     """Column, 1-based; 0: unknown."""
     excerpt: str = ""

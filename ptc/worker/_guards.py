@@ -165,15 +165,16 @@ _GUARDED_BUILTINS: Final[dict[str, object]] = {
 for _name, _function in _GUARDED_BUILTINS.items():
     if isinstance(_function, types.FunctionType):
         _function.__name__ = _function.__qualname__ = _name
-        show_as_builtin(_function, _name)
+# The other guards stay recognizable beside the real `getattr` or `open`, which no script may hold.
+for _name in ("hasattr", "id"):
+    show_as_builtin(_GUARDED_BUILTINS[_name], _name)
 
 # Modules that C code imports for itself, through the builtins of the running frame.
 _C_IMPORTS: Final = frozenset(
-    {"_io", "_pydecimal", "_strptime", "annotationlib",
-     "asyncio.base_futures", "asyncio.events", "collections",
-     "collections.abc", "copyreg", "datetime", "decimal", "enum", "functools", "json.decoder",
-     "math", "numbers", "operator", "re", "time", "traceback", "types", "typing", "unicodedata",
-     "warnings", "zoneinfo", "zoneinfo._common"}
+    {"_io", "_pydecimal", "_strptime", "annotationlib", "asyncio.base_futures",
+     "asyncio.events", "collections", "collections.abc", "copyreg", "datetime", "decimal",
+     "enum", "functools", "json.decoder", "math", "numbers", "operator", "re", "time",
+     "traceback", "types", "typing", "unicodedata", "warnings", "zoneinfo", "zoneinfo._common"}
 )  # fmt: skip
 
 

@@ -106,7 +106,7 @@ class FrameSummary(_Record):
 
 
 for _kind, _name in (
-    (_SafeCode, "code"), (_SafeFrame, "frame"), (SafeTraceback, "traceback"),
+    (_SafeCode, "TracebackCode"), (_SafeFrame, "TracebackFrame"), (SafeTraceback, "traceback"),
 ):  # fmt: skip
     _kind.__name__ = _kind.__qualname__ = _name
     _kind.__module__ = "builtins"

@@ -111,7 +111,7 @@ _SELECTED: Final = _select(
         "field_size_limit get_dialect list_dialects reader register_dialect unix_dialect "
         "unregister_dialect writer",
         "dataclasses": "FrozenInstanceError InitVar KW_ONLY MISSING asdict astuple dataclass "
-        "field fields is_dataclass replace",
+        "field fields is_dataclass make_dataclass replace",
         "datetime": "MAXYEAR MINYEAR UTC date datetime time timedelta timezone tzinfo",
         "decimal": "BasicContext Clamped Context ConversionSyntax Decimal DecimalException "
         "DecimalTuple DefaultContext DivisionByZero DivisionImpossible DivisionUndefined "
@@ -128,8 +128,8 @@ _SELECTED: Final = _select(
         "fnmatch": "filter filterfalse@3.14 fnmatch fnmatchcase translate",
         "fractions": "Fraction",
         "functools": "cache cached_property cmp_to_key lru_cache partial reduce singledispatch "
-        "total_ordering update_wrapper wraps Placeholder@3.14 WRAPPER_ASSIGNMENTS "
-        "WRAPPER_UPDATES",
+        "singledispatchmethod total_ordering update_wrapper wraps Placeholder@3.14 "
+        "WRAPPER_ASSIGNMENTS WRAPPER_UPDATES",
         "graphlib": "CycleError TopologicalSorter",
         "gzip": "BadGzipFile compress decompress",
         "hashlib": "algorithms_available algorithms_guaranteed blake2b blake2s md5 new "
@@ -141,9 +141,9 @@ _SELECTED: Final = _select(
         "hmac": "HMAC compare_digest digest new",
         "html": "escape unescape",
         "http": "HTTPMethod HTTPStatus",
-        "inspect": "isabstract isasyncgen isasyncgenfunction isawaitable isbuiltin isclass "
-        "iscoroutine iscoroutinefunction isfunction isgenerator isgeneratorfunction ismethod "
-        "isroutine",
+        "inspect": "BoundArguments Parameter Signature isabstract isasyncgen isasyncgenfunction "
+        "isawaitable isbuiltin isclass iscoroutine iscoroutinefunction isfunction isgenerator "
+        "isgeneratorfunction ismethod isroutine signature",
         "io": "BytesIO SEEK_CUR SEEK_END SEEK_SET StringIO UnsupportedOperation",
         "ipaddress": "AddressValueError IPv4Address IPv4Interface IPv4Network IPv6Address "
         "IPv6Interface IPv6Network NetmaskValueError collapse_addresses ip_address "
@@ -176,8 +176,8 @@ _SELECTED: Final = _select(
         "invert ior ipow irshift is_ is_not isub itemgetter itruediv ixor le length_hint "
         "lshift lt matmul methodcaller mod mul ne neg not_ or_ pos pow rshift setitem sub "
         "truediv truth xor call is_none@3.14 is_not_none@3.14",
-        "os": "PathLike altsep curdir devnull extsep fsdecode fsencode fspath linesep name pardir "
-        "path pathsep sep urandom",
+        "os": "PathLike altsep curdir devnull environ extsep fsdecode fsencode fspath getenv "
+        "linesep name pardir path pathsep sep urandom",
         "os.path": "altsep basename commonpath commonprefix curdir dirname extsep isabs join "
         "normcase normpath pardir pathsep relpath sep split splitdrive splitext splitroot@3.12",
         "pathlib": "Path PosixPath PurePath PurePosixPath PureWindowsPath "
@@ -201,8 +201,8 @@ _SELECTED: Final = _select(
         "string": "Template ascii_letters ascii_lowercase ascii_uppercase capwords digits "
         "hexdigits octdigits printable punctuation whitespace",
         "struct": "Struct calcsize error iter_unpack pack pack_into unpack unpack_from",
-        "sys": "byteorder exit float_info float_repr_style get_int_max_str_digits "
-        "getdefaultencoding getrecursionlimit getsizeof hash_info "
+        "sys": "byteorder exc_info exception exit float_info float_repr_style "
+        "get_int_max_str_digits getdefaultencoding getrecursionlimit getsizeof hash_info "
         "hexversion int_info intern maxsize maxunicode platform set_int_max_str_digits "
         "setrecursionlimit stderr stdout version "
         "version_info",
@@ -211,7 +211,8 @@ _SELECTED: Final = _select(
         "perf_counter_ns process_time process_time_ns sleep strftime strptime struct_time "
         "time time_ns timezone tzname altzone daylight",
         "tomllib": "TOMLDecodeError load loads",
-        "traceback": "format_exc format_exception format_exception_only print_exc print_exception",
+        "traceback": "extract_tb format_exc format_exception format_exception_only format_list "
+        "format_tb print_exc print_exception print_tb walk_tb",
         "types": "MappingProxyType MethodType NoneType SimpleNamespace AsyncGeneratorType "
         "BuiltinFunctionType BuiltinMethodType CoroutineType EllipsisType GeneratorType "
         "GenericAlias NotImplementedType UnionType get_original_bases@3.12",
@@ -226,9 +227,9 @@ _SELECTED: Final = _select(
         "SupportsFloat SupportsIndex SupportsInt SupportsRound TYPE_CHECKING Text TextIO "
         "Tuple Type TypeAlias TypeGuard TypeVar TypeVarTuple TypedDict Union Unpack "
         "ValuesView assert_never assert_type cast dataclass_transform final get_args "
-        "get_origin is_typeddict no_type_check overload runtime_checkable NoDefault@3.13 "
-        "ParamSpecArgs ParamSpecKwargs ReadOnly@3.13 TypeAliasType@3.12 TypeIs@3.13 "
-        "get_protocol_members@3.13 is_protocol@3.13 override@3.12 reveal_type",
+        "get_origin get_type_hints is_typeddict no_type_check overload runtime_checkable "
+        "NoDefault@3.13 ParamSpecArgs ParamSpecKwargs ReadOnly@3.13 TypeAliasType@3.12 "
+        "TypeIs@3.13 get_protocol_members@3.13 is_protocol@3.13 override@3.12 reveal_type",
         "unicodedata": "bidirectional category combining decimal decomposition digit "
         "east_asian_width is_normalized lookup mirrored name normalize numeric "
         "unidata_version",
@@ -388,7 +389,6 @@ MISSING_HINTS: Final = {
                 "stat",
                 "open",
                 "chdir",
-                "getcwd",
                 "unlink",
                 "rmdir",
                 "replace",
@@ -400,9 +400,6 @@ MISSING_HINTS: Final = {
         [
             f"os.path.{name}"
             for name in [
-                "exists",
-                "isfile",
-                "isdir",
                 "getsize",
                 "getmtime",
                 "abspath",
@@ -414,8 +411,11 @@ MISSING_HINTS: Final = {
         ],
         _FILES,
     ),
-    "os.environ": "a script has no environment; take values from `inputs`",
-    "os.getenv": "a script has no environment; take values from `inputs`",
+    "os.getcwd": 'the tools take paths relative to their root; write "." for it',
+    **dict.fromkeys(
+        ["os.path.exists", "os.path.isfile", "os.path.isdir", "os.path.lexists"],
+        "ask a tool: `await ctx.glob(path)` lists the paths that exist",
+    ),
     "os.system": _PROCESS,
     "os.popen": _PROCESS,
     "io.open": _FILES,
@@ -439,18 +439,14 @@ MISSING_HINTS: Final = {
     ),
     "random.SystemRandom": "use random.Random(); randomness here is seeded for replay",
     "string.Formatter": "use str.format() or an f-string",
-    "typing.get_type_hints": "annotations that are text are never evaluated",
-    "typing.ForwardRef": "annotations that are text are never evaluated",
     "types.FunctionType": "use callable(x)",
+    "typing.ForwardRef": "typing.get_type_hints() resolves annotations that are text",
     "types.ModuleType": "use a class",
     "types.new_class": "use a class statement",
-    "inspect.signature": "a function's signature is not readable here",
     "inspect.currentframe": "frames are not readable; use traceback.format_exc()",
     "inspect.stack": "frames are not readable; use traceback.format_exc()",
-    "dataclasses.make_dataclass": "use a class statement with @dataclass",
     "uuid.uuid1": "use uuid.uuid4()",
     "functools.partialmethod": "define a method that calls the other",
-    "functools.singledispatchmethod": "use functools.singledispatch or match",
     "urllib.request": _NETWORK,
     "operator.__getattr__": "use getattr()",
 }

@@ -92,19 +92,13 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
             "Context copy_context"
         ),
     },
-    "dataclasses": {
-        "use a class statement with @dataclass": "make_dataclass",
-        _INTERNAL: "Field",
-    },
+    "dataclasses": {_INTERNAL: "Field"},
     "difflib": {"use unified_diff() or ndiff()": "HtmlDiff"},
     "enum": {
         _INTERNAL: "EnumDict@3.13 global_enum global_enum_repr global_flag_repr global_str "
         "pickle_by_enum_name pickle_by_global_name",
     },
-    "functools": {
-        "define a method that calls the other": "partialmethod",
-        "use functools.singledispatch or match": "singledispatchmethod",
-    },
+    "functools": {"define a method that calls the other": "partialmethod"},
     "gzip": {_FILES: "GzipFile open"},
     "hashlib": {_FILES: "file_digest"},
     "hmac": {_INTERNAL: "digest_size trans_36 trans_5C"},
@@ -122,9 +116,9 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         "CORO_SUSPENDED GEN_CLOSED GEN_CREATED GEN_RUNNING GEN_SUSPENDED getasyncgenlocals@3.12 "
         "getasyncgenstate@3.12 getcoroutinelocals getcoroutinestate getgeneratorlocals "
         "getgeneratorstate",
-        "a function's signature is not readable here": "BoundArguments FullArgSpec Parameter "
-        "Signature formatannotation formatannotationrelativeto formatargvalues get_annotations "
-        "getcallargs getfullargspec signature",
+        "use inspect.signature()": "FullArgSpec formatannotation formatannotationrelativeto "
+        "formatargvalues getcallargs getfullargspec",
+        "use typing.get_type_hints()": "get_annotations",
         _GETATTR: "Attribute BufferFlags@3.12 classify_class_attrs cleandoc getattr_static "
         "getclasstree getdoc getmembers getmembers_static getmro isdatadescriptor "
         "isgetsetdescriptor ismemberdescriptor ismethoddescriptor ismethodwrapper "
@@ -171,7 +165,7 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         "pycache_prefix remote_exec@3.14 set_asyncgen_hooks set_coroutine_origin_tracking_depth "
         "setdlopenflags setswitchinterval stdlib_module_names thread_info unraisablehook "
         "warnoptions",
-        _FRAMES: "exc_info exception getprofile gettrace setprofile settrace",
+        _FRAMES: "getprofile gettrace setprofile settrace",
         "take values from `inputs`": "argv stdin",
         "a script is one file; import by name": "modules path",
     },
@@ -184,8 +178,7 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
     },
     "traceback": {
         _FRAMES: "FrameSummary StackSummary TracebackException clear_frames extract_stack "
-        "extract_tb format_list format_stack format_tb print_last print_stack print_tb walk_stack "
-        "walk_tb",
+        "format_stack print_last print_stack walk_stack",
     },
     "types": {
         _CODE: "CellType ClassMethodDescriptorType CodeType FrameType FunctionType "
@@ -195,8 +188,8 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         _INTERNAL: "CapsuleType@3.13 DynamicClassAttribute coroutine",
     },
     "typing": {
-        "annotations that are text are never evaluated": "ForwardRef evaluate_forward_ref@3.14 "
-        "get_type_hints",
+        "typing.get_type_hints() resolves annotations that are text": "ForwardRef "
+        "evaluate_forward_ref@3.14",
         _INTERNAL: "clear_overloads get_overloads",
         _OBSOLETE: "no_type_check_decorator@<3.15",
     },

@@ -113,15 +113,16 @@ class Failure:
     """Reason that a run did not complete."""
 
     code: str
-    """A stable word: ``exception``, ``tool_error``, ``not_json``, ``syntax``, ``refused``,
-    ``timeout``, ``limit_<name>``, ``memory``, ``recursion``, ``system_call``, ``protocol``,
-    ``crash`` ..."""
+    """A stable word: ``exception``, ``exit``, ``tool_error``, ``not_json``, ``syntax``,
+    ``refused``, ``timeout``, ``limit_<name>``, ``memory``, ``recursion``, ``system_call``,
+    ``protocol``, ``crash`` ..."""
     message: str
     """Description of the failure."""
     type: str = ""
     """Name of the exception, if the script raised one."""
     line: int = 0
-    """Line of the script, 1-based; 0: unknown."""
+    """Line of the script, 1-based; 0: unknown. Of a violation: the line of the last call on `ctx`,
+    since the worker was killed."""
     column: int = 0
     """Column, 1-based; 0: unknown."""
     excerpt: str = ""

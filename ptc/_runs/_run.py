@@ -280,7 +280,12 @@ class Run:
             return
         message = violation.message
         self._outcome.events.emit("violation", text=message, value=violation)
-        failure = Failure(code=violation.code, message=message, syscall=violation.syscall)
+        # The worker is dead: the last line that the host knows is that of the last call.
+        line = next((call.call.line for call in reversed(self._calls.calls) if call.call.line), 0)
+        hint = f"line {line} made the last call on ctx; the script had passed it" if line else ""
+        failure = Failure(
+            code=violation.code, message=message, syscall=violation.syscall, line=line, hint=hint
+        )
         self._outcome.finish("violation", failure)
 
 

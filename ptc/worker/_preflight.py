@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .._language._entry import final_assignments
 from .._wire._protocol import Finding
 
 __all__ = ["Signature", "preflight"]
@@ -35,19 +36,23 @@ def preflight(source: str, tools: Mapping[str, Signature]) -> list[Finding]:
     tree = ast.parse(source)
     functions = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     run = next((function for function in functions if function.name == "run"), None)
+    finder = _Finder({_name_of_ctx(run)}, tools, source.encode().splitlines())
+    # If the name of ctx is also bound to other values, no finding about calls is certain.
+    if finder.names.isdisjoint(_bound_names(tree)):
+        finder.visit(tree)
     if run is None:
-        names = {"ctx"}
-    else:
-        arguments = [*run.args.posonlyargs, *run.args.args]
-        if not arguments:
-            return []
-        names = {arguments[0].arg}
-    if names & set(_bound_names(tree)):
-        # The name of ctx is also bound to other values: no certain finding is possible.
-        return []
-    finder = _Finder(names, tools, source.encode().splitlines())
-    finder.visit(tree)
+        for last in final_assignments(tree):
+            finder.add_final_assignment(last)
     return sorted(finder.findings, key=lambda f: (f.line, f.column))
+
+
+def _name_of_ctx(run: ast.FunctionDef | ast.AsyncFunctionDef | None) -> str:
+    """Return the name of `ctx` in `run`: that of the parameter that receives it, or the global."""
+    parameters = [*run.args.posonlyargs, *run.args.args] if run is not None else []
+    names = [parameter.arg for parameter in parameters[:2]]
+    if names[:1] == ["inputs"]:
+        names.reverse()
+    return names[0] if names and names != ["inputs"] else "ctx"
 
 
 def _bound_names(tree: ast.AST) -> Iterator[str]:
@@ -65,7 +70,7 @@ class _Finder(ast.NodeVisitor):
 
     def __init__(self, names: set[str], tools: Mapping[str, Signature], lines: list[bytes]) -> None:
         self.findings: list[Finding] = []
-        self._names = names
+        self.names = names
         self._tools = tools
         self._lines = lines
         self._in_async = False
@@ -92,7 +97,7 @@ class _Finder(ast.NodeVisitor):
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self._names or not parts:
+        if not isinstance(node, ast.Name) or node.id not in self.names or not parts:
             return None
         parts.reverse()
         if parts[0] == "tools":
@@ -170,6 +175,13 @@ class _Finder(ast.NodeVisitor):
         if missing:
             listed = ", ".join(p for p in signature.parameters if p in missing)
             self._add(node, "missing_argument", f"{name} needs {listed}", "")
+
+    def add_final_assignment(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
+        """Report that the value of a top-level script is that of its last assignment."""
+        target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+        text = f"the script ends in an assignment: its value is that of {target}"
+        hint = f"write {target} on a line of its own at the end"
+        self._add(node, "ends_in_assignment", text, hint, advisory=True)
 
     # --- an awaitable used as a value ------------------------------------------------------------
 

@@ -7,6 +7,7 @@ a worker serves one and exits. An idle worker rehearses first (`warm`, `_rehears
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import inspect
 import marshal  # noqa: TID251  # reads code that a worker compiled from the same source (`_load`)
@@ -19,7 +20,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from .._language._compiler import TOP_LEVEL_VALUE, ScriptRejected, compile_script
+from .._language._compiler import RETURN_PLACE, TOP_LEVEL_VALUE, ScriptRejected, compile_script
 from .._wire._messages import (
     IN_PARTS,
     MAX_FINDINGS,
@@ -33,7 +34,7 @@ from . import _values
 from ._budget import Budget
 from ._clock import Clock
 from ._context import Calls, Context
-from ._failures import failure_body, minimal_failure
+from ._failures import failure_body, is_success, minimal_failure
 from ._guards import script_builtins, script_globals
 from ._identity import restart_numbers
 from ._inspect import frames
@@ -208,6 +209,8 @@ class _Run:
         self._clock = clock
         self._tools: Mapping[str, Any] = {}
         self._check: Mapping[str, Any] | None = None
+        self._exiting = False
+        self._place: list[Any] | None = None
 
     def execute(self, body: bytes, begin: Callable[[], None]) -> None:
         """Serve the run that the START frame `body` starts. It always sends a closing frame.
@@ -231,7 +234,13 @@ class _Run:
             self._runtime.reset(start["epoch"], start["seed"], calls.sleep, run_coroutine, budget)
             context = Context(calls, self._tools)
             begin()
-            value = _call(code, kit.namespace, context, start["inputs"], run_coroutine)
+            try:
+                value = _call(code, kit.namespace, context, start["inputs"], run_coroutine)
+            except SystemExit as stop:
+                if not is_success(stop):
+                    raise
+                value = kit.namespace.get(TOP_LEVEL_VALUE)
+            self._place = _place_of_value(kit.namespace)
             self._send_result(value)
         except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
             if isinstance(error, MemoryError):
@@ -294,13 +303,28 @@ class _Run:
         most = calls.budget.limit("max_tasks")
         loop.attach(self._wire, calls.deliver, lambda: calls.pending, most)
         loop.set_exception_handler(self._unhandled)
-        return loop.run_until_complete(self._main(coroutine, calls))
+        self._exiting = False
+        try:
+            return loop.run_until_complete(self._main(coroutine, calls))
+        except SystemExit:
+            self._finish_after_exit(loop, calls)
+            raise
+
+    def _finish_after_exit(self, loop: ScriptLoop, calls: Calls) -> None:
+        """Finish calls and tasks after a `SystemExit`, which stopped the loop at once."""
+        self._exiting = True
+        finishing = loop.create_task(self._finish_calls(calls))
+        while not finishing.done():
+            # A task may exit once more: because it waited for the first one, or is cancelled.
+            with contextlib.suppress(SystemExit):
+                loop.run_until_complete(finishing)
 
     async def _main(self, coroutine: Coroutine[Any, Any, Any], calls: Calls) -> Any:
         try:
             return await coroutine
         finally:
-            await self._finish_calls(calls)
+            if not self._exiting:
+                await self._finish_calls(calls)
 
     async def _finish_calls(self, calls: Calls) -> None:
         """Wait for calls that were never awaited, then cancel other tasks, as asyncio.run does."""
@@ -327,7 +351,7 @@ class _Run:
 
     def _send_failure(self, error: BaseException) -> None:
         try:
-            body = failure_body(error, _FILENAME, self._tools)
+            body = failure_body(error, _FILENAME, self._tools, self._place)
         except BaseException:  # noqa: BLE001  # no memory for it, or code of the script that fails
             gc.collect()
             body = minimal_failure(error)
@@ -342,7 +366,8 @@ def _call(
     run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any],
 ) -> Any:
     """Execute the script, its `run` or its top-level code, and return its value."""
-    namespace["ctx"], namespace["inputs"] = context, inputs
+    # Found like builtins, so that `globals()` has the script's own names only.
+    namespace["__builtins__"] |= {"ctx": context, "inputs": inputs}
     value = eval(code, namespace)  # noqa: S307  # the policy's own code object: this is the job
     if isinstance(value, types.CoroutineType):
         # A top-level script with `await`.
@@ -351,10 +376,8 @@ def _call(
         value = namespace[TOP_LEVEL_VALUE]
     else:
         function = namespace["run"]
-        given = (context, inputs)
-        if isinstance(function, types.FunctionType):
-            given = given[: _positional(function)]  # type: ignore[assignment]  # 0 to 2 of them
-        value = function(*given)
+        positional, named = _arguments(function, context, inputs)
+        value = function(*positional, **named)
     # The exact type: the ABC inspects each type once, 40 us and eight pages in a worker.
     return run_coroutine(value) if isinstance(value, types.CoroutineType) else value
 
@@ -376,6 +399,27 @@ def _rows(findings: Iterable[Finding]) -> bytes:
     return _values.dumps(rows, "findings")
 
 
-def _positional(function: types.FunctionType) -> int:
+def _place_of_value(namespace: dict[str, Any]) -> list[Any] | None:
+    """Return the position of the value as a row of `Failure` frames."""
+    place = namespace.get(RETURN_PLACE)
+    if place is None:
+        return None
+    return [*place, "<module>" if TOP_LEVEL_VALUE in namespace else "run"]
+
+
+def _arguments(
+    function: object, context: Context, inputs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments that the script's `run` takes: `ctx`, `inputs`, both or none."""
+    both = (context, inputs)
+    if not isinstance(function, types.FunctionType):
+        return both, {}
     code = code_of(function)
-    return 2 if code.co_flags & inspect.CO_VARARGS else min(2, code.co_argcount)
+    if code.co_flags & inspect.CO_VARARGS:
+        return both, {}
+    count = code.co_argcount
+    # `def run(inputs)` reads the global `ctx`.
+    ordered = both[::-1] if count and code.co_varnames[0] == "inputs" else both
+    only = code.co_varnames[count : count + code.co_kwonlyargcount]
+    values = {"ctx": context, "inputs": inputs}
+    return ordered[:count], {name: values[name] for name in only if name in values}

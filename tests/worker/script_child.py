@@ -29,7 +29,7 @@ from ptc.errors import ToolError
 from ptc.worker import _guards
 from ptc.worker._clock import Clock
 from ptc.worker._modules import build_modules
-from ptc.worker._modules._text import format_error
+from ptc.worker._modules._traceback import format_error
 from ptc.worker._seal import seal
 
 HOST_SECRET = "unset"

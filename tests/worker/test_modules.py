@@ -459,15 +459,19 @@ def run(ctx, inputs):
         return traceback.format_exc()
 """
     answer = run_scripts([{"id": "1", "script": script}], tmp_path)["1"]
+    newest = sys.version_info >= (3, 13)  # it underlines a call that is the whole line
+    carets, call = ("    ~~~~~~^^\n", "    ~~~~~~~~~~^^^^^\n") if newest else ("", "")
     assert json.loads(answer["result"]) == (
         "Traceback (most recent call last):\n"
-        '  File "script.py", line 9, in run\n'
-        '  File "script.py", line 5, in _inner\n'
+        '  File "script.py", line 9, in run\n    _inner()\n'
+        f"{carets}"
+        '  File "script.py", line 5, in _inner\n    json.loads("{")\n'
+        f"{call}"
         "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: "
         "line 1 column 2 (char 1)\n"
         "\nThe above exception was the direct cause of the following exception:\n\n"
         "Traceback (most recent call last):\n"
-        '  File "script.py", line 11, in run\n'
+        '  File "script.py", line 11, in run\n    raise _Bad("outer") from error\n'
         "_Bad: outer\n"
     )
 
@@ -519,3 +523,53 @@ except zoneinfo.ZoneInfoNotFoundError:
     """
     answer = in_worker(program, script)
     assert answer == "2:00:00 unknown"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "inspect.signature(len)",
+        "inspect.signature(ctx)",
+        "inspect.signature(json.loads)",
+        "inspect.signature(print)",
+        "inspect.signature(inspect.signature)",
+        "inspect.signature(int)",
+        "inspect.signature(type(ctx))",
+        "typing.get_type_hints(json.loads)",
+        "typing.get_type_hints(ctx)",
+        "typing.get_type_hints(inspect.Signature)",
+        "inspect.Signature.from_callable",
+    ],
+)
+def test_signature_of_foreign_callable_is_refused(call: str, tmp_path: Path) -> None:
+    script = (
+        "import inspect, json, typing\ndef run(ctx, inputs):\n"
+        f"    try:\n        {call}\n"
+        "    except (ValueError, TypeError, AttributeError) as error:\n        return str(error)\n"
+    )
+    answer = run_scripts([{"id": "1", "script": script}], tmp_path)["1"]
+    assert json.loads(answer["result"]), answer
+
+
+def test_type_hints_evaluate_no_code(tmp_path: Path) -> None:
+    script = """
+import typing
+done = []
+def mark(): done.append(1)
+def run(ctx, inputs):
+    found = []
+    for text in ["mark()", "[mark() for x in y]", "(lambda: 1)()", "__builtins__", "__import__",
+                 "run.__globals__", "int.__subclasses__", "x := 1", "'" * 3000, "1 +",
+                 "int if mark() else str", "f'{mark()}'"]:
+        def f(x: 1): ...
+        made = type("A", (), {"__annotations__": {"x": text}})
+        try:
+            found.append(repr(typing.get_type_hints(made)))
+        except (NameError, TypeError, AttributeError, SyntaxError) as error:
+            found.append(type(error).__name__)
+    return [found, done]
+"""
+    answer = run_scripts([{"id": "1", "script": script}], tmp_path)["1"]
+    found, done = json.loads(answer["result"])
+    assert done == []
+    assert set(found) <= {"NameError", "TypeError", "AttributeError", "SyntaxError", "RefusedError"}

@@ -18,7 +18,11 @@ import pytest
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE.parent / "programs"
-SCRIPTS = [PROGRAMS / "reach" / "everything.py", *sorted((PROGRAMS / "allowed").glob("*.py"))]
+SCRIPTS = [
+    PROGRAMS / "reach" / "everything.py",
+    PROGRAMS / "reach" / "introspection.py",
+    *sorted((PROGRAMS / "allowed").glob("*.py")),
+]
 
 
 def walk(*options: str) -> dict[str, Any]:

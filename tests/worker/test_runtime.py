@@ -142,7 +142,7 @@ async def test_columns_count_characters_not_bytes(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    "stop", ["raise SystemExit(0)", "raise KeyboardInterrupt", "raise BaseException('x')"]
+    "stop", ["raise SystemExit(1)", "raise KeyboardInterrupt", "raise BaseException('x')"]
 )
 async def test_run_stopped_by_any_exception_is_failed(session: Session, stop: str) -> None:
     result = await run(session, f"def run(ctx, inputs):\n    {stop}\n")

@@ -11,14 +11,16 @@ from __future__ import annotations
 import encodings
 import importlib
 import random
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
 from ..._language._policy import MODULES
 from .._classes import allow_bases
 from .._clock import Clock
+from .._hints import get_type_hints
 from .._types import Future, Task, Token
-from . import _copy, _dataclasses, _own, _patches, _syntax_trees, _text
+from . import _copy, _dataclasses, _own, _patches, _signature, _syntax_trees, _text
 from ._console import redirect_stderr, redirect_stdout
 from ._facade import make_facade
 from ._formats import (
@@ -33,6 +35,7 @@ from ._logging import logging_members
 from ._queue import queue_members
 from ._references import weakref_members
 from ._time import time_modules
+from ._traceback import traceback_members
 from ._warnings import warnings_members
 
 __all__ = ["build_modules"]
@@ -185,6 +188,7 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "astuple": _dataclasses.astuple,
             "dataclass": _dataclasses.dataclass,
             "fields": _dataclasses.fields,
+            "make_dataclass": _dataclasses.make_dataclass,
             "replace": _dataclasses.replace,
         },
         "enum": {
@@ -196,10 +200,17 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "cached_property": _own.cached_property,
             "lru_cache": _own.lru_cache,
             "singledispatch": _own.singledispatch,
+            "singledispatchmethod": _own.singledispatchmethod,
             "update_wrapper": _own.update_wrapper,
             "wraps": _own.wraps,
         },
         "gzip": gzip_members(clock),
+        "inspect": {
+            "BoundArguments": _signature.BoundArguments,
+            "Parameter": _signature.Parameter,
+            "Signature": _signature.Signature,
+            "signature": _signature.signature,
+        },
         "heapq": {"merge": _own.merge},
         "mimetypes": mimetypes_members(),
         "operator": {"attrgetter": _own.attrgetter, "methodcaller": _own.methodcaller},
@@ -210,6 +221,7 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "NamedTuple": _own.NamedTuple,
             "TypedDict": _own.TypedDict,
             "get_origin": _own.get_origin,
+            "get_type_hints": get_type_hints,
             "reveal_type": _own.reveal_type,
         },
         "weakref": weakref_members(),
@@ -231,6 +243,10 @@ def _random_members(rng: random.Random) -> dict[str, Any]:
 
     seeded.__name__ = seeded.__qualname__ = "kde_random"
     return {"kde_random": seeded}
+
+
+if sys.version_info >= (3, 13):
+    _LATE.append("_pydecimal")  # for the error of a wrong format of a Decimal
 
 
 def _preload() -> None:
@@ -268,7 +284,7 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
         "pathlib": dict(_text.PATHS),
         "pprint": _text.pprint_members(),
         "sys": _text.sys_members(),
-        "traceback": _text.traceback_members(),
+        "traceback": traceback_members(),
         "warnings": warnings_members(),
     }
     for name in MODULES.keys() - _WRITTEN_HERE - {"os.path"}:
@@ -285,7 +301,8 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
     members["os.path"] = {name: getattr(posixpath, name) for name in MODULES["os.path"]}
     members["os.path"]["relpath"] = _text.relpath
     members["os"] = {
-        **{name: getattr(os, name) for name in MODULES["os"] - {"path", "urandom"}},
+        **{name: getattr(os, name) for name in MODULES["os"] - {"path"}},
+        **_text.environment_members(),
         "urandom": rng.randbytes,
     }
     members["statistics"] |= _random_members(rng)

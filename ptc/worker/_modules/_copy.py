@@ -36,7 +36,7 @@ __all__ = ["deepcopy", "shallow"]
 
 # Immutable in every part, or shared by design, as in the library.
 _SHARED: Final = (
-    type(None), int, float, complex, str, bytes, bool, range, slice, type(...),
+    type(None), int, float, complex, str, bytes, bool, range, type(...),
     type(NotImplemented), type, types.FunctionType, types.BuiltinFunctionType, property,
     types.GenericAlias, types.UnionType, types.MethodDescriptorType, types.WrapperDescriptorType,
     types.MethodWrapperType, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo,
@@ -241,6 +241,7 @@ _COPIERS: Final[dict[type, Callable[[Any, _Memo], Any]]] = {
     collections.UserList: _copy_wrapper,
     set: _copy_set,
     frozenset: _copy_set,
+    slice: lambda x, memo: slice(*(_copy(part, memo) for part in (x.start, x.stop, x.step))),
     bytearray: lambda x, memo: bytearray(x),
     array.array: lambda x, memo: copy.copy(x),
     types.MethodType: _copy_method,

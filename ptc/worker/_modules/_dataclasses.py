@@ -16,6 +16,7 @@ import collections
 import copy
 import inspect
 import itertools
+import keyword
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,9 +24,10 @@ from dataclasses import MISSING, Field
 from typing import Any, Final
 
 from ..._language import _policy as policy
-from .._classes import is_script_class, register
+from .._classes import is_script_class, make_class, register
 from .._freeze import class_namespace
 from .._signatures import signature_of
+from .._types import exact_text
 from ._copy import deepcopy
 from ._dataclass_fields import (
     CLASSVAR,
@@ -56,6 +58,7 @@ __all__ = [
     "dataclass",
     "dataclass_fields",
     "fields",
+    "make_dataclass",
     "replace",
 ]
 
@@ -86,6 +89,28 @@ def dataclass(
         return _process(cls, options)
 
     return decorate if cls is None else decorate(cls)
+
+
+def make_dataclass(
+    cls_name: Any, fields: Any, *, bases: Any = (), namespace: Any = None, **options: Any
+) -> Any:
+    """`dataclasses.make_dataclass`; the names follow the rules of a class statement."""
+    members: dict[str, Any] = {}
+    annotations: dict[str, Any] = {}
+    for each in fields:
+        name, kind, *default = (each, "typing.Any") if isinstance(each, str) else each
+        name = exact_text(name)
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise TypeError(f"Field names must be valid identifiers: {name!r}")
+        if name in annotations:
+            raise TypeError(f"Field name duplicated: {name!r}")
+        annotations[name] = kind
+        if default:
+            (members[name],) = default
+    options.pop("module", None)
+    members = {**dict(namespace or {}), **members, "__annotations__": annotations}
+    made = make_class(cls_name, tuple(bases), members)
+    return dataclass(**options)(made)
 
 
 def _hash_action(cls: type, options: Options) -> str:

@@ -7,12 +7,23 @@ each name of the table in `ptc._policy_modules` and nothing else, not even a `__
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from ..._language._policy import MODULES
 from .._classes import offer, open_type
 from .._freeze import make_slots_readonly
+from .._identity import show_as_builtin
+from .._internals import (
+    bound_function,
+    bound_object,
+    closure_of,
+    code_of,
+    defaults_of,
+    globals_of,
+    keyword_defaults_of,
+)
 
 __all__ = ["make_facade", "make_module"]
 
@@ -26,6 +37,35 @@ def _set(self: Any, name: str, value: object) -> None:
 
 def _refuse(self: Any, name: str) -> NoReturn:
     raise AttributeError(f"{self!r} cannot be changed; keep {name!r} in a variable of your own")
+
+
+def _stand_in(module: str, name: str, member: Any) -> Any:
+    """Give a function of the worker the name, and the look, of the library's function."""
+    method = type(member) is types.MethodType
+    function = bound_function(member) if method else member
+    if type(function) is not types.FunctionType or not function.__module__.startswith("ptc."):
+        return member
+    real = vars(sys.modules[module]).get(name) if module in sys.modules else None
+    if id(member) in _named:  # under two names
+        function = _copy_of(function)
+        member = types.MethodType(function, bound_object(member)) if method else function
+    function.__name__ = function.__qualname__ = name
+    _named[id(member)] = member
+    if type(real) is types.BuiltinFunctionType:
+        show_as_builtin(member, name)
+    return member
+
+
+_named: dict[int, object] = {}
+
+
+def _copy_of(function: types.FunctionType) -> types.FunctionType:
+    made = types.FunctionType(
+        code_of(function), globals_of(function), function.__name__, defaults_of(function),
+        closure_of(function),
+    )  # fmt: skip
+    made.__kwdefaults__ = keyword_defaults_of(function)
+    return made
 
 
 def make_facade(name: str, members: Mapping[str, object]) -> object:
@@ -44,9 +84,10 @@ def make_facade(name: str, members: Mapping[str, object]) -> object:
     surplus = members.keys() - MODULES[name]
     if surplus:
         raise ValueError(f"{name}: {', '.join(sorted(surplus))} not in the table of modules")
+    named = {each: _stand_in(name, each, value) for each, value in members.items()}
     real = sys.modules.get(name)
     facts = {each: getattr(real, each, None) for each in ("__doc__", "__name__", "__version__")}
-    return make_module(name, members, {each: text for each, text in facts.items() if text})
+    return make_module(name, named, {each: text for each, text in facts.items() if text})
 
 
 def make_module(

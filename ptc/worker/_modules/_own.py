@@ -84,6 +84,8 @@ def update_wrapper(wrapper: Any, wrapped: Any, *_: Any, **__: Any) -> Any:
                 setattr(wrapper, name, value)
         if type(wrapped) is types.FunctionType:
             wrapper.__dict__.update(wrapped.__dict__)
+            wrapper.__annotations__ = wrapped.__annotations__
+        wrapper.__dict__["__wrapped__"] = wrapped
     return wrapper
 
 
@@ -168,6 +170,8 @@ def cache(function: Any, /) -> Any:
 
 
 def _annotated_class(function: Any) -> Any:
+    if type(function) in {classmethod, staticmethod}:
+        function = function.__func__
     if type(function) is not types.FunctionType:
         raise TypeError("register() needs a class, or a function with an annotated first argument")
     found = [kind for name, kind in function.__annotations__.items() if name != "return"]
@@ -212,6 +216,43 @@ def singledispatch(function: Any) -> Any:
     wrapper.register = register  # type: ignore[attr-defined]  # functions take attributes
     wrapper.dispatch = dispatch  # type: ignore[attr-defined]  # functions take attributes
     return wrapper
+
+
+class singledispatchmethod:  # the library's name
+    """`functools.singledispatchmethod`."""
+
+    __slots__ = ("_dispatcher", "_function")
+
+    def __init__(self, func: Any) -> None:
+        if not callable(func) and type(func) not in _BINDABLE:
+            raise TypeError(f"{func!r} is not callable or a descriptor")
+        self._function = func
+        self._dispatcher = singledispatch(_unbound(func))
+        self._dispatcher.register(object, func)
+
+    def register(self, cls: Any, method: Any = None) -> Any:
+        """Register an implementation for a class."""
+        return self._dispatcher.register(cls, method)
+
+    def __get__(self, obj: Any, cls: Any = None) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            if not args:
+                name = _unbound(self._function).__name__
+                raise TypeError(f"{name} requires at least 1 positional argument")
+            method = self._dispatcher.dispatch(type(args[0]))
+            # Other descriptors are not bound: a raw slot of a type works on any object.
+            bound = method.__get__(obj, cls) if type(method) in _BINDABLE else method
+            return bound(*args, **options)
+
+        call.register = self.register  # type: ignore[attr-defined]  # functions take attributes
+        return update_wrapper(call, _unbound(self._function))
+
+
+_BINDABLE: Final = frozenset({types.FunctionType, classmethod, staticmethod})
+
+
+def _unbound(method: Any) -> Any:
+    return method.__func__ if type(method) in {classmethod, staticmethod} else method
 
 
 # ---------------------------------------------------------------------------------------------

@@ -571,7 +571,12 @@ def test_columns_count_characters() -> None:
         ("def run(*args): pass", "sync"),
         ("def run(ctx, inputs): pass\nasync def run(ctx, inputs): pass", "async"),
         ("def run(ctx, inputs):\n    def g():\n        yield 1\n    return list(g())", "sync"),
+        ("def run(): pass", "sync"),
+        ("def run(inputs): pass", "sync"),
+        ("def run(ctx, *, inputs): pass", "sync"),
         ("42", "top_level"),
+        ("x = 1", "top_level"),
+        ("for x in [1, 2]:\n    y = x", "top_level"),
     ],
 )
 def test_entry_point_kind_is_detected(source: str, entry: str) -> None:
@@ -581,12 +586,12 @@ def test_entry_point_kind_is_detected(source: str, entry: str) -> None:
 @pytest.mark.parametrize(
     ("source", "code"),
     [
-        ("x = 1", "no_run"),
+        ("x = 1\ndef f(): pass", "no_run"),
+        ("import math", "no_run"),
+        ("'''text'''", "no_run"),
         ("class A:\n    def run(self, ctx): pass", "no_run"),
-        ("def run(): pass", "bad_run"),
         ("def run(a, b, c): pass", "bad_run"),
-        ("def run(ctx, *, inputs): pass", "bad_run"),
-        ("def run(inputs): pass", "bad_run"),
+        ("def run(ctx, *, more): pass", "bad_run"),
         ("def run(ctx, inputs):\n    yield 1", "bad_run"),
         ("async def run(ctx, inputs):\n    yield 1", "bad_run"),
     ],

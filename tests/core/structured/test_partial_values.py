@@ -65,7 +65,7 @@ ENDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a value": ("completed", "return 1", {}),
     "a value that is cut": ("completed", "return 'x' * 9_000", {"max_output_bytes": 100}),
     "an exception": ("failed", "raise ValueError('x')", {}),
-    "exit": ("failed", "raise SystemExit(0)", {}),
+    "exit": ("failed", "raise SystemExit(1)", {}),
     "a value that is no JSON": ("failed", "return run", {}),
     "a tool's error": ("failed", "ctx.fail()", {}),
     "a loop": ("timed_out", "while True: pass", {"timeout_ms": 200}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._classes import is_known
 from ._freeze import freeze_types
+from ._groups import pin_group_methods
 from ._identity import hide_addresses
 from ._internals import remove_internals
 
@@ -19,5 +20,6 @@ def seal() -> None:
         FreezeError: If this interpreter has another layout of its types.
     """
     hide_addresses()
+    pin_group_methods()
     remove_internals(is_known)
     freeze_types()

@@ -11,6 +11,7 @@ from ..errors import ToolError
 from . import _values
 from ._budget import LimitError
 from ._internals import frame_code, traceback_frame
+from ._threads import DeadlockError
 from ._values import shorten
 
 __all__ = ["failure_body", "minimal_failure"]
@@ -35,7 +36,7 @@ def failure_body(error: BaseException, filename: str, tools: Container[str]) -> 
     row = {
         "type": shorten(type(leaf).__name__, MAX_NAME),
         "message": shorten(_text_of(leaf), MAX_MESSAGE),
-        "frames": _frames(error, filename) or _frames(leaf, filename),
+        "frames": _frames(error, filename) or _frames(leaf, filename) or _places(leaf),
         "code": _code_of(leaf),
         "tool": shorten(leaf.tool, MAX_NAME) if isinstance(leaf, ToolError) else "",
         "hint": shorten(_hint(leaf, tools), MAX_MESSAGE),
@@ -54,6 +55,13 @@ def _frames(error: BaseException, filename: str) -> list[list[Any]]:
                 del rows[MAX_FRAMES]
         trace = trace.tb_next
     return rows if len(rows) <= MAX_FRAMES else rows[: MAX_FRAMES // 2] + rows[-MAX_FRAMES // 2 :]
+
+
+def _places(error: BaseException) -> list[list[Any]]:
+    """Return the waiting frames of a deadlock among tasks, which no traceback has."""
+    if not isinstance(error, DeadlockError):
+        return []
+    return [[line, line, 0, 0, shorten(name, 200)] for line, name in error.places[-MAX_FRAMES:]]
 
 
 def _hint(error: BaseException, tools: Container[str]) -> str:

@@ -25,7 +25,7 @@ from ._internals import (
 )
 from ._values import shorten
 
-__all__ = ["frames"]
+__all__ = ["frames", "waiting_places"]
 
 _MOST_FRAMES = 50
 _MOST_NAMES = 200
@@ -68,6 +68,18 @@ def _stack(filename: str) -> Iterator[FrameType]:
             found.append(frame)
         frame = frame_back(frame)
     return reversed(found)
+
+
+def waiting_places(filename: str) -> list[tuple[int, str]]:
+    """Return line and function of the frames in which the script's first task waits."""
+    tasks = sorted(asyncio.all_tasks(), key=_creation)
+    found = list(_awaiting(tasks[0].get_coro(), filename)) if tasks else []
+    return [(frame_lineno(frame) or 0, frame_code(frame).co_qualname) for frame in found]
+
+
+def _creation(task: asyncio.Task[Any]) -> tuple[int, str]:
+    name = task.get_name()
+    return len(name), name
 
 
 def _awaiting(coroutine: Any, filename: str) -> Iterator[FrameType]:

@@ -14,6 +14,7 @@ Rule 1: from anything that a script can hold, no attribute leads to a frame, a c
 from __future__ import annotations
 
 import abc
+import asyncio.format_helpers
 import collections
 import inspect
 import operator
@@ -155,6 +156,8 @@ def _patch_library(offered: Callable[[type], bool]) -> None:
     if not hasattr(sys, "_getframemodulename"):  # before 3.12
         vars(typing)["_caller"] = _caller
     vars(collections)["namedtuple"] = _namedtuple
+    # For the message about a callback that raised, which reads `__code__`.
+    vars(asyncio.format_helpers)["_get_function_source"] = lambda function: None
     vars(inspect)["_has_code_flag"] = has_code_flag
     vars(inspect)["isawaitable"] = is_awaitable
     if hasattr(inspect, "_has_coroutine_mark"):  # 3.12

@@ -36,15 +36,17 @@ from ._context import Calls, Context
 from ._failures import failure_body, minimal_failure
 from ._guards import script_builtins, script_globals
 from ._identity import restart_numbers
-from ._inspect import frames
+from ._inspect import frames, waiting_places
 from ._internals import code_of
-from ._loop import ScriptLoop
+from ._loop import LOOPS, ScriptLoop
 from ._modules import build_modules
+from ._modules._warnings import script_place
 from ._packages import Packages
 from ._preflight import Signature, preflight
 from ._rehearsal import WARM_CALLS, WARM_START, WARM_SYNTAX, Prompter
+from ._threads import THREADS
 from ._values import shorten
-from ._wire import Wire
+from ._wire import Wire, timer_body
 from ._writer import PartWriter, write
 
 __all__ = ["Runtime"]
@@ -146,7 +148,7 @@ class Runtime:
 
     def _run(self, wire: Wire, start: bytes, begin: Callable[[], None]) -> None:
         self._wire = wire
-        self._clock.elapsed = 0.0
+        self._clock.restart()
         _Run(self, wire, self._clock).execute(start, begin)
 
     def reset(
@@ -159,8 +161,7 @@ class Runtime:
     ) -> None:
         """Set the logical clock, the random seed and the budget for a run."""
         self._budget = budget
-        self._clock.epoch = epoch
-        self._clock.elapsed = 0.0
+        self._clock.restart(epoch)
         self._clock.sleep = sleep
         self._clock.run_coroutine = run_coroutine
         self._random.seed(seed)
@@ -224,14 +225,16 @@ class _Run:
             calls = Calls(self._wire, self._clock, _FILENAME, budget)
             self._wire.inspect = partial(frames, _FILENAME)
             kit = self._runtime.take_kit()
+            self._start_loops(kit.loop, calls)
 
             def run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
-                return self._run_coroutine(coroutine, kit.loop, calls)
+                return LOOPS.get_event_loop().run_until_complete(self._main(coroutine, calls))
 
             self._runtime.reset(start["epoch"], start["seed"], calls.sleep, run_coroutine, budget)
             context = Context(calls, self._tools)
             begin()
             value = _call(code, kit.namespace, context, start["inputs"], run_coroutine)
+            self._finish(kit.loop, calls)
             self._send_result(value)
         except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
             if isinstance(error, MemoryError):
@@ -288,13 +291,34 @@ class _Run:
         self._wire.send(Kind.COMPILED, data)
         return code
 
-    def _run_coroutine(
-        self, coroutine: Coroutine[Any, Any, Any], loop: ScriptLoop, calls: Calls
-    ) -> Any:
+    def _start_loops(self, main: ScriptLoop, calls: Calls) -> None:
+        """Connect the event loop and the threads to this run."""
         most = calls.budget.limit("max_tasks")
-        loop.attach(self._wire, calls.deliver, lambda: calls.pending, most)
-        loop.set_exception_handler(self._unhandled)
-        return loop.run_until_complete(self._main(coroutine, calls))
+
+        def request_timer(deadline: float) -> None:
+            self._wire.queue(Kind.TIMER, timer_body(deadline))
+
+        def connect(loop: ScriptLoop) -> ScriptLoop:
+            loop.attach(most)
+            loop.set_exception_handler(self._unhandled)
+            return loop
+
+        THREADS.attach(
+            self._clock,
+            calls.deliver,
+            lambda: calls.pending,
+            request_timer,
+            script_place,
+            partial(waiting_places, _FILENAME),
+            most,
+        )
+        LOOPS.start(connect(main), lambda: connect(ScriptLoop(self._clock)))
+
+    def _finish(self, loop: ScriptLoop, calls: Calls) -> None:
+        """Wait for the threads of a script, and for tasks that a plain `def run` left behind."""
+        THREADS.finish()
+        if calls.find_unawaited() or asyncio.all_tasks(loop):  # type: ignore[arg-type]  # has what asyncio calls
+            loop.run_until_complete(self._finish_calls(calls))
 
     async def _main(self, coroutine: Coroutine[Any, Any, Any], calls: Calls) -> Any:
         try:
@@ -304,7 +328,8 @@ class _Run:
 
     async def _finish_calls(self, calls: Calls) -> None:
         """Wait for calls that were never awaited, then cancel other tasks, as asyncio.run does."""
-        forgotten = calls.find_unawaited()
+        loop = asyncio.get_running_loop()
+        forgotten = [call for call in calls.find_unawaited() if call.get_loop() is loop]
         if forgotten:
             names = ", ".join(f"ctx.{c.tool} (line {c.line})" for c in forgotten[:10])
             text = f"{len(forgotten)} tool call(s) never awaited, but executed: {names}"

@@ -17,12 +17,16 @@ from typing import Any, Final
 from ..._language._policy import MODULES
 from .._classes import allow_bases
 from .._clock import Clock
-from .._types import Future, Task, Token
+from .._types import Token
 from . import _copy, _dataclasses, _own, _patches, _text
 from ._console import redirect_stderr, redirect_stdout
+from ._event_loop import asyncio_members
 from ._facade import make_facade
+from ._futures import futures_members
 from ._logging import BASES as LOGGING_BASES
 from ._logging import logging_members
+from ._queues import queue_members
+from ._threading import threading_members
 from ._time import time_modules
 from ._warnings import warnings_members
 
@@ -31,14 +35,18 @@ __all__ = ["build_modules"]
 # Modules with members of our own; those of the others come from the real module, name by name.
 _WRITTEN_HERE: Final = frozenset(
     [
+        "concurrent",
+        "concurrent.futures",
         "datetime",
         "logging",
         "os",
         "pathlib",
         "pprint",
+        "queue",
         "random",
         "secrets",
         "sys",
+        "threading",
         "time",
         "traceback",
         "urllib",
@@ -128,6 +136,7 @@ _BASES: Final = {
     "pathlib": "Path PurePath PurePosixPath",
     "random": "Random",
     "string": "Template",
+    "threading": "Thread Timer",
     "types": "SimpleNamespace",
     "typing": "Generic Protocol SupportsAbs SupportsFloat SupportsIndex SupportsInt",
     "csv": "excel excel_tab unix_dialect",
@@ -142,13 +151,7 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
     return {
         "ast": {"literal_eval": _own.literal_eval},
         "abc": {"ABCMeta": Token("abc.ABCMeta", abc.ABCMeta)},
-        "asyncio": {
-            "Future": Future,
-            "Task": Task,
-            "TaskGroup": _own.TaskGroup,
-            "create_task": _own.create_task,
-            "run": _own.asyncio_runner(clock),
-        },
+        "asyncio": asyncio_members(clock),
         "collections": {"namedtuple": _own.namedtuple},
         "contextlib": {
             "contextmanager": _own.contextmanager,
@@ -219,7 +222,11 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
         "logging": logging_members(clock),
         "pathlib": dict(_text.PATHS),
         "pprint": _text.pprint_members(),
+        "concurrent": {},
+        "concurrent.futures": futures_members(),
+        "queue": queue_members(),
         "sys": _text.sys_members(),
+        "threading": threading_members(),
         "traceback": _text.traceback_members(),
         "warnings": warnings_members(),
     }

@@ -83,7 +83,7 @@ class LogRecord:
         self, name: str, level: int, msg: Any, args: Any, error: BaseException | None, place: Any
     ) -> None:
         line, function = place
-        now = STATE.clock.now()
+        now = STATE.clock.epoch + STATE.clock.peek()
         if len(args) == 1 and isinstance(args[0], Mapping) and args[0]:
             args = args[0]
         self.name, self.msg, self.args = name, msg, args
@@ -94,7 +94,7 @@ class LogRecord:
         self.exc_text = None if error is None else format_error(error).rstrip("\n")
         self.stack_info = None
         self.created, self.msecs = now, float(int(now % 1 * 1000))
-        self.relativeCreated = STATE.clock.elapsed * 1000
+        self.relativeCreated = STATE.clock.peek() * 1000
         self.thread, self.threadName = 0, "MainThread"
         self.process, self.processName, self.taskName = 0, "MainProcess", None
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Container
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from .._wire._messages import MAX_FRAMES, MAX_MESSAGE, MAX_NAME
 from ..errors import ToolError
 from . import _values
 from ._budget import LimitError
-from ._internals import frame_code, traceback_frame
+from ._internals import frame_code, frame_locals, traceback_frame
 from ._threads import DeadlockError
 from ._values import shorten
 
-__all__ = ["failure_body", "minimal_failure"]
+__all__ = ["failure_body", "minimal_failure", "script_variables"]
 
 _GROUPS = 4
 """Levels of nested exception groups whose members are reported."""
@@ -62,6 +62,16 @@ def _places(error: BaseException) -> list[list[Any]]:
     if not isinstance(error, DeadlockError):
         return []
     return [[line, line, 0, 0, shorten(name, 200)] for line, name in error.places[-MAX_FRAMES:]]
+
+
+def script_variables(error: BaseException, filename: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the variables of the script's frames through which `error` was raised."""
+    trace = error.__traceback__
+    while trace is not None:
+        frame = traceback_frame(trace)
+        if frame_code(frame).co_filename == filename:
+            yield frame_locals(frame)
+        trace = trace.tb_next
 
 
 def _hint(error: BaseException, tools: Container[str]) -> str:

@@ -33,14 +33,14 @@ from . import _values
 from ._budget import Budget
 from ._clock import Clock
 from ._context import Calls, Context
-from ._failures import failure_body, minimal_failure
+from ._failures import failure_body, minimal_failure, script_variables
 from ._guards import script_builtins, script_globals
 from ._identity import restart_numbers
 from ._inspect import frames, waiting_places
 from ._internals import code_of
 from ._loop import LOOPS, ScriptLoop
 from ._modules import build_modules
-from ._modules._warnings import script_place
+from ._modules._warnings import script_place, warn_forgotten
 from ._packages import Packages
 from ._preflight import Signature, preflight
 from ._rehearsal import WARM_CALLS, WARM_START, WARM_SYNTAX, Prompter
@@ -235,6 +235,7 @@ class _Run:
             begin()
             value = _call(code, kit.namespace, context, start["inputs"], run_coroutine)
             self._finish(kit.loop, calls)
+            warn_forgotten(kit.namespace)
             self._send_result(value)
         except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
             if isinstance(error, MemoryError):
@@ -352,6 +353,8 @@ class _Run:
 
     def _send_failure(self, error: BaseException) -> None:
         try:
+            for variables in script_variables(error, _FILENAME):
+                warn_forgotten(variables)
             body = failure_body(error, _FILENAME, self._tools)
         except BaseException:  # noqa: BLE001  # no memory for it, or code of the script that fails
             gc.collect()

@@ -323,6 +323,9 @@ async def _to_thread(func: Any, /, *args: Any, **kwargs: Any) -> Any:
     return await EventLoop().run_in_executor(None, call)
 
 
+_to_thread.__name__ = _to_thread.__qualname__ = "to_thread"  # for the warning if not awaited
+
+
 def _wrap_future(future: Any, *, loop: Any = None) -> Any:
     """`asyncio.wrap_future`."""
     if isinstance(future, asyncio.Future):

@@ -22,7 +22,7 @@ from .._core._reactor import Reactor
 from .._core._redact import safe_text
 from .._records._artifacts import ArtifactStore
 from .._records._result import Failure, RunEvent, RunResult, Status
-from .._wire._protocol import Kind, ProtocolError
+from .._wire._protocol import Kind, ProtocolError, State
 from .._workers._process import Worker, WorkerGoneError
 from ..errors import JournalError
 from ._breaches import cpu_failure, exit_failure, timeout_failure
@@ -32,6 +32,7 @@ from ._frames import FrameHandler
 from ._opening import opening_frames
 from ._outcome import Outcome
 from ._program import Program
+from ._report import quote_line
 from ._script_calls import ScriptCalls
 from ._violation import Violation, ViolationLog
 
@@ -39,6 +40,8 @@ __all__ = ["Run", "RunResources"]
 
 _log = logging.getLogger("ptc")
 _MESSAGE_CHARS: Final = 4_000
+_PLACE_SECONDS: Final = 0.05
+"""Time that a script has to say on which line it waits, after its time-out."""
 
 
 class RunResources(NamedTuple):
@@ -206,14 +209,42 @@ class Run:
             self._worker.busy_poll(1)
 
     def _time_out(self) -> None:
+        """Finish the run; a script that waits is first asked where."""
         self._read_last_frames()
+        line, worker = self._calls.running_line(), self._worker
+        if line or worker is None or worker.state is not State.RUNNING or self._resuming:
+            self._finish_timed_out(line)
+            return
+        self._frames.on_places = self._finish_timed_out
+        if not worker.send((Kind.INSPECT, b"[1]")):
+            self._finish_timed_out()
+            return
+        # A script that computes does not answer.
+        self._resources.reactor.call_later(_PLACE_SECONDS, self._finish_timed_out)
+
+    @property
+    def _resuming(self) -> bool:
+        return self._calls.replay is not None
+
+    def _finish_timed_out(self, line: int = 0) -> None:
+        used = self._clocks.elapsed
+        running, polled = self._calls.running(), self._frames.polled
+        # Reports come at twice the number of readings each: a loop that goes on was seen lately.
+        polling = not running and not line and polled is not None and polled[1] * 2 >= used
+        if polling and polled is not None:
+            line = polled[0]
+        if not 0 <= line <= self._program.source.count("\n") + 1:
+            line = 0  # the worker's word
         failure = timeout_failure(
             self._program.limits,
-            used_ms=round(self._clocks.elapsed * 1000),
-            running=self._calls.running(),
-            stalled=self._frames.stalled,
+            used_ms=round(used * 1000),
+            running=running,
+            line=line,
+            polling=polling,
+            last_call=self._calls.last_call(),
         )
-        self._outcome.finish("timed_out", failure)
+        excerpt = quote_line(self._program.source, line)
+        self._outcome.finish("timed_out", replace(failure, excerpt=excerpt))
 
     def _exceed_cpu(self, used_ms: int) -> None:
         self._read_last_frames()
@@ -253,7 +284,8 @@ class Run:
             self._restarted = self._worker_lost = True
             self._calls.scheduler.wake()
             return
-        self._outcome.finish(*exit_failure(self._program.limits, how))
+        status, failure = exit_failure(self._program.limits, how)
+        self._outcome.finish(status, replace(failure, hint=failure.hint or self._calls.last_call()))
 
     def _has_visible_effect(self) -> bool:
         """Return True if the script did anything that a restart would repeat or contradict."""
@@ -269,5 +301,6 @@ class Run:
             return
         message = violation.message
         self._outcome.events.emit("violation", text=message, value=violation)
-        failure = Failure(code=violation.code, message=message, syscall=violation.syscall)
+        hint = self._calls.last_call()
+        failure = Failure(violation.code, message, hint=hint, syscall=violation.syscall)
         self._outcome.finish("violation", failure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Container, Iterator, Mapping
+from opcode import opmap
 from typing import Any
 
 from .._wire._messages import MAX_FRAMES, MAX_MESSAGE, MAX_NAME
@@ -24,19 +25,25 @@ _MINIMAL = (
 )
 
 
-def failure_body(error: BaseException, filename: str, tools: Container[str]) -> bytes:
+def failure_body(
+    error: BaseException, filename: str, tools: Container[str], line: int = 0
+) -> bytes:
     """Build the body of FAILED for an exception that left the script.
 
     Args:
         error: The exception.
         filename: Name that the script was compiled under.
         tools: Names of the tools in the run.
+        line: Line of the script, for an error that no line of it raised; 0: unknown.
     """
     leaf = _leaf(error)
+    frames = _frames(error, filename) or _frames(leaf, filename) or _places(leaf)
+    if line and not frames:
+        frames = [[line, line, 0, 0, "run"]]
     row = {
         "type": shorten(type(leaf).__name__, MAX_NAME),
         "message": shorten(_text_of(leaf), MAX_MESSAGE),
-        "frames": _frames(error, filename) or _frames(leaf, filename) or _places(leaf),
+        "frames": frames,
         "code": _code_of(leaf),
         "tool": shorten(leaf.tool, MAX_NAME) if isinstance(leaf, ToolError) else "",
         "hint": shorten(_hint(leaf, tools), MAX_MESSAGE),
@@ -62,6 +69,39 @@ def _places(error: BaseException) -> list[list[Any]]:
     if not isinstance(error, DeadlockError):
         return []
     return [[line, line, 0, 0, shorten(name, 200)] for line, name in error.places[-MAX_FRAMES:]]
+
+
+_RETURN, _CONSTANT = opmap["RETURN_VALUE"], opmap["LOAD_CONST"]
+_STORES = frozenset(opmap[name] for name in ("STORE_NAME", "STORE_GLOBAL"))
+
+
+def return_line(code: types.CodeType) -> int:
+    """Return the line of the only `return` of a function with a value; 0 if there are more.
+
+    A constant has a JSON form, and so has the None at the end of a function.
+    """
+    lines, before = set(), 0
+    for operation, _, line in _operations(code):
+        if operation == _RETURN and before != _CONSTANT:
+            lines.add(line)
+        before = operation or before  # 0 is a cache entry
+    return lines.pop() or 0 if len(lines) == 1 else 0
+
+
+def stored_line(code: types.CodeType, name: str) -> int:
+    """Return the line that stores a global variable; 0: none does."""
+    if name not in code.co_names:
+        return 0
+    index = code.co_names.index(name)
+    found = [line for what, arg, line in _operations(code) if what in _STORES and arg == index]
+    return found[-1] or 0 if found else 0
+
+
+def _operations(code: types.CodeType) -> Iterator[tuple[int, int, int | None]]:
+    """Yield operation, argument and line of each instruction."""
+    raw = code.co_code
+    for index, (line, *_) in enumerate(code.co_positions()):
+        yield raw[2 * index], raw[2 * index + 1], line
 
 
 def script_variables(error: BaseException, filename: str) -> Iterator[Mapping[str, Any]]:

@@ -33,10 +33,16 @@ from . import _values
 from ._budget import Budget
 from ._clock import Clock
 from ._context import Calls, Context
-from ._failures import failure_body, minimal_failure, script_variables
+from ._failures import (
+    failure_body,
+    minimal_failure,
+    return_line,
+    script_variables,
+    stored_line,
+)
 from ._guards import script_builtins, script_globals
 from ._identity import restart_numbers
-from ._inspect import frames, waiting_places
+from ._inspect import answer, waiting_places
 from ._internals import code_of
 from ._loop import LOOPS, ScriptLoop
 from ._modules import build_modules
@@ -209,6 +215,8 @@ class _Run:
         self._clock = clock
         self._tools: Mapping[str, Any] = {}
         self._check: Mapping[str, Any] | None = None
+        self._namespace: dict[str, Any] = {}
+        self._code: types.CodeType | None = None
 
     def execute(self, body: bytes, begin: Callable[[], None]) -> None:
         """Serve the run that the START frame `body` starts. It always sends a closing frame.
@@ -223,7 +231,7 @@ class _Run:
                 return
             budget = Budget(start["limits"], self._clock)
             calls = Calls(self._wire, self._clock, _FILENAME, budget)
-            self._wire.inspect = partial(frames, _FILENAME)
+            self._wire.inspect = partial(answer, _FILENAME)
             kit = self._runtime.take_kit()
             self._start_loops(kit.loop, calls)
 
@@ -233,6 +241,7 @@ class _Run:
             self._runtime.reset(start["epoch"], start["seed"], calls.sleep, run_coroutine, budget)
             context = Context(calls, self._tools)
             begin()
+            self._namespace, self._code = kit.namespace, code
             value = _call(code, kit.namespace, context, start["inputs"], run_coroutine)
             self._finish(kit.loop, calls)
             warn_forgotten(kit.namespace)
@@ -304,6 +313,10 @@ class _Run:
             loop.set_exception_handler(self._unhandled)
             return loop
 
+        def report_readings(number: int) -> None:
+            self._wire.send(Kind.POLLED, b"[%d,%d]" % (script_place()[0], number))
+
+        self._clock.report = report_readings
         THREADS.attach(
             self._clock,
             calls.deliver,
@@ -351,11 +364,20 @@ class _Run:
     def _warn(self, text: str) -> None:
         self._wire.queue(Kind.WARN, _values.dumps([shorten(text, _WARNING_CHARS)], "warning"))
 
+    def _return_line(self, error: BaseException) -> int:
+        """Return the line that returned a value without a JSON form; 0: it is not certain."""
+        if not isinstance(error, _values.ValueRefused) or self._code is None:
+            return 0
+        function = self._namespace.get("run")
+        if TOP_LEVEL_VALUE in self._namespace or not isinstance(function, types.FunctionType):
+            return stored_line(self._code, TOP_LEVEL_VALUE)
+        return return_line(code_of(function))
+
     def _send_failure(self, error: BaseException) -> None:
         try:
             for variables in script_variables(error, _FILENAME):
                 warn_forgotten(variables)
-            body = failure_body(error, _FILENAME, self._tools)
+            body = failure_body(error, _FILENAME, self._tools, self._return_line(error))
         except BaseException:  # noqa: BLE001  # no memory for it, or code of the script that fails
             gc.collect()
             body = minimal_failure(error)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from .._classes import open_type
 from .._clock import Clock
-from .._loop import LOOPS
+from .._loop import LOOPS, ScriptLoop
 from .._types import Future, Task
 from . import _futures
 
@@ -373,8 +373,11 @@ def _run_coroutine_threadsafe(coro: Any, loop: Any) -> Any:
 
 
 def _all_tasks(loop: Any = None) -> Any:
-    """`asyncio.all_tasks`."""
-    return asyncio.all_tasks(_real() if loop is not None else None)
+    """`asyncio.all_tasks`; of a loop that is not the script's, only the running task."""
+    real = _real() if loop is not None else asyncio.get_running_loop()
+    if not isinstance(real, ScriptLoop):
+        return {asyncio.current_task()}
+    return asyncio.all_tasks(real)  # type: ignore[arg-type]  # it has what asyncio calls
 
 
 def asyncio_members(clock: Clock) -> dict[str, Any]:

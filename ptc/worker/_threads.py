@@ -48,11 +48,23 @@ class DeadlockError(RuntimeError):
 class _Strand:
     """One thread: its stack, and the condition for which it waits."""
 
-    __slots__ = ("daemon", "deadline", "hooks", "loop", "name", "number", "ready", "stack", "waits")
+    __slots__ = (
+        "daemon",
+        "deadline",
+        "hooks",
+        "loop",
+        "name",
+        "number",
+        "ready",
+        "stack",
+        "started",
+        "waits",
+    )
 
     def __init__(self, number: int, name: str, *, daemon: bool) -> None:
         self.number, self.name, self.daemon = number, name, daemon
         self.stack: Any = None
+        self.started = False
         #: True if the strand can continue; None while it runs.
         self.ready: Callable[[], bool] | None = None
         self.deadline: float | None = None
@@ -86,6 +98,7 @@ class Threads:
     def restart(self) -> None:
         """Forget the threads of the run before."""
         self._main = _Strand(MAIN, "MainThread", daemon=False)
+        self._main.started = True
         self._current = self._main
         self._live: dict[int, _Strand] = {MAIN: self._main}
         self._numbers = MAIN
@@ -172,17 +185,25 @@ class Threads:
                 self._enter(self._main)
 
         strand.stack = greenlet(whole, self._main.stack)
+        strand.ready = _always
         self._live[strand.number] = strand
+        if self._current is self._main:
+            self._yield(strand)
+        return strand.number
+
+    def _yield(self, other: _Strand) -> None:
+        """Switch to `other`, ready to continue at once."""
         me = self._current
         me.ready = _always
         try:
-            self._switch(strand)
+            self._switch(other)
         finally:
             me.ready = None
-        return strand.number
 
     def _switch(self, other: _Strand) -> None:
         me = self._current
+        if not other.started:
+            other.started, other.ready = True, None
         me.loop, me.hooks = asyncio._get_running_loop(), sys.get_asyncgen_hooks()
         self._enter(other)
         other.stack.switch()
@@ -256,7 +277,15 @@ class Threads:
         """Return the next strand that can continue, in turn."""
         if len(self._live) == 1:
             return None
-        return next((each for each in self._others(me) if each.can_continue(now)), None)
+        new = False
+        for each in self._others(me):
+            if each.can_continue(now):
+                if each.started or me is self._main:
+                    return each
+                new = True
+        # The stack of a new strand begins where it is first switched to. A chain of threads that
+        # start each other would use up the C stack, so only the main thread starts them.
+        return self._main if new else None
 
     def _others(self, me: _Strand) -> Iterator[_Strand]:
         """Yield the other strands, in turn: those after `me` first."""
@@ -287,11 +316,7 @@ class Threads:
         other = self._next(me, self._clock.peek())
         if other is not None:
             self._polls = 0
-            me.ready = _always
-            try:
-                self._switch(other)
-            finally:
-                me.ready = None
+            self._yield(other)
             return
         # A loop that does nothing but ask would never let a frame in.
         self._polls += 1

@@ -472,6 +472,24 @@ def run(ctx, inputs):
     assert (result.status, result.error.code) == ("limit_exceeded", "limit_max_tasks")
 
 
+@pytest.mark.parametrize("then", ["", "; thread.join()"])
+async def test_chain_of_threads_does_not_use_up_the_stack(session: Session, then: str) -> None:
+    source = f"""{IMPORTS}
+def run(ctx, inputs):
+    seen = []
+    def link(n):
+        seen.append(n)
+        if n < 600:
+            thread = threading.Thread(target=link, args=(n + 1,))
+            thread.start(){then}
+    link(0)
+    threading.Event().wait(0.01)
+    return len(seen)
+"""
+    result = await session.program(source=source)
+    assert result.value == 601, result.error
+
+
 async def test_order_of_threads_is_the_same_in_every_run(session: Session) -> None:
     source = f"""{IMPORTS}
 def run(ctx, inputs):

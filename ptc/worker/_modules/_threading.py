@@ -399,8 +399,9 @@ class Thread:
         self._check()
         if self._number:
             raise RuntimeError("threads can only be started once")
-        self._number = -1
-        THREADS.start(self._name, self._live, daemon=self._daemon)
+        self._number = THREADS.start(self._name, self._live, daemon=self._daemon)
+        if THREADS.is_alive(self._number):
+            _BY_NUMBER[self._number] = self
 
     def _live(self) -> None:
         """Run the thread; called on its own stack."""

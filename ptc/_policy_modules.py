@@ -69,7 +69,8 @@ _SELECTED: Final = _select(
         "LifoQueue Lock PriorityQueue Queue QueueEmpty QueueFull Semaphore Task TaskGroup "
         "Timeout TimeoutError as_completed create_task current_task ensure_future gather "
         "iscoroutine iscoroutinefunction isfuture run shield sleep timeout wait wait_for "
-        "QueueShutDown@3.13 timeout_at",
+        "AbstractEventLoop QueueShutDown@3.13 Runner all_tasks get_event_loop get_running_loop "
+        "new_event_loop run_coroutine_threadsafe set_event_loop timeout_at to_thread wrap_future",
         "base64": "a85decode a85encode b16decode b16encode b32decode b32encode b32hexdecode "
         "b32hexencode b64decode b64encode b85decode b85encode decodebytes encodebytes "
         "standard_b64decode standard_b64encode urlsafe_b64decode urlsafe_b64encode "
@@ -95,6 +96,10 @@ _SELECTED: Final = _select(
         "Callable Collection Container Coroutine Generator Hashable ItemsView Iterable "
         "Iterator KeysView Mapping MappingView MutableMapping MutableSequence MutableSet "
         "Reversible Sequence Set Sized ValuesView Buffer@3.12",
+        "concurrent": "futures",
+        "concurrent.futures": "ALL_COMPLETED BrokenExecutor CancelledError Executor "
+        "FIRST_COMPLETED FIRST_EXCEPTION Future InvalidStateError ThreadPoolExecutor "
+        "TimeoutError as_completed wait",
         "configparser": "BasicInterpolation ConfigParser DEFAULTSECT DuplicateOptionError "
         "DuplicateSectionError Error ExtendedInterpolation Interpolation InterpolationDepthError "
         "InterpolationError InterpolationMissingOptionError InterpolationSyntaxError "
@@ -207,6 +212,9 @@ _SELECTED: Final = _select(
         "setrecursionlimit stderr stdout version "
         "version_info",
         "textwrap": "TextWrapper dedent fill indent shorten wrap",
+        "threading": "Barrier BoundedSemaphore BrokenBarrierError Condition Event Lock RLock "
+        "Semaphore TIMEOUT_MAX Thread ThreadError Timer active_count current_thread enumerate "
+        "get_ident get_native_id local main_thread",
         "time": "asctime ctime gmtime localtime mktime monotonic monotonic_ns perf_counter "
         "perf_counter_ns process_time process_time_ns sleep strftime strptime struct_time "
         "time time_ns timezone tzname altzone daylight",
@@ -324,10 +332,7 @@ MODULE_HINTS: Final = {
     ),
     **dict.fromkeys(
         [
-            "threading",
             "multiprocessing",
-            "concurrent",
-            "concurrent.futures",
             "sched",
             "_thread",
             "trio",
@@ -422,12 +427,7 @@ MISSING_HINTS: Final = {
     "sys.argv": "take values from `inputs`",
     "sys.modules": _INSIDE,
     "sys.stdin": "take values from `inputs`",
-    "asyncio.to_thread": _PARALLEL,
-    "asyncio.get_event_loop": "use asyncio.create_task() or asyncio.gather()",
-    "asyncio.get_running_loop": "use asyncio.create_task() or asyncio.gather()",
-    "asyncio.new_event_loop": "write `async def run(ctx, inputs)`",
-    "asyncio.all_tasks": "keep the tasks you make in a list",
-    "asyncio.Runner": "write `async def run(ctx, inputs)`",
+    "concurrent.futures.ProcessPoolExecutor": "use ThreadPoolExecutor; a script has one process",
     "asyncio.create_subprocess_exec": _PROCESS,
     "asyncio.create_subprocess_shell": _PROCESS,
     "asyncio.open_connection": _NETWORK,

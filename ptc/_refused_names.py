@@ -19,7 +19,6 @@ _INTERNAL = "it is part of the module's implementation, not of its interface"
 _OBSOLETE = "it is deprecated, and absent from later versions of Python"
 _FILES = "it accesses files, which scripts can do only through ctx"
 _SYSTEM = "it makes system calls; scripts act only through ctx"
-_LOOPS = "a run has one event loop, which belongs to the worker"
 _LOOP_CLASS = "a run has one event loop, whose class is fixed"
 _FRAMES = "it leads to frames or source files; use traceback.format_exc()"
 _CODE = "it leads to code objects or runs text as code"
@@ -50,13 +49,10 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         "PyCF_TYPE_COMMENTS",
     },
     "asyncio": {
-        _LOOPS: "Runner get_event_loop get_running_loop new_event_loop "
-        "run_coroutine_threadsafe set_event_loop to_thread wrap_future",
-        _LOOP_CLASS: "AbstractEventLoop AbstractEventLoopPolicy BaseEventLoop "
+        _LOOP_CLASS: "AbstractEventLoopPolicy BaseEventLoop "
         "DefaultEventLoopPolicy EventLoop@3.13 Handle SelectorEventLoop TimerHandle "
         "create_eager_task_factory@3.12 eager_task_factory@3.12 get_event_loop_policy "
         "set_event_loop_policy",
-        "keep the tasks that you create in a list": "all_tasks",
         _FRAMES: "FrameCallGraphEntry@3.14 FutureCallGraph@3.14 capture_call_graph@3.14 "
         "format_call_graph@3.14 print_call_graph@3.14",
         _SYSTEM: "AbstractServer BaseProtocol BaseTransport BufferedProtocol DatagramProtocol "
@@ -82,6 +78,10 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         "xmlcharrefreplace_errors",
     },
     "collections": {"subclass str": "UserString"},
+    "concurrent.futures": {
+        "use ThreadPoolExecutor; a script has one process": "InterpreterPoolExecutor@3.14 "
+        "ProcessPoolExecutor",
+    },
     "configparser": {
         _INTERNAL: "ConverterMapping",
         _OBSOLETE: "LegacyInterpolation@<3.13 SafeConfigParser@<3.12",
@@ -168,6 +168,11 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
         _FRAMES: "getprofile gettrace setprofile settrace",
         "take values from `inputs`": "argv stdin",
         "a script is one file; import by name": "modules path",
+    },
+    "threading": {
+        _FRAMES: "getprofile gettrace setprofile setprofile_all_threads@3.12 settrace "
+        "settrace_all_threads@3.12",
+        _INTERPRETER: "ExceptHookArgs excepthook stack_size",
     },
     "time": {
         _CLOCK: "CLOCK_BOOTTIME CLOCK_MONOTONIC CLOCK_MONOTONIC_RAW CLOCK_PROCESS_CPUTIME_ID "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, cast
 
 from RestrictedPython.transformer import copy_locations
 
@@ -111,7 +111,7 @@ class ImportRules(ScriptVisitor):
     def visit_alias(self, node: ast.alias) -> ast.AST:
         raise AssertionError("aliases are visited by their import")
 
-    def visit_Try(self, node: ast.Try) -> ast.AST:
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> ast.AST:
         guarded = any(_catches_import_error(handler) for handler in node.handlers)
         self._import_may_fail += guarded
         self._may_not_run += bool(node.handlers)
@@ -123,6 +123,10 @@ class ImportRules(ScriptVisitor):
         node.orelse = self._visit_all(node.orelse)
         node.finalbody = self._visit_all(node.finalbody)
         return node
+
+    def visit_TryStar(self, node: ast.AST) -> ast.AST:
+        # `ptc.worker._groups` makes it safe.
+        return self.visit_Try(cast(ast.TryStar, node))
 
     def visit_If(self, node: ast.If) -> ast.AST:
         """Allow any import under `if TYPE_CHECKING:`, which never runs, or a version test."""

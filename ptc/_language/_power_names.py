@@ -151,7 +151,10 @@ HARMLESS: Final = {
     "keywords": "arguments of a partial that the script made: no facade hands one out",
     "clear": "frame.clear: no frame is reachable; dict, list and set need the name",
     "replace": "code.replace: no code object is reachable; str and datetime need the name",
-    "split": "ExceptionGroup.split is harmless while no script can subclass it; str needs it",
+    **dict.fromkeys(
+        ["derive", "split", "subgroup"],
+        "methods of a group, which returns groups of its own exceptions (`ptc.worker._groups`)",
+    ),
     "when": "asyncio.Timeout.when is a number; a Handle is not reachable",
     "time": "loop.time: the loop is not reachable; datetime and the time module need the name",
     "create_task": "TaskGroup.create_task and asyncio.create_task; the loop is not reachable",

@@ -272,7 +272,7 @@ class ScriptTransformer(ImportRules, DefinitionRules):
         self.not_allowed(node)
         return node
 
-    visit_TryStar = visit_TemplateStr = visit_Interpolation = _refuse_node
+    visit_TemplateStr = visit_Interpolation = _refuse_node
     visit_Interactive = visit_Expression = _refuse_node
 
     # -- match ---------------------------------------------------------------------------------

@@ -155,7 +155,6 @@ class ScriptVisitor(RestrictingNodeTransformer):
 
 
 _SYNTAX: Final = {
-    "TryStar": ("`except*`", "catch ExceptionGroup and look at its `exceptions`"),
     "TemplateStr": ("a template string", "use an f-string"),
     "Interpolation": ("a template string", "use an f-string"),
     "ListComp": ("unpacking in a comprehension", "write nested `for`"),

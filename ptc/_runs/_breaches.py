@@ -97,7 +97,13 @@ def _failure(limits: Limits, name: str, used: int | None, message: str, hint: st
 
 
 def timeout_failure(
-    limits: Limits, *, used_ms: int, running: Sequence[str], stalled: bool
+    limits: Limits,
+    *,
+    used_ms: int,
+    running: Sequence[str] = (),
+    line: int = 0,
+    polling: bool = False,
+    last_call: str = "",
 ) -> Failure:
     """Build the failure of a run that timed out.
 
@@ -105,17 +111,28 @@ def timeout_failure(
         limits: Limits of the run.
         used_ms: Elapsed time.
         running: Tools of the calls under way.
-        stalled: True if the script waited for something that it never sets itself.
+        line: Line of the script that waited or was last seen; 0: unknown.
+        polling: True if the script read its clock in a loop.
+        last_call: The last call of a script that computed, in words.
     """
     message = f"the run took longer than {limits.timeout_ms:,} ms"
     hint = "do less in one run, emit partial values with ctx.emit, or ask for a higher timeout_ms"
+    where = f" on line {line}" if line else ""
     if running:
-        message += f"; it was waiting for {', '.join(running[:_MAX_TOOLS_SHOWN])}"
-    elif stalled:
-        message += "; it was waiting for an event that could never happen"
-        hint = "an Event, Queue or Future that no other task of the script sets never wakes it"
+        tools = ", ".join(running[:_MAX_TOOLS_SHOWN])
+        message += f"; it was waiting for {tools}{where}"
+    elif polling:
+        message += f"; it was reading the clock in a loop{where}"
+        hint = (
+            "each reading advances a script's clock by 0.1 ms, however long the loop computes; "
+            "repeat a fixed number of times, or pause with `await asyncio.sleep(s)`"
+        )
+    elif line:
+        message += f"; it was waiting{where}"
+    else:
+        message += "; it was computing" + (f" ({last_call})" if last_call else "")
     breach = Breach("timeout_ms", limits.timeout_ms, used_ms)
-    return Failure(code="timeout", message=message, hint=hint, breach=breach)
+    return Failure(code="timeout", message=message, hint=hint, breach=breach, line=line)
 
 
 def exit_failure(limits: Limits, how: Exit) -> tuple[Status, Failure]:

@@ -41,8 +41,11 @@ class FrameHandler:
         self._calls = calls
         self._clocks = clocks
         self._cache = cache
-        self.stalled = False
-        """True if the script waits for something that no other task of it can set."""
+        self.polled: tuple[int, float] | None = None
+        """Line at which the script was last seen to read its clock, and the seconds since the
+        start."""
+        self.on_places: Callable[[int], None] | None = None
+        """Receives the line at which the script waits, after it was requested."""
 
     def handle(self, kind: Kind, message: Any, size: int) -> None:
         """Handle a frame; frames that arrive after the run has finished are ignored.
@@ -100,21 +103,24 @@ class FrameHandler:
         self._outcome.add_warning(text)
 
     def _on_timer(self, deadline: float, _size: int) -> None:
-        self.stalled = False
         if self._calls.replay is not None:
             self._calls.replay.timer = deadline
             self._calls.advance_replay()
             return
         self._clocks.wait_for(deadline)
 
-    def _on_stalled(self, _message: object, _size: int) -> None:
-        self.stalled = True
+    def _on_polled(self, message: tuple[int, int], _size: int) -> None:
+        self.polled = message[0], self._clocks.elapsed
 
     def _on_pong(self, _message: object, _size: int) -> None:
         _require_request(Kind.PONG, self._calls.pinged)
         self._calls.receive_pong()
 
     def _on_variables(self, rows: Any, _size: int) -> None:
+        if self.on_places is not None:
+            receive, self.on_places = self.on_places, None
+            receive(rows[-1][1] if rows else 0)
+            return
         replay = self._calls.replay
         _require_request(Kind.FRAMES, replay is not None and replay.stopped)
         self._outcome.finish("paused", frames=tuple(Variables(*row) for row in rows))
@@ -150,7 +156,7 @@ HANDLERS: Final[dict[Kind, Callable[[FrameHandler, Any, int], None]]] = {
     Kind.EMIT: FrameHandler._on_emitted,
     Kind.WARN: FrameHandler._on_warned,
     Kind.TIMER: FrameHandler._on_timer,
-    Kind.STALLED: FrameHandler._on_stalled,
+    Kind.POLLED: FrameHandler._on_polled,
     Kind.PONG: FrameHandler._on_pong,
     Kind.FRAMES: FrameHandler._on_variables,
     Kind.DONE: FrameHandler._on_done,

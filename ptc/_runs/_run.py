@@ -26,7 +26,7 @@ from .._core._reactor import Reactor
 from .._core._redact import safe_text
 from .._records._artifacts import ArtifactStore
 from .._records._result import Failure, RunEvent, RunResult, Status
-from .._wire._protocol import Kind, ProtocolError
+from .._wire._protocol import Kind, ProtocolError, State
 from .._workers._process import Worker, WorkerGoneError
 from ..errors import JournalError
 from ._breaches import cpu_failure, exit_failure, timeout_failure
@@ -36,6 +36,7 @@ from ._frames import FrameHandler
 from ._opening import opening_frames
 from ._outcome import Outcome
 from ._program import Program
+from ._report import quote_line
 from ._script_calls import ScriptCalls
 from ._violation import Violation, ViolationLog
 
@@ -46,6 +47,8 @@ _MESSAGE_CHARS: Final = 4_000
 _CALLS_AT_ONCE: Final = 1_000
 """Records of calls that are encoded in one iteration of the event loop: 3 ms, or 10 if all of them
 have long errors."""
+_PLACE_SECONDS: Final = 0.05
+"""Time that a script has to say on which line it waits, after its time-out."""
 
 
 class RunResources(NamedTuple):
@@ -217,14 +220,42 @@ class Run:
             self._worker.busy_poll(1)
 
     def _time_out(self) -> None:
+        """Finish the run; a script that waits is first asked where."""
         self._read_last_frames()
+        line, worker = self._calls.running_line(), self._worker
+        if line or worker is None or worker.state is not State.RUNNING or self._resuming:
+            self._finish_timed_out(line)
+            return
+        self._frames.on_places = self._finish_timed_out
+        if not worker.send((Kind.INSPECT, b"[1]")):
+            self._finish_timed_out()
+            return
+        # A script that computes does not answer.
+        self._resources.reactor.call_later(_PLACE_SECONDS, self._finish_timed_out)
+
+    @property
+    def _resuming(self) -> bool:
+        return self._calls.replay is not None
+
+    def _finish_timed_out(self, line: int = 0) -> None:
+        used = self._clocks.elapsed
+        running, polled = self._calls.running(), self._frames.polled
+        # Reports come at twice the number of readings each: a loop that goes on was seen lately.
+        polling = not running and not line and polled is not None and polled[1] * 2 >= used
+        if polling and polled is not None:
+            line = polled[0]
+        if not 0 <= line <= self._program.source.count("\n") + 1:
+            line = 0  # the worker's word
         failure = timeout_failure(
             self._program.limits,
-            used_ms=round(self._clocks.elapsed * 1000),
-            running=self._calls.running(),
-            stalled=self._frames.stalled,
+            used_ms=round(used * 1000),
+            running=running,
+            line=line,
+            polling=polling,
+            last_call=self._calls.last_call(),
         )
-        self._outcome.finish("timed_out", failure)
+        excerpt = quote_line(self._program.source, line)
+        self._outcome.finish("timed_out", replace(failure, excerpt=excerpt))
 
     def _exceed_cpu(self, used_ms: int) -> None:
         self._read_last_frames()
@@ -264,7 +295,8 @@ class Run:
             self._restarted = self._worker_lost = True
             self._calls.scheduler.wake()
             return
-        self._outcome.finish(*exit_failure(self._program.limits, how))
+        status, failure = exit_failure(self._program.limits, how)
+        self._outcome.finish(status, replace(failure, hint=failure.hint or self._calls.last_call()))
 
     def _has_visible_effect(self) -> bool:
         """Return True if the script did anything that a restart would repeat or contradict."""
@@ -281,10 +313,12 @@ class Run:
         message = violation.message
         self._outcome.events.emit("violation", text=message, value=violation)
         # The worker is dead: the last line that the host knows is that of the last call.
-        line = next((call.call.line for call in reversed(self._calls.calls) if call.call.line), 0)
-        hint = f"line {line} made the last call on ctx; the script had passed it" if line else ""
         failure = Failure(
-            code=violation.code, message=message, syscall=violation.syscall, line=line, hint=hint
+            violation.code,
+            message,
+            line=self._calls.last_line(),
+            hint=self._calls.last_call(),
+            syscall=violation.syscall,
         )
         self._outcome.finish("violation", failure)
 

@@ -33,6 +33,7 @@ __all__ = [
     "parse_frames",
     "parse_nothing",
     "parse_number",
+    "parse_polled",
     "parse_print",
     "parse_raw",
     "parse_rejected",
@@ -174,6 +175,14 @@ def parse_print(body: bytes) -> tuple[str, Output]:
 
 def parse_nothing(body: bytes) -> None:
     _row(body)
+
+
+def parse_polled(body: bytes) -> tuple[int, int]:
+    line, readings = _row(body, int, int)
+    if not (0 <= line < MAX_ID and 0 <= readings < MAX_ID):
+        msg = "line or number of readings is out of range"
+        raise ProtocolError(msg)
+    return line, readings
 
 
 def parse_frames(body: bytes) -> list[tuple[str, int, dict[str, str]]]:

@@ -69,7 +69,7 @@ class Kind(IntEnum):
     TICK = 5  # [elapsed]
     REHEARSE = 6  # []: run the dummy scripts now; no answer
     PING = 7  # []: answer PONG when idle
-    INSPECT = 8  # []: answer FRAMES
+    INSPECT = 8  # []: answer FRAMES; [1]: without the variables, of the waiting code only
     # worker -> host
     READY = 16  # []
     COMPILED = 17  # raw: compiled code
@@ -80,7 +80,7 @@ class Kind(IntEnum):
     EMIT = 22  # the value itself, or IN_PARTS
     TIMER = 23  # [elapsed at which to send TICK]
     WARN = 24  # [text]
-    STALLED = 25  # []: the script waits, and no pending result or timer can wake it
+    POLLED = 25  # [line, n]: the script has read its clock n times, now on that line
     DONE = 26  # the value itself, or IN_PARTS
     FAILED = 27  # {"type", "message", "frames", ...}, see Failure
     CHECKED = 28  # [finding, ...]: findings of a preflight, which runs nothing
@@ -111,7 +111,7 @@ _STAY = dict.fromkeys(
         _K.EMIT,
         _K.TIMER,
         _K.WARN,
-        _K.STALLED,
+        _K.POLLED,
         _K.PING,
         _K.PONG,
         _K.INSPECT,
@@ -162,7 +162,7 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.EMIT: 68 * _MIB,
     _K.TIMER: 64,
     _K.WARN: 4096,
-    _K.STALLED: 64,
+    _K.POLLED: 64,
     _K.PING: 64,
     _K.PONG: 64,
     _K.INSPECT: 64,
@@ -271,7 +271,7 @@ _PARSERS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.EMIT: _messages.parse_value,
     Kind.TIMER: _messages.parse_elapsed,
     Kind.WARN: _messages.parse_text,
-    Kind.STALLED: _messages.parse_nothing,
+    Kind.POLLED: _messages.parse_polled,
     Kind.PONG: _messages.parse_nothing,
     Kind.FRAMES: _messages.parse_frames,
     Kind.DONE: _messages.parse_value,

@@ -97,7 +97,7 @@ def is_allowed_base(kind: object) -> bool:
         return False
     if is_script_class(kind) or kind in _bases:
         return True
-    # `except*` on a group whose split() lies is a type confusion in CPython: no such classes.
+    # `except*` trusts split() of a group, see `_groups`: no class may define its own.
     if issubclass(kind, BaseException):
         return not issubclass(kind, BaseExceptionGroup)
     return False

@@ -24,7 +24,8 @@ from ._classes import open_type
 from ._clock import Clock
 from ._internals import frame_back, frame_code, frame_lineno
 from ._modules._console import LOG
-from ._wire import Wire, timer_body
+from ._threads import THREADS
+from ._wire import Wire
 from ._writer import PartWriter
 
 __all__ = ["Calls", "Context", "PendingCall"]
@@ -85,12 +86,13 @@ class Calls:
         self._filename = filename
         self._numbers = itertools.count(1)
         self._pending: dict[int, PendingCall] = {}
+        self._blocking: dict[int, Any] = {}  # answers, or None, of calls that block a thread
         self._made: list[PendingCall] = []
 
     @property
     def pending(self) -> bool:
         """True while the host owes a result."""
-        return bool(self._pending)
+        return bool(self._pending or self._blocking)
 
     def find_unawaited(self) -> list[PendingCall]:
         """Return the calls that were never awaited."""
@@ -149,6 +151,9 @@ class Calls:
             return
         number, elapsed, ok, as_records, value = row
         self._advance(elapsed)
+        if number in self._blocking:
+            self._blocking[number] = row
+            return
         call = self._pending.pop(number, None)
         if call is None:
             return
@@ -180,27 +185,26 @@ class Calls:
         if wait != wait:
             msg = "Invalid value NaN (not a number)"
             raise ValueError(msg)
-        until = self._clock.elapsed + max(0.0, wait)
-        self._wire.send(Kind.TIMER, timer_body(until))
-        while self._clock.elapsed < until:
-            self.deliver()
+        THREADS.sleep(wait)
 
     def _wait(self, number: int, name: str) -> Any:
-        while True:
-            kind, body = self._wire.receive()
-            row = _values.loads(body)
-            if kind is Kind.TICK:
-                self._advance(row[0])
-                continue
-            answered, elapsed, ok, as_records, value = row
-            self._advance(elapsed)
-            if answered != number:
-                continue
-            if not ok:
-                error = _tool_error(value)
-                self.budget.refund_call(name, error)
-                raise error
-            return _values.records(value) if as_records else value
+        """Block the running thread until a call is answered; return its value."""
+        answers = self._blocking
+        answers[number] = None
+        try:
+            if THREADS.alone:
+                while answers[number] is None:
+                    self.deliver()
+            else:
+                THREADS.wait(lambda: answers[number] is not None, None, f"ctx.{name}")
+        finally:
+            row: Any = answers.pop(number)
+        _, _, ok, as_records, value = row
+        if not ok:
+            error = _tool_error(value)
+            self.budget.refund_call(name, error)
+            raise error
+        return _values.records(value) if as_records else value
 
     def _withdraw(self, number: int) -> None:
         if self._pending.pop(number, None) is not None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Container
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
 from .._wire._messages import MAX_FRAMES, MAX_MESSAGE, MAX_NAME
 from ..errors import ToolError
 from . import _values
 from ._budget import LimitError
-from ._internals import frame_code, traceback_frame
+from ._internals import frame_code, frame_locals, traceback_frame
+from ._threads import DeadlockError
 from ._values import shorten
 
-__all__ = ["failure_body", "is_success", "minimal_failure"]
+__all__ = ["failure_body", "is_success", "minimal_failure", "script_variables"]
 
 _GROUPS = 4
 """Levels of nested exception groups whose members are reported."""
@@ -47,7 +48,7 @@ def failure_body(
         place: Row of the value that the script returned, for an error about that value.
     """
     leaf = _leaf(error)
-    rows = _frames(error, filename) or _frames(leaf, filename)
+    rows = _frames(error, filename) or _frames(leaf, filename) or _places(leaf)
     if not rows and place is not None:
         rows = [place]
     row = {
@@ -72,6 +73,23 @@ def _frames(error: BaseException, filename: str) -> list[list[Any]]:
                 del rows[MAX_FRAMES]
         trace = trace.tb_next
     return rows if len(rows) <= MAX_FRAMES else rows[: MAX_FRAMES // 2] + rows[-MAX_FRAMES // 2 :]
+
+
+def _places(error: BaseException) -> list[list[Any]]:
+    """Return the waiting frames of a deadlock among tasks, which no traceback has."""
+    if not isinstance(error, DeadlockError):
+        return []
+    return [[line, line, 0, 0, shorten(name, 200)] for line, name in error.places[-MAX_FRAMES:]]
+
+
+def script_variables(error: BaseException, filename: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the variables of the script's frames through which `error` was raised."""
+    trace = error.__traceback__
+    while trace is not None:
+        frame = traceback_frame(trace)
+        if frame_code(frame).co_filename == filename:
+            yield frame_locals(frame)
+        trace = trace.tb_next
 
 
 def _hint(error: BaseException, tools: Container[str]) -> str:

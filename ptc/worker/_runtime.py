@@ -34,18 +34,20 @@ from . import _values
 from ._budget import Budget
 from ._clock import Clock
 from ._context import Calls, Context
-from ._failures import failure_body, is_success, minimal_failure
+from ._failures import failure_body, is_success, minimal_failure, script_variables
 from ._guards import script_builtins, script_globals
 from ._identity import restart_numbers
-from ._inspect import frames
+from ._inspect import answer, waiting_places
 from ._internals import code_of
-from ._loop import ScriptLoop
+from ._loop import LOOPS, ScriptLoop
 from ._modules import build_modules
+from ._modules._warnings import script_place, warn_forgotten
 from ._packages import Packages
 from ._preflight import Signature, preflight
 from ._rehearsal import WARM_CALLS, WARM_START, WARM_SYNTAX, Prompter
+from ._threads import THREADS
 from ._values import shorten
-from ._wire import Wire
+from ._wire import Wire, timer_body
 from ._writer import PartWriter, write
 
 __all__ = ["Runtime"]
@@ -147,7 +149,7 @@ class Runtime:
 
     def _run(self, wire: Wire, start: bytes, begin: Callable[[], None]) -> None:
         self._wire = wire
-        self._clock.elapsed = 0.0
+        self._clock.restart()
         _Run(self, wire, self._clock).execute(start, begin)
 
     def reset(
@@ -160,8 +162,7 @@ class Runtime:
     ) -> None:
         """Set the logical clock, the random seed and the budget for a run."""
         self._budget = budget
-        self._clock.epoch = epoch
-        self._clock.elapsed = 0.0
+        self._clock.restart(epoch)
         self._clock.sleep = sleep
         self._clock.run_coroutine = run_coroutine
         self._random.seed(seed)
@@ -209,7 +210,8 @@ class _Run:
         self._clock = clock
         self._tools: Mapping[str, Any] = {}
         self._check: Mapping[str, Any] | None = None
-        self._exiting = False
+        self._exiting: set[object] = set()
+        """Loops of which a task exited: their calls and tasks are being finished."""
         self._place: list[Any] | None = None
 
     def execute(self, body: bytes, begin: Callable[[], None]) -> None:
@@ -225,11 +227,12 @@ class _Run:
                 return
             budget = Budget(start["limits"], self._clock)
             calls = Calls(self._wire, self._clock, _FILENAME, budget)
-            self._wire.inspect = partial(frames, _FILENAME)
+            self._wire.inspect = partial(answer, _FILENAME)
             kit = self._runtime.take_kit()
+            self._start_loops(kit.loop, calls)
 
             def run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
-                return self._run_coroutine(coroutine, kit.loop, calls)
+                return self._run_coroutine(coroutine, calls)
 
             self._runtime.reset(start["epoch"], start["seed"], calls.sleep, run_coroutine, budget)
             context = Context(calls, self._tools)
@@ -240,6 +243,8 @@ class _Run:
                 if not is_success(stop):
                     raise
                 value = kit.namespace.get(TOP_LEVEL_VALUE)
+            self._finish(kit.loop, calls)
+            warn_forgotten(kit.namespace)
             self._place = _place_of_value(kit.namespace)
             self._send_result(value)
         except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
@@ -297,38 +302,68 @@ class _Run:
         self._wire.send(Kind.COMPILED, data)
         return code
 
-    def _run_coroutine(
-        self, coroutine: Coroutine[Any, Any, Any], loop: ScriptLoop, calls: Calls
-    ) -> Any:
+    def _start_loops(self, main: ScriptLoop, calls: Calls) -> None:
+        """Connect the event loop and the threads to this run."""
         most = calls.budget.limit("max_tasks")
-        loop.attach(self._wire, calls.deliver, lambda: calls.pending, most)
-        loop.set_exception_handler(self._unhandled)
-        self._exiting = False
+
+        def request_timer(deadline: float) -> None:
+            self._wire.queue(Kind.TIMER, timer_body(deadline))
+
+        def connect(loop: ScriptLoop) -> ScriptLoop:
+            loop.attach(most)
+            loop.set_exception_handler(self._unhandled)
+            return loop
+
+        def report_readings(number: int) -> None:
+            self._wire.send(Kind.POLLED, b"[%d,%d]" % (script_place()[0], number))
+
+        self._clock.report = report_readings
+        THREADS.attach(
+            self._clock,
+            calls.deliver,
+            lambda: calls.pending,
+            request_timer,
+            script_place,
+            partial(waiting_places, _FILENAME),
+            most,
+        )
+        LOOPS.start(connect(main), lambda: connect(ScriptLoop(self._clock)))
+
+    def _run_coroutine(self, coroutine: Coroutine[Any, Any, Any], calls: Calls) -> Any:
+        loop = LOOPS.get_event_loop()
         try:
             return loop.run_until_complete(self._main(coroutine, calls))
         except SystemExit:
-            self._finish_after_exit(loop, calls)
+            self._finish_tasks(loop, calls)
             raise
 
-    def _finish_after_exit(self, loop: ScriptLoop, calls: Calls) -> None:
-        """Finish calls and tasks after a `SystemExit`, which stopped the loop at once."""
-        self._exiting = True
+    def _finish(self, loop: ScriptLoop, calls: Calls) -> None:
+        """Wait for the threads of a script, and for tasks that a plain `def run` left behind."""
+        THREADS.finish()
+        if calls.find_unawaited() or asyncio.all_tasks(loop):  # type: ignore[arg-type]  # has what asyncio calls
+            self._finish_tasks(loop, calls)
+
+    def _finish_tasks(self, loop: ScriptLoop, calls: Calls) -> None:
+        """Finish calls and tasks of a loop that runs no more, for example after a `SystemExit`."""
+        self._exiting.add(loop)
         finishing = loop.create_task(self._finish_calls(calls))
         while not finishing.done():
             # A task may exit once more: because it waited for the first one, or is cancelled.
             with contextlib.suppress(SystemExit):
                 loop.run_until_complete(finishing)
+        self._exiting.discard(loop)
 
     async def _main(self, coroutine: Coroutine[Any, Any, Any], calls: Calls) -> Any:
         try:
             return await coroutine
         finally:
-            if not self._exiting:
+            if asyncio.get_running_loop() not in self._exiting:
                 await self._finish_calls(calls)
 
     async def _finish_calls(self, calls: Calls) -> None:
         """Wait for calls that were never awaited, then cancel other tasks, as asyncio.run does."""
-        forgotten = calls.find_unawaited()
+        loop = asyncio.get_running_loop()
+        forgotten = [call for call in calls.find_unawaited() if call.get_loop() is loop]
         if forgotten:
             names = ", ".join(f"ctx.{c.tool} (line {c.line})" for c in forgotten[:10])
             text = f"{len(forgotten)} tool call(s) never awaited, but executed: {names}"
@@ -351,6 +386,8 @@ class _Run:
 
     def _send_failure(self, error: BaseException) -> None:
         try:
+            for variables in script_variables(error, _FILENAME):
+                warn_forgotten(variables)
             body = failure_body(error, _FILENAME, self._tools, self._place)
         except BaseException:  # noqa: BLE001  # no memory for it, or code of the script that fails
             gc.collect()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ._classes import is_known
 from ._error_names import restore_error_names
 from ._freeze import freeze_types
+from ._groups import pin_group_methods
 from ._identity import hide_addresses
 from ._internals import remove_internals
 
@@ -21,5 +22,6 @@ def seal() -> None:
     """
     hide_addresses()
     restore_error_names()
+    pin_group_methods()
     remove_internals(is_known)
     freeze_types()

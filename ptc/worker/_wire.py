@@ -55,8 +55,8 @@ class Wire:
         "inspect",
     )
 
-    inspect: Callable[[], bytes]
-    """Returns the script's local variables; set while a script runs."""
+    inspect: Callable[[bytes], bytes]
+    """Answers the body of INSPECT; set while a script runs."""
 
     def __init__(self, sock: Stream) -> None:
         self._socket = sock
@@ -151,7 +151,7 @@ class Wire:
             self.send(Kind.PONG, b"[]")
             return self.receive(spin=spin)
         if frame[0] is Kind.INSPECT:
-            self.send(Kind.FRAMES, self.inspect())
+            self.send(Kind.FRAMES, self.inspect(frame[1]))
             return self.receive(spin=spin)
         return frame
 

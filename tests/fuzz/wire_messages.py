@@ -52,7 +52,7 @@ class Play:
 _SOURCES = ("return 1", "x = 1\nx", "def run(ctx, inputs):\n    return ctx.add(1)\n")
 _TO_HOST = [kind for kind in Kind if kind >= Kind.READY]
 _STAYING = [
-    Kind.CALL, Kind.CANCEL, Kind.PRINT, Kind.EMIT, Kind.TIMER, Kind.WARN, Kind.STALLED,
+    Kind.CALL, Kind.CANCEL, Kind.PRINT, Kind.EMIT, Kind.TIMER, Kind.WARN, Kind.POLLED,
 ]  # fmt: skip
 
 _ODD = [
@@ -176,6 +176,7 @@ class _Author:
         makers: dict[Kind, Callable[[], bytes]] = {
             Kind.CALL: self.call,
             Kind.CANCEL: lambda: b"[%b]" % self.number(),
+            Kind.POLLED: lambda: b"[%b,64]" % self.number(),
             Kind.TIMER: lambda: b"[%b]" % self.chance.choice([b"0", b"0.001", b"5", self.number()]),
             Kind.PRINT: lambda: b"[%b,%b]" % (
                 self.chance.choice([b'"x\\n"', b'""', self.value()]),
@@ -301,11 +302,11 @@ class _Author:
         """Return very many very small frames."""
         one = self.chance.choice(
             [
-                _frame(Kind.STALLED, b"[]"), _frame(Kind.TIMER, b"[0]"),
+                _frame(Kind.POLLED, b"[1,64]"), _frame(Kind.TIMER, b"[0]"),
                 _frame(Kind.TIMER, b"[9]"), _frame(Kind.EMIT, b"1"),
                 _frame(Kind.PRINT, b'["",0]'), _frame(Kind.PRINT, b'["x",1]'),
                 _frame(Kind.WARN, b'["x"]'), _frame(Kind.CANCEL, b"[3]"), _frame(Kind.PONG, b"[]"),
-                _frame(Kind.DONE, b"1"), _frame(Kind.STALLED, b""),
+                _frame(Kind.DONE, b"1"), _frame(Kind.POLLED, b""),
             ]
         )  # fmt: skip
         count = self.chance.choice([2_000, 20_000, 100_000])

@@ -356,12 +356,17 @@ result = [time.time(), time.time_ns(), time.monotonic(), time.perf_counter(),
         print(json.dumps(run(script)))
     """
     answer = in_worker(program, script)
-    moment = "2023-11-14T22:13:21.500000"
+
+    def moment(readings: int) -> str:
+        return f"2023-11-14T22:13:21.{5_000 + readings:04}00"
+
+    # Each reading advances the clock by 0.1 ms.
     assert answer == [
-        1_700_000_001.5, 1_700_000_001_500_000_000, 1.5, 1.5, 1_500_000_000,
+        1_700_000_001.5001, 1_700_000_001_500_199_936, 1.5003, 1.5004, 1_500_500_000,
         "22:13:21", 2023, "Tue Nov 14 22:13:21 2023",
-        moment, moment, moment, "2023-11-14", moment + "+00:00", "2023-11-15T00:13:21.500000+02:00",
-        True, True, 1_700_000_001.5, moment + "+00:00",
+        moment(9), moment(10), moment(11), "2023-11-14",
+        f"{moment(13)}+00:00", f"2023-11-15T{moment(14)[11:]}+02:00".replace("T22:", "T00:"),
+        True, True, 1_700_000_001.5017, f"{moment(18)}+00:00",
     ]  # fmt: skip
 
 
@@ -481,7 +486,7 @@ def run(ctx, inputs):
     [
         ("pathlib.Path('x').read_text()", "`await ctx.read(path)`"),
         ("pathlib.Path('x').exists()", "`await ctx.glob(pattern)`"),
-        ("asyncio.run(None)", "write `await` before the coroutine"),
+        ("asyncio.run(None)", "a coroutine was expected"),
         ("json.dumps = 1", "cannot be changed"),
     ],
 )

@@ -215,4 +215,4 @@ async def test_asyncio_run_in_a_running_loop_suggests_await(session: Session) ->
     )
     result = await run(session, source)
     assert result.error is not None
-    assert "write `await` before the coroutine" in result.error.message
+    assert "write `await main()`" in result.error.message

@@ -19,9 +19,10 @@ from ..._language._policy import MODULES
 from .._classes import allow_bases
 from .._clock import Clock
 from .._hints import get_type_hints
-from .._types import Future, Task, Token
+from .._types import Token
 from . import _copy, _dataclasses, _own, _patches, _signature, _syntax_trees, _text
 from ._console import redirect_stderr, redirect_stdout
+from ._event_loop import asyncio_members
 from ._facade import make_facade
 from ._formats import (
     codecs_members,
@@ -30,10 +31,12 @@ from ._formats import (
     mimetypes_members,
     xml_members,
 )
+from ._futures import futures_members
 from ._logging import BASES as LOGGING_BASES
 from ._logging import logging_members
-from ._queue import queue_members
+from ._queues import queue_members
 from ._references import weakref_members
+from ._threading import threading_members
 from ._time import time_modules
 from ._traceback import traceback_members
 from ._warnings import warnings_members
@@ -43,14 +46,18 @@ __all__ = ["build_modules"]
 # Modules with members of our own; those of the others come from the real module, name by name.
 _WRITTEN_HERE: Final = frozenset(
     [
+        "concurrent",
+        "concurrent.futures",
         "datetime",
         "logging",
         "os",
         "pathlib",
         "pprint",
+        "queue",
         "random",
         "secrets",
         "sys",
+        "threading",
         "time",
         "traceback",
         "urllib",
@@ -146,6 +153,7 @@ _BASES: Final = {
     "pathlib": "Path PurePath PurePosixPath",
     "random": "Random",
     "string": "Template",
+    "threading": "Thread Timer",
     "types": "SimpleNamespace",
     "typing": "Generic Protocol SupportsAbs SupportsFloat SupportsIndex SupportsInt",
     "csv": "Dialect excel excel_tab unix_dialect",
@@ -162,13 +170,7 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
     return {
         "ast": _syntax_trees.syntax_members(),
         "abc": {"ABCMeta": Token("abc.ABCMeta", abc.ABCMeta)},
-        "asyncio": {
-            "Future": Future,
-            "Task": Task,
-            "TaskGroup": _own.TaskGroup,
-            "create_task": _own.create_task,
-            "run": _own.asyncio_runner(clock),
-        },
+        "asyncio": asyncio_members(clock),
         "calendar": _text.calendar_members(),
         "codecs": codecs_members(),
         "collections": {"namedtuple": _own.namedtuple},
@@ -214,7 +216,6 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
         "heapq": {"merge": _own.merge},
         "mimetypes": mimetypes_members(),
         "operator": {"attrgetter": _own.attrgetter, "methodcaller": _own.methodcaller},
-        "queue": queue_members(),
         "shlex": {"split": _own.shlex_split},
         "types": {"SimpleNamespace": _own.SimpleNamespace},
         "typing": {
@@ -283,7 +284,10 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
         "logging": logging_members(clock),
         "pathlib": dict(_text.PATHS),
         "pprint": _text.pprint_members(),
+        "concurrent.futures": futures_members(),
+        "queue": queue_members(),
         "sys": _text.sys_members(),
+        "threading": threading_members(),
         "traceback": traceback_members(),
         "warnings": warnings_members(),
     }
@@ -312,7 +316,7 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
 
 def _assemble(members: dict[str, dict[str, Any]]) -> Mapping[str, object]:
     built: dict[str, object] = {}
-    for name in ("urllib", "xml", "xml.etree"):
+    for name in ("concurrent", "urllib", "xml", "xml.etree"):
         members[name] = {}
     for name in sorted(members, key=lambda name: -name.count(".")):  # submodules first
         parent, _, last = name.rpartition(".")

@@ -93,7 +93,7 @@ class LogRecord:
         sinfo: str | None = None,
         **_: Any,
     ) -> None:
-        now = STATE.clock.now()
+        now = STATE.clock.epoch + STATE.clock.peek()
         error = error_in(exc_info)
         args = () if args is None else args
         if len(args) == 1 and isinstance(args[0], Mapping) and args[0]:
@@ -108,7 +108,7 @@ class LogRecord:
         self.exc_text = None if error is None else format_error(error).rstrip("\n")
         self.stack_info = sinfo
         self.created, self.msecs = now, float(int(now % 1 * 1000))
-        self.relativeCreated = STATE.clock.elapsed * 1000
+        self.relativeCreated = STATE.clock.peek() * 1000
         self.thread, self.threadName = 0, "MainThread"
         self.process, self.processName, self.taskName = 0, "MainProcess", None
 

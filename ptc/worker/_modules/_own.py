@@ -6,7 +6,6 @@ attribute from anything, `dataclasses.asdict` shows renamed names.
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import contextlib
 import functools
@@ -21,7 +20,6 @@ from typing import Any, Final
 from ..._language import _policy as policy
 from .. import _classes
 from .._attributes import read_named
-from .._clock import Clock
 from .._internals import globals_of
 from .._types import ScriptType, type_of
 from .._views import exact_text
@@ -90,7 +88,7 @@ def update_wrapper(wrapper: Any, wrapped: Any, *_: Any, **__: Any) -> Any:
 
 
 # A global of the functions that may be renamed: the script's, and the ones made here.
-_MARKS: Final = frozenset({"@getattr", "asyncio_runner"})
+_MARKS: Final = frozenset({"@getattr", "singledispatch"})
 
 
 def wraps(wrapped: Any, *_: Any, **__: Any) -> Callable[[Any], Any]:
@@ -371,45 +369,7 @@ def get_origin(kind: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------
-# asyncio
-
-
-async def _wait_for(call: Any) -> Any:
-    return await call
-
-
-def _as_coroutine(awaitable: Any) -> Any:
-    """Return a coroutine that waits for a call on ctx, which has started already."""
-    return _wait_for(awaitable) if isinstance(awaitable, asyncio.Future) else awaitable
-
-
-def create_task(coro: Any, *, name: Any = None) -> Any:
-    """`asyncio.create_task`, which also accepts a call on ctx."""
-    return asyncio.create_task(_as_coroutine(coro), name=name)
-
-
-class TaskGroup(asyncio.TaskGroup):
-    """`asyncio.TaskGroup`, which also accepts calls on ctx."""
-
-    def create_task(self, coro: Any, *, name: Any = None) -> Any:  # type: ignore[override]  # no `context`: contextvars is not offered
-        """As `asyncio.TaskGroup.create_task`."""
-        return super().create_task(_as_coroutine(coro), name=name)
-
-
-def asyncio_runner(clock: Clock) -> Callable[..., Any]:
-    """Create `asyncio.run` on the only loop of the run."""
-
-    def asyncio_run(main: Any, *, debug: bool | None = None) -> Any:
-        if asyncio._get_running_loop() is not None or clock.run_coroutine is None:
-            raise RuntimeError(
-                "asyncio.run() cannot be called while a loop is running; "
-                "write `await` before the coroutine instead"
-            )
-        if not isinstance(main, types.CoroutineType):
-            raise ValueError(f"a coroutine was expected, got {type(main).__name__}")
-        return clock.run_coroutine(main)
-
-    return asyncio_run
+# shlex
 
 
 def shlex_split(s: str, comments: bool = False, posix: bool = True) -> list[str]:

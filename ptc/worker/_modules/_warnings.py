@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import types
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ..._language import _policy as policy
 from .._classes import is_script_class
-from .._internals import frame_back, frame_code, frame_globals, frame_lineno
+from .._internals import (
+    coroutine_line,
+    frame_back,
+    frame_code,
+    frame_globals,
+    frame_lineno,
+    is_unstarted,
+)
 from . import _own
 from ._console import CONSOLE
 
-__all__ = ["script_place", "warnings_members"]
+__all__ = ["script_place", "warn_forgotten", "warn_unawaited", "warnings_members"]
 
 _FILE: Final = "script.py"
 _ACTIONS: Final = frozenset({"always", "default", "error", "ignore", "module", "once"})
@@ -158,7 +168,13 @@ def _action(text: str, category: type, line: int) -> str:
 
 
 def _warn(
-    message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **_: Any
+    message: Any,
+    category: Any = None,
+    stacklevel: int = 1,
+    source: Any = None,
+    *,
+    line: int = 0,
+    **_: Any,
 ) -> None:
     own = isinstance(message, Warning)
     kind: Any = type(message) if own else category or UserWarning
@@ -166,7 +182,7 @@ def _warn(
         raise TypeError(f"category must be a Warning subclass, not {type(category).__name__!r}")
     text = str(message)
     warning = message if own else kind(message)
-    line, _function = script_place(max(1, stacklevel))
+    line = script_place(max(1, stacklevel))[0] or line
     action = _action(text, kind, line)
     if action == "error":
         raise warning
@@ -179,6 +195,28 @@ def _warn(
         f"{_FILE}:{line}: {policy.demangle(kind.__name__)}: {policy.demangle(text)}",
         file=CONSOLE.stderr,
     )
+
+
+_OWN_COROUTINES: Final = frozenset({"_Run._finish_calls", "_Run._main", "_wait_for"})
+
+
+def warn_unawaited(coroutine: Any) -> None:
+    """Warn of a coroutine that was never awaited; CPython calls it when one is dropped.
+
+    It never raises: CPython would print that to the standard error of the process.
+    """
+    if coroutine.__qualname__ in _OWN_COROUTINES:
+        return
+    text = f"coroutine '{policy.demangle(coroutine.__qualname__)}' was never awaited"
+    with contextlib.suppress(Exception):
+        _warn(text, RuntimeWarning, line=coroutine_line(coroutine))
+
+
+def warn_forgotten(namespace: Mapping[str, Any]) -> None:
+    """Warn of coroutines in the variables of a script that has ended."""
+    for value in list(namespace.values()):
+        if type(value) is types.CoroutineType and is_unstarted(value):
+            warn_unawaited(value)
 
 
 def _is_new(action: str, text: str, kind: type, line: int) -> bool:
@@ -247,7 +285,8 @@ class deprecated:  # the library's name
 
 
 def warnings_members() -> dict[str, Any]:
-    """Return the members of `warnings`."""
+    """Return the members of `warnings`; the interpreter's own warning goes there, too."""
+    warnings.__dict__["_warn_unawaited_coroutine"] = warn_unawaited
     later = {"deprecated": deprecated} if "deprecated" in policy.MODULES["warnings"] else {}
     return {
         **later,

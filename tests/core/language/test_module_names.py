@@ -16,7 +16,7 @@ from ptc._language._compiler import ScriptRejected, compile_script
 from ptc._policy_modules import MODULES, NEWER
 
 # `os` is refused as a whole but for the names of the table; the packages hold only modules.
-PACKAGES = {"urllib", "xml", "xml.etree"}
+PACKAGES = {"concurrent", "urllib", "xml", "xml.etree"}
 
 #: From "What's New" and the module pages of the documentation, for the importable modules.
 DOCUMENTED = {

@@ -347,13 +347,13 @@ async def test_flood_of_frames_does_not_starve_the_event_loop(
 
     def counted(kind: Kind, body: bytes) -> Any:
         nonlocal handled
-        handled += kind is Kind.STALLED
+        handled += kind is Kind.POLLED
         return parse(kind, body)
 
     async def play(script: Script) -> None:
         nonlocal most
         async with anyio.create_task_group() as group:
-            group.start_soon(script.send, encode(Kind.STALLED, b"[]") * frames)
+            group.start_soon(script.send, encode(Kind.POLLED, b"[1,64]") * frames)
             while handled < frames:
                 before = handled
                 await anyio.lowlevel.checkpoint()

@@ -362,7 +362,7 @@ def test_every_worker_frame_kind_is_covered_by_these_tests() -> None:
     from_worker = {kind for kind in Kind if kind >= Kind.READY}
     assert from_worker == {
         Kind.READY, Kind.COMPILED, Kind.REJECTED, Kind.CALL, Kind.CANCEL, Kind.PRINT, Kind.EMIT,
-        Kind.TIMER, Kind.WARN, Kind.STALLED, Kind.DONE, Kind.FAILED, Kind.CHECKED, Kind.PONG,
+        Kind.TIMER, Kind.WARN, Kind.POLLED, Kind.DONE, Kind.FAILED, Kind.CHECKED, Kind.PONG,
         Kind.FRAMES, Kind.PART,
     }  # fmt: skip
     lower = {kind for kind in Kind if FROM_WORKER[kind] != MAX_BODY[kind]}

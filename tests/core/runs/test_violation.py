@@ -135,7 +135,7 @@ async def test_violation_has_the_line_of_the_last_call(tmp_path: Path) -> None:
             == result.calls[-1].line
             == code.splitlines().index("    ctx.double(n=2)") + 1
         )
-        assert "the last call on ctx" in result.error.hint
+        assert "its last call was" in result.error.hint
 
 
 async def test_attempt_after_the_result_is_reported_as_a_violation(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from ptc._wire._protocol import (
 
 
 def test_frames_are_decoded_identically_for_any_chunking() -> None:
-    frames = [(Kind.PRINT, b'["a"]'), (Kind.STALLED, b"[]"), (Kind.DONE, b"1" * 5_000)]
+    frames = [(Kind.PRINT, b'["a"]'), (Kind.POLLED, b"[1,64]"), (Kind.DONE, b"1" * 5_000)]
     data = b"".join(encode(kind, body) for kind, body in frames)
     for seed in range(50):
         cuts = random.Random(seed)

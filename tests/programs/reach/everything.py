@@ -1,5 +1,5 @@
-import asyncio, json, logging, warnings, traceback, contextlib, dataclasses, enum, typing, collections, functools, copy, random, inspect, sys, datetime, io, re, time, string, itertools, pathlib, abc, types, calendar, decimal, uuid, hashlib, csv, statistics, ipaddress, fractions, textwrap, pprint, urllib.parse, zoneinfo, operator, struct, hmac, html, graphlib, difflib, reprlib, numbers, heapq, zlib, shlex, ast, array, base64, binascii, bisect, cmath, fnmatch, keyword, math, os, secrets, unicodedata, bz2, codecs, configparser, contextvars, gzip, http, lzma, mimetypes, queue, tomllib, weakref, xml.etree.ElementTree
-ALL = [asyncio, json, logging, warnings, traceback, contextlib, dataclasses, enum, typing, collections, functools, copy, random, inspect, sys, datetime, io, re, time, string, itertools, pathlib, abc, types, calendar, decimal, uuid, hashlib, csv, statistics, ipaddress, fractions, textwrap, pprint, urllib.parse, zoneinfo, operator, struct, hmac, html, graphlib, difflib, reprlib, numbers, heapq, zlib, shlex, ast, array, base64, binascii, bisect, cmath, fnmatch, keyword, math, os, os.path, secrets, unicodedata, bz2, codecs, configparser, contextvars, gzip, http, lzma, mimetypes, queue, tomllib, weakref, xml.etree.ElementTree]
+import asyncio, json, logging, warnings, traceback, contextlib, dataclasses, enum, typing, collections, functools, copy, random, inspect, sys, datetime, io, re, time, string, itertools, pathlib, abc, types, calendar, decimal, uuid, hashlib, csv, statistics, ipaddress, fractions, textwrap, pprint, urllib.parse, zoneinfo, operator, struct, hmac, html, graphlib, difflib, reprlib, numbers, heapq, zlib, shlex, ast, array, base64, binascii, bisect, cmath, fnmatch, keyword, math, os, secrets, unicodedata, bz2, codecs, configparser, contextvars, gzip, http, lzma, mimetypes, queue, tomllib, weakref, xml.etree.ElementTree, threading, concurrent.futures
+ALL = [asyncio, json, logging, warnings, traceback, contextlib, dataclasses, enum, typing, collections, functools, copy, random, inspect, sys, datetime, io, re, time, string, itertools, pathlib, abc, types, calendar, decimal, uuid, hashlib, csv, statistics, ipaddress, fractions, textwrap, pprint, urllib.parse, zoneinfo, operator, struct, hmac, html, graphlib, difflib, reprlib, numbers, heapq, zlib, shlex, ast, array, base64, binascii, bisect, cmath, fnmatch, keyword, math, os, os.path, secrets, unicodedata, bz2, codecs, configparser, contextvars, gzip, http, lzma, mimetypes, queue, tomllib, weakref, xml.etree.ElementTree, threading, concurrent.futures]
 
 class Spy:
     def __init__(self): self.got = []
@@ -33,6 +33,24 @@ async def run(ctx, inputs):
     held += [tg, t1, loop_task, asyncio.Queue(), asyncio.Lock(), asyncio.Event(), asyncio.Semaphore()]
     async with asyncio.timeout(5) as tm: held.append(tm)
     held += [gen(), agen(), run, Spy, Spy()]
+    loop = asyncio.get_running_loop()
+    held += [loop, loop.time(), loop.create_future(), loop.create_task(asyncio.sleep(0))]
+    held += [loop.call_soon(gen), loop.call_later(1, gen), loop.call_at(1, gen)]
+    held += [asyncio.get_event_loop(), asyncio.new_event_loop(), asyncio.Runner(), asyncio.all_tasks()]
+    try: loop.run_until_complete(loop_task)
+    except RuntimeError as e: held.append(e)
+    class Mine(threading.Thread):
+        def run(self): self.seen = [threading.current_thread(), threading.enumerate(), ctx.t(x=5)]
+    mine, mapped = Mine(), queue.Queue()
+    mine.start(); mine.join(); mapped.put(mine)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        futures = [pool.submit(lambda: held[0].t(x=6)), pool.submit(int, "x")]
+        held += [pool, *futures, *concurrent.futures.wait(futures), *concurrent.futures.as_completed(futures)]
+    try: threading.Event().wait()
+    except RuntimeError as e: held.append(e)
+    lock, cond = threading.RLock(), threading.Condition()
+    with lock, cond: held += [lock, cond, threading.local(), mine, mapped]
+    held += [await asyncio.to_thread(threading.current_thread), await loop.run_in_executor(None, gen)]
     for m in ALL:
         for n in dir(m):
             try: v = getattr(m, n)

@@ -582,8 +582,9 @@ class Session:
     ) -> tuple[Finding, ...]:
         """Check a script without running it.
 
-        Finds code that would be refused (syntax, language, imports), unknown tools, wrong or
-        missing arguments, and missing awaits. A finding that may be wrong is `advisory`.
+        Finds code that is refused (syntax, language, imports), unknown tools, wrong or missing
+        arguments, and missing awaits. `program` makes the same check: a finding that is `advisory`
+        becomes a warning of the run, any other rejects the script.
 
         Args:
             source: The script. Give this or `path`.

@@ -7,6 +7,7 @@ rules of the run: limits, and that an answer was requested.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from .._calls._recorder import DivergenceError
@@ -16,10 +17,12 @@ from .._wire._protocol import Kind, Output, ProtocolError
 from ._clocks import Clocks
 from ._code_cache import CodeCache
 from ._intake import OverLimitError, ReturnValue
+from ._opening import opening_frames
 from ._outcome import Outcome
 from ._program import Program
 from ._report import build_rejection, check_schema, convert_failure, convert_finding
 from ._script_calls import ScriptCalls
+from ._signatures import encode_signatures
 
 __all__ = ["FrameHandler"]
 
@@ -41,8 +44,24 @@ class FrameHandler:
         self._calls = calls
         self._clocks = clocks
         self._cache = cache
+        self._signatures = encode_signatures(program.tools.values())
+        self._advice: tuple[_protocol.Finding, ...] = ()
         self.stalled = False
         """True if the script waits for something that no other task of it can set."""
+
+    def open(self) -> tuple[tuple[Kind, bytes], ...]:
+        """Return the first frames of the run; a script in the cache has been checked."""
+        cached = None
+        if not self._program.only_check:
+            cached = self._cache.get(self._program.source, self._signatures)
+        if cached is not None:
+            self._warn(cached.advice)
+        return opening_frames(self._program, self._signatures, cached)
+
+    def _warn(self, advice: tuple[_protocol.Finding, ...]) -> None:
+        for finding in advice:
+            message = f"{finding.message}; {finding.hint}" if finding.hint else finding.message
+            self._outcome.add_warning(RunWarning(finding.code, message, line=finding.line))
 
     def handle(self, kind: Kind, message: Any, size: int) -> None:
         """Handle a frame; frames that arrive after the run has finished are ignored.
@@ -68,7 +87,12 @@ class FrameHandler:
 
     def _on_compiled(self, code: bytes, _size: int) -> None:
         _require_request(Kind.COMPILED, not self._program.only_check)
-        self._cache.put(self._program.source, code)
+        self._cache.put(self._program.source, code, self._signatures, self._advice)
+
+    def _on_advised(self, advice: tuple[_protocol.Finding, ...], _size: int) -> None:
+        _require_request(Kind.ADVISED, not self._program.only_check)
+        self._advice = tuple(replace(finding, advisory=True) for finding in advice)
+        self._warn(self._advice)
 
     def _on_rejected(self, findings: tuple[_protocol.Finding, ...], _size: int) -> None:
         self._outcome.finish("rejected", build_rejection(findings, self._program.source))
@@ -142,6 +166,7 @@ def _require_request(kind: Kind, requested: bool) -> None:
 
 HANDLERS: Final[dict[Kind, Callable[[FrameHandler, Any, int], None]]] = {
     Kind.COMPILED: FrameHandler._on_compiled,
+    Kind.ADVISED: FrameHandler._on_advised,
     Kind.REJECTED: FrameHandler._on_rejected,
     Kind.CHECKED: FrameHandler._on_checked,
     Kind.CALL: FrameHandler._on_call,

@@ -65,6 +65,8 @@ class Program:
     """Start of the script's clock, in seconds since 1970."""
     seed: int = 0
     """Seed of the script's random numbers."""
+    resumed: bool = False
+    """True: it is the program of a recorded run, so the check before the run only warns."""
     until: str | None = None
     """Stop the replay after the outcome of this call was sent to the script."""
     schema: Any = None

@@ -29,7 +29,6 @@ from ._breaches import cpu_failure, exit_failure, timeout_failure
 from ._clocks import Clocks
 from ._code_cache import CodeCache
 from ._frames import FrameHandler
-from ._opening import opening_frames
 from ._outcome import Outcome
 from ._program import Program
 from ._script_calls import ScriptCalls
@@ -134,7 +133,7 @@ class Run:
         """Send the program to `worker` and subscribe to its frames."""
         sent = False
         try:
-            sent = worker.send(*opening_frames(self._program, self._resources.cache))
+            sent = worker.send(*self._frames.open())
         finally:
             if not sent:
                 worker.hang_up()

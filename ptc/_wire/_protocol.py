@@ -63,7 +63,7 @@ class Kind(IntEnum):
     """Kinds of frame. The comment gives the body."""
 
     # host -> worker
-    START = 1  # {"inputs", "tools", "epoch", "seed", "limits", "check"}
+    START = 1  # {"inputs", "tools", "epoch", "seed", "limits", "check", "then"}
     SOURCE = 2  # raw: the script, UTF-8
     CODE = 3  # raw: compiled code, as a worker sent it for the same source
     RESULT = 4  # [id, elapsed, ok, records, value | error]
@@ -88,6 +88,7 @@ class Kind(IntEnum):
     PONG = 29  # []: every frame before the PING was handled, and the script waits
     FRAMES = 30  # [[function, line, [[name, text], ...]], ...]: the local variables
     PART = 31  # one step of writing a large value, see `_parts`
+    ADVISED = 32  # [finding, ...]: advice about a script that will run
 
 
 class State(IntEnum):
@@ -99,6 +100,7 @@ class State(IntEnum):
     COMPILING = 3
     RUNNING = 4
     ENDED = 5
+    ADVISED = 6
 
 
 _S, _K = State, Kind
@@ -126,10 +128,16 @@ LEGAL: Final[dict[State, dict[Kind, State]]] = {
     _S.IDLE: {_K.REHEARSE: _S.IDLE, _K.START: _S.STARTED},
     _S.STARTED: {_K.SOURCE: _S.COMPILING, _K.CODE: _S.RUNNING},
     _S.COMPILING: {
+        _K.ADVISED: _S.ADVISED,
         _K.COMPILED: _S.RUNNING,
         _K.REJECTED: _S.ENDED,
         _K.CHECKED: _S.ENDED,
         _K.FAILED: _S.ENDED,  # no memory for inputs or source
+    },
+    _S.ADVISED: {
+        _K.COMPILED: _S.RUNNING,
+        _K.REJECTED: _S.ENDED,
+        _K.FAILED: _S.ENDED,  # no memory for the code
     },
     _S.RUNNING: {**_STAY, _K.DONE: _S.ENDED, _K.FAILED: _S.ENDED},
     _S.ENDED: {},
@@ -172,6 +180,7 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.FAILED: _MIB,
     _K.CHECKED: _MIB,
     _K.PART: INLINE_BYTES + 1,
+    _K.ADVISED: _MIB,
 }
 """Largest body of each kind in bytes."""
 ENVELOPE_BYTES = 4_096
@@ -265,6 +274,7 @@ _PARSERS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.READY: _messages.parse_nothing,
     Kind.COMPILED: _messages.parse_raw,
     Kind.REJECTED: _messages.parse_rejected,
+    Kind.ADVISED: _messages.parse_findings,
     Kind.CHECKED: _messages.parse_findings,
     Kind.CALL: _messages.parse_call,
     Kind.CANCEL: _messages.parse_number,

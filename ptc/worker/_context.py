@@ -240,6 +240,10 @@ def _tool_error(row: Mapping[str, Any]) -> ToolError:
     )
 
 
+class UnknownToolError(ToolError, AttributeError):
+    """Raised by ``ctx.name`` if the run has no such tool: ``except ToolError`` catches it, too."""
+
+
 _Make: TypeAlias = Callable[[str, Mapping[str, Any]], Any]
 
 
@@ -309,7 +313,7 @@ class Context:
             near = f"; did you mean {' or '.join(close)}?" if close else ""
             allowed = ", ".join(methods) or "none"
             msg = f"no tool {name!r} is allowed in this run (allowed: {allowed}){near}"
-            raise AttributeError(msg)
+            raise UnknownToolError(msg, code="unknown_tool", tool=name)
         return method
 
     @property
@@ -377,8 +381,9 @@ class _Namespace:
         method = self._methods.get(f"{self._name}.{name}")
         if method is None:
             listed = ", ".join(self.__dir__())
-            msg = f"no tool '{self._name}.{name}' is allowed in this run (allowed: {listed})"
-            raise AttributeError(msg)
+            full = f"{self._name}.{name}"
+            msg = f"no tool {full!r} is allowed in this run (allowed: {listed})"
+            raise UnknownToolError(msg, code="unknown_tool", tool=full)
         return method
 
     def __dir__(self) -> list[str]:

@@ -26,7 +26,7 @@ from ptc import (
     UsageError,
     tool,
 )
-from ptc._runs._code_cache import CodeCache
+from ptc._runs._code_cache import CachedCode, CodeCache
 from ptc.testing import NO_KERNEL_LAYER
 
 pytestmark = pytest.mark.anyio
@@ -116,11 +116,12 @@ async def test_cached_compiled_script_runs_again(tmp_path: Path) -> None:
 
 def test_code_cache_evicts_the_least_recently_used_script() -> None:
     cache = CodeCache(most_bytes=30)
+    code = CachedCode(b"123456789")
     for source in ("a", "b", "c"):
         cache.put(source, b"123456789")
-    assert cache.get("a") == b"123456789"
+    assert cache.get("a") == code
     cache.put("d", b"123456789")
-    assert [cache.get(source) for source in "abcd"] == [b"123456789", None, *[b"123456789"] * 2]
+    assert [cache.get(source) for source in "abcd"] == [code, None, code, code]
     cache.put("a", b"123456789")
     cache.put("e", b"1" * 19)
     assert [source for source in "acde" if cache.get(source)] == ["a", "e"]
@@ -130,7 +131,14 @@ def test_code_cache_stores_nothing_over_its_size() -> None:
     cache = CodeCache(most_bytes=30)
     cache.put("a", b"1" * 29)
     cache.put("b", b"1" * 30)
-    assert [cache.get(source) for source in "ab"] == [b"1" * 29, None]
+    assert [cache.get(source) for source in "ab"] == [CachedCode(b"1" * 29), None]
+
+
+def test_code_cache_tells_scripts_that_were_checked_against_other_tools_apart() -> None:
+    cache = CodeCache()
+    cache.put("a", b"1", b"tools")
+    assert cache.get("a", b"tools") == CachedCode(b"1")
+    assert cache.get("a", b"other tools") is None
 
 
 async def test_calls_start_before_they_are_awaited(tmp_path: Path) -> None:

@@ -363,7 +363,7 @@ def test_every_worker_frame_kind_is_covered_by_these_tests() -> None:
     assert from_worker == {
         Kind.READY, Kind.COMPILED, Kind.REJECTED, Kind.CALL, Kind.CANCEL, Kind.PRINT, Kind.EMIT,
         Kind.TIMER, Kind.WARN, Kind.STALLED, Kind.DONE, Kind.FAILED, Kind.CHECKED, Kind.PONG,
-        Kind.FRAMES, Kind.PART,
+        Kind.FRAMES, Kind.PART, Kind.ADVISED,
     }  # fmt: skip
     lower = {kind for kind in Kind if FROM_WORKER[kind] != MAX_BODY[kind]}
     assert lower == {Kind.CALL, Kind.EMIT, Kind.DONE}

@@ -238,6 +238,10 @@ class RunResult(Generic[T_co]):
     """Set if the value was too large and was truncated."""
     pending: tuple[PendingCall, ...] = ()
     """Calls that await a decision, if the run is ``paused``."""
+    attached: tuple[AttachmentRef, ...] = ()
+    """Files that the script attached with ``ctx.attach``, in order."""
+    progress: dict[str, Any] | None = None
+    """Latest report of ``ctx.progress``: ``{"done", "total", "message"}``."""
     frames: tuple[Variables, ...] = ()
     """Functions of the script and their variables, if a replay was stopped."""
     _read: Callable[[Any], T_co] | None = dataclasses.field(default=None, repr=False, compare=False)
@@ -250,8 +254,8 @@ class RunResult(Generic[T_co]):
 
     @property
     def attachments(self) -> tuple[AttachmentRef, ...]:
-        """Files that its calls stored, in the order of the calls."""
-        return tuple(ref for call in self.calls for ref in call.attachments)
+        """Files that its calls stored, in the order of the calls, then those of the script."""
+        return (*(ref for call in self.calls for ref in call.attachments), *self.attached)
 
     def unwrap(self) -> T_co:
         """Return the value, as an instance of `output_schema` if that was a type.
@@ -293,6 +297,7 @@ EventKind: TypeAlias = Literal[
     "finished",
 ]
 """``progress``, ``tool_output_delta`` (the value so far) and ``log`` are reports of a running tool;
+``progress`` without a call was reported by the script with ``ctx.progress``;
 a ``log`` without a call was logged by the script with `logging` or ``ctx.log``, and is also in
 `RunResult.stderr`. ``finished`` is the last event of a stream."""
 

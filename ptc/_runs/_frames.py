@@ -120,6 +120,15 @@ class FrameHandler:
         value = self._outcome.intake.take_emitted(body, size)
         self._outcome.events.emit("emitted", value=value)
 
+    def _on_piece(self, piece: bytes, _size: int) -> None:
+        self._outcome.files.take_piece(piece)
+
+    def _on_attach(self, file: tuple[str, str], _size: int) -> None:
+        self._outcome.files.finish_file(*file)
+
+    def _on_progress(self, report: tuple[float, float | None, str], _size: int) -> None:
+        self._outcome.report_progress(*report)
+
     def _on_warned(self, warning: _protocol.Warned, _size: int) -> None:
         found = RunWarning(warning.code, warning.message, warning.path, warning.line)
         self._outcome.add_warning(found)
@@ -175,6 +184,9 @@ HANDLERS: Final[dict[Kind, Callable[[FrameHandler, Any, int], None]]] = {
     Kind.PRINT: FrameHandler._on_printed,
     Kind.EMIT: FrameHandler._on_emitted,
     Kind.WARN: FrameHandler._on_warned,
+    Kind.PIECE: FrameHandler._on_piece,
+    Kind.ATTACH: FrameHandler._on_attach,
+    Kind.PROGRESS: FrameHandler._on_progress,
     Kind.TIMER: FrameHandler._on_timer,
     Kind.STALLED: FrameHandler._on_stalled,
     Kind.PONG: FrameHandler._on_pong,

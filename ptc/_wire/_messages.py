@@ -14,7 +14,9 @@ from typing import Any, Final
 from ._bodies import MAX_DEPTH, NOTHING, ProtocolError, Tally, decode, tally
 
 __all__ = [
+    "ATTACHMENT_PIECE",
     "IN_PARTS",
+    "MAX_ATTACHMENTS",
     "MAX_ELAPSED",
     "MAX_FINDINGS",
     "MAX_FRAMES",
@@ -28,6 +30,8 @@ __all__ = [
     "Frame",
     "Output",
     "Warned",
+    "is_media_type",
+    "parse_attach",
     "parse_call",
     "parse_elapsed",
     "parse_failure",
@@ -36,6 +40,7 @@ __all__ = [
     "parse_nothing",
     "parse_number",
     "parse_print",
+    "parse_progress",
     "parse_raw",
     "parse_rejected",
     "parse_value",
@@ -55,6 +60,10 @@ MAX_FINDINGS = 100
 """Findings about a rejected script."""
 MAX_PRINT = 131_072
 """Characters of one piece of printed text."""
+MAX_ATTACHMENTS = 100
+"""Files that a script may attach."""
+ATTACHMENT_PIECE = 65_536
+"""Bytes of an attachment in one frame."""
 MAX_ELAPSED = 1e9
 """Seconds since the start that a script may wait for: 31 years."""
 MAX_ID = 2**53
@@ -191,6 +200,30 @@ def parse_print(body: bytes) -> tuple[str, Output]:
         msg = f"output {output} does not exist, or {len(text):,} characters are too many at once"
         raise ProtocolError(msg)
     return text, Output(output)
+
+
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
+
+
+def is_media_type(text: str) -> bool:
+    """True for text such as ``image/png``."""
+    return _MEDIA_TYPE.fullmatch(text) is not None
+
+
+def parse_attach(body: bytes) -> tuple[str, str]:
+    name, media_type = _row(body, str, str)
+    if not 1 <= len(name) < MAX_NAME or not name.isprintable() or not is_media_type(media_type):
+        msg = "the name or the media type of an attachment is invalid"
+        raise ProtocolError(msg)
+    return name, media_type
+
+
+def parse_progress(body: bytes) -> tuple[float, float | None, str]:
+    done, total, message = _row(body, (float, int), (float, int, _NONE), str)
+    if len(message) > MAX_MESSAGE:
+        msg = f"the message of progress has {len(message):,} characters"
+        raise ProtocolError(msg)
+    return done, total, message
 
 
 def parse_nothing(body: bytes) -> None:

@@ -89,6 +89,9 @@ class Kind(IntEnum):
     FRAMES = 30  # [[function, line, [[name, text], ...]], ...]: the local variables
     PART = 31  # one step of writing a large value, see `_parts`
     ADVISED = 32  # [finding, ...]: advice about a script that will run
+    PIECE = 33  # raw: a piece of the next attachment
+    ATTACH = 34  # [name, media type]: the pieces before make an attachment
+    PROGRESS = 35  # [done, total | null, message]
 
 
 class State(IntEnum):
@@ -120,6 +123,9 @@ _STAY = dict.fromkeys(
         _K.INSPECT,
         _K.FRAMES,
         _K.PART,
+        _K.PIECE,
+        _K.ATTACH,
+        _K.PROGRESS,
     ),
     _S.RUNNING,
 )
@@ -181,6 +187,9 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.CHECKED: _MIB,
     _K.PART: INLINE_BYTES + 1,
     _K.ADVISED: _MIB,
+    _K.PIECE: _messages.ATTACHMENT_PIECE,
+    _K.ATTACH: 4096,
+    _K.PROGRESS: 8192,
 }
 """Largest body of each kind in bytes."""
 ENVELOPE_BYTES = 4_096
@@ -288,6 +297,9 @@ _PARSERS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.DONE: _messages.parse_value,
     Kind.FAILED: _messages.parse_failure,
     Kind.PART: _messages.parse_raw,
+    Kind.PIECE: _messages.parse_raw,
+    Kind.ATTACH: _messages.parse_attach,
+    Kind.PROGRESS: _messages.parse_progress,
 }
 
 

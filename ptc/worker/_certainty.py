@@ -311,7 +311,7 @@ class _Walker:
         self._expressions(node.value, certain=certain, raised=True)
 
     def _lambda(self, node: ast.Lambda, *, certain: bool, raised: bool) -> None:
-        # Called by whoever receives it, who may catch its error.
+        # Called by the function that receives it, which may catch its error.
         if certain and not self._facts.tolerant:
             self._scope.mentions.append(_Mention(_name_of(node), None))
         _Walker(self._facts, self._nodes, _Scope(node))._expressions(node.body, certain=True)

@@ -105,9 +105,10 @@ class Session:
                 ``"process"`` uses the layers that the kernel has; where seccomp or Landlock is
                 missing, one bug in the language layer gives a script your own user's rights.
             packages: Installed packages that scripts may import, such as ``["numpy"]``, by module
-                name. Default: none. Packages are not audited (numpy opens files and reads memory),
-                so with one of them only the kernel layer confines a script. Each also costs its
-                memory once for each session, and a slower start; see docs/limitations.md.
+                name; ``"data"`` stands for numpy, pandas and matplotlib. Default: none. Packages
+                are not audited (numpy opens files and reads memory), so with one of them only the
+                kernel layer confines a script. Each also costs its memory once for each session,
+                and a slower start; see docs/limitations.md.
             unprotected: Protected paths that tools may change nevertheless, such as
                 ``[".vscode", "git"]``: names of files, folders or rules in the table of
                 docs/security.md. Your editor, shell or git may execute content written there with

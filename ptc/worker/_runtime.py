@@ -158,8 +158,9 @@ class Runtime:
         sleep: Callable[[float], None],
         run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any],
         budget: Budget,
+        attach: Callable[[str, bytes], object],
     ) -> None:
-        """Set the logical clock, the random seed and the budget for a run."""
+        """Set the logical clock, the random seed, the budget and the attachments for a run."""
         self._budget = budget
         self._clock.epoch = epoch
         self._clock.elapsed = 0.0
@@ -167,6 +168,8 @@ class Runtime:
         self._clock.run_coroutine = run_coroutine
         self._random.seed(seed)
         self._packages.seed(seed)
+        if self._packages.charts is not None:
+            self._packages.charts.attach = attach
 
     def _print(self, text: str, output: Output) -> None:
         """Send printed text to the host."""
@@ -232,7 +235,14 @@ class _Run:
             def run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
                 return self._run_coroutine(coroutine, kit.loop, calls)
 
-            self._runtime.reset(start["epoch"], start["seed"], calls.sleep, run_coroutine, budget)
+            self._runtime.reset(
+                start["epoch"],
+                start["seed"],
+                calls.sleep,
+                run_coroutine,
+                budget,
+                calls.files.attach,
+            )
             context = Context(calls, self._tools)
             begin()
             value = _call(code, kit.namespace, context, start["inputs"], run_coroutine)

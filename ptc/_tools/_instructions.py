@@ -80,6 +80,8 @@ def _list_rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -
     if modules:
         listed = ", ".join(sorted(modules))
         imports = f"Only these standard modules can be imported, some of them in part: {listed}."
+        if "matplotlib" in modules:
+            imports += ' plt.savefig("chart.png") attaches the chart to the result.'
     return [
         *calls,
         "Return JSON-able data, and only as much as needed: filter, count and join in the script.",

@@ -166,6 +166,7 @@ _PROCESS = "run programs through the tools on ctx"
 _CODE = "text cannot be run as code; write the code out"
 _INSIDE = "the interpreter's internals are not accessible"
 _TABLES = "use lists and dicts with statistics, collections and itertools"
+_PACKAGES = ("numpy", "pandas", "scipy", "polars", "sklearn", "matplotlib", "seaborn")
 
 #: Alternatives to modules that are not offered.
 MODULE_HINTS: Final = {
@@ -248,9 +249,7 @@ MODULE_HINTS: Final = {
     **dict.fromkeys(
         ["gc", "ctypes", "weakref", "tracemalloc", "faulthandler", "atexit", "contextvars"], _INSIDE
     ),
-    **dict.fromkeys(
-        ["numpy", "pandas", "scipy", "polars", "sklearn", "matplotlib", "seaborn"], _TABLES
-    ),
+    **{name: f'{_TABLES}; the session can offer it: packages=["{name}"]' for name in _PACKAGES},
     "pickle": "use json",
     "yaml": "use json, or parse the text",
     "toml": "parse the text",

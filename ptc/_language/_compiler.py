@@ -17,12 +17,13 @@ import ast
 import sys
 import types
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from .._wire._messages import Finding
 from ._policy import POLICY_VERSION, demangle
+from ._scopes import Survey
 from ._transformer import Issue, ScriptTransformer
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "TOP_LEVEL_VALUE",
     "CompiledScript",
     "Finding",
+    "Inspector",
     "ScriptRejected",
     "compile_script",
     "demangle",
@@ -50,6 +52,10 @@ TOP_LEVEL_VALUE: Final = "@value"
 
 
 Entry = Literal["async", "sync", "top_level"]
+
+
+Inspector = Callable[[ast.Module, Survey], Iterable[Finding]]
+"""Returns errors that the policy does not know, from the syntax tree, which it does not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,7 @@ def compile_script(
     *,
     require_run: bool = True,
     max_bytes: int = MAX_SOURCE_BYTES,
+    inspector: Inspector | None = None,
 ) -> CompiledScript:
     """Compile `source` under the language policy.
 
@@ -87,6 +94,7 @@ def compile_script(
         filename: Name shown in tracebacks.
         require_run: Refuse a script without a `run` that takes ``(ctx, inputs)``.
         max_bytes: Longest source, in bytes of UTF-8.
+        inspector: Finds further errors, each of which refuses the script.
 
     Raises:
         ScriptRejected: With every finding.
@@ -96,7 +104,7 @@ def compile_script(
         with warnings.catch_warnings():
             # "invalid escape sequence" and the like would go to the host's standard error.
             warnings.simplefilter("ignore")
-            return _compile(source, filename, require_run=require_run)
+            return _compile(source, filename, require_run=require_run, inspector=inspector)
     except SyntaxError as error:
         raise ScriptRejected([_syntax_finding(error, source)]) from None
     except RecursionError:
@@ -113,7 +121,9 @@ def compile_script(
         raise ScriptRejected([_script_finding("syntax_error", str(error))]) from None
 
 
-def _compile(source: str, filename: str, *, require_run: bool) -> CompiledScript:
+def _compile(
+    source: str, filename: str, *, require_run: bool, inspector: Inspector | None
+) -> CompiledScript:
     # Parsed under the interpreter's own recursion limit, which bounds recursion in C.
     tree = ast.parse(source, filename, "exec", type_comments=False)
     transformer = ScriptTransformer(tree)
@@ -123,7 +133,9 @@ def _compile(source: str, filename: str, *, require_run: bool) -> CompiledScript
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
     try:
-        return _transform(transformer, tree, source, filename, require_run=require_run)
+        # Before the transformer changes the tree.
+        found = tuple(inspector(tree, transformer.survey)) if inspector is not None else ()
+        return _transform(transformer, tree, source, filename, found, require_run=require_run)
     finally:
         sys.setrecursionlimit(limit)
 
@@ -133,11 +145,13 @@ def _transform(
     tree: ast.Module,
     source: str,
     filename: str,
+    found: tuple[Finding, ...],
     *,
     require_run: bool,
 ) -> CompiledScript:
     survey = transformer.survey
     entry, findings = _find_entry(tree, require_run=require_run, yields=survey.yields)
+    findings += found
     tree = transformer.visit(tree)
     if transformer.issues:
         lines = source.encode().splitlines() or [b""]

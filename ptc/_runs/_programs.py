@@ -116,7 +116,7 @@ class ProgramBuilder:
         row = self._history.run(run_id)
         program = restore_program(row, self._catalog.select, allowed_tools, output_schema)
         limits = program.limits.clamp(self._limit_policy.ceiling)
-        return replace(program, limits=limits, until=until)
+        return replace(program, limits=limits, until=until, resumed=True)
 
     def for_retry(self, run_id: str, allowed_tools: AllowList | None) -> Program:
         """Build a recorded program as a new run, with a warning about the earlier effects.
@@ -130,9 +130,10 @@ class ProgramBuilder:
         return replace(
             program,
             run_id=uuid.uuid4().hex,
+            resumed=False,
             clock=time.time(),
             seed=random.getrandbits(48),
-            warnings=(*program.warnings, *([warning] if warning else [])),
+            warnings=(*program.warnings, *([warning] if warning is not None else [])),
         )
 
 

@@ -92,9 +92,10 @@ class Session(ToolSession):
                 ``"process"`` uses the layers that the kernel has; where seccomp or Landlock is
                 missing, one bug in the language layer gives a script your own user's rights.
             packages: Installed packages that scripts may import, such as ``["numpy"]``, by module
-                name. Default: none. Packages are not audited (numpy opens files and reads memory),
-                so with one of them only the kernel layer confines a script. Each also costs its
-                memory once for each session, and a slower start; see docs/limitations.md.
+                name; ``"data"`` stands for numpy, pandas and matplotlib. Default: none. Packages
+                are not audited (numpy opens files and reads memory), so with one of them only the
+                kernel layer confines a script. Each also costs its memory once for each session,
+                and a slower start; see docs/limitations.md.
             unprotected: Protected paths that tools may change nevertheless, such as
                 ``[".vscode", "git"]``: names of files, folders or rules in the table of
                 docs/security.md. Your editor, shell or git may execute content written there with
@@ -359,8 +360,9 @@ class Session(ToolSession):
     ) -> tuple[Finding, ...]:
         """Check a script without running it.
 
-        Finds code that would be refused (syntax, language, imports), unknown tools, wrong or
-        missing arguments, and missing awaits. A finding that may be wrong is `advisory`.
+        Finds code that is refused (syntax, language, imports), unknown tools, wrong or missing
+        arguments, and missing awaits. `program` makes the same check: a finding that is `advisory`
+        becomes a warning of the run, any other rejects the script.
 
         Args:
             source: The script. Give this or `path`.

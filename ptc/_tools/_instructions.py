@@ -80,11 +80,15 @@ def _list_rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -
     if modules:
         listed = ", ".join(sorted(modules))
         imports = f"Only these standard modules can be imported, some of them in part: {listed}."
+        if "matplotlib" in modules:
+            imports += ' plt.savefig("chart.png") attaches the chart to the result.'
     return [
         *calls,
         "Return JSON-able data, and only as much as needed: filter, count and join in the script.",
         "print(...) is for notes: the text is reported beside the result. ctx.emit(value) records "
-        "a partial value that is reported even if the run fails later.",
+        "a partial value that is reported even if the run fails later. ctx.progress(done, total, "
+        "message) reports progress. Files out: ctx.attach(name, data) with bytes or text, such as "
+        '`ctx.attach("report.csv", text)`.',
         f"Limits: {_format_limits(limits, {tool.name for tool in tools})}. ctx.budget has the "
         "remaining amounts: .tool_calls, .calls_by_tool, .time_ms, .stdout_bytes, .messages, "
         ".emits, .emit_bytes.",

@@ -19,6 +19,7 @@ from .._wire._messages import IN_PARTS, MAX_NAME
 from .._wire._protocol import MAX_BODY, Kind
 from ..errors import ToolError
 from . import _values, _writer
+from ._attach import Attacher
 from ._budget import Budget
 from ._classes import open_type
 from ._clock import Clock
@@ -82,6 +83,7 @@ class Calls:
         self._wire = wire
         self._clock = clock
         self.budget = budget
+        self.files = Attacher(wire, budget)
         self._filename = filename
         self._numbers = itertools.count(1)
         self._pending: dict[int, PendingCall] = {}
@@ -240,6 +242,10 @@ def _tool_error(row: Mapping[str, Any]) -> ToolError:
     )
 
 
+class UnknownToolError(ToolError, AttributeError):
+    """Raised by ``ctx.name`` if the run has no such tool: ``except ToolError`` catches it, too."""
+
+
 _Make: TypeAlias = Callable[[str, Mapping[str, Any]], Any]
 
 
@@ -286,12 +292,14 @@ class Context:
     gives a script nothing new (tests/worker/test_reachability.py).
     """
 
-    __slots__ = ("_emit", "_make", "_methods", "_remaining")
+    __slots__ = ("_attach", "_emit", "_make", "_methods", "_progress", "_remaining")
 
     def __init__(self, calls: Calls, tools: Mapping[str, Sequence[str]]) -> None:
         set_slot = object.__setattr__
         set_slot(self, "_make", calls.make)
         set_slot(self, "_emit", calls.emit)
+        set_slot(self, "_attach", calls.files.attach)
+        set_slot(self, "_progress", calls.files.report)
         set_slot(self, "_remaining", calls.budget.remaining)
         set_slot(self, "_methods", {n: _ToolMethod(calls.make, n, p) for n, p in tools.items()})
 
@@ -309,7 +317,7 @@ class Context:
             near = f"; did you mean {' or '.join(close)}?" if close else ""
             allowed = ", ".join(methods) or "none"
             msg = f"no tool {name!r} is allowed in this run (allowed: {allowed}){near}"
-            raise AttributeError(msg)
+            raise UnknownToolError(msg, code="unknown_tool", tool=name)
         return method
 
     @property
@@ -339,6 +347,23 @@ class Context:
         """Add a partial value to the result of the run, which has it even if the run fails."""
         self._emit(value)
 
+    def attach(self, name: str, data: Any, media_type: str | None = None) -> Any:
+        """Attach a file to the result of the run, which has it even if the run fails.
+
+        Args:
+            name: Its name, such as ``"chart.png"``.
+            data: Bytes or text.
+            media_type: For example ``"image/png"``. Default: by the end of the name.
+
+        Returns:
+            Its name, media_type, size_bytes and id, which may be part of the returned value.
+        """
+        return self._attach(name, data, media_type)
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Report progress to the caller: ``ctx.progress(3, 10, "reading")``."""
+        self._progress(done, total, message)
+
     @property
     def budget(self) -> Any:
         """Remaining limits of the run: ``tool_calls``, ``calls_by_tool``, ``time_ms`` ..."""
@@ -352,7 +377,8 @@ class Context:
         return f"<ctx: {', '.join(self._methods)}>"
 
     def __dir__(self) -> list[str]:
-        own = ["budget", "call", "describe", "emit", "log", "search_tools", "tools"]
+        own = ["attach", "budget", "call", "describe", "emit", "log", "progress", "search_tools"]
+        own.append("tools")
         tools = dict.fromkeys(name.partition(".")[0] for name in self._methods)
         return [*tools, *own]
 
@@ -377,8 +403,9 @@ class _Namespace:
         method = self._methods.get(f"{self._name}.{name}")
         if method is None:
             listed = ", ".join(self.__dir__())
-            msg = f"no tool '{self._name}.{name}' is allowed in this run (allowed: {listed})"
-            raise AttributeError(msg)
+            full = f"{self._name}.{name}"
+            msg = f"no tool {full!r} is allowed in this run (allowed: {listed})"
+            raise UnknownToolError(msg, code="unknown_tool", tool=full)
         return method
 
     def __dir__(self) -> list[str]:

@@ -6,6 +6,7 @@ a worker serves one and exits. An idle worker rehearses first (`warm`, `_rehears
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import gc
 import inspect
@@ -14,12 +15,13 @@ import mmap
 import random
 import types
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from .._language._compiler import TOP_LEVEL_VALUE, ScriptRejected, compile_script
+from .._language._scopes import Survey
 from .._wire._messages import (
     IN_PARTS,
     MAX_FINDINGS,
@@ -41,7 +43,7 @@ from ._internals import code_of
 from ._loop import ScriptLoop
 from ._modules import build_modules
 from ._packages import Packages
-from ._preflight import Signature, preflight
+from ._preflight import Row, preflight
 from ._rehearsal import WARM_CALLS, WARM_START, WARM_SYNTAX, Prompter
 from ._values import shorten
 from ._wire import Wire
@@ -156,8 +158,9 @@ class Runtime:
         sleep: Callable[[float], None],
         run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any],
         budget: Budget,
+        attach: Callable[[str, bytes], object],
     ) -> None:
-        """Set the logical clock, the random seed and the budget for a run."""
+        """Set the logical clock, the random seed, the budget and the attachments for a run."""
         self._budget = budget
         self._clock.epoch = epoch
         self._clock.elapsed = 0.0
@@ -165,6 +168,8 @@ class Runtime:
         self._clock.run_coroutine = run_coroutine
         self._random.seed(seed)
         self._packages.seed(seed)
+        if self._packages.charts is not None:
+            self._packages.charts.attach = attach
 
     def _print(self, text: str, output: Output) -> None:
         """Send printed text to the host."""
@@ -207,7 +212,8 @@ class _Run:
         self._wire = wire
         self._clock = clock
         self._tools: Mapping[str, Any] = {}
-        self._check: Mapping[str, Any] | None = None
+        self._check: Mapping[str, Row] | None = None
+        self._then = ""
 
     def execute(self, body: bytes, begin: Callable[[], None]) -> None:
         """Serve the run that the START frame `body` starts. It always sends a closing frame.
@@ -216,7 +222,8 @@ class _Run:
         """
         try:
             start = _values.loads(body)
-            self._tools, self._check = start["tools"], start.get("check")
+            self._tools = start["tools"]
+            self._check, self._then = start.get("check"), start.get("then", "")
             code = self._load()
             if code is None:
                 return
@@ -228,7 +235,14 @@ class _Run:
             def run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
                 return self._run_coroutine(coroutine, kit.loop, calls)
 
-            self._runtime.reset(start["epoch"], start["seed"], calls.sleep, run_coroutine, budget)
+            self._runtime.reset(
+                start["epoch"],
+                start["seed"],
+                calls.sleep,
+                run_coroutine,
+                budget,
+                calls.files.attach,
+            )
             context = Context(calls, self._tools)
             begin()
             value = _call(code, kit.namespace, context, start["inputs"], run_coroutine)
@@ -264,19 +278,23 @@ class _Run:
             code = marshal.loads(body)  # noqa: S302  # see above
             return code
         source = body.decode()
+        advice: list[Finding] = []
+        inspector = partial(self._inspect, source, advice)
         try:
             # The host has already checked the source against the caller's limit.
-            compiled = compile_script(source, _FILENAME, max_bytes=MAX_BODY[Kind.SOURCE])
+            compiled = compile_script(
+                source, _FILENAME, max_bytes=MAX_BODY[Kind.SOURCE], inspector=inspector
+            )
         except ScriptRejected as rejected:
-            self._wire.close(Kind.REJECTED, _rows(rejected.findings))
+            findings = [*rejected.findings, *(advice if self._then == "report" else ())]
+            findings.sort(key=lambda finding: (finding.line, finding.column))
+            self._wire.close(Kind.REJECTED, _rows(findings))
             return None
-        if self._check is not None:
-            signatures = {
-                name: Signature(tuple(row[0]), frozenset(row[1]), bool(row[2]))
-                for name, row in self._check.items()
-            }
-            self._wire.close(Kind.CHECKED, _rows(preflight(source, signatures)))
+        if self._then == "report":
+            self._wire.close(Kind.CHECKED, _rows(advice))
             return None
+        if advice:
+            self._wire.queue(Kind.ADVISED, _rows(advice))
         code = compiled.code
         data = marshal.dumps(code)
         if len(data) > MAX_BODY[Kind.COMPILED]:
@@ -287,6 +305,21 @@ class _Run:
             return None
         self._wire.send(Kind.COMPILED, data)
         return code
+
+    def _inspect(
+        self, source: str, advice: list[Finding], tree: ast.Module, survey: Survey
+    ) -> list[Finding]:
+        """Check the calls of tools: return the certain errors, and add the rest to `advice`."""
+        if self._check is None:
+            return []
+        findings = preflight(tree, source, self._check, survey.read)
+        if self._then != "report":
+            # The run itself reports calls that were not awaited.
+            findings = [finding for finding in findings if finding.code != "not_awaited"]
+        if self._then == "warn":
+            findings = [replace(finding, advisory=True) for finding in findings]
+        advice += [finding for finding in findings if finding.advisory]
+        return [finding for finding in findings if not finding.advisory]
 
     def _run_coroutine(
         self, coroutine: Coroutine[Any, Any, Any], loop: ScriptLoop, calls: Calls
@@ -308,7 +341,7 @@ class _Run:
         if forgotten:
             names = ", ".join(f"ctx.{c.tool} (line {c.line})" for c in forgotten[:10])
             text = f"{len(forgotten)} tool call(s) never awaited, but executed: {names}"
-            self._warn(text)
+            self._warn("not_awaited", text, forgotten[0].line or 0)
             await asyncio.wait(forgotten)
         me = asyncio.current_task()
         tasks = [task for task in asyncio.all_tasks() if task is not me]
@@ -320,10 +353,11 @@ class _Run:
     def _unhandled(self, _loop: object, context: dict[str, Any]) -> None:
         error = context.get("exception")
         detail = f": {type(error).__name__}: {error}" if error is not None else ""
-        self._warn(f"{context.get('message', 'unhandled error')}{detail}")
+        self._warn("task_failed", f"{context.get('message', 'unhandled error')}{detail}")
 
-    def _warn(self, text: str) -> None:
-        self._wire.queue(Kind.WARN, _values.dumps([shorten(text, _WARNING_CHARS)], "warning"))
+    def _warn(self, code: str, message: str, line: int = 0) -> None:
+        row = [code, shorten(message, _WARNING_CHARS), "", line]
+        self._wire.queue(Kind.WARN, _values.dumps(row, "warning"))
 
     def _send_failure(self, error: BaseException) -> None:
         try:

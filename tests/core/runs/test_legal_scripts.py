@@ -200,7 +200,7 @@ async def test_unknown_tool_name_of_any_form_is_an_ordinary_error(
         line = f"return getattr(ctx, {name})()"
         other = await program(session, line.replace("return", "x ="), kind=kind)
         assert other.error is not None
-        assert other.error.type == ("RefusedError" if "_" in character else "AttributeError")
+        assert other.error.type == ("RefusedError" if "_" in character else "UnknownToolError")
         keyword = await program(session, wrap_in_try(f"x = ctx.echo(**{{{name}: 1}})"), kind=kind)
         assert keyword.status == "completed", keyword.error
 
@@ -363,7 +363,7 @@ def test_every_worker_frame_kind_is_covered_by_these_tests() -> None:
     assert from_worker == {
         Kind.READY, Kind.COMPILED, Kind.REJECTED, Kind.CALL, Kind.CANCEL, Kind.PRINT, Kind.EMIT,
         Kind.TIMER, Kind.WARN, Kind.STALLED, Kind.DONE, Kind.FAILED, Kind.CHECKED, Kind.PONG,
-        Kind.FRAMES, Kind.PART,
+        Kind.FRAMES, Kind.PART, Kind.ADVISED, Kind.PIECE, Kind.ATTACH, Kind.PROGRESS,
     }  # fmt: skip
     lower = {kind for kind in Kind if FROM_WORKER[kind] != MAX_BODY[kind]}
     assert lower == {Kind.CALL, Kind.EMIT, Kind.DONE}

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from ptc import BlockingSession, Limits, RunEvent, RunResult, Session, Violation
+from ptc._runs._signatures import encode_signatures
 from ptc._wire._protocol import Kind, encode
 from ptc._workers._zygote import Zygote
 
@@ -74,7 +75,8 @@ def use_unsealed_zygote(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def disable_language_layer(session: Session, code: str) -> None:
     compiled = compile(code, "script", "exec", dont_inherit=True)
-    session._runs.code.put(SOURCE, marshal.dumps(compiled))
+    signatures = encode_signatures(session.select_tools().values())
+    session._runs.code.put(SOURCE, marshal.dumps(compiled), signatures)
 
 
 async def stopped(

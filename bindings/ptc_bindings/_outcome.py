@@ -129,7 +129,7 @@ def outcome(result: RunResult) -> dict[str, Any]:
         stderr_bytes=usage.stderr_bytes,
         emit_bytes=usage.emit_bytes,
     )
-    row |= _present(warnings=[_truncate(text) for text in result.warnings[:_MAX_WARNINGS]])
+    row |= _present(warnings=[_truncate(str(w)) for w in result.warnings[:_MAX_WARNINGS]])
     if result.cut is not None:
         cut = result.cut
         row["cut"] = {"bytes": cut.bytes, "sha256": cut.sha256, "artifact": cut.artifact}
@@ -283,7 +283,7 @@ def _notes(result: RunResult) -> list[str]:
             f"{result.cut.artifact or 'not stored, see the warnings'}"
         )
     if result.warnings:
-        rows = "\n".join(f"  {_truncate(text)}" for text in result.warnings[:_MAX_WARNINGS])
+        rows = "\n".join(f"  {_truncate(str(w))}" for w in result.warnings[:_MAX_WARNINGS])
         notes.append(f"Warnings:\n{rows}")
     return notes
 

@@ -34,7 +34,7 @@ from .._journal._journal import (
     Tick,
     Verdict,
 )
-from .._records._result import CallStatus, PendingCall
+from .._records._result import CallStatus, PendingCall, RunWarning
 from .._tools._approval import ApprovalRequest, Decision
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
@@ -104,7 +104,7 @@ class Track:
         self._ended = False
         self.pending: list[Pending] = []
         """Calls that this host has suspended until a decision."""
-        self.warnings: list[str] = []
+        self.warnings: list[RunWarning] = []
         """Warnings of recorded effects that a tool did not repeat when it was started again."""
 
     # --- replay -----------------------------------------------------------------------------
@@ -252,12 +252,13 @@ class Track:
     def _warn_of_unclaimed(self, call: OpenCall) -> None:
         """Warn of recorded effects that a tool did not repeat after it was started again."""
         for row in self.nested.take_unclaimed(call.path)[: _MAX_WARNINGS - len(self.warnings)]:
-            self.warnings.append(
+            message = (
                 f"{call.call.name} (call {call.path}) was started again and did not repeat its "
                 f"call {row.start.path} of {row.start.tool}, which is recorded as made; check "
                 "whether it made another call instead. A tool that calls tools must make the "
                 "same calls when it is started again"
             )
+            self.warnings.append(RunWarning("effect_not_repeated", message))
 
     def _finish_nested(self, call: OpenCall, end: CallEnd) -> bool:
         """Note the end of a nested call; True if its record must not change."""

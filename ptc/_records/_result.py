@@ -23,6 +23,7 @@ __all__ = [
     "PendingCall",
     "RunEvent",
     "RunResult",
+    "RunWarning",
     "Status",
     "Variables",
 ]
@@ -106,6 +107,26 @@ class Finding:
     """The source line with a caret under the column; ``""`` if there is none."""
     advisory: bool = False
     """True if the script may be correct nevertheless."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunWarning:
+    """Problem that did not stop the run. ``str(warning)`` is one line for a person."""
+
+    code: str
+    """A stable word: ``limit_clamped``, ``not_awaited``, ``task_failed``, ``value_truncated``,
+    ``earlier_effects``, ``effect_not_repeated``, ``not_recorded``, ``on_event_failed`` ..."""
+    message: str
+    """Description of the problem."""
+    path: str = ""
+    """Position in a value, e.g. ``result.rows[2]``; ``""`` if it is not about a value."""
+    line: int = 0
+    """Line of the script, 1-based; 0: unknown, or not about one line."""
+
+    def __str__(self) -> str:
+        line = f"line {self.line}: " if self.line else ""
+        path = f"{self.path}: " if self.path else ""
+        return f"{line}{path}{self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +232,7 @@ class RunResult(Generic[T_co]):
     usage: Usage = dataclasses.field(default_factory=Usage)
     limits: Limits = dataclasses.field(default_factory=Limits)
     """The limits that were in force."""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
     """Problems that did not stop the run."""
     cut: Cut | None = None
     """Set if the value was too large and was truncated."""
@@ -288,8 +309,9 @@ class RunEvent:
     text: str = ""
     """Text that was printed or logged, of a warning, or of an alarm."""
     value: Any = None
-    """Data of the event. ``emitted``: the value. ``progress``: ``{"done", "total", "message"}``.
-    ``log`` of a tool: ``{"message", "data"}``. ``tool_output_delta``: the value that the tool
+    """Data of the event. ``emitted``: the value. ``warning``: the `RunWarning`.
+    ``progress``: ``{"done", "total", "message"}``. ``log`` of a tool: ``{"message", "data"}``.
+    ``tool_output_delta``: the value that the tool
     reported, for `generate_object` ``{"object", "attempt", "reset", "final", "pending"}``.
     ``approval_pending``: the `ApprovalRequest`; ``approval_decided``: the `Decision`; both with the
     arguments as recorded. ``violation``: the `Violation`. ``finished``: the `RunResult` or

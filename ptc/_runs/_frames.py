@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .._calls._recorder import DivergenceError
-from .._records._result import Failure, Variables
+from .._records._result import Failure, RunWarning, Variables
 from .._wire import _protocol
 from .._wire._protocol import Kind, Output, ProtocolError
 from ._clocks import Clocks
@@ -96,8 +96,9 @@ class FrameHandler:
         value = self._outcome.intake.take_emitted(body, size)
         self._outcome.events.emit("emitted", value=value)
 
-    def _on_warned(self, text: str, _size: int) -> None:
-        self._outcome.add_warning(text)
+    def _on_warned(self, warning: _protocol.Warned, _size: int) -> None:
+        found = RunWarning(warning.code, warning.message, warning.path, warning.line)
+        self._outcome.add_warning(found)
 
     def _on_timer(self, deadline: float, _size: int) -> None:
         self.stalled = False

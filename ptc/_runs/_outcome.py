@@ -14,6 +14,7 @@ from .._records._result import (
     PendingCall,
     RunEvent,
     RunResult,
+    RunWarning,
     Status,
     Variables,
 )
@@ -60,7 +61,7 @@ class Outcome:
         self._cut: Cut | None = None
         self._frames: tuple[Variables, ...] = ()
         self._stdout, self._stderr = Tail(), Tail()
-        self._warnings: list[str] = list(program.warnings)
+        self._warnings: list[RunWarning] = list(program.warnings)
         self.intake = Intake(program.limits)
         """Values that the script sent: emitted values, and those in transfer."""
         self.events = Subscriber(on_event, program.run_id, self._warnings)
@@ -104,7 +105,8 @@ class Outcome:
         stored = f"the whole value is in {truncated.cut.artifact}"
         if truncated.problem:
             stored = f"the whole value could not be stored: {truncated.problem}"
-        self._warnings.append(f"the value has {self.value.excess}: it was truncated; {stored}")
+        message = f"the value has {self.value.excess}: it was truncated; {stored}"
+        self._warnings.append(RunWarning("value_truncated", message))
         self.value, self._cut = ReturnValue(self.value.size, truncated.value), truncated.cut
 
     def add_output(self, text: str, output: Output) -> None:
@@ -118,11 +120,11 @@ class Outcome:
         elif self._messages > limits.max_messages:
             self.exceed("max_messages", self._messages)
 
-    def add_warning(self, text: str) -> None:
+    def add_warning(self, warning: RunWarning) -> None:
         """Add a warning from the worker; those over 100 are dropped."""
         if len(self._warnings) < _MAX_WARNINGS:
-            self._warnings.append(text)
-            self.events.emit("warning", text=text)
+            self._warnings.append(warning)
+            self.events.emit("warning", text=str(warning), value=warning)
 
     @property
     def has_output(self) -> bool:
@@ -134,7 +136,7 @@ class Outcome:
         *,
         calls: tuple[CallRecord, ...],
         pending: tuple[PendingCall, ...],
-        warnings: list[str],
+        warnings: list[RunWarning],
         duration_ms: float,
         queued_ms: float,
         tool_calls: int,

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 from .._core import _json
 from .._records._limits import Breach, Limits
-from .._records._result import Failure, Finding, RunResult
+from .._records._result import Failure, Finding, RunResult, RunWarning
 from .._schema._check import ValueCheck
 from .._tools._allow import AllowList
 from .._tools._tool import Tool
@@ -57,7 +57,7 @@ class Program:
     inputs_json: bytes
     tools: Mapping[str, Tool]
     limits: Limits
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
     check_value: ValueCheck | None = None
     only_check: bool = False
     """True: the script is checked, not run."""

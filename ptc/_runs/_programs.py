@@ -132,7 +132,7 @@ class ProgramBuilder:
             run_id=uuid.uuid4().hex,
             clock=time.time(),
             seed=random.getrandbits(48),
-            warnings=(*program.warnings, *([warning] if warning else [])),
+            warnings=(*program.warnings, *([warning] if warning is not None else [])),
         )
 
 

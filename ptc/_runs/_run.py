@@ -21,7 +21,7 @@ from .._calls._recorder import Track
 from .._core._reactor import Reactor
 from .._core._redact import safe_text
 from .._records._artifacts import ArtifactStore
-from .._records._result import Failure, RunEvent, RunResult, Status
+from .._records._result import Failure, RunEvent, RunResult, RunWarning, Status
 from .._wire._protocol import Kind, ProtocolError
 from .._workers._process import Worker, WorkerGoneError
 from ..errors import JournalError
@@ -178,7 +178,7 @@ class Run:
             await self._dispatch.track.end(result.status, result.to_json())
         except JournalError as error:
             # The effects of the run stand; only its record is incomplete.
-            warning = f"the end of the run was not recorded: {error}"
+            warning = RunWarning("not_recorded", f"the end of the run was not recorded: {error}")
             return replace(result, warnings=(*result.warnings, warning))
         return result
 

@@ -6,6 +6,7 @@ Rule 1: a body is decoded to exact types or raises `ProtocolError`; nothing is e
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
@@ -26,6 +27,7 @@ __all__ = [
     "Finding",
     "Frame",
     "Output",
+    "Warned",
     "parse_call",
     "parse_elapsed",
     "parse_failure",
@@ -36,8 +38,8 @@ __all__ = [
     "parse_print",
     "parse_raw",
     "parse_rejected",
-    "parse_text",
     "parse_value",
+    "parse_warning",
 ]
 
 IN_PARTS: Final = b"="
@@ -113,6 +115,22 @@ class Failure:
     """Suggested fix, or ``""``."""
 
 
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A problem that did not stop the script."""
+
+    code: str
+    """A stable word."""
+    message: str
+    path: str
+    """Position in a value, or ``""``."""
+    line: int
+    """Line of the script, for display; 0: unknown."""
+
+
+_WARNING_CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
 def _row(body: bytes, *types: type | tuple[type, ...]) -> list[Any]:
     # The row itself does not count as a level of the values in it.
     row = decode(body, MAX_DEPTH + 1)
@@ -159,9 +177,12 @@ def parse_elapsed(body: bytes) -> float:
     return float(elapsed)
 
 
-def parse_text(body: bytes) -> str:
-    (text,) = _row(body, str)
-    return str(text)
+def parse_warning(body: bytes) -> Warned:
+    code, message, path, line = _row(body, str, str, str, int)
+    if not _WARNING_CODE.fullmatch(code) or not 0 <= line < MAX_ID:
+        msg = "the code or the line of a warning is out of range"
+        raise ProtocolError(msg)
+    return Warned(code, message, path, line)
 
 
 def parse_print(body: bytes) -> tuple[str, Output]:

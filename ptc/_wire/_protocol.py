@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from . import _messages
 from ._bodies import INLINE_BYTES, ProtocolError, load_json
-from ._messages import IN_PARTS, Call, Failure, Finding, Frame, Output
+from ._messages import IN_PARTS, Call, Failure, Finding, Frame, Output, Warned
 
 __all__ = [
     "ENVELOPE_BYTES",
@@ -42,6 +42,7 @@ __all__ = [
     "OversizedError",
     "ProtocolError",
     "State",
+    "Warned",
     "encode",
     "load_json",
     "next_state",
@@ -79,7 +80,7 @@ class Kind(IntEnum):
     PRINT = 21  # [text, output]
     EMIT = 22  # the value itself, or IN_PARTS
     TIMER = 23  # [elapsed at which to send TICK]
-    WARN = 24  # [text]
+    WARN = 24  # [code, message, path, line]
     STALLED = 25  # []: the script waits, and no pending result or timer can wake it
     DONE = 26  # the value itself, or IN_PARTS
     FAILED = 27  # {"type", "message", "frames", ...}, see Failure
@@ -161,7 +162,7 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.PRINT: 2 * _MIB,
     _K.EMIT: 68 * _MIB,
     _K.TIMER: 64,
-    _K.WARN: 4096,
+    _K.WARN: 8192,
     _K.STALLED: 64,
     _K.PING: 64,
     _K.PONG: 64,
@@ -270,7 +271,7 @@ _PARSERS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.PRINT: _messages.parse_print,
     Kind.EMIT: _messages.parse_value,
     Kind.TIMER: _messages.parse_elapsed,
-    Kind.WARN: _messages.parse_text,
+    Kind.WARN: _messages.parse_warning,
     Kind.STALLED: _messages.parse_nothing,
     Kind.PONG: _messages.parse_nothing,
     Kind.FRAMES: _messages.parse_frames,

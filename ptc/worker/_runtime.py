@@ -308,7 +308,7 @@ class _Run:
         if forgotten:
             names = ", ".join(f"ctx.{c.tool} (line {c.line})" for c in forgotten[:10])
             text = f"{len(forgotten)} tool call(s) never awaited, but executed: {names}"
-            self._warn(text)
+            self._warn("not_awaited", text, forgotten[0].line or 0)
             await asyncio.wait(forgotten)
         me = asyncio.current_task()
         tasks = [task for task in asyncio.all_tasks() if task is not me]
@@ -320,10 +320,11 @@ class _Run:
     def _unhandled(self, _loop: object, context: dict[str, Any]) -> None:
         error = context.get("exception")
         detail = f": {type(error).__name__}: {error}" if error is not None else ""
-        self._warn(f"{context.get('message', 'unhandled error')}{detail}")
+        self._warn("task_failed", f"{context.get('message', 'unhandled error')}{detail}")
 
-    def _warn(self, text: str) -> None:
-        self._wire.queue(Kind.WARN, _values.dumps([shorten(text, _WARNING_CHARS)], "warning"))
+    def _warn(self, code: str, message: str, line: int = 0) -> None:
+        row = [code, shorten(message, _WARNING_CHARS), "", line]
+        self._wire.queue(Kind.WARN, _values.dumps(row, "warning"))
 
     def _send_failure(self, error: BaseException) -> None:
         try:

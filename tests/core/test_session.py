@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from ptc import (
     Limits,
     RunEvent,
     RunResult,
+    RunWarning,
     Session,
     SessionClosedError,
     SetupError,
@@ -160,7 +163,22 @@ async def test_call_never_awaited_is_executed_recorded_and_reported(tmp_path: Pa
         result = await s.program(source=source, allowed_tools=["write"])
     assert result.value == 1
     assert [(c.tool, c.status) for c in result.calls] == [("write", "succeeded")]
-    assert "never awaited, but executed: ctx.write (line 2)" in result.warnings[0]
+    assert "never awaited, but executed: ctx.write (line 2)" in result.warnings[0].message
+
+
+async def test_warnings_are_the_same_in_events_json_and_the_journal(tmp_path: Path) -> None:
+    source = "async def run(ctx, inputs):\n    ctx.write(text='abc')\n    return 1\n"
+    events: list[RunEvent] = []
+    async with session(tmp_path) as s:
+        result = await s.program(
+            source=source, allowed_tools=["write"], run_id="r", on_event=events.append
+        )
+        recorded = await s.program(source=source, allowed_tools=["write"], run_id="r")
+    [warning] = result.warnings
+    assert (warning.code, warning.path, warning.line) == ("not_awaited", "", 2)
+    assert [e.value for e in events if e.kind == "warning"] == [warning]
+    assert json.loads(result.to_json())["warnings"] == [dataclasses.asdict(warning)]
+    assert recorded.warnings == (warning,)
 
 
 @pytest.mark.parametrize(
@@ -401,7 +419,10 @@ async def test_limit_above_the_ceiling_is_clamped_with_a_warning(tmp_path: Path)
         result = await s.program(source=SYNC, limits=Limits(max_tool_calls=500))
     assert result.limits.max_tool_calls == 200
     assert result.warnings == (
-        "limits.max_tool_calls=500 is above the session's ceiling and was clamped to 200",
+        RunWarning(
+            "limit_clamped",
+            "limits.max_tool_calls=500 is above the session's ceiling and was clamped to 200",
+        ),
     )
 
 
@@ -564,7 +585,7 @@ async def test_truncated_value_that_cannot_be_stored_causes_a_warning(tmp_path: 
         result = await s.program(source="'x' * 100_000")
     assert result.cut is not None
     assert (result.cut.bytes, result.cut.artifact) == (100_002, "")
-    assert "could not be stored" in result.warnings[0]
+    assert "could not be stored" in result.warnings[0].message
 
 
 def test_session_used_in_another_event_loop_raises(tmp_path: Path) -> None:

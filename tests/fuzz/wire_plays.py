@@ -181,7 +181,11 @@ class _Author:
                 self.chance.choice([b'"x\\n"', b'""', self.value()]),
                 self.chance.choice([b"3", b"-1"] if self.strange(0.2) else [b"0", b"1", b"2"]),
             ),
-            Kind.WARN: lambda: b"[%b]" % self.chance.choice([b'"careful"', self.value()]),
+            Kind.WARN: lambda: b'["careful",%b,%b,%b]' % (
+                self.chance.choice([b'"careful"', self.value()]),
+                self.chance.choice([b'""', b'"result.a"', self.value()]),
+                self.chance.choice([b"-1", b"null"] if self.strange(0.2) else [b"0", b"7"]),
+            ),
             Kind.EMIT: lambda: self.chance.choice([self.sane(), self.value()]),
             Kind.DONE: lambda: self.chance.choice([self.sane(), self.value()]),
             Kind.FAILED: self.failure,
@@ -304,7 +308,8 @@ class _Author:
                 _frame(Kind.STALLED, b"[]"), _frame(Kind.TIMER, b"[0]"),
                 _frame(Kind.TIMER, b"[9]"), _frame(Kind.EMIT, b"1"),
                 _frame(Kind.PRINT, b'["",0]'), _frame(Kind.PRINT, b'["x",1]'),
-                _frame(Kind.WARN, b'["x"]'), _frame(Kind.CANCEL, b"[3]"), _frame(Kind.PONG, b"[]"),
+                _frame(Kind.WARN, b'["x","y","",0]'), _frame(Kind.CANCEL, b"[3]"),
+                _frame(Kind.PONG, b"[]"),
                 _frame(Kind.DONE, b"1"), _frame(Kind.STALLED, b""),
             ]
         )  # fmt: skip

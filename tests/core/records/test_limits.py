@@ -272,7 +272,7 @@ async def test_result_over_the_limit_is_truncated_and_stored_whole(
     assert len(whole["rows"]) == 2_000
     assert Path(result.cut.artifact).is_relative_to(session.root)
     assert result.cut.bytes == result.usage.output_bytes > 4_000
-    assert "it was truncated; the whole value is in" in result.warnings[0]
+    assert "it was truncated; the whole value is in" in result.warnings[0].message
 
 
 async def test_result_at_the_limit_is_not_truncated(session: Session) -> None:

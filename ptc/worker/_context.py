@@ -24,6 +24,7 @@ from ._classes import open_type
 from ._clock import Clock
 from ._internals import frame_back, frame_code, frame_lineno
 from ._modules._console import LOG
+from ._record import records
 from ._wire import Wire, timer_body
 from ._writer import PartWriter
 
@@ -154,7 +155,7 @@ class Calls:
             return
         if ok:
             if not call.done():
-                call.set_result(_values.records(value) if as_records else value)
+                call.set_result(records(value) if as_records else value)
             return
         error = _tool_error(value)
         self.budget.refund_call(call.tool, error)
@@ -200,7 +201,7 @@ class Calls:
                 error = _tool_error(value)
                 self.budget.refund_call(name, error)
                 raise error
-            return _values.records(value) if as_records else value
+            return records(value) if as_records else value
 
     def _withdraw(self, number: int) -> None:
         if self._pending.pop(number, None) is not None:

@@ -21,10 +21,8 @@ import orjson
 from .._language._compiler import demangle
 from .._wire._bodies import load_json
 from .._wire._json_errors import Explainer
-from ._classes import open_type
 
 __all__ = [
-    "Record",
     "ValueRefused",
     "check_depth",
     "check_key",
@@ -32,7 +30,6 @@ __all__ = [
     "encode",
     "explain",
     "loads",
-    "records",
     "require_room",
     "shorten",
     "special",
@@ -41,40 +38,6 @@ __all__ = [
 
 class ValueRefused(TypeError):
     """A value has no exact JSON form. The message starts with the path to the part."""
-
-
-@open_type
-class Record(dict[str, Any]):
-    """An object of a tool's result: ``row.path`` and ``row["path"]`` are the same."""
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            fields = ", ".join(self)
-            msg = f"no field {name!r}; fields: {fields}"
-            raise AttributeError(msg) from None
-
-
-def records(value: Any) -> Any:
-    """Convert every object of freshly decoded JSON to a `Record`; lists are changed in place."""
-    kind = type(value)
-    if kind is dict:
-        made = Record(value)
-        for key, item in value.items():
-            if type(item) in _NESTED:
-                made[key] = records(item)
-        return made
-    if kind is list:
-        for index, item in enumerate(value):
-            if type(item) in _NESTED:
-                value[index] = records(item)
-    return value
-
-
-_NESTED = frozenset({dict, list})
 
 
 def loads(data: bytes) -> Any:

@@ -20,7 +20,8 @@ from typing import Any
 
 from .._wire._bodies import INLINE_BYTES, MAX_DEPTH, ProtocolError, decode
 from . import _values
-from ._values import Record, check_depth, check_key, explain, require_room
+from ._record import Record
+from ._values import check_depth, check_key, explain, require_room
 
 __all__ = ["PartWriter", "write"]
 

@@ -21,7 +21,8 @@ from ptc._wire._bodies import INLINE_BYTES, MAX_DEPTH
 from ptc._wire._parts import PartReader, json_of
 from ptc._wire._protocol import Kind
 from ptc.worker import _writer
-from ptc.worker._values import Record, ValueRefused, dumps, explain
+from ptc.worker._record import Record
+from ptc.worker._values import ValueRefused, dumps, explain
 from ptc.worker._writer import PartWriter, write
 
 ALPHABETS = {

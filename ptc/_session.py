@@ -27,7 +27,13 @@ from ._records._result import Finding, RunEvent, RunResult
 from ._runs._ceiling import LimitPolicy
 from ._runs._history import History
 from ._runs._packages import validate_packages
-from ._runs._program import ProgramOptions, UntypedOptions, reject_unsendable
+from ._runs._program import (
+    NON_FINITE,
+    NonFinite,
+    ProgramOptions,
+    UntypedOptions,
+    reject_unsendable,
+)
 from ._runs._programs import ProgramBuilder, typed_result
 from ._runs._rollback import Rollback
 from ._runs._runs import Executor
@@ -80,6 +86,7 @@ class Session:
         ceiling: Limits | None = None,
         isolation: str = "jail",
         packages: Iterable[str] = (),
+        non_finite: NonFinite = "null",
         unprotected: Iterable[str] = (),
         workers: int = 4,
         max_concurrent_runs: int = 16,
@@ -108,6 +115,9 @@ class Session:
                 name. Default: none. Packages are not audited (numpy opens files and reads memory),
                 so with one of them only the kernel layer confines a script. Each also costs its
                 memory once for each session, and a slower start; see docs/limitations.md.
+            non_finite: Form of NaN and the infinities in the values of scripts, which JSON lacks:
+                ``"null"`` with a warning, ``"text"`` (``"NaN"``, ``"Infinity"``, ``"-Infinity"``),
+                or ``"error"``, which fails the run.
             unprotected: Protected paths that tools may change nevertheless, such as
                 ``[".vscode", "git"]``: names of files, folders or rules in the table of
                 docs/security.md. Your editor, shell or git may execute content written there with
@@ -159,6 +169,10 @@ class Session:
             msg = f"isolation={isolation!r} is unknown{nearest(isolation, ISOLATION_LEVELS)}"
             raise UsageError(f"{msg}; levels: {known}")
         self._packages = validate_packages(packages)
+        if non_finite not in NON_FINITE:
+            known = ", ".join(NON_FINITE)
+            msg = f"non_finite={non_finite!r} is unknown{nearest(str(non_finite), NON_FINITE)}"
+            raise UsageError(f"{msg}; forms: {known}")
         lifted = frozenset(parts_of("unprotected", unprotected, "a list of names"))
         for name in lifted:
             if name not in (known_names := liftable()):
@@ -206,7 +220,9 @@ class Session:
             approvals_expire_ms=approvals_expire_ms,
         )
         """Recorded runs: outcomes and pending approvals."""
-        self._programs = ProgramBuilder(self._root, self._catalog, self._limit_policy, self.history)
+        self._programs = ProgramBuilder(
+            self._root, self._catalog, self._limit_policy, self.history, non_finite
+        )
         most_bytes = self._limit_policy.limits.max_tool_result_bytes
         self._direct = DirectCalls(self._catalog, shared, most_bytes)
         self._runs = Executor(

@@ -229,6 +229,8 @@ class RunResult(Generic[T_co]):
     `warnings`, `traceback.print_exc` and ``ctx.log``."""
     calls: tuple[CallRecord, ...] = ()
     """Every tool call, in order."""
+    attached: tuple[AttachmentRef, ...] = ()
+    """Files that the script attached, in order: bytes that it returned or emitted."""
     usage: Usage = dataclasses.field(default_factory=Usage)
     limits: Limits = dataclasses.field(default_factory=Limits)
     """The limits that were in force."""
@@ -250,8 +252,8 @@ class RunResult(Generic[T_co]):
 
     @property
     def attachments(self) -> tuple[AttachmentRef, ...]:
-        """Files that its calls stored, in the order of the calls."""
-        return tuple(ref for call in self.calls for ref in call.attachments)
+        """Files that its calls stored, in the order of the calls, then those of the script."""
+        return (*(ref for call in self.calls for ref in call.attachments), *self.attached)
 
     def unwrap(self) -> T_co:
         """Return the value, as an instance of `output_schema` if that was a type.

@@ -89,6 +89,12 @@ class FrameHandler:
     def _on_part(self, part: bytes, _size: int) -> None:
         self._outcome.intake.take_part(part)
 
+    def _on_piece(self, piece: bytes, _size: int) -> None:
+        self._outcome.files.take_piece(piece)
+
+    def _on_attach(self, file: tuple[str, str], _size: int) -> None:
+        self._outcome.files.finish_file(*file)
+
     def _on_printed(self, message: tuple[str, Output], _size: int) -> None:
         self._outcome.add_output(*message)
 
@@ -147,6 +153,8 @@ HANDLERS: Final[dict[Kind, Callable[[FrameHandler, Any, int], None]]] = {
     Kind.CALL: FrameHandler._on_call,
     Kind.CANCEL: FrameHandler._on_cancel,
     Kind.PART: FrameHandler._on_part,
+    Kind.PIECE: FrameHandler._on_piece,
+    Kind.ATTACH: FrameHandler._on_attach,
     Kind.PRINT: FrameHandler._on_printed,
     Kind.EMIT: FrameHandler._on_emitted,
     Kind.WARN: FrameHandler._on_warned,

@@ -18,12 +18,13 @@ def opening_frames(
 ) -> tuple[tuple[Kind, bytes], tuple[Kind, bytes]]:
     """Return the START frame, and the script as compiled code or as source."""
     tools = {name: tool.parameter_names for name, tool in program.tools.items()}
-    start = b'{"inputs":%b,"tools":%b,"limits":%b,"epoch":%.6f,"seed":%d}' % (
+    start = b'{"inputs":%b,"tools":%b,"limits":%b,"epoch":%.6f,"seed":%d,"non_finite":"%b"}' % (
         program.inputs_json,
         _json.dumps(tools),
         encode_limits(program.limits),
         program.clock,
         program.seed,
+        program.non_finite.encode(),
     )
     if program.only_check:
         signatures = {name: _signature(tool) for name, tool in program.tools.items()}

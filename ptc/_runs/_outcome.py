@@ -19,6 +19,7 @@ from .._records._result import (
     Variables,
 )
 from .._wire._protocol import Output
+from ._attached import AttachedFiles
 from ._breaches import limit_failure
 from ._intake import Intake, ReturnValue, TruncatedValue
 from ._program import Program
@@ -64,6 +65,8 @@ class Outcome:
         self._warnings: list[RunWarning] = list(program.warnings)
         self.intake = Intake(program.limits)
         """Values that the script sent: emitted values, and those in transfer."""
+        self.files = AttachedFiles()
+        """Files that the script attached."""
         self.events = Subscriber(on_event, program.run_id, self._warnings)
         self.status: Status | None = None
         """None while the run is open."""
@@ -148,6 +151,7 @@ class Outcome:
             value=self.value.value,
             error=self._failure,
             partial=tuple(self.intake.partial),
+            attached=tuple(self.files.stored),
             stdout=str(self._stdout),
             stderr=str(self._stderr),
             calls=calls,
@@ -161,7 +165,7 @@ class Outcome:
                 emit_bytes=self.intake.emit_bytes,
             ),
             limits=self._program.limits,
-            warnings=(*self._warnings, *warnings),
+            warnings=(*self._warnings, *warnings, *self.files.warnings),
             cut=self._cut,
             pending=pending,
             frames=self._frames,

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from .._calls._attachments import AttachmentStore
 from .._calls._dispatch import Dispatch
 from .._calls._recorder import Track
 from .._core._reactor import Reactor
@@ -48,6 +49,8 @@ class RunResources(NamedTuple):
     """Compiled scripts."""
     artifacts: ArtifactStore
     """Store of values over their limit."""
+    attachments: AttachmentStore
+    """Store of files that scripts attach."""
     violations: ViolationLog
     reactor: Reactor
     """The event loop."""
@@ -128,6 +131,7 @@ class Run:
             self._resources.reactor.call_later(0, worker.hang_up)
         if self._outcome.value.large is not None:
             await self._truncate_value()
+        await self._outcome.files.store(self._resources.attachments)
         return await self._record_result(self._build_result())
 
     def _attach(self, worker: Worker) -> None:

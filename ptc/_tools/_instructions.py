@@ -83,7 +83,8 @@ def _list_rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -
         imports = f"Only these standard modules can be imported, some of them in part: {listed}."
     return [
         *calls,
-        "Return JSON-able data, and only as much as needed: filter, count and join in the script.",
+        "Return data, and only as much as needed: filter, count and join in the script. Dates, "
+        "sets, dataclasses, arrays and tables are converted to JSON; bytes become a file.",
         "print(...) is for notes: the text is reported beside the result. ctx.emit(value) records "
         "a partial value that is reported even if the run fails later.",
         f"Limits: {_format_limits(limits, {tool.name for tool in tools})}. ctx.budget has the "

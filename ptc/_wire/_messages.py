@@ -14,7 +14,10 @@ from typing import Any, Final
 from ._bodies import MAX_DEPTH, NOTHING, ProtocolError, Tally, decode, tally
 
 __all__ = [
+    "ATTACHMENT_PIECE",
     "IN_PARTS",
+    "MAX_ATTACHMENTS",
+    "MAX_ATTACHMENT_BYTES",
     "MAX_ELAPSED",
     "MAX_FINDINGS",
     "MAX_FRAMES",
@@ -28,6 +31,7 @@ __all__ = [
     "Frame",
     "Output",
     "Warned",
+    "parse_attach",
     "parse_call",
     "parse_elapsed",
     "parse_failure",
@@ -57,6 +61,12 @@ MAX_PRINT = 131_072
 """Characters of one piece of printed text."""
 MAX_ELAPSED = 1e9
 """Seconds since the start that a script may wait for: 31 years."""
+MAX_ATTACHMENTS = 100
+"""Files that a script may attach."""
+MAX_ATTACHMENT_BYTES = 16 << 20
+"""Bytes of all of them."""
+ATTACHMENT_PIECE = 65_536
+"""Bytes of an attachment in one frame."""
 MAX_ID = 2**53
 
 
@@ -191,6 +201,11 @@ def parse_print(body: bytes) -> tuple[str, Output]:
         msg = f"output {output} does not exist, or {len(text):,} characters are too many at once"
         raise ProtocolError(msg)
     return text, Output(output)
+
+
+def parse_attach(body: bytes) -> tuple[str, str]:
+    name, media_type = _row(body, str, str)
+    return name, media_type
 
 
 def parse_nothing(body: bytes) -> None:

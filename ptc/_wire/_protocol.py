@@ -88,6 +88,8 @@ class Kind(IntEnum):
     PONG = 29  # []: every frame before the PING was handled, and the script waits
     FRAMES = 30  # [[function, line, [[name, text], ...]], ...]: the local variables
     PART = 31  # one step of writing a large value, see `_parts`
+    PIECE = 33  # raw: a piece of the next attachment
+    ATTACH = 34  # [name, media type]: the pieces before make an attachment
 
 
 class State(IntEnum):
@@ -118,6 +120,8 @@ _STAY = dict.fromkeys(
         _K.INSPECT,
         _K.FRAMES,
         _K.PART,
+        _K.PIECE,
+        _K.ATTACH,
     ),
     _S.RUNNING,
 )
@@ -172,6 +176,8 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.FAILED: _MIB,
     _K.CHECKED: _MIB,
     _K.PART: INLINE_BYTES + 1,
+    _K.PIECE: _messages.ATTACHMENT_PIECE,
+    _K.ATTACH: 4096,
 }
 """Largest body of each kind in bytes."""
 ENVELOPE_BYTES = 4_096
@@ -278,6 +284,8 @@ _PARSERS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.DONE: _messages.parse_value,
     Kind.FAILED: _messages.parse_failure,
     Kind.PART: _messages.parse_raw,
+    Kind.PIECE: _messages.parse_raw,
+    Kind.ATTACH: _messages.parse_attach,
 }
 
 

@@ -245,7 +245,7 @@ class Converter:
     def _attach(self, value: Any, path: str) -> Any:
         if self._strict:
             self._refuse(f"{_name(value)} has no JSON form; {_values.HINTS['bytes']}", path)
-        data = bytes(value)
+        data = memoryview(value).tobytes()  # `bytes(value)` may return an object of the script
         handle = self._attach_bytes(data, path) if self._attach_bytes is not None else None
         if handle is None:
             message = "too many bytes to attach; only their number was returned"

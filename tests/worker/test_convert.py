@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from ptc._wire._parts import PartReader
 from ptc._wire._protocol import Kind
+from ptc.worker._byte_values import ByteValues
 from ptc.worker._convert import Converter, TooHeavyError
 from ptc.worker._values import ValueRefused
 from ptc.worker._writer import PartWriter, write
@@ -187,6 +188,36 @@ def test_conversion_is_bounded_in_weight() -> None:
     with pytest.raises(TooHeavyError):
         Converter("result").convert(wide(), "result", 0, 65_536)
     assert write(wide(), Converter("result")) is None
+
+
+class Octets(bytes):
+    def __bytes__(self) -> bytes:
+        return self
+
+    def __len__(self) -> int:
+        return 0
+
+    def __hash__(self) -> int:
+        raise SystemExit
+
+    def __getitem__(self, key: Any) -> Any:
+        return 5
+
+
+def test_bytes_of_a_script_class_are_attached_as_exact_bytes() -> None:
+    sent: list[tuple[str, bytes, str]] = []
+
+    def attach(name: str, data: bytes, media_type: str) -> dict[str, str]:
+        sent.append((name, data, media_type))
+        return {"name": name}
+
+    values = ByteValues(attach)
+    value = {"chart": Octets(b"\xff\xd8\xffx"), "same": bytearray(b"\xff\xd8\xffx"), "b": b""}
+    found, notes = convert(value, attach=values.handle)
+    assert found == {"chart": {"name": "chart.jpg"}, "same": {"name": "chart.jpg"},
+                     "b": {"name": "b.bin"}}  # fmt: skip
+    assert notes == []
+    assert [type(data) for _, data, _ in sent] == [bytes, bytes]
 
 
 @pytest.mark.parametrize("form", ["null", "text"])

@@ -21,12 +21,13 @@ def opening_frames(
         cached: Its compiled code, if that is cached; it has been checked before.
     """
     tools = {name: tool.parameter_names for name, tool in program.tools.items()}
-    start = b'{"inputs":%b,"tools":%b,"limits":%b,"epoch":%.6f,"seed":%d}' % (
+    start = b'{"inputs":%b,"tools":%b,"limits":%b,"epoch":%.6f,"seed":%d,"non_finite":"%b"}' % (
         program.inputs_json,
         _json.dumps(tools),
         encode_limits(program.limits),
         program.clock,
         program.seed,
+        program.non_finite.encode(),
     )
     if cached is not None:
         return (Kind.START, start), (Kind.CODE, cached.code)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from .._core import _json
 from .._records._limits import Breach, Limits
@@ -18,6 +18,8 @@ from .._tools._tool import Tool
 from ..errors import UsageError
 
 __all__ = [
+    "NON_FINITE",
+    "NonFinite",
     "Program",
     "ProgramOptions",
     "encode_inputs",
@@ -26,6 +28,11 @@ __all__ = [
     "reject_unsendable",
     "validate_filename",
 ]
+
+
+NonFinite: TypeAlias = Literal["null", "text", "error"]
+"""Form of NaN and the infinities in results."""
+NON_FINITE: Final[tuple[NonFinite, ...]] = ("null", "text", "error")
 
 
 class UntypedOptions(TypedDict, total=False):
@@ -69,6 +76,8 @@ class Program:
     """True: it is the program of a recorded run, so the check before the run only warns."""
     until: str | None = None
     """Stop the replay after the outcome of this call was sent to the script."""
+    non_finite: NonFinite = "null"
+    """Form of NaN and the infinities in results."""
     schema: Any = None
     """Output schema that `check_value` was compiled from."""
     has_rules: bool = False

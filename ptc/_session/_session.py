@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from .._calls._attachments import AttachmentStore
 from .._calls._scope import AfterSideEffect, Shared, validate_unprotected
-from .._core._arguments import folder_of, parts_of, path_of, require_function, require_range
+from .._core._arguments import (
+    folder_of,
+    nearest,
+    parts_of,
+    path_of,
+    require_function,
+    require_range,
+)
 from .._facts import Layer
 from .._policy_modules import MODULES
 from .._records._artifacts import ArtifactStore
@@ -18,7 +25,7 @@ from .._records._result import Finding, RunEvent, RunResult
 from .._runs._ceiling import LimitPolicy
 from .._runs._history import History
 from .._runs._packages import validate_packages
-from .._runs._program import ProgramOptions, UntypedOptions
+from .._runs._program import NON_FINITE, NonFinite, ProgramOptions, UntypedOptions
 from .._runs._programs import ProgramBuilder
 from .._runs._rollback import Rollback
 from .._runs._runner import ProgramRunner
@@ -67,6 +74,7 @@ class Session(ToolSession):
         ceiling: Limits | None = None,
         isolation: str = "jail",
         packages: Iterable[str] = (),
+        non_finite: NonFinite = "null",
         unprotected: Iterable[str] = (),
         workers: int = 4,
         max_concurrent_runs: int = 16,
@@ -96,6 +104,9 @@ class Session(ToolSession):
                 are not audited (numpy opens files and reads memory), so with one of them only the
                 kernel layer confines a script. Each also costs its memory once for each session,
                 and a slower start; see docs/limitations.md.
+            non_finite: Form of NaN and the infinities in the values of scripts, which JSON lacks:
+                ``"null"`` with a warning, ``"text"`` (``"NaN"``, ``"Infinity"``, ``"-Infinity"``),
+                or ``"error"``, which fails the run.
             unprotected: Protected paths that tools may change nevertheless, such as
                 ``[".vscode", "git"]``: names of files, folders or rules in the table of
                 docs/security.md. Your editor, shell or git may execute content written there with
@@ -133,6 +144,10 @@ class Session(ToolSession):
         self._limit_policy = LimitPolicy(limits, ceiling, catalog.tools)
         validate_isolation(isolation)
         self._packages = validate_packages(packages)
+        if non_finite not in NON_FINITE:
+            near = nearest(str(non_finite), NON_FINITE)
+            msg = f"non_finite={non_finite!r} is unknown{near}; forms: {', '.join(NON_FINITE)}"
+            raise UsageError(msg)
         lifted = validate_unprotected(unprotected)
         require_range("workers", workers, 64)
         require_range("max_concurrent_runs", max_concurrent_runs, 256)
@@ -175,7 +190,7 @@ class Session(ToolSession):
             history=self.history,
             artifacts=store,
         )
-        programs = ProgramBuilder(folder, catalog, self._limit_policy, self.history)
+        programs = ProgramBuilder(folder, catalog, self._limit_policy, self.history, non_finite)
         self._runner = ProgramRunner(
             programs, self._runs, self.history, tools=catalog.tools, env=env
         )

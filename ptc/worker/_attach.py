@@ -10,7 +10,7 @@ from .._wire._messages import ATTACHMENT_PIECE, MAX_ATTACHMENTS, MAX_NAME, is_me
 from .._wire._protocol import Kind
 from . import _values
 from ._budget import Budget, LimitError
-from ._values import Record
+from ._record import Record
 from ._wire import Wire
 
 __all__ = ["Attacher"]

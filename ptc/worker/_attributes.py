@@ -21,6 +21,7 @@ from .._language import _policy as policy
 from ._classes import is_allowed_base, is_open, is_script_class
 from ._freeze import class_namespace
 from ._internals import bound_object, globals_of
+from ._record import read_field
 from ._types import stands_for, type_of
 from ._views import demangle_keys, exact_text, namespace_of
 
@@ -263,7 +264,7 @@ def read_named(obj: Any, name: object) -> Any:
     text = exact_text(name)
     kind = policy.kind_of(text)
     if kind == "ordinary":
-        return getattr(obj, text)
+        return read_field(obj, text)
     if kind == "private":
         return getattr(obj, policy.rename(text))
     if kind == "power" or text in policy.READABLE:

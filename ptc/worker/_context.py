@@ -21,10 +21,14 @@ from ..errors import ToolError
 from . import _values, _writer
 from ._attach import Attacher
 from ._budget import Budget
+from ._byte_values import ByteValues
 from ._classes import open_type
 from ._clock import Clock
+from ._convert import Converter, NonFinite, Note
 from ._internals import frame_back, frame_code, frame_lineno
 from ._modules._console import LOG
+from ._record import records
+from ._values import shorten
 from ._wire import Wire, timer_body
 from ._writer import PartWriter
 
@@ -32,6 +36,9 @@ __all__ = ["Calls", "Context", "PendingCall"]
 
 _LARGE_BYTES = MAX_BODY[Kind.CALL]
 """Size of text in arguments that every limit rejects: it is not even written as JSON."""
+
+
+_WARNING_CHARS, _PATH_CHARS = 600, 300
 
 
 class PendingCall(asyncio.Future[Any]):
@@ -79,11 +86,15 @@ class PendingCall(asyncio.Future[Any]):
 class Calls:
     """The calls of one run: numbers them, sends them and delivers their results."""
 
-    def __init__(self, wire: Wire, clock: Clock, filename: str, budget: Budget) -> None:
+    def __init__(
+        self, wire: Wire, clock: Clock, filename: str, budget: Budget, non_finite: NonFinite
+    ) -> None:
         self._wire = wire
+        self._non_finite: NonFinite = non_finite
         self._clock = clock
         self.budget = budget
         self.files = Attacher(wire, budget)
+        self.byte_values = ByteValues(self.files.attach)
         self._filename = filename
         self._numbers = itertools.count(1)
         self._pending: dict[int, PendingCall] = {}
@@ -112,11 +123,12 @@ class Calls:
         def frame(body: bytes) -> bytes:
             return b"[%d,%s,%s,%s]" % (number, label, body, where)
 
-        body = self._write(values, name)
+        converter = Converter(name, strict=True)
+        body = self._write(values, converter)
         if body is not None:
             self._wire.queue(Kind.CALL, frame(body))
         else:
-            most, writer = self.budget.limit("max_argument_bytes"), PartWriter(values, name)
+            most, writer = self.budget.limit("max_argument_bytes"), PartWriter(values, converter)
             self._wire.queue_in_parts(
                 Kind.CALL, _parts_up_to(most, writer), lambda: frame(_size_body(most, writer.size))
             )
@@ -130,7 +142,7 @@ class Calls:
         self._made.append(call)
         return call
 
-    def _write(self, arguments: dict[str, Any], name: str) -> bytes | None:
+    def _write(self, arguments: dict[str, Any], converter: Converter) -> bytes | None:
         """Write the arguments for the frame of a call; return None if they are sent in parts.
 
         Arguments over their limit become their size, by which the host rejects the call.
@@ -138,7 +150,7 @@ class Calls:
         size = sum(len(value) for value in arguments.values() if type(value) is str)
         if size > _LARGE_BYTES:
             return b"%d" % size
-        body = _writer.write(arguments, name)
+        body = _writer.write(arguments, converter)
         most = self.budget.limit("max_argument_bytes")
         return body if body is None or len(body) <= most else b"%d" % len(body)
 
@@ -156,7 +168,7 @@ class Calls:
             return
         if ok:
             if not call.done():
-                call.set_result(_values.records(value) if as_records else value)
+                call.set_result(records(value) if as_records else value)
             return
         error = _tool_error(value)
         self.budget.refund_call(call.tool, error)
@@ -165,15 +177,30 @@ class Calls:
 
     def emit(self, value: Any) -> None:
         """Send a partial value."""
-        body = _writer.write(value, "emit")
+        converter = Converter("emit", non_finite=self._non_finite, attach=self.byte_values.handle)
+        body, size = _writer.write(value, converter), 0
         if body is not None:
-            self.budget.count_emit(len(body))
-            self._wire.send(Kind.EMIT, body)
-            return
-        parts = PartWriter(value, "emit")
-        self._wire.queue_in_parts(Kind.EMIT, parts, lambda: IN_PARTS)
+            self._wire.queue(Kind.EMIT, body)
+            size = len(body)
+        else:
+            parts = PartWriter(value, converter)
+            self._wire.queue_in_parts(Kind.EMIT, parts, lambda: IN_PARTS)
+            size = parts.size
+        for note in converter.notes():
+            self.warn(note, self._line() or 0)
         self._wire.flush()
-        self.budget.count_emit(parts.size)
+        self.budget.count_emit(size)
+
+    def warn(self, note: Note, line: int) -> None:
+        """Report a problem that does not stop the script.
+
+        Args:
+            note: The problem.
+            line: Line of the script; 0: unknown.
+        """
+        message = shorten(note.message, _WARNING_CHARS)
+        row = [note.code, message, shorten(note.path, _PATH_CHARS), line]
+        self._wire.queue(Kind.WARN, _values.dumps(row, "warning"))
 
     def sleep(self, seconds: float) -> None:
         """Sleep in a plain `def run`, blocking until the host reports the time."""
@@ -202,7 +229,7 @@ class Calls:
                 error = _tool_error(value)
                 self.budget.refund_call(name, error)
                 raise error
-            return _values.records(value) if as_records else value
+            return records(value) if as_records else value
 
     def _withdraw(self, number: int) -> None:
         if self._pending.pop(number, None) is not None:

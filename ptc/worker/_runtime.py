@@ -12,6 +12,7 @@ import gc
 import inspect
 import marshal  # noqa: TID251  # reads code that a worker compiled from the same source (`_load`)
 import mmap
+import opcode
 import random
 import types
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -35,6 +36,7 @@ from . import _values
 from ._budget import Budget
 from ._clock import Clock
 from ._context import Calls, Context
+from ._convert import Converter, NonFinite, Note
 from ._failures import failure_body, minimal_failure
 from ._guards import script_builtins, script_globals
 from ._identity import restart_numbers
@@ -54,7 +56,6 @@ __all__ = ["Runtime"]
 _FILENAME = "\ud800script"
 """File name of compiled code. A lone surrogate cannot be a path: CPython opens the file of a
 SyntaxError to quote from it, which the system call filter would report as an attack."""
-_WARNING_CHARS = 600
 _FINDING_CHARS = 800
 """A hundred findings with hints of this length, of characters that JSON escapes, fit a frame."""
 _BALLAST_BYTES = 8 << 20
@@ -228,7 +229,8 @@ class _Run:
             if code is None:
                 return
             budget = Budget(start["limits"], self._clock)
-            calls = Calls(self._wire, self._clock, _FILENAME, budget)
+            non_finite = start.get("non_finite", "null")
+            calls = Calls(self._wire, self._clock, _FILENAME, budget, non_finite)
             self._wire.inspect = partial(frames, _FILENAME)
             kit = self._runtime.take_kit()
 
@@ -246,25 +248,36 @@ class _Run:
             context = Context(calls, self._tools)
             begin()
             value = _call(code, kit.namespace, context, start["inputs"], run_coroutine)
-            self._send_result(value)
+            self._send_result(value, calls, non_finite, partial(_return_line, code, kit.namespace))
         except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
             if isinstance(error, MemoryError):
                 self._runtime.drop_ballast()
             self._send_failure(error)
 
-    def _send_result(self, value: Any) -> None:
-        """Send the script's return value."""
+    def _send_result(
+        self, value: Any, calls: Calls, non_finite: NonFinite, find_line: Callable[[], int]
+    ) -> None:
+        """Send the script's return value; `find_line` returns the line that returned it."""
+        converter = Converter("result", non_finite=non_finite, attach=calls.byte_values.handle)
+
+        def report(body: bytes) -> bytes:
+            if notes := converter.notes():
+                line = find_line()
+                for note in notes:
+                    calls.warn(note, line)
+            return body
+
         try:
-            body = write(value, "result")
+            body = write(value, converter)
         except MemoryError:
             # Only the result needs memory now.
             self._runtime.drop_ballast()
-            body = write(value, "result")
+            body = write(value, converter)
         if body is not None:
-            self._wire.close(Kind.DONE, body)
+            self._wire.close(Kind.DONE, report(body))
             return
         self._runtime.drop_ballast()
-        self._wire.queue_in_parts(Kind.DONE, PartWriter(value, "result"), lambda: IN_PARTS)
+        self._wire.queue_in_parts(Kind.DONE, PartWriter(value, converter), lambda: report(IN_PARTS))
 
     def _load(self) -> types.CodeType | None:
         """Return the code of the script; None if it was rejected or only checked, and reported.
@@ -326,7 +339,7 @@ class _Run:
     ) -> Any:
         most = calls.budget.limit("max_tasks")
         loop.attach(self._wire, calls.deliver, lambda: calls.pending, most)
-        loop.set_exception_handler(self._unhandled)
+        loop.set_exception_handler(partial(_report_unhandled, calls))
         return loop.run_until_complete(self._main(coroutine, calls))
 
     async def _main(self, coroutine: Coroutine[Any, Any, Any], calls: Calls) -> Any:
@@ -341,7 +354,7 @@ class _Run:
         if forgotten:
             names = ", ".join(f"ctx.{c.tool} (line {c.line})" for c in forgotten[:10])
             text = f"{len(forgotten)} tool call(s) never awaited, but executed: {names}"
-            self._warn("not_awaited", text, forgotten[0].line or 0)
+            calls.warn(Note("not_awaited", text, ""), forgotten[0].line or 0)
             await asyncio.wait(forgotten)
         me = asyncio.current_task()
         tasks = [task for task in asyncio.all_tasks() if task is not me]
@@ -350,15 +363,6 @@ class _Run:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _unhandled(self, _loop: object, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        detail = f": {type(error).__name__}: {error}" if error is not None else ""
-        self._warn("task_failed", f"{context.get('message', 'unhandled error')}{detail}")
-
-    def _warn(self, code: str, message: str, line: int = 0) -> None:
-        row = [code, shorten(message, _WARNING_CHARS), "", line]
-        self._wire.queue(Kind.WARN, _values.dumps(row, "warning"))
-
     def _send_failure(self, error: BaseException) -> None:
         try:
             body = failure_body(error, _FILENAME, self._tools)
@@ -366,6 +370,36 @@ class _Run:
             gc.collect()
             body = minimal_failure(error)
         self._wire.close(Kind.FAILED, body)
+
+
+def _report_unhandled(calls: Calls, _loop: object, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    detail = f": {type(error).__name__}: {error}" if error is not None else ""
+    message = f"{context.get('message', 'unhandled error')}{detail}"
+    calls.warn(Note("task_failed", message, ""), 0)
+
+
+def _return_line(code: types.CodeType, namespace: Mapping[str, Any]) -> int:
+    """Return the line of the statement that returns the result; 0 if there are several."""
+    if TOP_LEVEL_VALUE in namespace:
+        lines = _lines_of(code, "STORE_NAME", TOP_LEVEL_VALUE)
+    else:
+        function = namespace.get("run")
+        if type(function) is not types.FunctionType:
+            return 0
+        lines = _lines_of(code_of(function), "RETURN_VALUE")
+    return lines.pop() if len(lines) == 1 else 0
+
+
+def _lines_of(code: types.CodeType, operation: str, name: str | None = None) -> set[int]:
+    """Return the lines of the instructions of one kind, with the argument `name` if it is given."""
+    number, names = opcode.opmap[operation], code.co_names
+    lines = set()
+    for at, (start, *_) in enumerate(code.co_positions()):
+        wanted = code.co_code[2 * at] == number
+        if wanted and (name is None or names[code.co_code[2 * at + 1]] == name):
+            lines.add(start or 0)
+    return lines
 
 
 def _call(

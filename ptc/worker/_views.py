@@ -17,6 +17,7 @@ from .._language import _policy as policy
 from ._classes import is_script_class
 from ._freeze import class_namespace
 from ._internals import frame_globals, frame_locals
+from ._record import Record
 
 __all__ = [
     "NamespaceView",
@@ -160,6 +161,8 @@ def show_vars(*args: Any) -> dict[str, Any]:
     (obj,) = args
     if isinstance(obj, type) and is_script_class(obj):
         return demangle_keys(_own_names(class_namespace(obj)))
+    if type(obj) is Record:
+        return obj
     namespace = namespace_of(obj)
     if namespace is None:
         raise TypeError("vars() argument must be an object of a class of the script")

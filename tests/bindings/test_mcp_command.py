@@ -69,7 +69,7 @@ async def test_client_receives_the_reason_a_script_failed(root: Path) -> None:
         "unknown tool": ("await ctx.reed('a.py')", ["line 4, column 11", "did you mean read"]),
         "denied import": ("import subprocess", ["line 4", "import subprocess", "Suggested fix"]),
         "error": ("return 1 / 0", ["ZeroDivisionError: division by zero", "line 4, column 12"]),
-        "no JSON": ("return object()", ["no JSON form"]),
+        "no JSON": ("await ctx.read(path=b'x')", ["no JSON form"]),
         "time": ("while True:\n    pass", ["The run timed out", "longer than 700 ms"]),
     }
     async with stdio(root, "--timeout-ms", "700") as client:

@@ -29,6 +29,7 @@ from ..._language._policy import demangle
 from .._classes import is_open, is_script_class
 from .._identity import find_id
 from .._internals import bound_function, bound_object
+from .._record import Record
 
 __all__ = ["deepcopy", "shallow"]
 
@@ -58,7 +59,7 @@ def deepcopy(x: Any, memo: Any = None) -> Any:
 def _copy(x: Any, memo: _Memo) -> Any:
     kind = type(x)
     own = is_script_class(kind)
-    if not own and (issubclass(kind, _SHARED) or is_open(kind)):
+    if not own and kind is not Record and (issubclass(kind, _SHARED) or is_open(kind)):
         return x
     if id(x) in memo:
         return memo[id(x)]
@@ -218,6 +219,7 @@ _COPIERS: Final[dict[type, Callable[[Any, _Memo], Any]]] = {
     list: _copy_list,
     tuple: _copy_tuple,
     dict: _copy_dict,
+    Record: _copy_dict,
     collections.OrderedDict: _copy_dict,
     collections.Counter: _copy_dict,
     collections.defaultdict: _copy_defaultdict,

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from ._generation._generate import Fallback, Generated
     from ._records._content import Attachment, AttachmentRef, ImageContent, TextContent
     from ._records._limits import Limits, Usage
-    from ._records._result import CallRecord, Cut, Failure, Finding, RunEvent, RunResult
+    from ._records._result import (
+        CallRecord,
+        Cut,
+        Failure,
+        Finding,
+        RunEvent,
+        RunResult,
+        RunWarning,
+    )
     from ._runs._rollback import Reverted, Rollback
     from ._runs._violation import Violation as Violation
     from ._session._blocking import BlockingSession
@@ -75,6 +83,7 @@ __all__ = [
     "RunError",
     "RunEvent",
     "RunResult",
+    "RunWarning",
     "Session",
     "SessionClosedError",
     "SetupError",
@@ -107,7 +116,15 @@ __getattr__, __dir__ = lazy_exports(
         "_facts": ["Layer"],
         "_records._content": ["Attachment", "AttachmentRef", "ImageContent", "TextContent"],
         "_records._limits": ["Limits", "Usage"],
-        "_records._result": ["CallRecord", "Cut", "Failure", "Finding", "RunEvent", "RunResult"],
+        "_records._result": [
+            "CallRecord",
+            "Cut",
+            "Failure",
+            "Finding",
+            "RunEvent",
+            "RunResult",
+            "RunWarning",
+        ],
         "_runs._rollback": ["Reverted", "Rollback"],
         "_runs._violation": ["Violation"],
         "_session._session": ["Session"],

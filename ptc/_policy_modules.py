@@ -285,6 +285,7 @@ _PROCESS = "run programs through the tools on ctx"
 _CODE = "text cannot be run as code; write the code out"
 _INSIDE = "the interpreter's internals are not accessible"
 _TABLES = "use lists and dicts with statistics, collections and itertools"
+_PACKAGES = ("numpy", "pandas", "scipy", "polars", "sklearn", "matplotlib", "seaborn")
 
 #: Alternatives to modules that are not offered.
 MODULE_HINTS: Final = {
@@ -358,9 +359,7 @@ MODULE_HINTS: Final = {
         _CODE,
     ),
     **dict.fromkeys(["gc", "ctypes", "tracemalloc", "faulthandler", "atexit"], _INSIDE),
-    **dict.fromkeys(
-        ["numpy", "pandas", "scipy", "polars", "sklearn", "matplotlib", "seaborn"], _TABLES
-    ),
+    **{name: f'{_TABLES}; the session can offer it: packages=["{name}"]' for name in _PACKAGES},
     "pickle": "use json",
     "yaml": "use json, or parse the text",
     "toml": "use tomllib",

@@ -40,11 +40,11 @@ PROGRAMS = {
 }
 """Samples run with ``python samples/NAME``, and lines of what they print."""
 
-SCRIPTS = {"find_usages.py", "summarise_log.py"}
+SCRIPTS = {"chart.py", "find_usages.py", "summarise_log.py"}
 """Samples run with ``ptc run``; the tests below have their names."""
 
 INVOICES = ("harbour", "lindgren", "okafor")
-DATA = {"data/service.log", *(f"data/invoices/{name}.txt" for name in INVOICES)}
+DATA = {"data/orders.csv", "data/service.log", *(f"data/invoices/{name}.txt" for name in INVOICES)}
 
 
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -200,3 +200,18 @@ def test_summarise_log_of_a_file_without_records_reports_it(text: str, tmp_path:
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert "no.log has no line that starts with a time and a level" in done.stderr
+
+
+# --- chart -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_chart_as_documented_attaches_a_png(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("pandas")
+    (tmp_path / "orders.csv").write_text((SAMPLES / "data" / "orders.csv").read_text())
+    options = ["--package=data", "--input=path=orders.csv", "--allow=read", f"--root={tmp_path}"]
+    value = ptc_run("chart.py", *options)
+    assert value["best_month"] == "2025-05"
+    [chart] = (tmp_path / ".ptc" / "artifacts" / "attachments").glob("*.png")
+    assert chart.read_bytes().startswith(b"\x89PNG")

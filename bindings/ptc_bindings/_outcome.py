@@ -83,6 +83,12 @@ OUTCOME_SCHEMA: dict[str, Any] = _object(
             )
         ),
         "calls_omitted": {**_COUNT, "description": "Number of earlier calls not listed."},
+        "attachments": _list(
+            _object(
+                ["name", "media_type", "size_bytes", "path"],
+                {"name": _TEXT, "media_type": _TEXT, "size_bytes": _COUNT, "path": _TEXT},
+            )
+        ),
         "usage": _object(
             ["duration_ms", "tool_calls"],
             {
@@ -122,6 +128,15 @@ def outcome(result: RunResult) -> dict[str, Any]:
         stderr=_tail(result.stderr),
         calls=[_call(call) for call in result.calls[-_MAX_CALLS:]],
         calls_omitted=max(0, len(result.calls) - _MAX_CALLS),
+        attachments=[
+            {
+                "name": file.name,
+                "media_type": file.media_type,
+                "size_bytes": file.size_bytes,
+                "path": file.path,
+            }
+            for file in result.attached
+        ],
     )
     row["usage"] = {"duration_ms": usage.duration_ms, "tool_calls": usage.tool_calls} | _present(
         output_bytes=usage.output_bytes,
@@ -129,7 +144,7 @@ def outcome(result: RunResult) -> dict[str, Any]:
         stderr_bytes=usage.stderr_bytes,
         emit_bytes=usage.emit_bytes,
     )
-    row |= _present(warnings=[_truncate(text) for text in result.warnings[:_MAX_WARNINGS]])
+    row |= _present(warnings=[_truncate(str(w)) for w in result.warnings[:_MAX_WARNINGS]])
     if result.cut is not None:
         cut = result.cut
         row["cut"] = {"bytes": cut.bytes, "sha256": cut.sha256, "artifact": cut.artifact}
@@ -276,6 +291,12 @@ def _notes(result: RunResult) -> list[str]:
     for head, text in (("Printed", result.stdout), ("Printed to stderr", result.stderr)):
         if text:
             notes.append(f"{head}:\n{_tail(text).rstrip()}")
+    if result.attached:
+        rows = "\n".join(
+            f"  {file.name} ({file.media_type}, {file.size_bytes:,} bytes): {file.path}"
+            for file in result.attached
+        )
+        notes.append(f"Attached files:\n{rows}")
     if result.cut is not None:
         notes.append(
             f"The value has {result.cut.bytes:,} bytes of JSON and was truncated to fit "
@@ -283,7 +304,7 @@ def _notes(result: RunResult) -> list[str]:
             f"{result.cut.artifact or 'not stored, see the warnings'}"
         )
     if result.warnings:
-        rows = "\n".join(f"  {_truncate(text)}" for text in result.warnings[:_MAX_WARNINGS])
+        rows = "\n".join(f"  {_truncate(str(w))}" for w in result.warnings[:_MAX_WARNINGS])
         notes.append(f"Warnings:\n{rows}")
     return notes
 

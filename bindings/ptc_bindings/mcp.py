@@ -16,6 +16,7 @@ The SDK is imported on use: ``pip install 'ptc-host[mcp]'``.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import importlib.util
 import json
@@ -197,7 +198,12 @@ class _Handlers:
             except ptc.PtcError as error:
                 data = outcome_of_error(error)
                 return call_result([data["error"]["message"]], data, is_error=True)
-            return call_result(outcome_texts(result), outcome(result), is_error=not result.ok)
+            return call_result(
+                outcome_texts(result),
+                outcome(result),
+                is_error=not result.ok,
+                images=_attached_images(result),
+            )
 
         progress = _Progress(report)
         return await progress.report_during(run)
@@ -240,6 +246,24 @@ class _Handlers:
         return ""
 
 
+_SHOWN_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_SHOWN_IMAGES = 4
+_SHOWN_BYTES = 2 << 20
+"""Images that a script attached are shown to the model up to this size; the others are listed."""
+
+
+def _attached_images(result: ptc.RunResult) -> list[ptc.ImageContent]:
+    files = [file for file in result.attached if file.media_type in _SHOWN_TYPES]
+    shown = []
+    for file in files[:_SHOWN_IMAGES]:
+        # Somebody may have deleted it since.
+        with contextlib.suppress(OSError):
+            if file.size_bytes <= _SHOWN_BYTES:
+                data = base64.b64encode(Path(file.path).read_bytes()).decode()
+                shown.append(ptc.ImageContent(data, file.media_type))
+    return shown
+
+
 def _program_arguments(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     unknown = [name for name in arguments if name not in ("source", "inputs")]
     if unknown:
@@ -265,27 +289,36 @@ def _json_type(value: object) -> str:
 
 
 class _Progress:
-    """Progress messages of one run, one for each finished tool call.
+    """Progress messages of one run: the reports of the script, or one for each finished call.
 
-    The SDK sends nothing unless the client requested progress.
+    The protocol requires numbers that increase, so a report that does not is left out. The
+    SDK sends nothing unless the client requested progress.
     """
 
     def __init__(self, report: Callable[..., Awaitable[None]]) -> None:
         import anyio
 
         self._report = report
-        self._waiting: deque[tuple[int, str]] = deque(maxlen=_PROGRESS_WAITING)
-        self._count = 0
+        self._waiting: deque[tuple[float, float | None, str]] = deque(maxlen=_PROGRESS_WAITING)
+        self._count: float = 0
+        self._script_reports = False
         self._news = anyio.Event()
         self._over = False
 
     def on_event(self, event: ptc.RunEvent) -> None:
         """Record an event of the run. Must not block."""
-        if event.kind == "tool_finished" and event.call is not None:
-            self._count += 1
-            call = event.call
-            self._waiting.append((self._count, f"{call.tool} {call.status}"))
-            self._news.set()
+        if event.kind == "progress" and event.call is None:
+            report = event.value
+            self._script_reports = True
+            if report["done"] > self._count:
+                self._add(report["done"], report["total"], report["message"])
+        elif event.kind == "tool_finished" and event.call is not None and not self._script_reports:
+            self._add(self._count + 1, None, f"{event.call.tool} {event.call.status}")
+
+    def _add(self, done: float, total: float | None, text: str) -> None:
+        self._count = done
+        self._waiting.append((done, total, text))
+        self._news.set()
 
     async def report_during(self, run: Callable[[], Awaitable[CallToolResult]]) -> CallToolResult:
         """Await `run` while sending its progress; everything is sent before this returns."""
@@ -306,10 +339,10 @@ class _Progress:
             await self._news.wait()
             self._news = anyio.Event()
             while self._waiting:
-                count, text = self._waiting.popleft()
+                done, total, text = self._waiting.popleft()
                 # The client has disconnected: a cancellation will follow.
                 with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                    await self._report(count, None, text)
+                    await self._report(done, total, text)
             if self._over:
                 return
 

@@ -110,9 +110,7 @@ def encode_result(scope: Scope, call: OpenCall, result: ToolResult) -> tuple[boo
         call.fail_delivery(data)
         return False, encode_error(data)
     call.note_size(len(data))
-    tool = scope.tools.get(result.tool)
-    records = b"true" if tool is None or tool.returns_records else b"false"
-    return True, b"[true,%b,%b]" % (records, data)
+    return True, b"[true,true,%b]" % data
 
 
 def encode_error(error: ToolError) -> bytes:

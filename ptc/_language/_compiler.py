@@ -19,7 +19,7 @@ import re
 import sys
 import types
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +34,7 @@ from ._entry import (
     note_returns,
 )
 from ._policy import POLICY_VERSION, demangle
+from ._scopes import Survey
 from ._transformer import Issue, ScriptTransformer
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "TOP_LEVEL_VALUE",
     "CompiledScript",
     "Finding",
+    "Inspector",
     "ScriptRejected",
     "compile_script",
     "demangle",
@@ -55,6 +57,10 @@ MAX_BRACKETS: Final = 150
 MAX_DEPTH: Final = 1000
 # Four Python frames per level of the tree, and a margin of more than twice that.
 _RECURSION_LIMIT: Final = 10 * MAX_DEPTH
+
+
+Inspector = Callable[[ast.Module, Survey], Iterable[Finding]]
+"""Returns errors that the policy does not know, from the syntax tree, which it does not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,7 @@ def compile_script(
     *,
     require_run: bool = True,
     max_bytes: int = MAX_SOURCE_BYTES,
+    inspector: Inspector | None = None,
 ) -> CompiledScript:
     """Compile `source` under the language policy.
 
@@ -93,6 +100,7 @@ def compile_script(
         require_run: Refuse a script without a `run` that takes ``(ctx, inputs)`` or fewer, unless
             its top level is a script of its own.
         max_bytes: Longest source, in bytes of UTF-8.
+        inspector: Finds further errors, each of which refuses the script.
 
     Raises:
         ScriptRejected: With every finding.
@@ -102,7 +110,7 @@ def compile_script(
         with warnings.catch_warnings():
             # "invalid escape sequence" and the like would go to the host's standard error.
             warnings.simplefilter("ignore")
-            return _compile(source, filename, require_run=require_run)
+            return _compile(source, filename, require_run=require_run, inspector=inspector)
     except SyntaxError as error:
         raise ScriptRejected([_syntax_finding(error, source)]) from None
     except RecursionError:
@@ -119,7 +127,9 @@ def compile_script(
         raise ScriptRejected([_script_finding("syntax_error", str(error))]) from None
 
 
-def _compile(source: str, filename: str, *, require_run: bool) -> CompiledScript:
+def _compile(
+    source: str, filename: str, *, require_run: bool, inspector: Inspector | None
+) -> CompiledScript:
     # Parsed under the interpreter's own recursion limit, which bounds recursion in C.
     tree = ast.parse(source, filename, "exec", type_comments=False)
     transformer = ScriptTransformer(tree)
@@ -129,7 +139,9 @@ def _compile(source: str, filename: str, *, require_run: bool) -> CompiledScript
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
     try:
-        return _transform(transformer, tree, source, filename, require_run=require_run)
+        # Before the transformer changes the tree.
+        found = tuple(inspector(tree, transformer.survey)) if inspector is not None else ()
+        return _transform(transformer, tree, source, filename, found, require_run=require_run)
     finally:
         sys.setrecursionlimit(limit)
 
@@ -139,11 +151,13 @@ def _transform(
     tree: ast.Module,
     source: str,
     filename: str,
+    found: tuple[Finding, ...],
     *,
     require_run: bool,
 ) -> CompiledScript:
     survey = transformer.survey
     entry, findings = find_entry(tree, require_run=require_run, yields=survey.yields)
+    findings += found
     tree = transformer.visit(tree)
     if transformer.issues:
         lines = source.encode().splitlines() or [b""]

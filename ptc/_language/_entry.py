@@ -22,6 +22,8 @@ __all__ = [
     "final_assignments",
     "find_entry",
     "keep_source",
+    "name_of_ctx",
+    "name_of_inputs",
     "note_returns",
 ]
 
@@ -113,6 +115,24 @@ def _is_callable(args: ast.arguments) -> bool:
     return required <= 2 and {"ctx", "inputs"}.issuperset(named)
 
 
+def name_of_ctx(run: _Function | None) -> str:
+    """Return the name of `ctx` in `run`: that of the parameter that receives it, or the global."""
+    return _parameters_of(run)[0]
+
+
+def name_of_inputs(run: _Function | None) -> str:
+    """Return the name of `inputs` in `run`, likewise."""
+    return _parameters_of(run)[1]
+
+
+def _parameters_of(run: _Function | None) -> tuple[str, str]:
+    parameters = [*run.args.posonlyargs, *run.args.args] if run is not None else []
+    names = [parameter.arg for parameter in parameters[:2]]
+    if names[:1] == ["inputs"]:
+        return (names[1] if len(names) > 1 else "ctx"), "inputs"
+    return (names[0] if names else "ctx"), (names[1] if len(names) > 1 else "inputs")
+
+
 def _find_yield(run: _Function) -> list[Finding]:
     """Refuse a `run` with a `yield`, which would return a generator and do nothing."""
     for node in _nodes_of(run):
@@ -198,7 +218,9 @@ def note_returns(tree: ast.Module) -> None:
 
 
 def final_assignments(tree: ast.Module) -> list[ast.Assign | ast.AnnAssign | ast.AugAssign]:
-    """Return the assignments whose value is that of the top-level script `tree`."""
+    """Return the assignments whose value is that of `tree`, if it is a top-level script."""
+    if not _is_top_level_script(tree):
+        return []
     tails = [body[at] for body, at in _find_tails(tree.body, nested=False)]
     return [last for last in tails if isinstance(last, _ASSIGNMENTS)]
 

@@ -287,6 +287,16 @@ def is_private(name: str) -> bool:
     )
 
 
+#: Methods of `dict` whose names an object of a tool's result may have as fields. Read without a
+#: call, such a name is the field (`ptc.worker._record`).
+MAPPING_METHODS: Final = frozenset(
+    {
+        "clear", "copy", "fromkeys", "get", "items", "keys", "pop", "popitem", "setdefault",
+        "update", "values",
+    }
+)  # fmt: skip
+
+
 def kind_of(name: str) -> Kind:
     """Return the kind of an attribute name, by spelling alone."""
     if name.startswith("_"):
@@ -319,6 +329,7 @@ def _version() -> str:
         sorted(power_names()), sorted(DEFINABLE), sorted(READABLE), sorted(WRITABLE),
         sorted(TESTABLE), sorted(KEEPABLE), sorted(IN_PLACE), sorted(BUILTIN_HINTS),
         sorted(CALL_ONLY), sorted(PUBLIC_UNDERSCORE), sorted(FAIL_WHEN_REACHED),
+        sorted(MAPPING_METHODS),
         sorted((name, sorted(MODULES[name])) for name in MODULES),
     )  # fmt: skip
     digest = hashlib.sha256(repr((4, PRIVATE_PREFIX, sys.version, tables)).encode())

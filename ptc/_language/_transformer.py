@@ -98,6 +98,8 @@ class ScriptTransformer(ImportRules, DefinitionRules):
         if kind == "ordinary":
             if attr.startswith(policy.PRIVATE_PREFIX):
                 self.refuse(node, "name_refused", f"the name {attr!r} is reserved")
+            if loads and attr in policy.MAPPING_METHODS and node not in self._called:
+                return guard_call("@field", node, [node.value, ast.Constant(attr)])
             return node
         if kind == "private":
             node.attr = policy.rename(attr)
@@ -135,7 +137,9 @@ class ScriptTransformer(ImportRules, DefinitionRules):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         function = node.func
-        if isinstance(function, ast.Name) and function.id in policy.CALL_ONLY:
+        if isinstance(function, ast.Attribute) or (
+            isinstance(function, ast.Name) and function.id in policy.CALL_ONLY
+        ):
             self._called.add(function)
         if isinstance(function, ast.Attribute) and function.attr in policy.DEFINABLE:
             # `super().__init__(...)`: the method is called at once and never bound to a name.

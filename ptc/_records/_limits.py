@@ -68,9 +68,12 @@ class Limits:
     """JSON bytes of all partial values a script may emit with `ctx.emit`. More ends the run."""
     max_emits: int = 10_000
     """Partial values a script may emit. More ends the run."""
+    max_attachment_bytes: int = 16_777_216
+    """Bytes of all files a script may attach with `ctx.attach`. More raises a `RuntimeError` in the
+    script."""
     max_messages: int = 100_000
-    """Pieces of text a script may print or log. More ends the run. A number, not a rate, so that
-    the outcome of a run does not depend on the speed of the machine."""
+    """Pieces of text a script may print or log, and reports of progress. More ends the run. A
+    number, not a rate, so that the outcome of a run does not depend on the speed of the machine."""
     max_in_flight: int = 128
     """Tool calls of one run executing at once; further ones wait in order."""
     max_tasks: int = 10_000
@@ -158,6 +161,7 @@ _MOST = {
     "max_stdout_bytes": 67_108_864,
     "max_emit_bytes": 67_108_864,
     "max_emits": 1_000_000,
+    "max_attachment_bytes": 1_073_741_824,
     "max_messages": 10_000_000,
     "max_in_flight": 4_096,
     "max_tasks": 1_000_000,
@@ -181,6 +185,7 @@ CEILING = Limits(
     max_stdout_bytes=16_777_216,
     max_emit_bytes=16_777_216,
     max_emits=100_000,
+    max_attachment_bytes=134_217_728,
     max_messages=1_000_000,
     max_in_flight=1_024,
     max_tasks=100_000,

@@ -23,6 +23,7 @@ __all__ = [
     "PendingCall",
     "RunEvent",
     "RunResult",
+    "RunWarning",
     "Status",
     "Variables",
 ]
@@ -106,6 +107,26 @@ class Finding:
     """The source line with a caret under the column; ``""`` if there is none."""
     advisory: bool = False
     """True if the script may be correct nevertheless."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunWarning:
+    """Problem that did not stop the run. ``str(warning)`` is one line for a person."""
+
+    code: str
+    """A stable word: ``limit_clamped``, ``not_awaited``, ``task_failed``, ``value_truncated``,
+    ``earlier_effects``, ``effect_not_repeated``, ``not_recorded``, ``on_event_failed`` ..."""
+    message: str
+    """Description of the problem."""
+    path: str = ""
+    """Position in a value, e.g. ``result.rows[2]``; ``""`` if it is not about a value."""
+    line: int = 0
+    """Line of the script, 1-based; 0: unknown, or not about one line."""
+
+    def __str__(self) -> str:
+        line = f"line {self.line}: " if self.line else ""
+        path = f"{self.path}: " if self.path else ""
+        return f"{line}{path}{self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +233,16 @@ class RunResult(Generic[T_co]):
     usage: Usage = dataclasses.field(default_factory=Usage)
     limits: Limits = dataclasses.field(default_factory=Limits)
     """The limits that were in force."""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
     """Problems that did not stop the run."""
     cut: Cut | None = None
     """Set if the value was too large and was truncated."""
     pending: tuple[PendingCall, ...] = ()
     """Calls that await a decision, if the run is ``paused``."""
+    attached: tuple[AttachmentRef, ...] = ()
+    """Files that the script attached with ``ctx.attach``, in order."""
+    progress: dict[str, Any] | None = None
+    """Latest report of ``ctx.progress``: ``{"done", "total", "message"}``."""
     frames: tuple[Variables, ...] = ()
     """Functions of the script and their variables, if a replay was stopped."""
     _read: Callable[[Any], T_co] | None = dataclasses.field(default=None, repr=False, compare=False)
@@ -230,8 +255,8 @@ class RunResult(Generic[T_co]):
 
     @property
     def attachments(self) -> tuple[AttachmentRef, ...]:
-        """Files that its calls stored, in the order of the calls."""
-        return tuple(ref for call in self.calls for ref in call.attachments)
+        """Files that its calls stored, in the order of the calls, then those of the script."""
+        return (*(ref for call in self.calls for ref in call.attachments), *self.attached)
 
     def unwrap(self) -> T_co:
         """Return the value, as an instance of `output_schema` if that was a type.
@@ -273,6 +298,7 @@ EventKind: TypeAlias = Literal[
     "finished",
 ]
 """``progress``, ``tool_output_delta`` (the value so far) and ``log`` are reports of a running tool;
+``progress`` without a call was reported by the script with ``ctx.progress``;
 a ``log`` without a call was logged by the script with `logging` or ``ctx.log``, and is also in
 `RunResult.stderr`. ``finished`` is the last event of a stream."""
 
@@ -289,8 +315,9 @@ class RunEvent:
     text: str = ""
     """Text that was printed or logged, of a warning, or of an alarm."""
     value: Any = None
-    """Data of the event. ``emitted``: the value. ``progress``: ``{"done", "total", "message"}``.
-    ``log`` of a tool: ``{"message", "data"}``. ``tool_output_delta``: the value that the tool
+    """Data of the event. ``emitted``: the value. ``warning``: the `RunWarning`.
+    ``progress``: ``{"done", "total", "message"}``. ``log`` of a tool: ``{"message", "data"}``.
+    ``tool_output_delta``: the value that the tool
     reported, for `generate_object` ``{"object", "attempt", "reset", "final", "pending"}``.
     ``approval_pending``: the `ApprovalRequest`; ``approval_decided``: the `Decision`; both with the
     arguments as recorded. ``violation``: the `Violation`. ``finished``: the `RunResult` or

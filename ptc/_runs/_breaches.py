@@ -36,7 +36,7 @@ _WORDS: Final = {
         "print less, return the data, or ask for a higher max_stdout_bytes",
     ),
     "max_messages": (
-        "the script printed or logged {used:,} times",
+        "the script printed, logged or reported progress {used:,} times",
         "join lines and print them at once, or ask for a higher max_messages",
     ),
     "max_emit_bytes": (
@@ -46,6 +46,10 @@ _WORDS: Final = {
     "max_emits": (
         "the script emitted {used:,} partial values",
         "emit several values as one list, or ask for a higher max_emits",
+    ),
+    "max_attachment_bytes": (
+        "the script attached {used:,} bytes of files",
+        "attach smaller files, or ask for a higher max_attachment_bytes",
     ),
     "max_containers": (
         "the script emitted values with {used:,} lists and objects in them",

@@ -7,6 +7,7 @@ from types import NoneType
 
 from .._core._arguments import nearest, require
 from .._records._limits import CEILING, Limits
+from .._records._result import RunWarning
 from ..errors import UsageError
 
 __all__ = ["LimitPolicy"]
@@ -35,7 +36,7 @@ class LimitPolicy:
         self._require_tools("limits", requested)
         self.limits = requested.clamp(self.ceiling)
 
-    def apply(self, requested: Limits | None) -> tuple[Limits, tuple[str, ...]]:
+    def apply(self, requested: Limits | None) -> tuple[Limits, tuple[RunWarning, ...]]:
         """Return the limits of a run, and a warning for each one that was clamped.
 
         Args:
@@ -53,8 +54,11 @@ class LimitPolicy:
         named = self.ceiling.max_calls_by_tool
         applied = requested.clamp(self.ceiling) if over or named else requested
         return applied, tuple(
-            f"limits.{name}={_format(requested, name)} is above the session's ceiling and was "
-            f"clamped to {_format(applied, name)}"
+            RunWarning(
+                "limit_clamped",
+                f"limits.{name}={_format(requested, name)} is above the session's ceiling and was "
+                f"clamped to {_format(applied, name)}",
+            )
             for name in over
         )
 

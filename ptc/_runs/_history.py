@@ -21,7 +21,7 @@ from .._journal._journal import DecisionRow, Journal, PendingKind, RunRecord, Ru
 from .._journal._location import check_journal, default_journal
 from .._journal._sqlite import SqliteJournal
 from .._records._limits import Limits
-from .._records._result import PendingCall, RunResult
+from .._records._result import PendingCall, RunResult, RunWarning
 from .._schema._check import value_check
 from .._tools._allow import AllowList
 from .._tools._tool import Tool
@@ -170,7 +170,7 @@ class History:
         """List the calls of a run that await a decision."""
         return _undecided(self.recorded(run_id))
 
-    def warning_of(self, run_id: str) -> str | None:
+    def warning_of(self, run_id: str) -> RunWarning | None:
         """Describe the side effects of a run for a new run of its script; None if it had none."""
         recorded = self.recorded(run_id)
         undone = {row.path for row in recorded.reverts if row.status == "reverted"}
@@ -192,7 +192,7 @@ class History:
             lines.append(f"- {row.tool} (call {row.path}, {status})")
         if len(effects) > _MAX_EFFECTS_SHOWN:
             lines.append(f"- ...and {len(effects) - _MAX_EFFECTS_SHOWN} more")
-        return "\n".join(lines)
+        return RunWarning("earlier_effects", "\n".join(lines))
 
     # --- deciding ---------------------------------------------------------------------------
 

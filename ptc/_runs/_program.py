@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from .._core import _json
 from .._records._limits import Breach, Limits
-from .._records._result import Failure, Finding, RunResult
+from .._records._result import Failure, Finding, RunResult, RunWarning
 from .._schema._check import ValueCheck
 from .._tools._allow import AllowList
 from .._tools._tool import Tool
 from ..errors import UsageError
 
 __all__ = [
+    "NON_FINITE",
+    "NonFinite",
     "Program",
     "ProgramOptions",
     "encode_inputs",
@@ -26,6 +28,11 @@ __all__ = [
     "reject_unsendable",
     "validate_filename",
 ]
+
+
+NonFinite: TypeAlias = Literal["null", "text", "error"]
+"""Form of NaN and the infinities in results."""
+NON_FINITE: Final[tuple[NonFinite, ...]] = ("null", "text", "error")
 
 
 class UntypedOptions(TypedDict, total=False):
@@ -57,7 +64,7 @@ class Program:
     inputs_json: bytes
     tools: Mapping[str, Tool]
     limits: Limits
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
     check_value: ValueCheck | None = None
     only_check: bool = False
     """True: the script is checked, not run."""
@@ -65,8 +72,12 @@ class Program:
     """Start of the script's clock, in seconds since 1970."""
     seed: int = 0
     """Seed of the script's random numbers."""
+    resumed: bool = False
+    """True: it is the program of a recorded run, so the check before the run only warns."""
     until: str | None = None
     """Stop the replay after the outcome of this call was sent to the script."""
+    non_finite: NonFinite = "null"
+    """Form of NaN and the infinities in results."""
     schema: Any = None
     """Output schema that `check_value` was compiled from."""
     has_rules: bool = False

@@ -19,7 +19,7 @@ from .._tools._catalog import Catalog
 from ..errors import UsageError
 from ._ceiling import LimitPolicy
 from ._history import History, load_result, restore_program, validate_run_id
-from ._program import Program, encode_inputs, read_script, validate_filename
+from ._program import NonFinite, Program, encode_inputs, read_script, validate_filename
 
 __all__ = ["ProgramBuilder", "typed_result"]
 
@@ -28,8 +28,14 @@ class ProgramBuilder:
     """Builds programs with the tools and the limits of a session."""
 
     def __init__(
-        self, root: Path, catalog: Catalog, limit_policy: LimitPolicy, history: History
+        self,
+        root: Path,
+        catalog: Catalog,
+        limit_policy: LimitPolicy,
+        history: History,
+        non_finite: NonFinite,
     ) -> None:
+        self._non_finite: NonFinite = non_finite
         self._root = root
         self._catalog = catalog
         self._limit_policy = limit_policy
@@ -80,6 +86,7 @@ class ProgramBuilder:
             limits=applied,
             check_value=value_check(output_schema) if output_schema is not None else None,
             warnings=warnings,
+            non_finite=self._non_finite,
         )
 
     def find_result(self, program: Program) -> RunResult | None:
@@ -116,7 +123,9 @@ class ProgramBuilder:
         row = self._history.run(run_id)
         program = restore_program(row, self._catalog.select, allowed_tools, output_schema)
         limits = program.limits.clamp(self._limit_policy.ceiling)
-        return replace(program, limits=limits, until=until)
+        return replace(
+            program, limits=limits, until=until, resumed=True, non_finite=self._non_finite
+        )
 
     def for_retry(self, run_id: str, allowed_tools: AllowList | None) -> Program:
         """Build a recorded program as a new run, with a warning about the earlier effects.
@@ -130,9 +139,10 @@ class ProgramBuilder:
         return replace(
             program,
             run_id=uuid.uuid4().hex,
+            resumed=False,
             clock=time.time(),
             seed=random.getrandbits(48),
-            warnings=(*program.warnings, *([warning] if warning else [])),
+            warnings=(*program.warnings, *([warning] if warning is not None else [])),
         )
 
 

@@ -19,13 +19,14 @@ from typing import Final, NamedTuple
 import anyio
 import anyio.lowlevel
 
+from .._calls._attachments import AttachmentStore
 from .._calls._dispatch import Dispatch
 from .._calls._recorder import RunRecorder
 from .._core import _json
 from .._core._reactor import Reactor
 from .._core._redact import safe_text
 from .._records._artifacts import ArtifactStore
-from .._records._result import Failure, RunEvent, RunResult, Status
+from .._records._result import Failure, RunEvent, RunResult, RunWarning, Status
 from .._wire._protocol import Kind, ProtocolError, State
 from .._workers._process import Worker, WorkerGoneError
 from ..errors import JournalError
@@ -33,7 +34,6 @@ from ._breaches import cpu_failure, exit_failure, timeout_failure
 from ._clocks import Clocks
 from ._code_cache import CodeCache
 from ._frames import FrameHandler
-from ._opening import opening_frames
 from ._outcome import Outcome
 from ._program import Program
 from ._report import quote_line
@@ -58,6 +58,8 @@ class RunResources(NamedTuple):
     """Compiled scripts."""
     artifacts: ArtifactStore
     """Store of values over their limit."""
+    attachments: AttachmentStore
+    """Store of files that scripts attach."""
     violations: ViolationLog
     reactor: Reactor
     """The event loop."""
@@ -138,6 +140,7 @@ class Run:
             self._resources.reactor.call_later(0, worker.hang_up)
         if self._outcome.value.large is not None:
             await self._truncate_value()
+        await self._outcome.files.store(self._resources.attachments)
         # Shielded: a run that has ended must not lose its result.
         with anyio.CancelScope(shield=True):
             result = await self._build_result()
@@ -148,7 +151,7 @@ class Run:
         """Send the program to `worker` and subscribe to its frames."""
         sent = False
         try:
-            sent = worker.send(*opening_frames(self._program, self._resources.cache))
+            sent = worker.send(*self._frames.open())
         finally:
             if not sent:
                 worker.hang_up()
@@ -192,7 +195,7 @@ class Run:
             await self._dispatch.recorder.end_run(result.status, data)
         except JournalError as error:
             # The effects of the run stand; only its record is incomplete.
-            warning = f"the end of the run was not recorded: {error}"
+            warning = RunWarning("not_recorded", f"the end of the run was not recorded: {error}")
             return replace(result, warnings=(*result.warnings, warning))
         return result
 

@@ -131,7 +131,13 @@ class Executor:
         run = Run(
             program,
             dispatch,
-            RunResources(self.code, self._artifacts, self.violations, self._pool.reactor),
+            RunResources(
+                self.code,
+                self._artifacts,
+                self._shared.attachments,
+                self.violations,
+                self._pool.reactor,
+            ),
             on_event=on_event,
             queued_ms=(time.perf_counter() - requested) * 1000,
             start_record=partial(self._history.start_record, program) if is_new else None,

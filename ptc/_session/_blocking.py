@@ -18,7 +18,7 @@ from .._facts import Layer
 from .._records._limits import Limits
 from .._records._result import Finding, RunEvent, RunResult
 from .._runs._history import History
-from .._runs._program import ProgramOptions, UntypedOptions
+from .._runs._program import NonFinite, ProgramOptions, UntypedOptions
 from .._runs._rollback import Rollback
 from .._runs._violation import Violation
 from .._tools._allow import AllowList
@@ -62,6 +62,7 @@ class BlockingSession:
         ceiling: Limits | None = None,
         isolation: str = "jail",
         packages: Iterable[str] = (),
+        non_finite: NonFinite = "null",
         unprotected: Iterable[str] = (),
         workers: int = 4,
         max_concurrent_runs: int = 16,
@@ -83,6 +84,7 @@ class BlockingSession:
             ceiling=ceiling,
             isolation=isolation,
             packages=packages,
+            non_finite=non_finite,
             unprotected=unprotected,
             workers=workers,
             max_concurrent_runs=max_concurrent_runs,

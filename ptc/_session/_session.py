@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from .._calls._attachments import AttachmentStore
 from .._calls._scope import AfterSideEffect, Shared, validate_unprotected
-from .._core._arguments import folder_of, parts_of, path_of, require_function, require_range
+from .._core._arguments import (
+    folder_of,
+    nearest,
+    parts_of,
+    path_of,
+    require_function,
+    require_range,
+)
 from .._facts import Layer
 from .._policy_modules import MODULES
 from .._records._artifacts import ArtifactStore
@@ -18,7 +25,7 @@ from .._records._result import Finding, RunEvent, RunResult
 from .._runs._ceiling import LimitPolicy
 from .._runs._history import History
 from .._runs._packages import validate_packages
-from .._runs._program import ProgramOptions, UntypedOptions
+from .._runs._program import NON_FINITE, NonFinite, ProgramOptions, UntypedOptions
 from .._runs._programs import ProgramBuilder
 from .._runs._rollback import Rollback
 from .._runs._runner import ProgramRunner
@@ -67,6 +74,7 @@ class Session(ToolSession):
         ceiling: Limits | None = None,
         isolation: str = "jail",
         packages: Iterable[str] = (),
+        non_finite: NonFinite = "null",
         unprotected: Iterable[str] = (),
         workers: int = 4,
         max_concurrent_runs: int = 16,
@@ -92,9 +100,13 @@ class Session(ToolSession):
                 ``"process"`` uses the layers that the kernel has; where seccomp or Landlock is
                 missing, one bug in the language layer gives a script your own user's rights.
             packages: Installed packages that scripts may import, such as ``["numpy"]``, by module
-                name. Default: none. Packages are not audited (numpy opens files and reads memory),
-                so with one of them only the kernel layer confines a script. Each also costs its
-                memory once for each session, and a slower start; see docs/limitations.md.
+                name; ``"data"`` stands for numpy, pandas and matplotlib. Default: none. Packages
+                are not audited (numpy opens files and reads memory), so with one of them only the
+                kernel layer confines a script. Each also costs its memory once for each session,
+                and a slower start; see docs/limitations.md.
+            non_finite: Form of NaN and the infinities in the values of scripts, which JSON lacks:
+                ``"null"`` with a warning, ``"text"`` (``"NaN"``, ``"Infinity"``, ``"-Infinity"``),
+                or ``"error"``, which fails the run.
             unprotected: Protected paths that tools may change nevertheless, such as
                 ``[".vscode", "git"]``: names of files, folders or rules in the table of
                 docs/security.md. Your editor, shell or git may execute content written there with
@@ -174,7 +186,7 @@ class Session(ToolSession):
             history=self.history,
             artifacts=store,
         )
-        programs = ProgramBuilder(folder, catalog, self._limit_policy, self.history)
+        programs = ProgramBuilder(folder, catalog, self._limit_policy, self.history, non_finite)
         self._runner = ProgramRunner(
             programs, self._runs, self.history, tools=catalog.tools, env=env
         )
@@ -359,8 +371,9 @@ class Session(ToolSession):
     ) -> tuple[Finding, ...]:
         """Check a script without running it.
 
-        Finds code that would be refused (syntax, language, imports), unknown tools, wrong or
-        missing arguments, and missing awaits. A finding that may be wrong is `advisory`.
+        Finds code that is refused (syntax, language, imports), unknown tools, wrong or missing
+        arguments, and missing awaits. `program` makes the same check: a finding that is `advisory`
+        becomes a warning of the run, any other rejects the script.
 
         Args:
             source: The script. Give this or `path`.

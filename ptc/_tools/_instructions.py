@@ -65,7 +65,8 @@ def _list_rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -
         calls = [
             f"Tools are methods of ctx: `await ctx.{shown}(...)`. They return data (text, "
             "numbers, lists, objects), not JSON text: do not use json.loads. Objects in a result: "
-            'row.field or row["field"]; pass an object as a dict.',
+            'row.field or row["field"] (row.items is the field "items", row.items() the dict '
+            "method); pass an object as a dict.",
             "Independent calls overlap: await asyncio.gather(*calls). At most "
             f"{limits.max_in_flight} run at once; the others wait.",
             "A tool that fails raises ToolError (no import needed), with code, message and "
@@ -80,11 +81,16 @@ def _list_rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -
     imports = "No module can be imported."
     if modules:
         imports = _list_modules(modules)
+        if "matplotlib" in modules:
+            imports += ' plt.savefig("chart.png") attaches the chart to the result.'
     return [
         *calls,
-        "Return JSON-able data, and only as much as needed: filter, count and join in the script.",
+        "Return data, and only as much as needed: filter, count and join in the script. Dates, "
+        "sets, dataclasses, arrays and tables are converted to JSON; bytes become a file.",
         "print(...) is for notes: the text is reported beside the result. ctx.emit(value) records "
-        "a partial value that is reported even if the run fails later.",
+        "a partial value that is reported even if the run fails later. ctx.progress(done, total, "
+        "message) reports progress. Files out: ctx.attach(name, data) with bytes or text, such as "
+        '`ctx.attach("report.csv", text)`.',
         f"Limits: {_format_limits(limits, {tool.name for tool in tools})}. ctx.budget has the "
         "remaining amounts: .tool_calls, .calls_by_tool, .time_ms, .stdout_bytes, .messages, "
         ".emits, .emit_bytes.",

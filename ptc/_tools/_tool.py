@@ -33,7 +33,6 @@ from .._core._arguments import nearest
 from .._schema._check import (
     Validator,
     describe_function,
-    has_named_fields,
     model_validator,
     plain_data,
     raw_validator,
@@ -156,8 +155,6 @@ class Tool(Generic[P, R_co]):
     """True: the function takes the arguments as keywords; False: as one dict or model."""
     is_async: bool = field(init=False)
     """True if the function is a coroutine function and runs in the event loop."""
-    returns_records: bool = field(init=False)
-    """True if the value contains objects with named fields: a script may read ``row.field``."""
 
     def __post_init__(self) -> None:
         function = self.function
@@ -165,7 +162,6 @@ class Tool(Generic[P, R_co]):
             getattr(function, "__call__", None)  # noqa: B004  # an object whose call is async
         )
         object.__setattr__(self, "is_async", is_async)
-        object.__setattr__(self, "returns_records", has_named_fields(self.result_schema))
         validate_fields(self, self.name)
         self._check_combinations()
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from . import _messages
 from ._bodies import INLINE_BYTES, ProtocolError, load_json
-from ._messages import IN_PARTS, Call, Failure, Finding, Frame, Output
+from ._messages import IN_PARTS, Call, Failure, Finding, Frame, Output, Warned
 
 __all__ = [
     "ENVELOPE_BYTES",
@@ -42,6 +42,7 @@ __all__ = [
     "OversizedError",
     "ProtocolError",
     "State",
+    "Warned",
     "encode",
     "load_json",
     "next_state",
@@ -62,7 +63,7 @@ class Kind(IntEnum):
     """Kinds of frame. The comment gives the body."""
 
     # host -> worker
-    START = 1  # {"inputs", "tools", "epoch", "seed", "limits", "check"}
+    START = 1  # {"inputs", "tools", "epoch", "seed", "limits", "check", "then"}
     SOURCE = 2  # raw: the script, UTF-8
     CODE = 3  # raw: compiled code, as a worker sent it for the same source
     RESULT = 4  # [id, elapsed, ok, records, value | error]
@@ -79,7 +80,7 @@ class Kind(IntEnum):
     PRINT = 21  # [text, output]
     EMIT = 22  # the value itself, or IN_PARTS
     TIMER = 23  # [elapsed at which to send TICK]
-    WARN = 24  # [text]
+    WARN = 24  # [code, message, path, line]
     POLLED = 25  # [line, n]: the script has read its clock n times, now on that line
     DONE = 26  # the value itself, or IN_PARTS
     FAILED = 27  # {"type", "message", "frames", ...}, see Failure
@@ -87,6 +88,10 @@ class Kind(IntEnum):
     PONG = 29  # []: every frame before the PING was handled, and the script waits
     FRAMES = 30  # [[function, line, [[name, text], ...]], ...]: the local variables
     PART = 31  # one step of writing a large value, see `_parts`
+    ADVISED = 32  # [finding, ...]: advice about a script that will run
+    PIECE = 33  # raw: a piece of the next attachment
+    ATTACH = 34  # [name, media type]: the pieces before make an attachment
+    PROGRESS = 35  # [done, total | null, message]
 
 
 class State(IntEnum):
@@ -98,6 +103,7 @@ class State(IntEnum):
     COMPILING = 3
     RUNNING = 4
     ENDED = 5
+    ADVISED = 6
 
 
 _S, _K = State, Kind
@@ -117,6 +123,9 @@ _STAY = dict.fromkeys(
         _K.INSPECT,
         _K.FRAMES,
         _K.PART,
+        _K.PIECE,
+        _K.ATTACH,
+        _K.PROGRESS,
     ),
     _S.RUNNING,
 )
@@ -125,10 +134,16 @@ LEGAL: Final[dict[State, dict[Kind, State]]] = {
     _S.IDLE: {_K.REHEARSE: _S.IDLE, _K.START: _S.STARTED},
     _S.STARTED: {_K.SOURCE: _S.COMPILING, _K.CODE: _S.RUNNING},
     _S.COMPILING: {
+        _K.ADVISED: _S.ADVISED,
         _K.COMPILED: _S.RUNNING,
         _K.REJECTED: _S.ENDED,
         _K.CHECKED: _S.ENDED,
         _K.FAILED: _S.ENDED,  # no memory for inputs or source
+    },
+    _S.ADVISED: {
+        _K.COMPILED: _S.RUNNING,
+        _K.REJECTED: _S.ENDED,
+        _K.FAILED: _S.ENDED,  # no memory for the code
     },
     _S.RUNNING: {**_STAY, _K.DONE: _S.ENDED, _K.FAILED: _S.ENDED},
     _S.ENDED: {},
@@ -161,7 +176,7 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.PRINT: 2 * _MIB,
     _K.EMIT: 68 * _MIB,
     _K.TIMER: 64,
-    _K.WARN: 4096,
+    _K.WARN: 8192,
     _K.POLLED: 64,
     _K.PING: 64,
     _K.PONG: 64,
@@ -171,6 +186,10 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.FAILED: _MIB,
     _K.CHECKED: _MIB,
     _K.PART: INLINE_BYTES + 1,
+    _K.ADVISED: _MIB,
+    _K.PIECE: _messages.ATTACHMENT_PIECE,
+    _K.ATTACH: 4096,
+    _K.PROGRESS: 8192,
 }
 """Largest body of each kind in bytes."""
 ENVELOPE_BYTES = 4_096
@@ -264,19 +283,23 @@ _PARSERS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.READY: _messages.parse_nothing,
     Kind.COMPILED: _messages.parse_raw,
     Kind.REJECTED: _messages.parse_rejected,
+    Kind.ADVISED: _messages.parse_findings,
     Kind.CHECKED: _messages.parse_findings,
     Kind.CALL: _messages.parse_call,
     Kind.CANCEL: _messages.parse_number,
     Kind.PRINT: _messages.parse_print,
     Kind.EMIT: _messages.parse_value,
     Kind.TIMER: _messages.parse_elapsed,
-    Kind.WARN: _messages.parse_text,
+    Kind.WARN: _messages.parse_warning,
     Kind.POLLED: _messages.parse_polled,
     Kind.PONG: _messages.parse_nothing,
     Kind.FRAMES: _messages.parse_frames,
     Kind.DONE: _messages.parse_value,
     Kind.FAILED: _messages.parse_failure,
     Kind.PART: _messages.parse_raw,
+    Kind.PIECE: _messages.parse_raw,
+    Kind.ATTACH: _messages.parse_attach,
+    Kind.PROGRESS: _messages.parse_progress,
 }
 
 

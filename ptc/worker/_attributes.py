@@ -28,6 +28,7 @@ from ._internals import (
     globals_of,
     keyword_defaults_of,
 )
+from ._record import read_field
 from ._types import stands_for, type_of
 from ._views import demangle_keys, exact_text, namespace_of
 
@@ -332,7 +333,7 @@ def read_named(obj: Any, name: object) -> Any:
     text = exact_text(name)
     kind = policy.kind_of(text)
     if kind == "ordinary":
-        return getattr(obj, text)
+        return read_field(obj, text)
     if kind == "private":
         return getattr(obj, policy.rename(text))
     if kind == "power" or text in policy.READABLE:

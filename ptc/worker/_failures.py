@@ -154,6 +154,7 @@ _LIMITS = {
     "max_tasks",
     "max_output_bytes",
     "max_emit_bytes",
+    "max_attachment_bytes",
 }
 _CODES: tuple[tuple[type[BaseException], str], ...] = (
     (ToolError, "tool_error"),

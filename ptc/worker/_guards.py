@@ -28,6 +28,7 @@ from ._attributes import (
 )
 from ._classes import build_class, open_type
 from ._identity import show_as_builtin, stable_id
+from ._record import read_field
 from ._types import ScriptType, type_of
 from ._views import exact_text
 
@@ -266,6 +267,7 @@ def script_globals(
         "__name__": name,
         "__builtins__": builtins,
         "@getattr": attribute,
+        "@field": read_field,
         "@method": method,
         "@attributes": Attributes,
         "@class": type_of,

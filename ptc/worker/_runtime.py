@@ -6,6 +6,7 @@ a worker serves one and exits. An idle worker rehearses first (`warm`, `_rehears
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextlib
 import gc
@@ -15,12 +16,13 @@ import mmap
 import random
 import types
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
 
 from .._language._compiler import RETURN_PLACE, TOP_LEVEL_VALUE, ScriptRejected, compile_script
+from .._language._scopes import Survey
 from .._wire._messages import (
     IN_PARTS,
     MAX_FINDINGS,
@@ -34,6 +36,7 @@ from . import _values
 from ._budget import Budget
 from ._clock import Clock
 from ._context import Calls, Context
+from ._convert import Converter, NonFinite, Note
 from ._failures import failure_body, is_success, minimal_failure, script_variables
 from ._guards import script_builtins, script_globals
 from ._identity import restart_numbers
@@ -43,7 +46,7 @@ from ._loop import LOOPS, ScriptLoop
 from ._modules import build_modules
 from ._modules._warnings import script_place, warn_forgotten
 from ._packages import Packages
-from ._preflight import Signature, preflight
+from ._preflight import Row, preflight
 from ._rehearsal import WARM_CALLS, WARM_START, WARM_SYNTAX, Prompter
 from ._threads import THREADS
 from ._values import shorten
@@ -55,7 +58,8 @@ __all__ = ["Runtime"]
 _FILENAME = "\ud800script"
 """File name of compiled code. A lone surrogate cannot be a path: CPython opens the file of a
 SyntaxError to quote from it, which the system call filter would report as an attack."""
-_WARNING_CHARS = 600
+_OF_CHECKS = frozenset({"ends_in_assignment", "not_awaited"})
+"""Findings that are reported by a check alone, not by a run."""
 _FINDING_CHARS = 800
 """A hundred findings with hints of this length, of characters that JSON escapes, fit a frame."""
 _BALLAST_BYTES = 8 << 20
@@ -159,14 +163,17 @@ class Runtime:
         sleep: Callable[[float], None],
         run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any],
         budget: Budget,
+        attach: Callable[[str, bytes], object],
     ) -> None:
-        """Set the logical clock, the random seed and the budget for a run."""
+        """Set the logical clock, the random seed, the budget and the attachments for a run."""
         self._budget = budget
         self._clock.restart(epoch)
         self._clock.sleep = sleep
         self._clock.run_coroutine = run_coroutine
         self._random.seed(seed)
         self._packages.seed(seed)
+        if self._packages.charts is not None:
+            self._packages.charts.attach = attach
 
     def _print(self, text: str, output: Output) -> None:
         """Send printed text to the host."""
@@ -209,7 +216,8 @@ class _Run:
         self._wire = wire
         self._clock = clock
         self._tools: Mapping[str, Any] = {}
-        self._check: Mapping[str, Any] | None = None
+        self._check: Mapping[str, Row] | None = None
+        self._then = ""
         self._exiting: set[object] = set()
         """Loops of which a task exited: their calls and tasks are being finished."""
         self._place: list[Any] | None = None
@@ -221,12 +229,14 @@ class _Run:
         """
         try:
             start = _values.loads(body)
-            self._tools, self._check = start["tools"], start.get("check")
+            self._tools = start["tools"]
+            self._check, self._then = start.get("check"), start.get("then", "")
             code = self._load()
             if code is None:
                 return
             budget = Budget(start["limits"], self._clock)
-            calls = Calls(self._wire, self._clock, _FILENAME, budget)
+            non_finite = start.get("non_finite", "null")
+            calls = Calls(self._wire, self._clock, _FILENAME, budget, non_finite)
             self._wire.inspect = partial(answer, _FILENAME)
             kit = self._runtime.take_kit()
             self._start_loops(kit.loop, calls)
@@ -234,7 +244,14 @@ class _Run:
             def run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
                 return self._run_coroutine(coroutine, calls)
 
-            self._runtime.reset(start["epoch"], start["seed"], calls.sleep, run_coroutine, budget)
+            self._runtime.reset(
+                start["epoch"],
+                start["seed"],
+                calls.sleep,
+                run_coroutine,
+                budget,
+                calls.files.attach,
+            )
             context = Context(calls, self._tools)
             begin()
             try:
@@ -246,25 +263,33 @@ class _Run:
             self._finish(kit.loop, calls)
             warn_forgotten(kit.namespace)
             self._place = _place_of_value(kit.namespace)
-            self._send_result(value)
+            self._send_result(value, calls, non_finite)
         except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
             if isinstance(error, MemoryError):
                 self._runtime.drop_ballast()
             self._send_failure(error)
 
-    def _send_result(self, value: Any) -> None:
-        """Send the script's return value."""
+    def _send_result(self, value: Any, calls: Calls, non_finite: NonFinite) -> None:
+        """Send the script's return value, with a warning for each part that was replaced."""
+        converter = Converter("result", non_finite=non_finite, attach=calls.byte_values.handle)
+
+        def report(body: bytes) -> bytes:
+            line = self._place[0] if self._place is not None else 0
+            for note in converter.notes():
+                calls.warn(note, line)
+            return body
+
         try:
-            body = write(value, "result")
+            body = write(value, converter)
         except MemoryError:
             # Only the result needs memory now.
             self._runtime.drop_ballast()
-            body = write(value, "result")
+            body = write(value, converter)
         if body is not None:
-            self._wire.close(Kind.DONE, body)
+            self._wire.close(Kind.DONE, report(body))
             return
         self._runtime.drop_ballast()
-        self._wire.queue_in_parts(Kind.DONE, PartWriter(value, "result"), lambda: IN_PARTS)
+        self._wire.queue_in_parts(Kind.DONE, PartWriter(value, converter), lambda: report(IN_PARTS))
 
     def _load(self) -> types.CodeType | None:
         """Return the code of the script; None if it was rejected or only checked, and reported.
@@ -278,19 +303,23 @@ class _Run:
             code = marshal.loads(body)  # noqa: S302  # see above
             return code
         source = body.decode()
+        advice: list[Finding] = []
+        inspector = partial(self._inspect, source, advice)
         try:
             # The host has already checked the source against the caller's limit.
-            compiled = compile_script(source, _FILENAME, max_bytes=MAX_BODY[Kind.SOURCE])
+            compiled = compile_script(
+                source, _FILENAME, max_bytes=MAX_BODY[Kind.SOURCE], inspector=inspector
+            )
         except ScriptRejected as rejected:
-            self._wire.close(Kind.REJECTED, _rows(rejected.findings))
+            findings = [*rejected.findings, *(advice if self._then == "report" else ())]
+            findings.sort(key=lambda finding: (finding.line, finding.column))
+            self._wire.close(Kind.REJECTED, _rows(findings))
             return None
-        if self._check is not None:
-            signatures = {
-                name: Signature(tuple(row[0]), frozenset(row[1]), bool(row[2]))
-                for name, row in self._check.items()
-            }
-            self._wire.close(Kind.CHECKED, _rows(preflight(source, signatures)))
+        if self._then == "report":
+            self._wire.close(Kind.CHECKED, _rows(advice))
             return None
+        if advice:
+            self._wire.queue(Kind.ADVISED, _rows(advice))
         code = compiled.code
         data = marshal.dumps(code)
         if len(data) > MAX_BODY[Kind.COMPILED]:
@@ -302,6 +331,21 @@ class _Run:
         self._wire.send(Kind.COMPILED, data)
         return code
 
+    def _inspect(
+        self, source: str, advice: list[Finding], tree: ast.Module, survey: Survey
+    ) -> list[Finding]:
+        """Check the calls of tools: return the certain errors, and add the rest to `advice`."""
+        if self._check is None:
+            return []
+        findings = preflight(tree, source, self._check, survey.read)
+        if self._then != "report":
+            # The run itself reports calls that were not awaited, and its value.
+            findings = [finding for finding in findings if finding.code not in _OF_CHECKS]
+        if self._then == "warn":
+            findings = [replace(finding, advisory=True) for finding in findings]
+        advice += [finding for finding in findings if finding.advisory]
+        return [finding for finding in findings if not finding.advisory]
+
     def _start_loops(self, main: ScriptLoop, calls: Calls) -> None:
         """Connect the event loop and the threads to this run."""
         most = calls.budget.limit("max_tasks")
@@ -311,7 +355,7 @@ class _Run:
 
         def connect(loop: ScriptLoop) -> ScriptLoop:
             loop.attach(most)
-            loop.set_exception_handler(self._unhandled)
+            loop.set_exception_handler(partial(_report_unhandled, calls))
             return loop
 
         def report_readings(number: int) -> None:
@@ -367,7 +411,7 @@ class _Run:
         if forgotten:
             names = ", ".join(f"ctx.{c.tool} (line {c.line})" for c in forgotten[:10])
             text = f"{len(forgotten)} tool call(s) never awaited, but executed: {names}"
-            self._warn(text)
+            calls.warn(Note("not_awaited", text, ""), forgotten[0].line or 0)
             await asyncio.wait(forgotten)
         me = asyncio.current_task()
         tasks = [task for task in asyncio.all_tasks() if task is not me]
@@ -375,14 +419,6 @@ class _Run:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-
-    def _unhandled(self, _loop: object, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        detail = f": {type(error).__name__}: {error}" if error is not None else ""
-        self._warn(f"{context.get('message', 'unhandled error')}{detail}")
-
-    def _warn(self, text: str) -> None:
-        self._wire.queue(Kind.WARN, _values.dumps([shorten(text, _WARNING_CHARS)], "warning"))
 
     def _send_failure(self, error: BaseException) -> None:
         try:
@@ -393,6 +429,13 @@ class _Run:
             gc.collect()
             body = minimal_failure(error)
         self._wire.close(Kind.FAILED, body)
+
+
+def _report_unhandled(calls: Calls, _loop: object, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    detail = f": {type(error).__name__}: {error}" if error is not None else ""
+    message = f"{context.get('message', 'unhandled error')}{detail}"
+    calls.warn(Note("task_failed", message, ""), 0)
 
 
 def _call(

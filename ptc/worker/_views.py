@@ -17,6 +17,7 @@ from .._language import _policy as policy
 from ._classes import is_script_class
 from ._freeze import class_namespace
 from ._internals import frame_code, frame_globals, frame_locals, globals_of
+from ._record import Record
 from ._types import exact_text
 
 __all__ = [
@@ -148,6 +149,8 @@ def show_vars(*args: Any) -> Mapping[str, Any]:
     (obj,) = args
     if isinstance(obj, type) and is_script_class(obj):
         return _class_members(obj)
+    if type(obj) is Record:
+        return obj
     namespace = namespace_of(obj)
     if namespace is None:
         raise TypeError("vars() argument must be an object of a class of the script")

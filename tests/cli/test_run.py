@@ -330,14 +330,15 @@ UNSEALED_ZYGOTE = str(Path(__file__).parent.parent / "core" / "runs" / "unsealed
 NO_FIRST_FENCE = f"""
 import marshal, subprocess, sys
 from ptc._cli import main
-from ptc._runs._code_cache import CodeCache
+from ptc._runs._code_cache import CachedCode, CodeCache
 hostile = '''
 def run(ctx, inputs):
     for kind in ().__class__.__base__.__subclasses__():
         if kind.__name__ == "_wrap_close":
             kind.__init__.__globals__["open"]("/etc/passwd", 0)
 '''
-CodeCache.get = lambda cache, source: marshal.dumps(compile(hostile, "script", "exec"))
+code = CachedCode(marshal.dumps(compile(hostile, "script", "exec")))
+CodeCache.get = lambda cache, source, signatures: code
 
 class Opened(subprocess.Popen):
     def __init__(self, command, **options):
@@ -458,7 +459,6 @@ WRONG: list[tuple[list[str], str]] = [
     (["one.py", "--input", "a"], "Error: --input 'a': write NAME=VALUE"),
     (["one.py", "--input", "=1"], "Error: --input '=1': write NAME=VALUE"),
     (["one.py", "--input", "a=1", "--input", "a=2"], "Error: --input 'a' is repeated"),
-    (["one.py", "--input", f"a={2**70}"], "Error: --inputs.a: integer over 64 bits"),
     (["one.py", "--inputs", "nope.json"], "Error: --inputs 'nope.json' cannot be read: No such"),
     (["one.py", "--inputs", "list.json"], "Error: --inputs 'list.json' must be a JSON object"),
     (["one.py", "--inputs", "half.json"], "Error: --inputs 'half.json' is not JSON: "),

@@ -256,7 +256,7 @@ def run(ctx, inputs):
     result = await session.program(source=source)
     assert result.value == "done", result.error
     assert [call.status for call in result.calls] == ["succeeded"]
-    assert "never awaited" in result.warnings[0]
+    assert [warning.code for warning in result.warnings] == ["not_awaited"]
 
 
 @pytest.mark.parametrize(

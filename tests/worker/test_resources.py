@@ -103,7 +103,7 @@ ENDS: dict[str, set[str]] = {
     "pro-027": {"not_json"},
     "pro-029": {"import_refused"},
     "pro-030": MEMORY,
-    "pro-032": {"not_json"},
+    "pro-032": {"completed"},
     "pro-034": {"max_output_bytes"},
     "pro-037": {"name_refused"},
     "pro-048": {"completed"},

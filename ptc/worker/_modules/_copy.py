@@ -30,6 +30,7 @@ from ..._language._policy import demangle
 from .._classes import is_open, is_script_class
 from .._identity import find_id
 from .._internals import bound_function, bound_object
+from .._record import Record
 from ._syntax_trees import copy_node, is_node
 
 __all__ = ["deepcopy", "shallow"]
@@ -64,7 +65,7 @@ def _copy(x: Any, memo: _Memo) -> Any:
         if id(x) not in memo:
             copy_node(x, lambda part: _copy(part, memo), lambda made: memo.update({id(x): made}))
         return memo[id(x)]
-    if not own and (issubclass(kind, _SHARED) or is_open(kind)):
+    if not own and kind is not Record and (issubclass(kind, _SHARED) or is_open(kind)):
         return x
     if id(x) in memo:
         return memo[id(x)]
@@ -232,6 +233,7 @@ _COPIERS: Final[dict[type, Callable[[Any, _Memo], Any]]] = {
     list: _copy_list,
     tuple: _copy_tuple,
     dict: _copy_dict,
+    Record: _copy_dict,
     collections.OrderedDict: _copy_dict,
     collections.Counter: _copy_dict,
     collections.defaultdict: _copy_defaultdict,

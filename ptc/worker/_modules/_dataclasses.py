@@ -26,6 +26,7 @@ from typing import Any, Final
 from ..._language import _policy as policy
 from .._classes import is_script_class, make_class, register
 from .._freeze import class_namespace
+from .._record import Record
 from .._signatures import signature_of
 from .._types import exact_text
 from ._copy import deepcopy
@@ -321,7 +322,12 @@ def fields(class_or_instance: Any) -> tuple[Any, ...]:
 
 
 def _values_of(obj: Any) -> list[tuple[str, Any]] | None:
-    """Return names and values of the fields of an instance; None if it is not of a dataclass."""
+    """Return names and values of the fields of an instance; None if it is not of a dataclass.
+
+    An object of a tool's result counts as one: scripts read its fields as attributes.
+    """
+    if type(obj) is Record:
+        return list(obj.items())
     found = None if isinstance(obj, type) else dataclass_fields(type(obj))
     if found is None:
         return None

@@ -37,6 +37,9 @@ MOST_BYTES = {
     "calls that wait": 40 * MIB,
     # 32 MiB of arguments at a time.
     "calls with 100 KB of text": 60 * MIB,
+    # 16 MiB, which `max_attachment_bytes` allows, and the buffer's spare room.
+    "attachments": 40 * MIB,
+    "attachments in pieces of two bytes": 40 * MIB,
 }
 """By flood; of the others no more than a few frames are in memory."""
 ENDS = {
@@ -55,6 +58,8 @@ ENDS = {
     "calls of no tool": "limit_max_tool_calls",
     "calls that wait": "limit_max_tool_calls",
     "calls with 100 KB of text": "limit_max_tool_calls",
+    "attachments": "limit_max_attachment_bytes",
+    "empty attachments": "protocol",
     "a failure of many lines": "exception",
     "100 findings": "x",
 }
@@ -68,9 +73,10 @@ FAST = {
     "values emitted in parts",
     "calls of no tool",
     "empty parts",
+    "attachments in pieces of two bytes",
     "100 findings",
 }
-"""One of each kind: a frame, parts, damage, values, calls, frames without end, findings."""
+"""One of each kind: a frame, parts, damage, values, calls, frames without end, files, findings."""
 
 
 @pytest.mark.parametrize(

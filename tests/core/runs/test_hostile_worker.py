@@ -23,6 +23,7 @@ import pytest
 from ptc import Limits, RunResult, Session, tool
 from ptc._core import _reactor
 from ptc._core._reactor import current_reactor
+from ptc._runs._signatures import encode_signatures
 from ptc._wire._protocol import Decoder, Kind, State, encode, parse
 from ptc._workers import _process
 from ptc._workers._process import Worker
@@ -170,7 +171,8 @@ async def test_forged_code_is_used_only_for_its_own_source(
     # `played` answers with the bytes b"code" for SOURCE, then runs the same source in a real
     # worker: what a hostile worker compiled can break that very script and no other.
     async with Session(tmp_path, toolsets=(), workers=1) as session:
-        session._runs.code.put(SOURCE, b"not code at all")
+        signatures = encode_signatures(session.select_tools().values())
+        session._runs.code.put(SOURCE, b"not code at all", signatures)
         broken = await session.program(source=SOURCE)
         other = await session.program(source=OTHER)
     assert broken.status == "failed"

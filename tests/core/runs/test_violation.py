@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from ptc import BlockingSession, Limits, RunEvent, RunResult, Session, Violation, tool
+from ptc._runs._signatures import encode_signatures
 from ptc._wire._protocol import Kind, encode
 from ptc._workers._zygote import Zygote
 
@@ -81,7 +82,8 @@ async def double(n: int) -> int:
 def disable_language_layer(session: Session, code: str) -> None:
     # The file name by which a worker finds the line of a call.
     compiled = compile(code, "\ud800script", "exec", dont_inherit=True)
-    session._runs.code.put(SOURCE, marshal.dumps(compiled))
+    signatures = encode_signatures(session.select_tools().values())
+    session._runs.code.put(SOURCE, marshal.dumps(compiled), signatures)
 
 
 async def stopped(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from .._core import _json
+from .._core._arguments import nearest
 from .._records._limits import Breach, Limits
 from .._records._result import Failure, Finding, RunResult, RunWarning
 from .._schema._check import ValueCheck
@@ -18,7 +19,6 @@ from .._tools._tool import Tool
 from ..errors import UsageError
 
 __all__ = [
-    "NON_FINITE",
     "NonFinite",
     "Program",
     "ProgramOptions",
@@ -27,12 +27,13 @@ __all__ = [
     "read_script",
     "reject_unsendable",
     "validate_filename",
+    "validate_non_finite",
 ]
 
 
 NonFinite: TypeAlias = Literal["null", "text", "error"]
 """Form of NaN and the infinities in results."""
-NON_FINITE: Final[tuple[NonFinite, ...]] = ("null", "text", "error")
+_NON_FINITE: Final[tuple[NonFinite, ...]] = ("null", "text", "error")
 
 
 class UntypedOptions(TypedDict, total=False):
@@ -92,6 +93,13 @@ def validate_filename(name: str | None) -> str:
         msg = f"filename must be 1 to 200 printable characters, not {name!r:.80}"
         raise UsageError(msg)
     return name
+
+
+def validate_non_finite(form: object) -> None:
+    """Raise `UsageError` if `form` is not a form of NaN and the infinities."""
+    if form not in _NON_FINITE:
+        msg = f"non_finite={form!r} is unknown{nearest(form, _NON_FINITE)}; forms: "
+        raise UsageError(msg + ", ".join(_NON_FINITE))
 
 
 def encode_inputs(inputs: Mapping[str, Any] | None, limits: Limits) -> bytes:

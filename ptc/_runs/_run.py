@@ -141,11 +141,15 @@ class Run:
         if self._outcome.value.large is not None:
             await self._truncate_value()
         await self._outcome.files.store(self._resources.attachments)
+        return await self._record_result(*await self._encode_result())
+
+    async def _encode_result(self) -> tuple[RunResult, bytes]:
+        """Return the result and, if the run is recorded, its JSON."""
         # Shielded: a run that has ended must not lose its result.
         with anyio.CancelScope(shield=True):
             result = await self._build_result()
-            data = b"" if self._dispatch.recorder is None else await _encode(result)
-        return await self._record_result(result, data)
+            return result, b"" if self._dispatch.recorder is None else await _encode(result)
+        raise AssertionError  # The scope suppresses no exception but its own cancellation.
 
     def _attach(self, worker: Worker) -> None:
         """Send the program to `worker` and subscribe to its frames."""

@@ -31,7 +31,8 @@ from ..errors import SessionClosedError
 from ._session import Session
 
 if TYPE_CHECKING:
-    from .._generation._generate import Generated, GenerateOptions
+    from .._generation._generate import Generated
+    from .._generation._question import GenerateOptions
     from ..models._open import ModelSource
 
 __all__ = ["BlockingSession"]

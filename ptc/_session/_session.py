@@ -11,7 +11,6 @@ from .._calls._attachments import AttachmentStore
 from .._calls._scope import AfterSideEffect, Shared, validate_unprotected
 from .._core._arguments import (
     folder_of,
-    nearest,
     parts_of,
     path_of,
     require_function,
@@ -25,7 +24,7 @@ from .._records._result import Finding, RunEvent, RunResult
 from .._runs._ceiling import LimitPolicy
 from .._runs._history import History
 from .._runs._packages import validate_packages
-from .._runs._program import NON_FINITE, NonFinite, ProgramOptions, UntypedOptions
+from .._runs._program import NonFinite, ProgramOptions, UntypedOptions, validate_non_finite
 from .._runs._programs import ProgramBuilder
 from .._runs._rollback import Rollback
 from .._runs._runner import ProgramRunner
@@ -144,6 +143,7 @@ class Session(ToolSession):
         self._limit_policy = LimitPolicy(limits, ceiling, catalog.tools)
         validate_isolation(isolation)
         self._packages = validate_packages(packages)
+        validate_non_finite(non_finite)
         lifted = validate_unprotected(unprotected)
         require_range("workers", workers, 64)
         require_range("max_concurrent_runs", max_concurrent_runs, 256)

@@ -19,7 +19,8 @@ from .._tools._tool_result import ToolResult
 from .._tools._toolset import ToolSource, installed_toolset
 
 if TYPE_CHECKING:
-    from .._generation._generate import Generated, GenerateOptions
+    from .._generation._generate import Generated
+    from .._generation._question import GenerateOptions
     from ..models._open import ModelSource, OpenModels
 
 __all__ = ["ToolSession", "collect_tools"]

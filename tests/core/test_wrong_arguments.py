@@ -89,7 +89,7 @@ async def test_invalid_method_argument_raises_a_documented_error(tmp_path: Path)
             function = getattr(session, method)
             names = list(arguments_of(function))
             if method == "generate_object":
-                from ptc._generation._generate import GenerateOptions
+                from ptc._generation._question import GenerateOptions
 
                 names += GenerateOptions.__annotations__
             for name in names:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ptc._workers._syscall_names import syscall_name
-from ptc.worker._probe import Layer
+from ptc.worker._layers import Layer
 
 HERE = Path(__file__).parent
 PROBES = [

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ptc._workers._syscall_names import syscall_name
-from ptc.worker._probe import require_layers
+from ptc.worker._layers import require_layers
 from ptc.worker.kernel import _seccomp
 
 from .jail_harness import (

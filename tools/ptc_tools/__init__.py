@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from .files._read_files import FileProblem, FileRest, FileText, read_files
     from .files._write import write as write
     from .search._glob import glob as glob
-    from .search._grep import Match, MatchCount, grep
+    from .search._grep import MatchCount, grep
+    from .search._lines import Match
     from .vcs._git import git, git_tool
     from .web._web_fetch import Page, web_fetch_tool
     from .web._web_search import (
@@ -114,7 +115,8 @@ __getattr__, __dir__ = lazy_exports(
         "files._read_files": ["FileProblem", "FileRest", "FileText", "read_files"],
         "files._write": ["write"],
         "search._glob": ["glob"],
-        "search._grep": ["Match", "MatchCount", "grep"],
+        "search._grep": ["MatchCount", "grep"],
+        "search._lines": ["Match"],
         "vcs._git": ["git", "git_tool"],
         "web._web_fetch": ["Page", "web_fetch_tool"],
         "web._web_search": [

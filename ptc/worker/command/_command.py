@@ -34,9 +34,10 @@ import sys
 
 from ..._protected import Protection
 from ..kernel import _libc
-from . import _filter, _jail
-from ._broker import Broker, Folders, receive_listener
+from . import _filter, _jail, _mounts
+from ._broker import Broker, receive_listener
 from ._broker_calls import handlers
+from ._folders import Folders
 
 TYPE_CHECKING = False  # `typing` takes 3 ms to import.
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _run(spec: _Spec, lifeline: int, report: int) -> None:
         if child == 0:
             _first_process(spec, entered, lifeline, report, guard)
     else:
-        mounts = _jail.set_up_mounts(entered, spec.root, spec.tmp, writable=spec.writable)
+        mounts = _mounts.set_up_mounts(entered, spec.root, spec.tmp, writable=spec.writable)
         _jail.isolate_process_tree()
         child = os.fork()
         if child == 0:
@@ -225,7 +226,7 @@ def _first_process(
     """Run as process 1 of the namespace: start the command, reap orphans, exit with it."""
     try:
         _libc.prctl(_libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-        mounts = _jail.set_up_mounts(entered, spec.root, spec.tmp, writable=spec.writable)
+        mounts = _mounts.set_up_mounts(entered, spec.root, spec.tmp, writable=spec.writable)
         child = os.fork()
         if child == 0:
             _become_command(spec, entered, mounts, lifeline, report, guard)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ptc.structured import EDITS, Contract, Recovered, recover
-from ptc.structured._reader import json_equal
+from ptc.structured._reading import json_equal
 
 ROWS = Path(__file__).parents[2] / "programs" / "structured" / "recover.jsonl"
 PROPERTIES: dict[str, Any] = {

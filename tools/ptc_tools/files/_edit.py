@@ -17,7 +17,8 @@ from ._change import (
     encode_argument,
     render_change,
 )
-from ._diff import apply_hunks, is_crlf, parse_diff
+from ._diff import parse_diff
+from ._hunks import apply_hunks, is_crlf
 from ._path_errors import quote
 from ._paths import Root, Slot
 from ._read import BOM, text_of

@@ -16,7 +16,8 @@ from ._change import (
     render_change,
     sha256,
 )
-from ._diff import FileDiff, apply_hunks, parse_diff
+from ._diff import FileDiff, parse_diff
+from ._hunks import apply_hunks
 from ._path_errors import quote
 from ._paths import Root, Slot
 from ._read import BOM, text_of

@@ -175,6 +175,34 @@ def run(ctx, inputs):
     assert 'script.py", line 5, in run' in result.value
 
 
+async def test_traceback_shows_the_lines_of_the_script(session: Session) -> None:
+    # Lines that do not parse by themselves: CPython opens the file of such text to quote from it.
+    source = """
+import traceback
+def run(ctx, inputs):
+    shown = []
+    def note():
+        shown.append(traceback.format_exc())
+    try: raise KeyError("a")
+    except KeyError: note()
+    try:
+        if [][1]: pass
+    except IndexError: note()
+    try:
+        x = (1 +
+             int("b"))
+    except ValueError: note()
+    try:
+        with 1: pass
+    except TypeError: note()
+    return shown
+"""
+    lines = ["try: raise KeyError", "if [][1]: pass", 'int("b")', "with 1: pass"]
+    result = await run(session, source)
+    assert result.status == "completed", result.error
+    assert [line in text for line, text in zip(lines, result.value, strict=True)] == [True] * 4
+
+
 async def test_tools_and_fields_may_have_the_names_of_powerful_attributes(tmp_path: Path) -> None:
     class Row(BaseModel):
         format: str

@@ -201,24 +201,45 @@ def _library_summary(entry: Any) -> traceback.FrameSummary:
     )  # fmt: skip
 
 
+def _is_valid(source: str) -> bool:
+    """True if `source` parses.
+
+    CPython opens the file of invalid source to quote from it, which the system call filter would
+    report as an attack: the library may parse valid source only.
+    """
+    try:
+        compile(source, "\ud800segment", "exec", ast.PyCF_ONLY_AST)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
 _find_anchors: Any = vars(traceback)["_extract_caret_anchors_from_line_segment"]
 
 
 def _find_valid_anchors(segment: str) -> Any:
-    """Look for an operator to underline in a valid expression only.
-
-    CPython opens the file of invalid source to quote from it, which the system call filter would
-    report as an attack.
-    """
-    for text in (segment, f"(\n{segment}\n)"):
-        try:
-            compile(text, "\ud800segment", "exec", ast.PyCF_ONLY_AST)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
-    return _find_anchors(segment)
+    """Look for an operator to underline in a valid expression only."""
+    valid = _is_valid(segment) and _is_valid(f"(\n{segment}\n)")
+    return _find_anchors(segment) if valid else None
 
 
 vars(traceback)["_extract_caret_anchors_from_line_segment"] = _find_valid_anchors
+
+# From Python 3.13 on.
+_show_carets: Any = vars(traceback.StackSummary).get("_should_show_carets")
+
+
+def _show_valid_carets(self: Any, start: Any, end: Any, lines: list[str], anchors: Any) -> bool:
+    """Decide if carets are needed; the lines are parsed if they are valid by themselves."""
+    if not _is_valid("\n".join(lines)):
+        # As the library does after a SyntaxError.
+        return bool(anchors or lines[0][:start].lstrip() or lines[-1][end:].rstrip())
+    shown: bool = _show_carets(self, start, end, lines, anchors)
+    return shown
+
+
+if _show_carets is not None:
+    traceback.StackSummary._should_show_carets = _show_valid_carets  # type: ignore[attr-defined]  # private
 
 
 def _frame_lines(trace: types.TracebackType | None) -> list[str]:

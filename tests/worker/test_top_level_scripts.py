@@ -166,11 +166,20 @@ async def test_exit_cancels_and_awaits_the_other_tasks(session: Session) -> None
 async def test_value_without_json_form_is_reported_at_its_return(session: Session) -> None:
     source = "def run(ctx, inputs):\n    if inputs['n'] > 2:\n        return object()\n    return 1"
     result = await run(session, source)
-    assert result.error is not None
-    assert (result.error.code, result.error.line, result.error.column) == ("not_json", 3, 16)
+    assert [(warning.path, warning.line) for warning in result.warnings] == [("result", 3)]
     result = await run(session, "x = 1\n[x, object()]\n")
-    assert result.error is not None
-    assert (result.error.line, result.error.excerpt) == (2, "[x, object()]\n^^^^^^^^^^^^^")
+    assert [(warning.path, warning.line) for warning in result.warnings] == [("result[1]", 2)]
+
+
+async def test_error_of_a_value_is_reported_at_its_return(tmp_path: Path) -> None:
+    source = "def run(ctx, inputs):\n    if inputs['n'] > 2:\n        return nan\n    return 1"
+    async with Session(tmp_path, toolsets=(), workers=1, non_finite="error") as session:
+        result = await run(session, f"from math import nan\n{source}")
+        assert result.error is not None
+        assert (result.error.code, result.error.line, result.error.column) == ("not_json", 4, 16)
+        result = await run(session, "x = float('nan')\n[x, 1]\n")
+        assert result.error is not None
+        assert (result.error.line, result.error.excerpt) == (2, "[x, 1]\n^^^^^^")
 
 
 async def test_cached_top_level_script_runs_again(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is public is listed, sorted, loads, and costs nothing until it is used."""
+"""Public names are listed, sorted, loadable, and cost nothing until they are used."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ WRONG: tuple[Any, ...] = (
     None, 5, -1, True, 1.5, float("nan"), "", "x", "\0", "\ud800", b"x", [], ["x"], [5], (), {},
     {"x": 1}, {1: 2}, {"a"}, object(), int, lambda: 1, Limits(), Path("\0"),
 )  # fmt: skip
-# What a wrong value may be met with. Anything else came from inside, by accident.
+# Errors that a wrong value may cause. Any other was raised inside, by accident.
 ANSWERS = (UsageError, JournalError, ToolError)
 GIVEN: dict[str, dict[str, Any]] = {
     "program": {"source": "1 + 1"},

@@ -298,7 +298,7 @@ _jail.confine(
     entered, settled, root=root, tmp=tmp, readable=[], programs=[], writable=True, network=True,
     required=True, handover=far,
 )
-os.execvp("sh", ["sh", "-c", sys.argv[6]])
+os.execv("/bin/sh", ["sh", "-c", sys.argv[6]])
 """
 
 _CHANGES = """

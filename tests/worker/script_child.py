@@ -138,7 +138,7 @@ def compile_code(source: Any, case: dict[str, Any]) -> Any:
 
 
 def import_facade(modules: Any, name: str) -> Any:
-    """What `import` gives to code that was not compiled under the policy."""
+    """Import a façade for code that was not compiled under the policy."""
     if name not in modules:
         raise ImportError(name)
     return modules[name.partition(".")[0]]

@@ -69,7 +69,7 @@ TOOLS = (after, echo, fails, rows)
 
 @dataclass
 class Tape:
-    """What went over one worker's socket."""
+    """Traffic of one worker's socket."""
 
     sent: list[tuple[int, Kind, bytes]] = field(default_factory=list)
     """Bytes the worker had said, and the frame the host sent then."""
@@ -155,7 +155,7 @@ async def replay(tape: Tape, pool: Pool) -> bytes:
 async def find_differences(
     programs: dict[str, str], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[dict[str, str], dict[str, tuple[bytes, bytes]]]:
-    """How each program ended, and both streams of those whose replay differs."""
+    """Return the outcome of each program, and both streams of those whose replay differs."""
     taped = await record(list(programs.values()), root, monkeypatch)
     monkeypatch.setattr("ptc._workers._pool.Worker", TapedWorker)
     pool = Pool(isolation="jail", size=2, memory_bytes=MEMORY_BYTES, cpu_ms=20_000)

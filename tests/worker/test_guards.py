@@ -298,7 +298,7 @@ def test_a_metaclass_is_refused() -> None:
 
 
 def test_match_args_cannot_name_a_power_attribute() -> None:
-    # What a decorator or a library function makes is checked as well: dataclasses fill the tuple.
+    # Results of decorators and library functions are checked too: dataclasses fill the tuple.
     for names, kept in (
         (("x", "gi_frame"), ()),
         (("__globals__",), ()),

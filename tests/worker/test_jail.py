@@ -100,7 +100,7 @@ SECOND_LINE = {
     "session",
     "tty",
 }
-"""What Landlock, limits and namespaces refuse on the day the filter has a gap."""
+"""Probes that Landlock, limits and namespaces refuse if the filter has a gap."""
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)

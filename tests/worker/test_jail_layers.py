@@ -1,4 +1,4 @@
-"""What a jail says of its layers, and the starts that it refuses."""
+"""Reported layers of a jail, and the starts that it refuses."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def in_worker(program: str, script: str = "") -> Any:
 
 
 def plain_result(source: str) -> Any:
-    """What CPython makes of a script."""
+    """Return the result of a script in CPython."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.redirect_stdout(io.StringIO()):
         code = compile(source, "script.py", "exec", dont_inherit=True)

@@ -118,8 +118,8 @@ ENDS: dict[str, set[str]] = {
 }
 """By row: names of limits, codes of errors, or ``completed``."""
 GROWTH_BYTES = 96 << 20
-"""What the host may have held at once beside what it had before: it takes in at most 16 MiB of one
-script's JSON, and two scripts run at a time."""
+"""Bound of the host's growth at any time: it reads at most 16 MiB of one script's JSON, and two
+scripts run at a time."""
 
 
 @tool

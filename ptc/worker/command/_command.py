@@ -31,6 +31,7 @@ import resource
 import select
 import signal
 import sys
+import warnings  # noqa: F401  # `os.execvpe` imports it: too late once files are confined
 
 from ..._protected import Protection
 from ..kernel import _libc

@@ -1,4 +1,4 @@
-"""What the journal has of a call, and when: what is promised of it, and never its content."""
+"""The record of a call in the journal: its time, its promises, and never its content."""
 
 from __future__ import annotations
 

@@ -364,7 +364,7 @@ def test_class_patterns_cannot_read_guarded_names() -> None:
 
 
 # ---------------------------------------------------------------------------------------------
-# What is built in, and what is imported
+# Names that are built in, and imports
 
 
 @pytest.mark.parametrize("name", sorted(policy.BUILTIN_HINTS))

@@ -85,7 +85,7 @@ def test_limits_above_a_ceiling_are_clamped_and_named() -> None:
 def test_limits_do_not_exceed_a_ceiling_raised_to_them() -> None:
     limits = Limits(**dict.fromkeys(NUMBERS, 4_000), max_calls_by_tool={"add": 2})
     assert limits.over(CEILING.raise_to(limits)) == []
-    # What is not named is not bounded, and a floor cannot bound it.
+    # A limit that is not named is not clamped, and a floor cannot clamp it.
     assert CEILING.raise_to(limits).max_calls_by_tool == {}
 
 

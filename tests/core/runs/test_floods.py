@@ -1,4 +1,4 @@
-"""Whatever a hostile worker sends, the host's memory grows by a bounded amount.
+"""The host's memory grows by a bounded amount under any flood of a hostile worker.
 
 Stalls of the event loop are measured by the same program: ``python tests/core/runs/floods.py``.
 """
@@ -17,7 +17,7 @@ from .floods import FLOODS
 COMMAND = Path(__file__).with_name("floods.py")
 MIB = 1 << 20
 MOST_BYTES = {
-    # What is over its limit is stored, up to 16 MiB; a thread decodes one part at a time.
+    # A value over its limit is stored, up to 16 MiB; a thread decodes one part at a time.
     "15 MB of [] in parts": 40 * MIB,
     "15 MB of wide text in parts": 40 * MIB,
     "objects of one key in parts": 40 * MIB,

@@ -44,7 +44,7 @@ async def session(
         yield opened
 
 
-# What a worker writes does not depend on the host's event loop.
+# The output of a worker does not depend on the host's event loop.
 ONE_LOOP = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="module")
 
 

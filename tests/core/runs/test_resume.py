@@ -760,7 +760,7 @@ async def test_host_that_lost_its_lease_while_stopped_calls_no_tool(tmp_path: Pa
             child.send_signal(signal.SIGSTOP)
             with pytest.raises(JournalError, match="is being executed"):
                 await session.resume("r")
-            # What half a minute of silence looks like.
+            # The state after half a minute of silence.
             with database(journal_of(tmp_path)) as db:
                 db.execute("UPDATE runs SET alive_ms = alive_ms - 31000")
             assert (await session.resume("r")).ok

@@ -203,7 +203,7 @@ async def test_session_keeps_the_latest_hundred_violations(tmp_path: Path) -> No
             )
         assert len(session.violations) == 100
         assert session._runs.violations.count == 103
-        # What a worker sent cannot draw on a terminal or begin a line of a log.
+        # Text of a worker cannot control a terminal or begin a line of a log.
         assert session.violations[-1].message.endswith(r"frame 102\n\x1b[2J")
 
 

@@ -1,4 +1,4 @@
-"""What a script emitted is in the result, whatever came of the script."""
+"""Emitted values are in the result of every outcome of a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is told: signatures of the tools and rules of a script."""
+"""Description for models: signatures of the tools and rules of a script."""
 
 from __future__ import annotations
 

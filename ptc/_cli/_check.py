@@ -26,7 +26,7 @@ Exits with status 1 if any finding is more than advice.
 
 \b
 Examples:
-  ptc check samples/find_usages.py --allow grep,read
+  ptc check samples/scripts/find_usages.py --allow grep,read
   cat script.py | ptc check -
   ptc check script.py --json | jq '.[].message'
 """

@@ -32,21 +32,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import ptc
-from ptc._cli._options import (
-    isolation_option,
-    journal_in_root_option,
-    journal_option,
-    limit_options,
-    model_option,
-    open_session,
-    package_option,
-    parse_limits,
-    root_option,
-    split_names,
-    toolset_option,
-    unprotect_option,
-    with_option_names,
-)
+from ptc._cli._options import RUN_KEYS, command_line, open_session, settings_options
 
 from ._allowed import allow_list
 from ._definitions import (
@@ -67,6 +53,8 @@ if TYPE_CHECKING:
         ListToolsResult,
         PaginatedRequestParams,
     )
+
+    from ptc._config._settings import Settings
 
 __all__ = ["command", "serve"]
 
@@ -96,8 +84,8 @@ def serve(
 
     Args:
         session: Runs the programs.
-        allowed_tools: Names of the tools that scripts and clients may call. None: all without
-            side effects.
+        allowed_tools: Names of the tools that scripts and clients may call. None: those of the
+            session, all without side effects by default.
         limits: Limits of each program. None: the session's limits.
         direct_tools: True: offer each of these tools directly as well.
 
@@ -363,67 +351,19 @@ Examples:
 
 
 @click.command("mcp", help=_HELP, short_help="Serve programs to an agent over MCP (stdio).")
-@root_option
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="TOOL,...",
-    help="Tools that scripts may call; may be repeated; '' allows none. "
-    "[default: all without side effects]",
-)
 @click.option("--direct-tools", is_flag=True, help="Offer each allowed tool directly as well.")
-@toolset_option
-@limit_options
-@isolation_option
-@package_option
-@unprotect_option
-@journal_option
-@journal_in_root_option
-@model_option
+@settings_options(*RUN_KEYS)
 @click.option(
     "--print-config", is_flag=True, help="Print the JSON for a client's configuration and exit."
 )
 @click.pass_context
 def command(
-    ctx: click.Context,
-    /,
-    root: str,
-    allow: tuple[str, ...],
-    direct_tools: bool,
-    toolsets: tuple[str, ...],
-    isolation: str,
-    packages: tuple[str, ...],
-    unprotected: tuple[str, ...],
-    journal: str | None,
-    journal_in_root: bool,
-    model: str | None,
-    print_config: bool,
-    **limits: Any,
+    ctx: click.Context, /, direct_tools: bool, settings: Settings, print_config: bool
 ) -> None:
     """Run the command; `_HELP` is its help text."""
-    allowed = split_names(allow) if allow else None
-    session = open_session(
-        root=root,
-        toolsets=toolsets,
-        limits=parse_limits(limits),
-        isolation=isolation,
-        packages=packages,
-        unprotected=unprotected,
-        journal=journal,
-        journal_in_root=journal_in_root,
-        model=model,
-    )
-    try:
-        session.select_tools(allowed)
-    except ptc.UsageError as error:
-        raise with_option_names(error) from None
+    session = open_session(settings)
     if print_config:
-        options = _options(allow, direct_tools, toolsets, packages, isolation, limits)
-        for name in split_names(unprotected):
-            options += ["--unprotect", name]
-        options += ["--journal", str(Path(journal).absolute())] if journal else []
-        options += ["--journal-in-root"] if journal_in_root else []
-        options += ["--model", model] if model else []
+        options = [*command_line(settings), *(["--direct-tools"] if direct_tools else [])]
         click.echo(json.dumps(_config(session.root, options)))
         return
     try:
@@ -431,29 +371,7 @@ def command(
     except ptc.SetupError as error:
         click.echo(str(error), err=True)
         ctx.exit(2)
-    _serve_stdio(session, allowed, direct_tools=direct_tools)
-
-
-def _options(
-    allow: tuple[str, ...],
-    direct_tools: bool,
-    toolsets: tuple[str, ...],
-    packages: tuple[str, ...],
-    isolation: str,
-    limits: Mapping[str, Any],
-) -> list[str]:
-    """Return the options of the command line, for the client to repeat."""
-    options = ["--allow", ",".join(split_names(allow))] if allow else []
-    options += ["--direct-tools"] if direct_tools else []
-    for name in split_names(toolsets):
-        options += ["--toolset", name]
-    for name in split_names(packages):
-        options += ["--package", name]
-    for name, values in limits.items():
-        for value in values if isinstance(values, tuple) else [values]:
-            if value is not None:
-                options += [f"--{name.replace('_', '-')}", str(value)]
-    return [*options, *(["--isolation", isolation] if isolation != "jail" else [])]
+    _serve_stdio(session, direct_tools=direct_tools)
 
 
 def _config(root: Path, options: list[str]) -> dict[str, Any]:
@@ -464,7 +382,7 @@ def _config(root: Path, options: list[str]) -> dict[str, Any]:
     return {"mcpServers": {"ptc": entry}}
 
 
-def _serve_stdio(session: ptc.Session, allowed: list[str] | None, *, direct_tools: bool) -> None:
+def _serve_stdio(session: ptc.Session, *, direct_tools: bool) -> None:
     import logging
 
     import anyio
@@ -476,7 +394,7 @@ def _serve_stdio(session: ptc.Session, allowed: list[str] | None, *, direct_tool
         from mcp.server.stdio import stdio_server
 
         async with session, anyio.create_task_group() as group:
-            server = serve(session, allowed_tools=allowed, direct_tools=direct_tools)
+            server = serve(session, direct_tools=direct_tools)
             group.start_soon(_end_on_signal, session)
             group.start_soon(_warm_up, session)
             async with stdio_server() as (reading, writing):

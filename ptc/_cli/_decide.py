@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ._options import (
-    isolation_option,
-    journal_in_root_option,
-    journal_option,
+    HISTORY_KEYS,
+    RUN_KEYS,
+    TOOL_KEYS,
     json_option,
-    model_option,
     open_session,
-    root_option,
-    toolset_option,
-    unprotect_option,
+    settings_options,
 )
+from ._run import verbose_option
 from ._runs import open_history
 from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED, status_of
+
+if TYPE_CHECKING:
+    from .._config._settings import Settings
 
 __all__ = ["approvals", "approve", "reject", "resume", "rollback", "settle"]
 
@@ -33,10 +35,9 @@ Examples:
 
 @click.command("approvals", short_help="List pending calls.", help=_APPROVALS_HELP)
 @click.argument("run", metavar="[RUN]", required=False)
-@root_option
-@journal_option
+@settings_options(*HISTORY_KEYS)
 @json_option("Print the list as JSON.")
-def approvals(*, run: str | None, root: str, journal: str | None, as_json: bool) -> int:
+def approvals(*, run: str | None, settings: Settings, as_json: bool) -> int:
     """Run the command; `_APPROVALS_HELP` is its help text."""
     from dataclasses import asdict
 
@@ -44,7 +45,7 @@ def approvals(*, run: str | None, root: str, journal: str | None, as_json: bool)
     from ._table import write_table
     from ._terminal import standard_output
 
-    history = open_history(root, journal)
+    history = open_history(settings)
     names = [run] if run else [r.run_id for r in history.runs(1_000) if r.status == "paused"]
     found = [(name, call) for name in names for call in history.pending(name)]
     history.close()
@@ -58,11 +59,10 @@ def approvals(*, run: str | None, root: str, journal: str | None, as_json: bool)
     return COMPLETED
 
 
-def _decision_options(command: Any) -> Any:
+def _decision_options(command: Any, keys: tuple[str, ...] = HISTORY_KEYS) -> Any:
     """Add the arguments and options of a decision to `command`."""
     for option in (
-        journal_option,
-        root_option,
+        settings_options(*keys),
         click.option("--comment", default="", metavar="TEXT", help="Reason, for the record."),
         click.option(
             "--by", default="", metavar="NAME", help="Name of the decider, for the record."
@@ -87,19 +87,16 @@ Examples:
 
 
 @click.command("approve", short_help="Approve a pending call.", help=_APPROVE_HELP)
-@_decision_options
+@partial(_decision_options, keys=(*TOOL_KEYS, "journal"))
 @click.option("--arguments", metavar="JSON", help="Replace the call's arguments.")
-@toolset_option
 def approve(
     *,
     run: str,
     call: str | None,
     by: str,
     comment: str,
-    root: str,
-    journal: str | None,
+    settings: Settings,
     arguments: str | None,
-    toolsets: tuple[str, ...],
 ) -> int:
     """Run the command; `_APPROVE_HELP` is its help text."""
     from ._inputs import parse_object
@@ -107,9 +104,9 @@ def approve(
     edited = tools = None
     if arguments is not None:
         edited = parse_object(arguments, "--arguments")
-        session = open_session(root=root, toolsets=toolsets)
+        session = open_session(settings)
         tools = session.select_tools(session.tool_names())
-    history = open_history(root, journal, tools=tools)
+    history = open_history(settings, tools=tools)
     history.approve(run, call, arguments=edited, by=by, comment=comment)
     history.close()
     return COMPLETED
@@ -128,11 +125,9 @@ Example:
 
 @click.command("reject", short_help="Reject a pending call.", help=_REJECT_HELP)
 @_decision_options
-def reject(
-    *, run: str, call: str | None, by: str, comment: str, root: str, journal: str | None
-) -> int:
+def reject(*, run: str, call: str | None, by: str, comment: str, settings: Settings) -> int:
     """Run the command; `_REJECT_HELP` is its help text."""
-    history = open_history(root, journal)
+    history = open_history(settings)
     history.reject(run, call, by=by, comment=comment)
     history.close()
     return COMPLETED
@@ -166,8 +161,7 @@ def settle(
     call: str | None,
     by: str,
     comment: str,
-    root: str,
-    journal: str | None,
+    settings: Settings,
     outcome: Any,
     value: str,
 ) -> int:
@@ -180,7 +174,7 @@ def settle(
     except ValueError as error:
         msg = f"--value is not JSON: {error}"
         raise UsageError(msg) from None
-    history = open_history(root, journal)
+    history = open_history(settings)
     history.settle(run, call, outcome, value=data, by=by, comment=comment)
     history.close()
     return COMPLETED
@@ -199,49 +193,30 @@ Examples:
 
 @click.command("resume", short_help="Resume a run.", help=_RESUME_HELP, epilog=EXIT_STATUS_HELP)
 @click.argument("run", metavar="RUN")
-@root_option
-@toolset_option
-@isolation_option
-@unprotect_option
-@journal_option
-@journal_in_root_option
-@model_option
+@settings_options(*RUN_KEYS)
+@verbose_option
 @json_option("Print the whole result as JSON.")
-def resume(
-    *,
-    run: str,
-    root: str,
-    toolsets: tuple[str, ...],
-    isolation: str,
-    unprotected: tuple[str, ...],
-    journal: str | None,
-    journal_in_root: bool,
-    model: str | None,
-    as_json: bool,
-) -> int:
+def resume(*, run: str, settings: Settings, verbose: bool, as_json: bool) -> int:
     """Run the command; `_RESUME_HELP` is its help text."""
     import anyio
 
     from .._records._result import RunResult
+    from ..errors import UsageError
     from ._run import print_result
 
-    open_history(root, journal).close()
-    session = open_session(
-        root=root,
-        toolsets=toolsets,
-        isolation=isolation,
-        unprotected=unprotected,
-        journal=journal,
-        journal_in_root=journal_in_root,
-        model=model,
-    )
+    open_history(settings).close()
+    session = open_session(settings)
 
     async def resume_run() -> RunResult:
         async with session:
-            return await session.resume(run)
+            allowed = session.allowed_tools if settings.is_given("allow") else None
+            return await session.resume(run, allowed_tools=allowed)
 
-    result = anyio.run(resume_run)
-    print_result(result, "script.py", as_json=as_json)
+    try:
+        result = anyio.run(resume_run)
+    except UsageError as error:
+        raise settings.explain(error) from None
+    print_result(result, "script.py", as_json=as_json, verbose=verbose)
     return status_of(result)
 
 
@@ -262,21 +237,10 @@ Examples:
 @click.argument("run", metavar="RUN")
 @click.option("--dry-run", is_flag=True, help="List the reverts without running them.")
 @click.option("--skip", multiple=True, metavar="CALL", help="Skip this call; may be repeated.")
-@root_option
-@toolset_option
-@journal_option
-@journal_in_root_option
+@settings_options(*TOOL_KEYS, "journal", "journal_in_root")
 @json_option("Print the list as JSON.")
 def rollback(
-    *,
-    run: str,
-    dry_run: bool,
-    skip: tuple[str, ...],
-    root: str,
-    toolsets: tuple[str, ...],
-    journal: str | None,
-    journal_in_root: bool,
-    as_json: bool,
+    *, run: str, dry_run: bool, skip: tuple[str, ...], settings: Settings, as_json: bool
 ) -> int:
     """Run the command; `_ROLLBACK_HELP` is its help text."""
     from dataclasses import asdict
@@ -287,10 +251,8 @@ def rollback(
     from ._table import write_table
     from ._terminal import standard_output
 
-    open_history(root, journal).close()
-    session = open_session(
-        root=root, toolsets=toolsets, journal=journal, journal_in_root=journal_in_root
-    )
+    open_history(settings).close()
+    session = open_session(settings)
 
     async def undo() -> Rollback:
         async with session:

@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from .._core import _json
 from .._core._arguments import parts_of, path_of
+from .._journal._journal import RunRow
 from .._records._limits import Limits
 from .._records._result import RunResult
 from .._schema._check import value_check, value_reader
@@ -68,7 +70,7 @@ class ProgramBuilder:
             raise UsageError(msg)
         # Editors on Windows write a byte order mark, which `compile` rejects in text.
         source = source.removeprefix("\ufeff")
-        allowed = allowed_tools
+        allowed = self._catalog.default if allowed_tools is None else allowed_tools
         if allowed is not None:
             # Read twice below, and may be a generator.
             allowed = parts_of("allowed_tools", allowed, "a list of names of tools")
@@ -121,11 +123,21 @@ class ProgramBuilder:
             UsageError: If a tool or a rule of the run is missing.
         """
         row = self._history.run(run_id)
+        if allowed_tools is None:
+            allowed_tools = self._default_of(row)
         program = restore_program(row, self._catalog.select, allowed_tools, output_schema)
         limits = program.limits.clamp(self._limit_policy.ceiling)
         return replace(
             program, limits=limits, until=until, resumed=True, non_finite=self._non_finite
         )
+
+    def _default_of(self, row: RunRow) -> AllowList | None:
+        """Return the session's allow-list if the run had rules, which are not recorded, and it."""
+        default = self._catalog.default
+        options = _json.loads(row.options)
+        if default is None or not options["rules"]:
+            return None
+        return default if set(self._catalog.select(None)) == set(options["tools"]) else None
 
     def for_retry(self, run_id: str, allowed_tools: AllowList | None) -> Program:
         """Build a recorded program as a new run, with a warning about the earlier effects.

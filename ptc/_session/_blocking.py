@@ -14,6 +14,7 @@ from anyio import CancelScope
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from .._calls._scope import AfterSideEffect
+from .._config._session_arguments import ApplicationOptions
 from .._facts import Layer
 from .._records._limits import Limits
 from .._records._result import Finding, RunEvent, RunResult
@@ -21,7 +22,7 @@ from .._runs._history import History
 from .._runs._program import NonFinite, ProgramOptions, UntypedOptions
 from .._runs._rollback import Rollback
 from .._runs._violation import Violation
-from .._tools._allow import AllowList
+from .._tools._allow import Allow, AllowList
 from .._tools._approval import Approver
 from .._tools._discovery import Found
 from .._tools._tool import Tool
@@ -61,10 +62,12 @@ class BlockingSession:
         toolsets: Iterable[str] = ("builtin",),
         limits: Limits | None = None,
         ceiling: Limits | None = None,
+        allowed_tools: AllowList | None = None,
         isolation: str = "jail",
         packages: Iterable[str] = (),
         non_finite: NonFinite = "null",
         unprotected: Iterable[str] = (),
+        protected: Iterable[str | Path] = (),
         workers: int = 4,
         max_concurrent_runs: int = 16,
         artifacts: str | Path | None = None,
@@ -83,10 +86,12 @@ class BlockingSession:
             toolsets=toolsets,
             limits=limits,
             ceiling=ceiling,
+            allowed_tools=allowed_tools,
             isolation=isolation,
             packages=packages,
             non_finite=non_finite,
             unprotected=unprotected,
+            protected=protected,
             workers=workers,
             max_concurrent_runs=max_concurrent_runs,
             artifacts=artifacts,
@@ -100,6 +105,26 @@ class BlockingSession:
         )
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
+
+    @classmethod
+    def from_config(
+        cls,
+        root: str | Path | None = None,
+        *,
+        config: str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+        tools: Iterable[ToolSource] = (),
+        env: Mapping[str, Any] | None = None,
+        **options: Unpack[ApplicationOptions],
+    ) -> Self:
+        """Create a session from the configuration of a folder, as `Session.from_config` does."""
+        made = cls.__new__(cls)
+        made._session = Session.from_config(
+            root, config=config, settings=settings, tools=tools, env=env, **options
+        )
+        made._stack = ExitStack()
+        made._portal = None
+        return made
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -133,6 +158,11 @@ class BlockingSession:
     def root(self) -> Path:
         """As `Session.root`."""
         return self._session.root
+
+    @property
+    def allowed_tools(self) -> tuple[str | Allow, ...] | None:
+        """As `Session.allowed_tools`."""
+        return self._session.allowed_tools
 
     @property
     def limits(self) -> Limits:

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from .._calls._attachments import AttachmentStore
-from .._calls._scope import AfterSideEffect, Shared, validate_unprotected
+from .._calls._scope import AfterSideEffect, Shared, validate_protected, validate_unprotected
+from .._config._session_arguments import ApplicationOptions, configured_arguments
+from .._config._tool_files import named_files
 from .._core._arguments import (
     folder_of,
+    mapping_of,
     parts_of,
     path_of,
     require_function,
@@ -31,7 +34,7 @@ from .._runs._runner import ProgramRunner
 from .._runs._runs import Executor
 from .._runs._stream import stream_events
 from .._runs._violation import Violation
-from .._tools._allow import AllowList
+from .._tools._allow import Allow, AllowList
 from .._tools._approval import Approver
 from .._tools._environment import environment_of
 from .._tools._instructions import describe_program
@@ -71,10 +74,12 @@ class Session(ToolSession):
         toolsets: Iterable[str] = ("builtin",),
         limits: Limits | None = None,
         ceiling: Limits | None = None,
+        allowed_tools: AllowList | None = None,
         isolation: str = "jail",
         packages: Iterable[str] = (),
         non_finite: NonFinite = "null",
         unprotected: Iterable[str] = (),
+        protected: Iterable[str | Path] = (),
         workers: int = 4,
         max_concurrent_runs: int = 16,
         artifacts: str | Path | None = None,
@@ -95,6 +100,8 @@ class Session(ToolSession):
             limits: Default limits of a run. Default: `Limits()`.
             ceiling: Highest limits that a run may request. Default: ten minutes, 10,000 calls, 2
                 GiB of memory, or `limits` where those are higher.
+            allowed_tools: Allow-list of a script whose caller passes none, as for `program`. None:
+                all tools without a side effect.
             isolation: ``"jail"`` requires every kernel layer, or refuses to run scripts.
                 ``"process"`` uses the layers that the kernel has; where seccomp or Landlock is
                 missing, one bug in the language layer gives a script your own user's rights.
@@ -110,6 +117,8 @@ class Session(ToolSession):
                 ``[".vscode", "git"]``: names of files, folders or rules in the table of
                 docs/security.md. Your editor, shell or git may execute content written there with
                 your rights, so a script that may write is then no longer confined.
+            protected: Further files and folders in the root that no tool may change, relative to
+                it. The files of tools that the configuration of the root names are among them.
             workers: Worker processes kept ready, 1 to 64. Each costs about 1.5 MB.
             max_concurrent_runs: Runs at once, 1 to 256; further runs wait in order.
             artifacts: Folder for values over `Limits.max_output_bytes`. Default:
@@ -140,11 +149,15 @@ class Session(ToolSession):
         require_function("approver", approver)
         require_function("after_side_effect", after_side_effect)
         catalog, models = collect_tools(tools, toolsets, model)
+        if allowed_tools is not None:
+            catalog.default = parts_of("allowed_tools", allowed_tools, "a list of names of tools")
+            catalog.select(None)
         self._limit_policy = LimitPolicy(limits, ceiling, catalog.tools)
         validate_isolation(isolation)
         self._packages = validate_packages(packages)
         validate_non_finite(non_finite)
         lifted = validate_unprotected(unprotected)
+        named = parts_of("protected", protected, "a list of paths")
         require_range("workers", workers, 64)
         require_range("max_concurrent_runs", max_concurrent_runs, 256)
         store = ArtifactStore(
@@ -158,6 +171,7 @@ class Session(ToolSession):
             known=catalog.tools,
             attachments=AttachmentStore(ArtifactStore(store.folder / "attachments", folder)),
             unprotected=lifted,
+            protected=validate_protected(folder, (*named, *named_files(folder))),
             environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,
@@ -190,6 +204,44 @@ class Session(ToolSession):
         self._runner = ProgramRunner(
             programs, self._runs, self.history, tools=catalog.tools, env=env
         )
+
+    @classmethod
+    def from_config(
+        cls,
+        root: str | Path | None = None,
+        *,
+        config: str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+        tools: Iterable[ToolSource] = (),
+        env: Mapping[str, Any] | None = None,
+        **options: Unpack[ApplicationOptions],
+    ) -> Self:
+        """Create a session from the configuration of a folder, as the command ``ptc`` does.
+
+        That is ``ptc.toml``, or ``[tool.ptc]`` in ``pyproject.toml``, in the root or the nearest
+        folder above it, and the environment variables ``PTC_...``; see docs/configuration.md. This
+        executes the tools files that they name.
+
+        Args:
+            root: Folder that confines the tools. None: the configured one, or the current folder.
+            config: Configuration file to use instead of the nearest.
+            settings: Values that override file and environment, by name of key:
+                ``{"limits.timeout_ms": 5_000}``.
+            tools: Further tools, as for `Session`.
+            env: Values for tools, over those that the configuration names.
+            **options: See `ApplicationOptions`.
+
+        Raises:
+            UsageError: If a value, the file, or a tools file is wrong; the message has its place.
+            SetupError: If an installed toolset cannot be loaded.
+        """
+        arguments, explain = configured_arguments(root, config, settings)
+        arguments["tools"] += parts_of("tools", tools, "a list of tools")
+        arguments["env"] = {**(arguments["env"] or {}), **mapping_of("env", env, "a dict")}
+        try:
+            return cls(**arguments, **options)
+        except UsageError as error:
+            raise explain(error) from None
 
     # --- life -------------------------------------------------------------------------------
 
@@ -228,6 +280,11 @@ class Session(ToolSession):
         status of the run unless that had finished.
         """
         return self._runs.violations.latest
+
+    @property
+    def allowed_tools(self) -> tuple[str | Allow, ...] | None:
+        """Allow-list of a script whose caller passes none; None: all tools without side effects."""
+        return self._catalog.default
 
     @property
     def limits(self) -> Limits:

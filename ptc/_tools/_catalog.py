@@ -7,7 +7,7 @@ from typing import Any
 
 from .._core._arguments import nearest
 from ..errors import UsageError
-from ._allow import AllowList, select
+from ._allow import Allow, AllowList, select
 from ._tool import Tool
 from ._tool_result import ToolResult
 from ._toolset import Toolset, ToolSource, collect
@@ -23,6 +23,8 @@ class Catalog:
     def __init__(self, sources: Iterable[ToolSource]) -> None:
         """Collect the tools. Raises `UsageError` if two share a name."""
         sources = list(sources)
+        self.default: tuple[str | Allow, ...] | None = None
+        """Allow-list of callers who pass none; None: all tools without a side effect."""
         self.tools: dict[str, Tool] = collect(sources)
         self._toolsets: dict[str, tuple[str, ...]] = {}
         for source in sources:
@@ -32,11 +34,12 @@ class Catalog:
                 self._toolsets[source.name] = (*before, *(item.name for item in source))
 
     def select(self, names: AllowList | None) -> dict[str, Tool]:
-        """Return the tools of an allow-list; None: all without a side effect.
+        """Return the tools of an allow-list; None: of the default.
 
         Raises:
             UsageError: If a name is unknown; the message has the nearest ones.
         """
+        names = self.default if names is None else names
         if names is None:
             return {n: tool for n, tool in self.tools.items() if not tool.side_effect}
         return select(names, self.tools, self._toolsets)

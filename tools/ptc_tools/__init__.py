@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal
 from ptc._core._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from ptc import Toolset
 
@@ -136,6 +137,7 @@ def builtin(
     *,
     network: bool = False,
     git_writes: bool = False,
+    readable: "Sequence[str | Path]" = (),
     confinement: 'Literal["required", "available"]' = "required",
 ) -> "Toolset":
     """Create the toolset ``builtin``: the tools of this package, confined to the session's root.
@@ -145,6 +147,7 @@ def builtin(
             the environment names a search engine (`search_provider_from_environment`),
             `web_search`.
         git_writes: True: `git` can also add, commit and check out.
+        readable: Absolute folders that commands of `bash` may read and execute, as a toolchain.
         confinement: For `bash`, `git` and `web_fetch`: see `bash_tool`.
 
     Raises:
@@ -156,7 +159,7 @@ def builtin(
     from .vcs import _git
 
     made = {
-        "bash": _bash.bash_tool(network=network, confinement=confinement),
+        "bash": _bash.bash_tool(network=network, confinement=confinement, readable=readable),
         "git": _git.git_tool(writes=git_writes, confinement=confinement),
     }
     found = [made.get(name) or __getattr__(name) for name in _BUILTIN]

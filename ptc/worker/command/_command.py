@@ -67,14 +67,15 @@ class _Spec:
         """Relative to the root, without links; empty for the root."""
         self.tmp = next(fields)
         lists = []
-        for _ in range(6):
+        for _ in range(7):
             lists.append([next(fields) for _ in range(int(next(fields)))])
-        self.readable, self.programs, environment, self.argv, lifted, home = lists
+        self.readable, self.programs, environment, self.argv, lifted, home, files = lists
         """`programs`: files that may be executed; empty for every readable file."""
         self.protection = Protection(
             map(os.fsdecode, lifted),
             # ``.`` first: a home that is the root has no further names.
             [os.fsdecode(name) for name in home[1:]] if home else None,
+            map(os.fsdecode, files),
         )
         pairs = [item.partition(b"=") for item in environment]
         self.environment = {name: value for name, _, value in pairs}

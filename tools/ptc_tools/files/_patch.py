@@ -65,7 +65,10 @@ def patch(ctx: ToolContext, diff: str, dry_run: bool = False) -> list[Change]:
         msg = f"the diff is for {len(files):,} files; one patch takes at most {MAX_FILES}"
         raise ToolError(msg, code="too_large", details={"max_files": MAX_FILES})
     paths = [path for item in files for path in _paths_of(item)]
-    with Root(ctx.root, unprotected=ctx.unprotected) as root, slots(root, paths) as opened:
+    with (
+        Root(ctx.root, unprotected=ctx.unprotected, protected=ctx.protected) as root,
+        slots(root, paths) as opened,
+    ):
         _check_once(opened)
         waiting = iter(opened)
         plans: list[_Plan] = []

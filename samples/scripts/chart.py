@@ -1,7 +1,8 @@
-"""Draw a chart from a CSV file: revenue by month and region, as a PNG attached to the result.
+r"""Draw a chart from a CSV file: revenue by month and region, as a PNG attached to the result.
 
     pip install 'ptc-host[data]'
-    ptc run samples/chart.py --package data --input path=samples/data/orders.csv --allow read
+    ptc run samples/scripts/chart.py --package data --allow read \
+        --input path=samples/data/orders.csv
 
 Inputs: `path`, a CSV file with the columns month, region and revenue.
 

@@ -1,4 +1,4 @@
-"""Call your own function from a script. Run: python samples/hello.py"""
+"""Call your own function from a script. Run: python samples/programs/hello.py"""
 
 import anyio
 

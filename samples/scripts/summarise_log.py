@@ -1,6 +1,6 @@
 """Summarise a log in thirty lines: levels, errors by the hour, most frequent messages.
 
-    ptc run samples/summarise_log.py --input path=samples/data/service.log --allow read
+    ptc run samples/scripts/summarise_log.py --input path=samples/data/service.log --allow read
 
 Inputs: `path`, the log file; `top`, the number of messages to report (default: 8, at most 50).
 

@@ -1,4 +1,4 @@
-"""Get partial results of a run that reaches a limit. Run: python samples/limits.py"""
+"""Get partial results of a run that reaches a limit. Run: python samples/programs/limits.py"""
 
 import anyio
 

@@ -1,6 +1,6 @@
 """Find the uses of a text, file by file: one script instead of one search and twenty reads.
 
-    ptc run samples/find_usages.py --input query=Session --allow grep,read
+    ptc run samples/scripts/find_usages.py --input query=Session --allow grep,read
 
 Inputs: `query`, the text to find; `glob`, a pattern for files, such as "*.py" (default: all);
 `most_files`, the number of files to report, by number of hits (default: 20, at most 50).

@@ -1,7 +1,7 @@
 """Extract rows from a folder of documents with any model, validated by a schema.
 
-    python samples/extract_invoices.py                  with scripted answers, not a model
-    python samples/extract_invoices.py openai:gpt-5     a real model: pip install 'ptc-host[models]'
+    python samples/programs/extract_invoices.py                  with scripted answers, no model
+    python samples/programs/extract_invoices.py openai:gpt-5     needs: pip install '.[models]'
 
 Three typical failures of models occur here and are corrected: invalid JSON (repaired without
 another request), a value that the schema does not allow, and a wrong sum (both are reported to the
@@ -21,7 +21,7 @@ from ptc import Generated, Session
 from ptc.models import ModelRequest, ModelSource
 from ptc.testing import ScriptedModel
 
-FOLDER = Path(__file__).parent / "data" / "invoices"
+FOLDER = Path(__file__).parents[1] / "data" / "invoices"
 
 
 class Line(BaseModel):

@@ -6,14 +6,15 @@ Arguments are validated once: those are approved, cached, recorded and executed.
 from __future__ import annotations
 
 from .._core import _json
-from .._core._arguments import words_of
+from .._core._arguments import describe_error
 from .._schema._check import arguments_mapping
 from .._tools._approval import ApprovalRequest, Decision, prompt_text, requires_approval
 from .._tools._tool import Tool
 from ..errors import ToolError
 from ._call import Occurrences, OpenCall
 from ._outcome import internal_error
-from ._recorder import ParkedError, redact_decision, redact_request
+from ._recorder import SuspendedError
+from ._rows import redact_decision, redact_request
 from ._scope import Scope
 
 __all__ = ["Admission"]
@@ -36,27 +37,33 @@ class Admission:
             return
         call.admitted = True
         self._scope.protect_record(call)
-        try:
-            if call.refusal is None:
-                tool = self._scope.find_tool(call)
-                call.assign(tool)
-                call.arguments = tool.validate(call.call.arguments)
-        except ToolError as error:
-            call.refusal = error
-        except Exception as error:  # noqa: BLE001  # a validator is its author's code
-            call.refusal = internal_error(call.call.name, error)
+        call.refusal = call.oversized or self._validate(call)
         self._identify(call)
 
+    def _validate(self, call: OpenCall) -> ToolError | None:
+        """Look up the tool and validate the arguments; return the error if that fails."""
+        try:
+            tool = self._scope.find_tool(call)
+            call.assign(tool)
+            call.arguments = tool.validate(call.call.arguments)
+        except ToolError as error:
+            return error
+        except Exception as error:  # noqa: BLE001  # a validator is its author's code
+            return internal_error(call.call.name, error)
+        return None
+
     def _identify(self, call: OpenCall) -> None:
-        if call.siblings is None and call.call.run_id is not None:
+        if call.parent is not None:
+            call.siblings = call.parent.attempt_calls
+        elif call.call.run_id is not None:
             # The host computes no keys for direct calls, and their number is unlimited.
             call.siblings = self._occurrences
         if call.siblings is not None:
             call.siblings.add(call)
         if call.parent is not None:
             call.parent.children += 1
-            if self._scope.track is not None:
-                call.path = self._scope.track.nested.place(call.key(), call.parent.path)
+            if self._scope.recorder is not None:
+                call.path = self._scope.recorder.nested.assign_path(call.key(), call.parent.path)
             else:
                 call.path = f"{call.parent.path}.{call.parent.children}"
 
@@ -65,7 +72,7 @@ class Admission:
 
         Raises:
             ToolError: If the call is rejected, or nobody can approve it.
-            ParkedError: If it is suspended until somebody decides.
+            SuspendedError: If it is suspended until somebody decides.
         """
         arguments = arguments_mapping(call.arguments)
         if not await requires_approval(tool.needs_approval, arguments):
@@ -80,29 +87,29 @@ class Admission:
             call.replace_arguments(tool.validate(decision.arguments))
 
     async def _decide(self, tool: Tool, call: OpenCall) -> Decision:
-        approver, track = self._scope.shared.approver, self._scope.track
-        if approver is None and (track is None or not call.may_suspend):
+        approver, recorder = self._scope.shared.approver, self._scope.recorder
+        if approver is None and (recorder is None or not call.may_suspend):
             msg = (
                 f"{tool.name} requires approval and the session has no approver; "
                 "open the session with approver="
             )
             raise ToolError(msg, code="approval_required")
         request = _request_for(tool, call)
-        suspendable = track if call.may_suspend else None
+        suspendable = recorder if call.may_suspend else None
         if suspendable is not None and (
             approver is None or suspendable.find_decision(call, "approval") is not None
         ):
             try:
                 decision = suspendable.read_approval(call, request)
-            except ParkedError:
-                self._scope.tell("approval_pending", call, redact_request(call, request))
+            except SuspendedError:
+                self._scope.emit("approval_pending", call, redact_request(call, request))
                 raise
         else:
-            self._scope.tell("approval_pending", call, redact_request(call, request))
+            self._scope.emit("approval_pending", call, redact_request(call, request))
             decision = await self._ask(tool, request)
-            if track is not None:
-                track.record_decision(call, request, decision)
-        self._scope.tell("approval_decided", call, redact_decision(call, decision))
+            if recorder is not None:
+                recorder.record_decision(call, request, decision)
+        self._scope.emit("approval_decided", call, redact_decision(call, decision))
         return decision
 
     async def _ask(self, tool: Tool, request: ApprovalRequest) -> Decision:
@@ -111,7 +118,7 @@ class Admission:
         try:
             decision = await approver(request)
         except Exception as error:  # fail closed: a failed approver has not approved
-            msg = f"the call of {tool.name} was not approved: {words_of(error)}"
+            msg = f"the call of {tool.name} was not approved: {describe_error(error)}"
             raise ToolError(msg, code="rejected") from error
         if not isinstance(decision, Decision):
             msg = f"the approver of {tool.name} returned {decision!r:.80}, not a Decision"

@@ -10,7 +10,7 @@ import anyio
 from .._tools._retry import Retry
 from ..errors import ToolError
 from ._call import OpenCall
-from ._deadlock import Waits
+from ._deadlock import WaitGraph
 
 __all__ = ["Circuit"]
 
@@ -34,7 +34,7 @@ class Circuit:
         """Calls that hold a place."""
 
     async def enter(
-        self, tool: str, call: OpenCall | None = None, waits: Waits | None = None
+        self, tool: str, call: OpenCall | None = None, wait_graph: WaitGraph | None = None
     ) -> bool:
         """Reserve a place; wait while it depends on the outcome of running calls.
 
@@ -50,12 +50,12 @@ class Circuit:
                 break
             if self._running + self._failures < self._threshold:
                 break
-            if call is None or waits is None:
+            if call is None or wait_graph is None:
                 await self._changed.wait()
-            elif waits.would_deadlock(call, self):
+            elif wait_graph.would_deadlock(call, self):
                 return False
             else:
-                with waits.waiting(call, self):
+                with wait_graph.waiting(call, self):
                     await self._changed.wait()
         self._running += 1
         return True

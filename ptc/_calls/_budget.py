@@ -38,7 +38,7 @@ class Budget:
             self.used_by_tool[tool] += 1
         self.used += 1
 
-    def recall(self, tool: str) -> None:
+    def charge_recorded(self, tool: str) -> None:
         """Charge a replayed call to the budget again."""
         self.used = min(self.used + 1, self.most)
         if tool in self.by_tool:

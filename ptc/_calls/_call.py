@@ -16,9 +16,9 @@ from .._records._result import CallRecord, CallStatus
 from .._tools._tool import Tool, ToolCall
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError
-from ._record_filter import RecordFilter, truncate_arguments
+from ._record_filter import RecordFilter
 
-__all__ = ["CallOutcome", "Occurrences", "OpenCall", "encode_arguments", "idempotency_key"]
+__all__ = ["CallOutcome", "Occurrences", "OpenCall"]
 
 _NO_FILTER = RecordFilter()
 _CACHED_BYTES = 1_024
@@ -51,22 +51,24 @@ _STATUS_ONLY = {status: CallOutcome(status) for status in get_args(CallStatus)}
 class OpenCall:
     """A call that is being executed: a request, completed and resolved by the host."""
 
-    # The request.
+    # The request. Never set again, except by `release`.
     call: ToolCall
     parent: OpenCall | None = None
     """Call of the tool that made this one; None for a call of the script or the application."""
     allowed: Mapping[str, Tool] | None = None
     """Allow-list of this call and the calls below it; None: that of its pipeline."""
-    siblings: Occurrences | None = None
-    """Calls among which equal ones are numbered; None: those of the run."""
-    refusal: ToolError | None = None
-    """Error that ends the call before it is executed; None: it is executed."""
     weight: int = 0
     """Approximate memory of the arguments in bytes; 0: not counted."""
+    oversized: ToolError | None = None
+    """Error of arguments that were over a limit and were dropped; None: they are complete."""
 
     # Set by admission.
     admitted: bool = False
     """True once it was looked up, validated and identified."""
+    refusal: ToolError | None = None
+    """Error that ends the call before it is executed; None: it is executed."""
+    siblings: Occurrences | None = None
+    """Calls among which equal ones are numbered; None: it has no number."""
     tool: Tool | None = None
     """The tool, once it was looked up; None if the look-up failed."""
     side_effect: bool = False
@@ -85,17 +87,19 @@ class OpenCall:
     started: float = 0.0
     ended: float = 0.0
     function_called: bool = True
-    """False if it was cancelled before a thread could call its function: it had no effect."""
+    """False if the last attempt was cancelled before a thread could call its function."""
     interrupted: bool = False
     """True if a time-out or a cancellation stopped it: its effect may have happened."""
     suspended: bool = False
     """True if a call that its tool made waits for a decision: its own outcome is discarded."""
     children: int = 0
     """Calls that its tool has made."""
+    attempt_calls: Occurrences | None = None
+    """Calls that its tool has made in this attempt: equal ones of the next are the same calls."""
     attached: list[AttachmentRef] = field(default_factory=list)
     """Files that its tool has stored so far."""
-    start_recorded: bool = False
-    """True if this host has recorded its start."""
+    start_row: CallRow | None = None
+    """Its start as this host has recorded it."""
     awaited: str = ""
     """Digest of the cached result that it makes or waits for."""
     making: str = ""
@@ -150,7 +154,7 @@ class OpenCall:
         self._update(recorded=True)
         if row is not None and row.end is not None:
             self._update(status=row.end.status)
-            self.attempt, self.making = row.start.attempt, row.start.making
+            self.attempt, self.making = row.attempt, row.making
 
     def leave_unknown(self) -> None:
         """Note that the call started under an earlier host, and its outcome is unknown."""
@@ -179,9 +183,8 @@ class OpenCall:
 
     def restore(self, row: CallRow, error: ToolError | None) -> None:
         """Adopt the record of a call that this host does not execute."""
-        start, end = row
-        self.path, self.side_effect, self.attempt = start.path, start.side_effect, start.attempt
-        self._update(status="unknown" if end is None else end.status, error=error)
+        self.path, self.side_effect, self.attempt = row.path, row.side_effect, row.attempt
+        self._update(status="unknown" if row.end is None else row.end.status, error=error)
 
     def fail_delivery(self, error: ToolError) -> None:
         """Note that the script receives `error` instead of the result."""
@@ -207,7 +210,7 @@ class OpenCall:
 
     # --- identity ---------------------------------------------------------------------------
 
-    def above(self) -> Iterator[OpenCall]:
+    def callers(self) -> Iterator[OpenCall]:
         """Iterate over the calls that led to this one, the nearest first."""
         call = self.parent
         while call is not None:
@@ -215,13 +218,13 @@ class OpenCall:
             call = call.parent
 
     @property
-    def place(self) -> tuple[int, ...]:
+    def position(self) -> tuple[int, ...]:
         """``(3,)``, or ``(3, 1)`` for the first call that the tool of call 3 made."""
         return tuple(map(int, self.path.split(".")))
 
     @property
     def path(self) -> str:
-        """`place` as text: ``3.1``."""
+        """`position` as text: ``3.1``."""
         if not self._path:
             self._path = str(self.call.seq)
         return self._path
@@ -237,13 +240,13 @@ class OpenCall:
 
     @property
     def was_called(self) -> bool:
-        """True if its function was called."""
-        return self.started > 0 and self.function_called
+        """True if its function was called in the last attempt, or interrupted in an earlier one."""
+        return self.interrupted or (self.started > 0 and self.function_called)
 
     @property
     def may_suspend(self) -> bool:
         """True if it may be suspended for days: the tools that led to it can be started again."""
-        return all(above.repeatable for above in self.above())
+        return all(above.repeatable for above in self.callers())
 
     @property
     def id(self) -> str:
@@ -335,7 +338,12 @@ class OpenCall:
         return (*self.parent.chain(), self.identity(), self.siblings.number(self))
 
     def key(self) -> str | None:
-        """Return `idempotency_key`, computed once."""
+        """Return the idempotency key of the logical call, computed once.
+
+        It depends on run, calling execution, tool, arguments and number among equal calls, but not
+        on other calls, retries, or hosts. None for a direct call without a key of its caller, and
+        if the arguments of the call or of a caller have no JSON form.
+        """
         if not self._key:
             self._key = _compute_key(self) or ""
         return self._key or None
@@ -372,16 +380,6 @@ class Occurrences:
         return call.occurrence
 
 
-def idempotency_key(call: OpenCall) -> str | None:
-    """Return the key of a logical call.
-
-    It depends on run, calling execution, tool, arguments and number among equal calls, but not on
-    other calls, retries, or hosts. None for a direct call without a key of its caller, and if the
-    arguments of the call or of a caller have no JSON form.
-    """
-    return call.key()
-
-
 def _compute_key(call: OpenCall) -> str | None:
     run_id = call.call.run_id
     if call.call.key is not None or run_id is None or call.siblings is None:
@@ -397,19 +395,3 @@ def _compute_key(call: OpenCall) -> str | None:
         if above is None:
             return None
     return _json.sha256_of([run_id, above, identity, call.siblings.number(call)])
-
-
-def encode_arguments(call: OpenCall, arguments: Mapping[str, Any] | None = None) -> bytes:
-    """Encode arguments for the record: sorted JSON, truncated with size and digest if too long.
-
-    Args:
-        call: The call.
-        arguments: Arguments to encode instead of its own.
-    """
-    try:
-        data = (
-            call.encode_arguments() if arguments is None else call.record_filter.encode(arguments)
-        )
-    except _json.JsonError as error:
-        return _json.dumps({"not_json": str(error)})
-    return truncate_arguments(data)

@@ -8,17 +8,17 @@ from typing import Protocol
 
 from ._call import OpenCall
 
-__all__ = ["Held", "Waits"]
+__all__ = ["Resource", "WaitGraph"]
 
 
-class Held(Protocol):
+class Resource(Protocol):
     """A resource that calls wait for until one of its holders releases it."""
 
     @property
     def holders(self) -> Sequence[OpenCall]: ...  # calls that hold it now
 
 
-class Waits:
+class WaitGraph:
     """Waiting calls of a session.
 
     Two tools that call each other, each holding a result or a place that the other needs, would
@@ -26,10 +26,10 @@ class Waits:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[OpenCall, Held]] = []
+        self._waiting: list[tuple[OpenCall, Resource]] = []
 
     @contextmanager
-    def waiting(self, call: OpenCall, held: Held) -> Iterator[None]:
+    def waiting(self, call: OpenCall, held: Resource) -> Iterator[None]:
         """Note that `call` waits for `held` in this block."""
         entry = (call, held)
         self._waiting.append(entry)
@@ -38,11 +38,11 @@ class Waits:
         finally:
             self._waiting.remove(entry)
 
-    def would_deadlock(self, call: OpenCall, held: Held) -> bool:
+    def would_deadlock(self, call: OpenCall, held: Resource) -> bool:
         """True if no holder can release `held` before `call`, or a call above it, has ended."""
-        return self._is_stuck({id(call), *map(id, call.above())}, held, [])
+        return self._is_stuck({id(call), *map(id, call.callers())}, held, [])
 
-    def _is_stuck(self, own: set[int], held: Held, visited: list[Held]) -> bool:
+    def _is_stuck(self, own: set[int], held: Resource, visited: list[Resource]) -> bool:
         if any(held is other for other in visited):
             return False
         further = [*visited, held]
@@ -51,7 +51,7 @@ class Waits:
             or any(
                 self._is_stuck(own, wanted, further)
                 for waiter, wanted in self._waiting
-                if waiter is holder or any(above is holder for above in waiter.above())
+                if waiter is holder or any(above is holder for above in waiter.callers())
             )
             for holder in held.holders
         )

@@ -58,16 +58,16 @@ class DirectCalls:
         await anyio.lowlevel.checkpoint_if_cancelled()
         return await self._dispatch.run(call)
 
-    async def run_watched(self, call: OpenCall, tell: Callable[[RunEvent], None]) -> RunEvent:
+    async def run_watched(self, call: OpenCall, emit: Callable[[RunEvent], None]) -> RunEvent:
         """Make a call and report its events. Returns the last event, with the `ToolResult`."""
 
-        def tell_of_call(kind: EventKind, about: OpenCall, data: Any) -> None:
-            tell(RunEvent(kind, None, call=about.record(), value=data))
+        def emit_call(kind: EventKind, about: OpenCall, data: Any) -> None:
+            emit(RunEvent(kind, None, call=about.record(), value=data))
 
-        dispatch = self._create_dispatch(tell_of_call)
-        dispatch.tell("tool_started", call)
+        dispatch = self._create_dispatch(emit_call)
+        dispatch.emit("tool_started", call)
         outcome = await dispatch.run(call)
-        dispatch.tell("tool_finished", call)
+        dispatch.emit("tool_finished", call)
         return RunEvent("finished", None, call=call.record(), value=outcome)
 
     def _create_dispatch(self, on_event: OnEvent | None) -> Dispatch:

@@ -28,8 +28,9 @@ from ._call import OpenCall
 from ._execute import cancellation_in
 from ._execution import Execution
 from ._outcome import encode_error, encode_result, failed_result, internal_error
-from ._recorder import ParkedError, Track, read_outcome
-from ._reuse import is_over_budget, make_once, read_call, read_error
+from ._recorder import RunRecorder, SuspendedError
+from ._reuse import is_over_budget, make_once
+from ._rows import read_call, read_error, read_outcome
 from ._scope import OnEvent, Scope, Shared
 
 __all__ = ["Dispatch"]
@@ -82,13 +83,13 @@ class Dispatch:
         """Calls of a run that its tools made, by path."""
 
     @property
-    def track(self) -> Track | None:
+    def recorder(self) -> RunRecorder | None:
         """Recorder of the run; None: nothing is recorded."""
-        return self._scope.track
+        return self._scope.recorder
 
-    @track.setter
-    def track(self, track: Track | None) -> None:
-        self._scope.track = track
+    @recorder.setter
+    def recorder(self, recorder: RunRecorder | None) -> None:
+        self._scope.recorder = recorder
 
     @property
     def on_event(self) -> OnEvent | None:
@@ -109,7 +110,7 @@ class Dispatch:
         If the task is cancelled, the call's status is ``unknown`` and the cancellation propagates.
 
         Raises:
-            ParkedError: If the call is suspended until a decision.
+            SuspendedError: If the call is suspended until a decision.
         """
         self.admit(call)
         try:
@@ -118,7 +119,7 @@ class Dispatch:
             if call.side_effect and not call.outcome.recorded:
                 # A recorded or decided outcome has no effect now.
                 await self._call_hook(call)
-        except ParkedError:
+        except SuspendedError:
             raise
         except Exception as error:  # noqa: BLE001  # a tool's own: it becomes a result
             result = failed_result(self._scope, call, error)
@@ -133,16 +134,16 @@ class Dispatch:
 
     async def _run_admitted(self, call: OpenCall) -> ToolResult:
         """Return the recorded outcome of an admitted call, or make it."""
-        name, tool, track = call.call.name, call.tool, self._scope.track
+        name, tool, recorder = call.call.name, call.tool, self._scope.recorder
         if tool is None or call.refusal is not None:
             raise call.refusal or internal_error(name, "it was not looked up")
         if self._scope.budget is not None:
             self._scope.budget.reserve(name)
-        if track is None:
+        if recorder is None:
             if tool.side_effect and not tool.repeatable and call.parent is not None:
                 return await make_once(call, partial(self._make, tool, call))
             return await self._make(tool, call)
-        end = track.find_outcome(call)
+        end = recorder.find_outcome(call)
         if end is None:
             return await self._make(tool, call)
         self._execution.count_recorded(call.path, name, end, call.attempt)
@@ -151,7 +152,7 @@ class Dispatch:
     async def _make(self, tool: Tool, call: OpenCall) -> ToolResult:
         if tool.cache is None:
             # No approval is requested for a call that could not be made.
-            self._execution.refuse_spent(tool)
+            self._execution.check_execution_limit(tool)
         if tool.needs_approval is not False:
             await self._admission.approve(tool, call)
         return await self._execution.execute(tool, call)
@@ -167,27 +168,26 @@ class Dispatch:
 
     # --- record -----------------------------------------------------------------------------
 
-    def resume(self, track: Track) -> None:
+    def resume(self, recorder: RunRecorder) -> None:
         """Continue a recorded run, with the results that were cached for it."""
-        self.track = track
-        self._execution.resume(track)
+        self.recorder = recorder
+        self._execution.resume(recorder)
 
-    def recall(self, call: OpenCall, row: CallRow) -> None:
+    def replay(self, call: OpenCall, row: CallRow) -> None:
         """Count a call that is not repeated: the script received its outcome before."""
-        start, end = row
-        assert end is not None  # noqa: S101  # only calls that have ended are recalled
+        assert row.end is not None  # noqa: S101  # only calls that have ended are recalled
         self.admit(call)
         error = read_error(row)
         call.restore(row, error)
         budget = self._scope.budget
         if budget is not None and call.refusal is None and not is_over_budget(error):
-            budget.recall(call.call.name)
-        self._execution.count_recorded(call.path, call.call.name, end, start.attempt)
+            budget.charge_recorded(call.call.name)
+        self._execution.count_recorded(call.path, call.call.name, row.end, row.attempt)
 
     def calls_below(self, calls: Sequence[OpenCall]) -> list[OpenCall]:
         """List the calls that tools made for these calls of the script, under any host."""
         found = dict(self.nested)
-        recorded = self.track.nested.recorded if self.track is not None else {}
+        recorded = self.recorder.nested.recorded if self.recorder is not None else {}
         for path, row in recorded.items():
             if path not in found and int(path.partition(".")[0]) <= len(calls):
                 found[path] = read_call(row, calls[0].call.run_id)
@@ -199,12 +199,12 @@ class Dispatch:
 
     def record(self, call: OpenCall, ok: bool, body: bytes, elapsed: float | None) -> None:
         """Record the outcome of a call, and the time of its delivery; None: not delivered."""
-        if self.track is not None:
-            self.track.record_end(call, call.outcome.status, ok, body, elapsed)
+        if self.recorder is not None:
+            self.recorder.record_end(call, call.outcome.status, ok, body, elapsed)
 
-    def cut_off(self, call: OpenCall) -> None:
+    def record_cancellation(self, call: OpenCall) -> None:
         """Record that a call was cancelled: if it has an effect, its outcome is unknown."""
-        if self.track is None or not call.start_recorded:
+        if self.recorder is None or call.start_row is None:
             return
         name = call.call.name
         status: CallStatus = "unknown"
@@ -214,8 +214,8 @@ class Dispatch:
             call.withdraw()
             msg = f"{name} was cancelled before its function was called"
         body = encode_error(ToolError(msg, code="cancelled", tool=name))
-        self.track.record_end(call, status, False, body, None)
+        self.recorder.record_end(call, status, False, body, None)
 
-    def tell(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
+    def emit(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
         """Send an event to the subscriber."""
-        self._scope.tell(kind, call, data)
+        self._scope.emit(kind, call, data)

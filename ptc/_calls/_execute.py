@@ -28,7 +28,7 @@ class Cancellable(Protocol):
     """State of a call that a plain function can check."""
 
     cancelled: bool
-    begun: bool
+    function_called: bool
     """False if the call was cancelled before its thread started: the function is never called."""
 
 
@@ -97,12 +97,12 @@ def _is_cancelled() -> bool:
 
 async def _in_thread(function: Callable[[], Any], call: Cancellable) -> Any:
     """Run a plain function in a thread; when cancelled, wait a moment for its end."""
-    begun, finished = ThreadEvent(), ThreadEvent()
+    started, finished = ThreadEvent(), ThreadEvent()
 
     def work() -> Any:
-        begun.set()
+        started.set()
         try:
-            # Either this sees the cancellation, or the canceller sees `begun`.
+            # Either this sees the cancellation, or the canceller sees `started`.
             # In a tuple: trio accepts no awaitable from a thread.
             return None if call.cancelled else (function(),)
         finally:
@@ -113,8 +113,8 @@ async def _in_thread(function: Callable[[], Any], call: Cancellable) -> Any:
     except anyio.get_cancelled_exc_class():
         call.cancelled = True
         # In this order: a thread that starts now sees the cancellation.
-        call.begun = begun.is_set()
+        call.function_called = started.is_set()
         with anyio.move_on_after(THREAD_GRACE_SECONDS, shield=True):
-            while begun.is_set() and not finished.is_set():  # noqa: ASYNC110  # the thread has no loop to set an anyio.Event in
+            while started.is_set() and not finished.is_set():  # noqa: ASYNC110  # the thread has no loop to set an anyio.Event in
                 await anyio.sleep(0.002)
         raise

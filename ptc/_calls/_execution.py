@@ -22,9 +22,9 @@ from ..errors import ToolError
 from ._call import OpenCall
 from ._execute import run_function
 from ._outcome import convert_value
-from ._recorder import ParkedError, Track
+from ._recorder import RunRecorder, SuspendedError
 from ._result_cache import CachedResult, ResultCache
-from ._reuse import cached_results, track_making
+from ._reuse import cached_results, record_making
 from ._scope import Scope
 from ._services import NestedCaller, Services, suspended_error
 
@@ -46,9 +46,9 @@ class Execution:
         self._results = ResultCache()
         self._executions: defaultdict[str, int] = defaultdict(int)
 
-    def resume(self, track: Track) -> None:
+    def resume(self, recorder: RunRecorder) -> None:
         """Load the results that were cached for a recorded run."""
-        own = cached_results(track, self._scope.tools, lambda tool: not self._is_shared(tool))
+        own = cached_results(recorder, self._scope.tools, lambda tool: not self._is_shared(tool))
         for digest, left, result in own:
             self._results.store(digest, left, result)
 
@@ -56,12 +56,12 @@ class Execution:
         """Count a recorded execution, and the calls below it, which are not repeated."""
         if end.status == "succeeded" and attempt:
             self._executions[tool] += 1
-        track, budget = self._scope.track, self._scope.budget
-        for row in track.nested.below(path) if track is not None else ():
+        recorder, budget = self._scope.recorder, self._scope.budget
+        for row in recorder.nested.below(path) if recorder is not None else ():
             if budget is not None and (row.end is None or row.end.status != "not_started"):
-                budget.recall(row.start.tool)
-            if row.end is not None and row.end.status == "succeeded" and row.start.attempt:
-                self._executions[row.start.tool] += 1
+                budget.charge_recorded(row.tool)
+            if row.end is not None and row.end.status == "succeeded" and row.attempt:
+                self._executions[row.tool] += 1
 
     async def execute(self, tool: Tool, call: OpenCall) -> ToolResult:
         """Execute a call, or return its cached result."""
@@ -70,7 +70,7 @@ class Execution:
             return await self._run_limited(tool, call)
         results = self._scope.shared.results if self._is_shared(tool) else self._results
         call.awaited = cache.digest(tool.name, arguments_mapping(call.arguments))
-        if any(above.awaited == call.awaited for above in call.above()):
+        if any(above.awaited == call.awaited for above in call.callers()):
             # It would wait for the result of a call that waits for it.
             msg = f"{tool.name} calls itself with the same arguments, which would never end"
             raise ToolError(msg, code="too_deep")
@@ -78,7 +78,7 @@ class Execution:
 
         async def make() -> CachedResult:
             is_maker = results.is_maker(call.awaited, call)
-            with track_making(self._scope.track, call) if is_maker else nullcontext():
+            with record_making(self._scope.recorder, call) if is_maker else nullcontext():
                 result = await self._run_limited(tool, call)
             return CachedResult(result, reach if call.children else None)
 
@@ -87,7 +87,7 @@ class Execution:
             cache.ttl_ms,
             make,
             call=call,
-            waits=self._scope.shared.waits,
+            wait_graph=self._scope.shared.wait_graph,
             # Results of other tools are for callers that may call them, under the same rules.
             fits=lambda entry: entry.reach is None or entry.reach == reach,
         )
@@ -107,7 +107,7 @@ class Execution:
 
     # --- limits -----------------------------------------------------------------------------
 
-    def refuse_spent(self, tool: Tool) -> None:
+    def check_execution_limit(self, tool: Tool) -> None:
         """Raise `ToolError` ``limit_exceeded`` if the tool may not be executed again."""
         most = tool.max_executions_per_run
         if most is not None and self._executions[tool.name] >= most:
@@ -122,7 +122,7 @@ class Execution:
         """Execute within the tool's own limit of executions."""
         if tool.max_executions_per_run is None:
             return await self._run_guarded(tool, call)
-        self.refuse_spent(tool)
+        self.check_execution_limit(tool)
         self._executions[tool.name] += 1
         try:
             return await self._run_guarded(tool, call)
@@ -138,17 +138,17 @@ class Execution:
     async def _run_guarded(self, tool: Tool, call: OpenCall) -> ToolResult:
         """Execute behind the tool's breaker."""
         circuit = self._scope.shared.circuit(tool)
-        if circuit is None or any(above.call.name == tool.name for above in call.above()):
+        if circuit is None or any(above.call.name == tool.name for above in call.callers()):
             # A call within one of the same tool: the outer call has the place that it would await.
             return await self._run_timed(tool, call)
-        if not await circuit.enter(tool.name, call, self._scope.shared.waits):
+        if not await circuit.enter(tool.name, call, self._scope.shared.wait_graph):
             return await self._run_timed(tool, call)
         circuit.holders.append(call)
         leave = circuit.leave
         try:
             result = await self._run_timed(tool, call)
             leave = circuit.succeeded
-        except ParkedError:
+        except SuspendedError:
             raise
         except Exception:
             leave = circuit.failed
@@ -175,8 +175,8 @@ class Execution:
     # --- attempts ---------------------------------------------------------------------------
 
     async def _run_attempts(self, tool: Tool, call: OpenCall) -> ToolResult:
-        if self._scope.track is not None:
-            decided = await self._scope.track.record_start(tool, call)
+        if self._scope.recorder is not None:
+            decided = await self._scope.recorder.record_start(tool, call)
             if decided is not None:
                 return decided
             if tool.context_parameter is not None:
@@ -217,6 +217,7 @@ class Execution:
 
     async def _call_function(self, tool: Tool, arguments: Arguments, call: OpenCall) -> Any:
         services = Services(self._scope, self._nested, tool, call)
+        call.attempt_calls = None
         extra: dict[str, Any] = {}
         if tool.context_parameter is not None:
             extra[tool.context_parameter] = services.context()
@@ -230,7 +231,7 @@ class Execution:
         finally:
             ambient_call.reset(token)
             services.over = True
-            call.function_called = services.begun
+            call.function_called = services.function_called
 
 
 def _timeout_error(tool: Tool, call: OpenCall, msg: str, limit: str, most: int) -> ToolError:

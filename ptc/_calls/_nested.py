@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from .._core import _json
-from .._journal._journal import CallEnd, CallRow, CallStart, Recorded
+from .._journal._journal import CallEnd, CallRow, RunRecord
 
 __all__ = ["NestedCalls"]
 
@@ -29,7 +29,7 @@ __all__ = ["NestedCalls"]
 class NestedCalls:
     """Nested calls of one run: recorded ones, and those that this host makes."""
 
-    def __init__(self, recorded: Recorded | None = None) -> None:
+    def __init__(self, recorded: RunRecord | None = None) -> None:
         """Index the records of earlier hosts.
 
         Args:
@@ -45,9 +45,9 @@ class NestedCalls:
         if recorded is not None:
             self._index(recorded)
 
-    def _index(self, recorded: Recorded) -> None:
+    def _index(self, recorded: RunRecord) -> None:
         pending = [(p.path, _json.loads(p.details).get("key") or "") for p in recorded.pending]
-        rows = [(row.start.path, row.start.key) for row in recorded.calls]
+        rows = [(row.path, row.key) for row in recorded.calls]
         for path, key in [*rows, *pending]:
             above, dot, number = path.rpartition(".")
             if dot:
@@ -57,18 +57,18 @@ class NestedCalls:
                     self._latest[key] = path
         for row in recorded.calls:
             self._index_making(row)
-            if "." in row.start.path:
-                self._recorded[row.start.path] = row
+            if "." in row.path:
+                self._recorded[row.path] = row
         for path in self._latest.values():
             recent = self._recorded.get(path)
             if recent is not None and not _is_answer(recent):
                 recent = None
             self._answers[path] = recent
-            if recent is not None and recent.start.side_effect and _is_done(recent.end):
+            if recent is not None and recent.side_effect and _is_done(recent.end):
                 self._unclaimed[path] = recent
 
     def _index_making(self, row: CallRow) -> None:
-        digest, _, number = row.start.making.partition(" ")
+        digest, _, number = row.making.partition(" ")
         if digest:
             ended = row.end is not None and row.end.status in ("succeeded", "failed")
             following = int(number) + ended
@@ -76,7 +76,7 @@ class NestedCalls:
 
     # --- paths ------------------------------------------------------------------------------
 
-    def place(self, key: str | None, above: str) -> str:
+    def assign_path(self, key: str | None, above: str) -> str:
         """Return the path of a call that is about to be made.
 
         Args:
@@ -112,28 +112,28 @@ class NestedCalls:
         """Return the execution that a call at this path continues or repeats; None if it is new."""
         return self._answers.get(path)
 
-    def start(self, start: CallStart, *, repeatable: bool) -> None:
+    def note_start(self, row: CallRow, *, repeatable: bool) -> None:
         """Note the start of an execution. One that must not be repeated is remembered."""
-        if start.side_effect and not repeatable:
-            self._answers[start.path] = CallRow(start, None)
+        if row.side_effect and not repeatable:
+            self._answers[row.path] = row
 
-    def suspend(self, path: str) -> None:
+    def note_suspension(self, path: str) -> None:
         """Note that a call is suspended until a decision: the next such call is this one."""
         self._answers.setdefault(path, None)
 
-    def end(self, end: CallEnd, *, repeatable: bool) -> None:
+    def note_end(self, path: str, end: CallEnd, *, repeatable: bool) -> None:
         """Note the end of an execution of this host."""
-        row = self._answers.pop(end.path, None)
-        if row is not None and row.start.side_effect and not repeatable and _is_done(end):
-            self._answers[end.path] = CallRow(row.start, end)
+        row = self._answers.pop(path, None)
+        if row is not None and row.side_effect and not repeatable and _is_done(end):
+            self._answers[path] = row._replace(end=end)
 
-    def serve(self, path: str, *, repeatable: bool) -> None:
+    def note_return(self, path: str, *, repeatable: bool) -> None:
         """Note that a recorded outcome was returned to its caller."""
         row = self._answers.get(path)
         for below in [at for at in self._unclaimed if at.startswith(f"{path}.")]:
             del self._unclaimed[below]
         if row is not None and row.end is not None:
-            self.end(row.end, repeatable=repeatable)
+            self.note_end(path, row.end, repeatable=repeatable)
 
     def take_unclaimed(self, path: str) -> list[CallRow]:
         """Take the recorded effects below a call that its restarted tool did not repeat."""
@@ -163,7 +163,7 @@ class NestedCalls:
 
 def _is_answer(row: CallRow) -> bool:
     """True unless a call has to be made again because its record has no outcome for its caller."""
-    if row.end is None or row.start.side_effect:
+    if row.end is None or row.side_effect:
         return row.end is None or row.end.status != "not_started"
     # A value that was too large for the record, or has no JSON form, was returned nevertheless.
     return row.end.status != "not_started" and (row.end.ok or row.end.status != "succeeded")

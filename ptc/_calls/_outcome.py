@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from .._core import _json
-from .._core._arguments import words_of
+from .._core._arguments import describe_error
 from .._core._redact import SENT, Redactor, leads_to_secrets
 from .._tools._tool import Tool
 from .._tools._tool_result import Render, ToolResult, redact_result, result_of
 from ..errors import ToolError
 from ._call import OpenCall
-from ._recorder import error_row
+from ._rows import error_row
 from ._scope import Scope
 
 __all__ = [
@@ -74,7 +74,7 @@ def failed_result(scope: Scope, call: OpenCall, error: Exception) -> ToolResult:
 
 def internal_error(tool: str, why: Exception | str) -> ToolError:
     """Wrap a failure in the code of a tool's author that is not a `ToolError`."""
-    words = why if isinstance(why, str) else words_of(why)
+    words = why if isinstance(why, str) else describe_error(why)
     error = ToolError(f"{tool} failed: {words}", code="internal", tool=tool)
     error.__cause__ = why if isinstance(why, Exception) else None
     return error

@@ -15,44 +15,32 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from .._core import _json
 from .._journal._journal import (
     CallEnd,
     CallRow,
-    CallStart,
-    CallWhole,
+    DecisionRow,
     Delivery,
     Journal,
     Lease,
-    Pending,
     PendingKind,
-    Recorded,
-    Spent,
+    PendingRow,
+    RunRecord,
     Tick,
-    Verdict,
+    UsedDecision,
 )
-from .._records._result import CallStatus, PendingCall
+from .._records._result import CallStatus
 from .._tools._approval import ApprovalRequest, Decision
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from ..errors import JournalError, PtcError, ToolError
-from ._call import OpenCall, encode_arguments, idempotency_key
+from ._call import OpenCall
 from ._nested import NestedCalls
+from ._rows import encode_arguments, request_details
 
-__all__ = [
-    "DivergenceError",
-    "ParkedError",
-    "Track",
-    "error_of",
-    "error_row",
-    "pending_call",
-    "read_outcome",
-    "redact_decision",
-    "redact_request",
-]
+__all__ = ["DivergenceError", "RunRecorder", "SuspendedError"]
 
 
 _NEVER_MS = 1 << 62
@@ -63,18 +51,18 @@ class DivergenceError(PtcError):
     """Raised when a script that is run again diverges from its record."""
 
 
-class ParkedError(PtcError):
+class SuspendedError(PtcError):
     """Raised inside the host when a call is suspended until a decision: it has no outcome."""
 
 
-class Track:
+class RunRecorder:
     """Record of a run: looks up earlier calls, and records those of this host."""
 
     def __init__(
         self,
         journal: Journal,
         lease: Lease,
-        recorded: Recorded | None = None,
+        recorded: RunRecord | None = None,
         *,
         approvals_expire_ms: int | None = None,
     ) -> None:
@@ -90,8 +78,8 @@ class Track:
         self._lease = lease
         self._expiry = approvals_expire_ms
         rows = recorded.calls if recorded is not None else ()
-        self._rows = {row.start.path: row for row in rows}
-        self._verdicts = {(v.path, v.kind): v for v in (recorded.verdicts if recorded else ())}
+        self._rows = {row.path: row for row in rows}
+        self._decisions = {(v.path, v.kind): v for v in (recorded.decisions if recorded else ())}
         self._pending_before = {(p.path, p.kind): p for p in (recorded.pending if recorded else ())}
         self.nested: NestedCalls = NestedCalls(recorded)
         """The calls that tools make."""
@@ -99,10 +87,10 @@ class Track:
         """Recorded messages to the worker that have not been replayed yet."""
         self.elapsed: float = max((d.elapsed for d in self.deliveries), default=0.0)
         """Time of the script's clock, in seconds."""
-        self.effects: bool = any(row.start.side_effect for row in rows)
+        self.effects: bool = any(row.side_effect for row in rows)
         """True if the run had a side effect."""
         self._ended = False
-        self.pending: list[Pending] = []
+        self.pending: list[PendingRow] = []
         """Calls that this host has suspended until a decision."""
         self.warnings: list[str] = []
         """Warnings of recorded effects that a tool did not repeat when it was started again."""
@@ -119,9 +107,9 @@ class Track:
         if row is None:
             return None
         arguments = encode_arguments(call)
-        if row.start.tool != call.call.name or row.start.arguments != arguments:
+        if row.tool != call.call.name or row.arguments != arguments:
             msg = (
-                f"call {call.path} was {row.start.tool}({_truncate(row.start.arguments)}) and now "
+                f"call {call.path} was {row.tool}({_truncate(row.arguments)}) and now "
                 f"is {call.call.name}({_truncate(arguments)})"
             )
             if call.call.line:
@@ -129,7 +117,7 @@ class Track:
             raise DivergenceError(msg)
         end = row.end
         if end is not None and end.status == "unknown" and end.elapsed is None:
-            return CallRow(row.start, None)
+            return row._replace(end=None)
         return row
 
     def find_outcome(self, call: OpenCall) -> CallEnd | None:
@@ -146,12 +134,12 @@ class Track:
 
     def cached_results(self) -> list[CallRow]:
         """List the executions that made a cached result, the newest of each result last."""
-        made = [r for r in self._rows.values() if r.start.making and r.end is not None and r.end.ok]
-        return sorted(made, key=lambda row: int(row.start.making.partition(" ")[2]))
+        made = [r for r in self._rows.values() if r.making and r.end is not None and r.end.ok]
+        return sorted(made, key=lambda row: int(row.making.partition(" ")[2]))
 
-    def find_decision(self, call: OpenCall, kind: PendingKind) -> Verdict | None:
+    def find_decision(self, call: OpenCall, kind: PendingKind) -> DecisionRow | None:
         """Return the recorded decision on a call; None if there is none for these arguments."""
-        found = self._verdicts.get((call.path, kind))
+        found = self._decisions.get((call.path, kind))
         pending = self._pending_before.get((call.path, kind))
         if found is None or pending is None or pending.fingerprint != call.fingerprint():
             return None
@@ -163,13 +151,13 @@ class Track:
         """Record that a call is about to start, or return the outcome that somebody decided.
 
         Raises:
-            ParkedError: If its outcome is unknown and nobody has decided.
+            SuspendedError: If its outcome is unknown and nobody has decided.
             ToolError: ``journal`` if it cannot be recorded: then the effect must not happen.
         """
         row = self._find(call)
-        if row is not None and row.start.side_effect and not _is_unstarted(row):
-            call.attempt = row.start.attempt
-            call.adopt_key(row.start.key)
+        if row is not None and row.side_effect and not _is_unstarted(row):
+            call.attempt = row.attempt
+            call.adopt_key(row.key)
             if not tool.repeatable:
                 decided = self._resolve_unknown(tool, call)
                 if decided is not None:
@@ -181,15 +169,15 @@ class Track:
                 with contextlib.suppress(JournalError):
                     await self._journal.barrier(self._lease)
             return None
-        if idempotency_key(call) is None:
+        if call.key() is None:
             msg = f"{tool.name} was not called: its arguments, or those of a tool that led to it, "
             msg += "have no JSON form, so the call could not be identified after a failure"
             raise ToolError(msg, code="not_json", tool=tool.name)
-        self.effects = call.start_recorded = True
-        start = self._start(call, call.attempt + 1)
+        self.effects = True
+        call.start_row = row = self._start_row(call, call.attempt + 1)
         if call.parent is not None:
-            self.nested.start(start, repeatable=tool.repeatable)
-        self._journal.append(self._lease, start)
+            self.nested.note_start(row, repeatable=tool.repeatable)
+        self._journal.append(self._lease, row)
         try:
             await self._journal.barrier(self._lease)
         except JournalError as error:
@@ -202,9 +190,9 @@ class Track:
 
         So each nested row has the rows of its callers, and on resume a caller keeps its path.
         """
-        if not call.start_recorded:
-            call.start_recorded = True
-            self._journal.append(self._lease, self._start(call, call.attempt))
+        if call.start_row is None:
+            call.start_row = self._start_row(call, call.attempt)
+            self._journal.append(self._lease, call.start_row)
 
     def _find(self, call: OpenCall) -> CallRow | None:
         """Return the record of this call."""
@@ -214,8 +202,8 @@ class Track:
 
     def _resolve_unknown(self, tool: Tool, call: OpenCall) -> ToolResult | None:
         """Return the decided outcome of an interrupted call; None if it is to be repeated."""
-        verdict = self.find_decision(call, "unknown")
-        if verdict is None:
+        row = self.find_decision(call, "unknown")
+        if row is None:
             call.leave_unknown()
             if not call.may_suspend:
                 call.take_recorded()
@@ -223,16 +211,16 @@ class Track:
                 raise ToolError(msg, code="unknown_outcome", tool=tool.name)
             self.suspend(call, "unknown", {"arguments": _json.loads(encode_arguments(call))})
             msg = f"{tool.name} started and its outcome is unknown; record its outcome"
-            raise ParkedError(msg)
-        if verdict.action == "again":
+            raise SuspendedError(msg)
+        if row.action == "again":
             # Valid once: if the repeated call is interrupted, a new decision is needed.
-            self._verdicts.pop((call.path, "unknown"))
-            self._journal.append(self._lease, Spent(call.path, call.attempt))
+            self._decisions.pop((call.path, "unknown"))
+            self._journal.append(self._lease, UsedDecision(call.path, call.attempt))
             return None
         call.take_recorded()
-        if verdict.action == "done":
-            return ToolResult(tool.name, value=_json.loads(verdict.value))
-        why = verdict.comment or "it did not succeed"
+        if row.action == "done":
+            return ToolResult(tool.name, value=_json.loads(row.value))
+        why = row.comment or "it did not succeed"
         raise ToolError(f"{tool.name} failed: {why}", code="failed", tool=tool.name)
 
     def record_end(
@@ -241,20 +229,18 @@ class Track:
         """Record the outcome of a call, and the time of its delivery to the script."""
         if call.started and self.nested.recorded:
             self._warn_of_unclaimed(call)
-        end = CallEnd(call.path, status, ok, body, _now_ms(), elapsed)
+        end = CallEnd(status, ok, body, _now_ms(), elapsed)
         if call.parent is not None and self._finish_nested(call, end):
             return
-        if call.side_effect and call.started:
-            self._journal.append(self._lease, end)
-        else:
-            self._journal.append(self._lease, CallWhole(self._start(call, call.attempt), end))
+        row = call.start_row or self._start_row(call, call.attempt)
+        self._journal.append(self._lease, row._replace(attempt=call.attempt, end=end))
 
     def _warn_of_unclaimed(self, call: OpenCall) -> None:
         """Warn of recorded effects that a tool did not repeat after it was started again."""
         for row in self.nested.take_unclaimed(call.path)[: _MAX_WARNINGS - len(self.warnings)]:
             self.warnings.append(
                 f"{call.call.name} (call {call.path}) was started again and did not repeat its "
-                f"call {row.start.path} of {row.start.tool}, which is recorded as made; check "
+                f"call {row.path} of {row.tool}, which is recorded as made; check "
                 "whether it made another call instead. A tool that calls tools must make the "
                 "same calls when it is started again"
             )
@@ -263,14 +249,14 @@ class Track:
         """Note the end of a nested call; True if its record must not change."""
         row = self.nested.find(call.path)
         if not call.outcome.recorded or row is None:
-            self.nested.end(end, repeatable=call.repeatable)
+            self.nested.note_end(call.path, end, repeatable=call.repeatable)
             return False
         if row.end is not None:
-            self.nested.serve(call.path, repeatable=call.repeatable)
+            self.nested.note_return(call.path, repeatable=call.repeatable)
             return True
         if end.status == "unknown":
             return True
-        self.nested.end(end, repeatable=call.repeatable)
+        self.nested.note_end(call.path, end, repeatable=call.repeatable)
         return False
 
     def tick(self, elapsed: float) -> None:
@@ -279,11 +265,11 @@ class Track:
 
     def suspend(self, call: OpenCall, kind: PendingKind, details: Mapping[str, Any]) -> None:
         """Record that a call is suspended until a decision."""
-        body = _json.dumps({**details, "key": idempotency_key(call)}, what="pending")
-        pending = Pending(call.path, kind, call.call.name, call.fingerprint(), body, _now_ms())
+        body = _json.dumps({**details, "key": call.key()}, what="pending")
+        pending = PendingRow(call.path, kind, call.call.name, call.fingerprint(), body, _now_ms())
         self.pending.append(pending)
         if call.parent is not None:
-            self.nested.suspend(call.path)
+            self.nested.note_suspension(call.path)
         self._journal.append(self._lease, pending)
 
     def record_decision(self, call: OpenCall, request: ApprovalRequest, decision: Decision) -> None:
@@ -297,11 +283,11 @@ class Track:
             edited, what="edited arguments", sort_keys=True
         ):
             return
-        details = {**_request_details(call, request), "key": idempotency_key(call)}
+        details = {**request_details(call, request), "key": call.key()}
         path, name, at_ms = call.path, call.call.name, _now_ms()
         body = _json.dumps(details, what="pending")
-        pending = Pending(path, "approval", name, call.fingerprint(), body, at_ms)
-        verdict = Verdict(
+        pending = PendingRow(path, "approval", name, call.fingerprint(), body, at_ms)
+        row = DecisionRow(
             path=path,
             kind="approval",
             action="approve" if decision.approved else "reject",
@@ -311,53 +297,53 @@ class Track:
             at_ms=at_ms,
         )
         self._journal.append(self._lease, pending)
-        self._journal.append(self._lease, verdict)
+        self._journal.append(self._lease, row)
 
     def read_approval(self, call: OpenCall, request: ApprovalRequest) -> Decision:
         """Return the recorded decision on a call that requires approval.
 
         Raises:
-            ParkedError: If there is none: the call is suspended.
+            SuspendedError: If there is none: the call is suspended.
         """
-        verdict = self.find_decision(call, "approval")
+        row = self.find_decision(call, "approval")
         pending = self._pending_before.get((call.path, "approval"))
         expired = pending is not None and _now_ms() - pending.at_ms > (self._expiry or _NEVER_MS)
-        if verdict is None and expired:
+        if row is None and expired:
             return Decision(False, comment="the request expired")
-        if verdict is None:
-            self.suspend(call, "approval", _request_details(call, request))
+        if row is None:
+            self.suspend(call, "approval", request_details(call, request))
             msg = f"{call.call.name} is awaiting approval"
-            raise ParkedError(msg)
-        edited = _json.loads(verdict.value)
+            raise SuspendedError(msg)
+        edited = _json.loads(row.value)
         return Decision(
-            verdict.action == "approve",
-            arguments=edited if verdict.action == "approve" else None,
-            by=verdict.by,
-            comment=verdict.comment,
+            row.action == "approve",
+            arguments=edited if row.action == "approve" else None,
+            by=row.by,
+            comment=row.comment,
         )
 
-    async def end(self, status: str, result: bytes) -> None:
+    async def end_run(self, status: str, result: bytes) -> None:
         """Record the end of the run, durably if it had an effect or is paused.
 
         Raises:
             JournalError: If the journal is known to have failed.
         """
         self._ended = True
-        self._journal.end(self._lease, status, result, _now_ms())
+        self._journal.end_run(self._lease, status, result, _now_ms())
         if self.effects or status == "paused" or self._journal.behind:
             await self._journal.barrier(self._lease)
         else:
             self._journal.check(self._lease)
 
-    def release(self) -> None:
+    def release_lease(self) -> None:
         """Release the lease of a run that has not ended."""
         if not self._ended:
             self._journal.release(self._lease)
 
-    def _start(self, call: OpenCall, attempt: int) -> CallStart:
+    def _start_row(self, call: OpenCall, attempt: int) -> CallRow:
         # A call of the script is identified by its path; most need no key.
-        key = idempotency_key(call) if call.side_effect or call.parent is not None else None
-        return CallStart(
+        key = call.key() if call.side_effect or call.parent is not None else None
+        return CallRow(
             path=call.path,
             tool=call.call.name,
             arguments=encode_arguments(call),
@@ -374,97 +360,9 @@ def _is_unstarted(row: CallRow) -> bool:
     return row.end is not None and row.end.status == "not_started"
 
 
-def _request_details(call: OpenCall, request: ApprovalRequest) -> dict[str, Any]:
-    shown = redact_request(call, request)
-    return {
-        "arguments": shown.arguments,
-        "prompt": shown.prompt,
-        "defaults": dict(request.defaults),
-    }
-
-
-def redact_request(call: OpenCall, request: ApprovalRequest) -> ApprovalRequest:
-    """Redact a request for subscribers, who do not decide on it: no secrets, no content."""
-    arguments = _json.loads(encode_arguments(call, request.arguments))
-    # The prompt may contain arguments.
-    return replace(
-        request, arguments=arguments, prompt=call.record_filter.redact_text(request.prompt)
-    )
-
-
-def redact_decision(call: OpenCall, decision: Decision) -> Decision:
-    """Redact a decision for subscribers."""
-    if not isinstance(decision.arguments, Mapping):
-        # Arguments that are not a mapping are rejected next.
-        return replace(decision, arguments=None)
-    arguments = _json.loads(encode_arguments(call, decision.arguments))
-    return replace(decision, arguments=arguments)
-
-
 def _truncate(arguments: bytes) -> str:
     text = arguments.decode(errors="replace")
     return text if len(text) <= 200 else text[:199] + "…"
-
-
-def read_outcome(tool: str, end: CallEnd) -> ToolResult:
-    """Return a recorded value as data. Raises the `ToolError` if the call failed."""
-    _, _, value = _json.loads(end.body)
-    if end.ok:
-        return ToolResult(tool, value=value)
-    raise error_of(value, tool)
-
-
-def error_row(error: ToolError) -> dict[str, Any]:
-    """Convert an error to JSON data, for the script and the record.
-
-    Every error can be converted: parts are truncated, and converted to text if they are not JSON.
-    """
-    details: Any = error.details
-    try:
-        size = len(_json.dumps(details, what="details"))
-        if size > _DETAILS_BYTES:
-            details = {"left_out": f"details has {size:,} bytes, over {_DETAILS_BYTES:,}"}
-    except _json.JsonError as refused:
-        details = {"left_out": _json.plain_text(refused, _MESSAGE_CHARS)}
-    return {
-        "message": _json.plain_text(error.message, _MESSAGE_CHARS),
-        "code": _json.plain_text(error.code, _CODE_CHARS),
-        "tool": error.tool,
-        "retryable": bool(error.retryable),
-        "details": details,
-    }
-
-
-_MESSAGE_CHARS = 65_536
-_CODE_CHARS = 256
-_DETAILS_BYTES = 1 << 20
-"""JSON bytes of the details of one error."""
-
-
-def error_of(row: Mapping[str, Any], tool: str) -> ToolError:
-    """Convert the data of `error_row` back to an error."""
-    return ToolError(
-        row["message"],
-        code=row["code"],
-        tool=row.get("tool") or tool,
-        retryable=row["retryable"],
-        details=row["details"],
-    )
-
-
-def pending_call(row: Pending) -> PendingCall:
-    """Convert a recorded `Pending` to its public form."""
-    details = _json.loads(row.details)
-    return PendingCall(
-        call=row.path,
-        kind=row.kind,
-        tool=row.tool,
-        arguments=details.get("arguments"),
-        fingerprint=row.fingerprint,
-        idempotency_key=details.get("key"),
-        prompt=details.get("prompt", ""),
-        defaults=details.get("defaults"),
-    )
 
 
 def _now_ms() -> int:

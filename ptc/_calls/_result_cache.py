@@ -14,7 +14,7 @@ import anyio
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from ._call import OpenCall
-from ._deadlock import Waits
+from ._deadlock import WaitGraph
 
 __all__ = ["CachedResult", "ResultCache"]
 
@@ -49,7 +49,7 @@ class ResultCache:
         make: Callable[[], Awaitable[Any]],
         *,
         call: OpenCall | None = None,
-        waits: Waits | None = None,
+        wait_graph: WaitGraph | None = None,
         fits: Callable[[Any], bool] = lambda value: True,
     ) -> tuple[Any, bool]:
         """Return the value, and True if it was cached or made by another running call.
@@ -62,7 +62,7 @@ class ResultCache:
             ttl_ms: Lifetime of the value; None: that of the cache.
             make: Makes the value.
             call: The calling call.
-            waits: Deadlock detection: a caller that would deadlock makes the value itself.
+            wait_graph: Deadlock detection: a caller that would deadlock makes the value itself.
             fits: True if this caller may use a cached value; else it makes its own.
         """
         while True:
@@ -73,12 +73,12 @@ class ResultCache:
             flight = self._flights.get(digest)
             if flight is None:
                 return await self._make(digest, ttl_ms, make, call), False
-            if call is None or waits is None:
+            if call is None or wait_graph is None:
                 await flight.landed.wait()
-            elif waits.would_deadlock(call, flight):
+            elif wait_graph.would_deadlock(call, flight):
                 return await make(), False
             else:
-                with waits.waiting(call, flight):
+                with wait_graph.waiting(call, flight):
                     await flight.landed.wait()
             if flight.safe and fits(flight.value):
                 return copy.deepcopy(flight.value), True

@@ -7,21 +7,18 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from .._core import _json
-from .._journal._journal import CallRow
-from .._tools._tool import Tool, ToolCall
+from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError
 from ._call import OpenCall
-from ._recorder import ParkedError, Track, error_of
+from ._recorder import RunRecorder, SuspendedError
 from ._result_cache import CachedResult
 
 __all__ = [
     "cached_results",
     "is_over_budget",
     "make_once",
-    "read_call",
-    "read_error",
-    "track_making",
+    "record_making",
 ]
 
 
@@ -33,7 +30,7 @@ async def make_once(call: OpenCall, make: Callable[[], Awaitable[ToolResult]]) -
     Raises:
         ToolError: ``unknown_outcome`` if it was made before, and its outcome is unknown.
     """
-    *_, direct = call.above()
+    *_, direct = call.callers()
     effects, chain = direct.effects, call.chain()
     if chain in effects:
         made = effects[chain]
@@ -54,44 +51,44 @@ async def make_once(call: OpenCall, make: Callable[[], Awaitable[ToolResult]]) -
 
 
 @contextmanager
-def track_making(track: Track | None, call: OpenCall) -> Iterator[None]:
+def record_making(recorder: RunRecorder | None, call: OpenCall) -> Iterator[None]:
     """Identify the making of a cached result, and note its end or suspension.
 
     Raises:
-        ParkedError: If its making is suspended until a decision.
+        SuspendedError: If its making is suspended until a decision.
     """
-    if track is None:
+    if recorder is None:
         yield
         return
-    identity = track.nested.current_making(call.awaited)
+    identity = recorder.nested.current_making(call.awaited)
     if identity is None:
         msg = f"{call.call.name}: the call that makes its cached result waits for a decision"
-        raise ParkedError(msg)
+        raise SuspendedError(msg)
     call.making = identity
     try:
         yield
-    except ParkedError:
-        track.nested.suspend_making(call.awaited)
+    except SuspendedError:
+        recorder.nested.suspend_making(call.awaited)
         raise
     except Exception:
-        track.nested.finish_making(call.awaited)
+        recorder.nested.finish_making(call.awaited)
         raise
-    track.nested.finish_making(call.awaited)
+    recorder.nested.finish_making(call.awaited)
 
 
 def cached_results(
-    track: Track, tools: Mapping[str, Tool], is_of_run: Callable[[Tool], bool]
+    recorder: RunRecorder, tools: Mapping[str, Tool], is_of_run: Callable[[Tool], bool]
 ) -> Iterator[tuple[str, float | None, CachedResult]]:
     """Iterate over the results that were cached for a run: name, time left in ms, result.
 
     Args:
-        track: The run.
+        recorder: The run.
         tools: Allow-list of the run.
         is_of_run: True if cached results of a tool belong to the run.
     """
-    for row in track.cached_results():
-        digest, _, _ = row.start.making.partition(" ")
-        tool = tools.get(row.start.tool)
+    for row in recorder.cached_results():
+        digest, _, _ = row.making.partition(" ")
+        tool = tools.get(row.tool)
         if tool is None or tool.cache is None or row.end is None or not is_of_run(tool):
             continue
         left = None
@@ -100,22 +97,6 @@ def cached_results(
         value = tool.revive(_json.loads(row.end.body)[2])
         result = ToolResult(tool.name, value=value, _render=tool.render)
         yield digest, left, CachedResult(result, tuple(tools.values()))
-
-
-def read_call(row: CallRow, run_id: str | None) -> OpenCall:
-    """Build a call from an earlier host's record, for the list of calls."""
-    start = row.start
-    call = OpenCall(ToolCall(start.tool, _json.loads(start.arguments), seq=0, run_id=run_id))
-    call.restore(row, read_error(row))
-    return call
-
-
-def read_error(row: CallRow) -> ToolError | None:
-    """Return the recorded error of a call; None if it has none."""
-    start, end = row
-    if end is None or end.ok:
-        return None
-    return error_of(_json.loads(end.body)[2], start.tool)
 
 
 def is_over_budget(error: ToolError | None) -> bool:

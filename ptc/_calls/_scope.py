@@ -19,9 +19,9 @@ from ._attachments import AttachmentStore
 from ._breaker import Circuit
 from ._budget import Budget
 from ._call import OpenCall
-from ._deadlock import Waits
+from ._deadlock import WaitGraph
 from ._record_filter import RecordFilter
-from ._recorder import Track
+from ._recorder import RunRecorder
 from ._result_cache import ResultCache
 
 __all__ = ["AfterSideEffect", "OnEvent", "Scope", "Shared", "validate_unprotected"]
@@ -55,7 +55,7 @@ class Shared:
     """Results cached for the session."""
     circuits: dict[str, Circuit] = field(default_factory=dict)
     """Breakers by name of tool."""
-    waits: Waits = field(default_factory=Waits)
+    wait_graph: WaitGraph = field(default_factory=WaitGraph)
     """Deadlock detection among calls that wait for one another."""
 
     def circuit(self, tool: Tool) -> Circuit | None:
@@ -84,7 +84,7 @@ class Scope:
     """Creates the tools of `ctx` itself, on first use."""
     on_event: OnEvent | None = None
     """Subscriber; None: no events are sent."""
-    track: Track | None = None
+    recorder: RunRecorder | None = None
     """Recorder of the run; None: nothing is recorded."""
     _discovered: Mapping[str, Tool] | None = None
     _filters: dict[str, RecordFilter] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Scope:
             found = self._filters[name] = RecordFilter(self.environment.redactor, names)
         call.record_filter = found
 
-    def tell(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
+    def emit(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
         """Send an event to the subscriber."""
         if self.on_event is not None:
             self.protect_record(call)

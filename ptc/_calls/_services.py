@@ -15,8 +15,8 @@ from .._tools._context import ToolContext, ToolFacts
 from .._tools._tool import Tool, ToolCall
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError, UsageError
-from ._call import Occurrences, OpenCall, idempotency_key
-from ._recorder import ParkedError
+from ._call import Occurrences, OpenCall
+from ._recorder import SuspendedError
 from ._scope import Scope
 
 __all__ = ["NestedCaller", "Services", "suspended_error"]
@@ -38,7 +38,7 @@ class NestedCaller(Protocol):
 
     def record(self, call: OpenCall, ok: bool, body: bytes, elapsed: float | None) -> None: ...
 
-    def cut_off(self, call: OpenCall) -> None: ...
+    def record_cancellation(self, call: OpenCall) -> None: ...
 
 
 class Services:
@@ -48,15 +48,14 @@ class Services:
         "_call",
         "_context",
         "_nested",
-        "_occurrences",
         "_quiet",
         "_running",
         "_scope",
         "_suspended",
         "_thread",
         "_tool",
-        "begun",
         "cancelled",
+        "function_called",
         "over",
     )
 
@@ -66,13 +65,12 @@ class Services:
         self._tool = tool
         self._call = call
         self._context: ToolContext | None = None
-        self._occurrences: Occurrences | None = None
         self._suspended = False
         self._running = 0
         self._quiet: anyio.Event | None = None
         self._thread = get_ident()
         self.cancelled = False
-        self.begun = True
+        self.function_called = True
         self.over = False
 
     def context(self) -> ToolContext:
@@ -99,30 +97,30 @@ class Services:
         return None if budget is None else budget.left
 
     def key(self) -> str | None:
-        return idempotency_key(self._call)
+        return self._call.key()
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        self._tell("progress", {"done": done, "total": total, "message": message})
+        self._emit("progress", {"done": done, "total": total, "message": message})
 
     def log(self, message: str, data: Mapping[str, Any]) -> None:
-        self._tell("log", {"message": message, "data": dict(data)})
+        self._emit("log", {"message": message, "data": dict(data)})
 
     def output(self, partial: Any) -> None:
-        self._tell("tool_output_delta", partial)
+        self._emit("tool_output_delta", partial)
 
     @property
     def watched(self) -> bool:
         return self._scope.on_event is not None
 
-    def _tell(self, kind: EventKind, data: Any) -> None:
+    def _emit(self, kind: EventKind, data: Any) -> None:
         if self.over:
             # A task or thread that outlived its call: the subscriber has received its end.
             return
         data = self._scope.environment.redactor.data(data)
         if get_ident() == self._thread:
-            self._scope.tell(kind, self._call, data)
+            self._scope.emit(kind, self._call, data)
         else:
-            anyio.from_thread.run_sync(self._scope.tell, kind, self._call, data)
+            anyio.from_thread.run_sync(self._scope.emit, kind, self._call, data)
 
     def attach(self, attachment: Attachment) -> AttachmentRef:
         self._check_open("attach")
@@ -153,24 +151,23 @@ class Services:
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         self._check_open("call_tool")
         parent = self._call
-        if sum(1 for _ in parent.above()) >= _MAX_NESTED:
+        if sum(1 for _ in parent.callers()) >= _MAX_NESTED:
             msg = f"{name}: tools have called one another {_MAX_NESTED} deep, the most allowed"
             raise ToolError(msg, code="too_deep", tool=name)
         # A cancelled tool that never awaits is stopped here, before the next effect.
         await anyio.lowlevel.checkpoint_if_cancelled()
         if self._suspended:
             raise suspended_error(self._tool)
-        if self._occurrences is None:
-            # Numbered for each attempt: equal calls of the next attempt are the same calls.
-            self._occurrences = Occurrences()
-        if self._scope.track is not None:
-            self._scope.track.record_caller(parent)
+        if parent.attempt_calls is None:
+            parent.attempt_calls = Occurrences()
+        if self._scope.recorder is not None:
+            self._scope.recorder.record_caller(parent)
         request = ToolCall(name, arguments, seq=0, run_id=parent.call.run_id)
-        call = OpenCall(request, parent, parent.allowed, self._occurrences)
+        call = OpenCall(request, parent, parent.allowed)
         self._nested.admit(call)
         try:
             result = await self._run(call)
-        except ParkedError as suspension:
+        except SuspendedError as suspension:
             if call.may_suspend:
                 parent.suspended = True
                 await self._suspend()
@@ -179,7 +176,7 @@ class Services:
             raise ToolError(str(suspension), code="unknown_outcome", tool=name) from None
         self._nested.record(call, *self._nested.answer(call, result), None)
         value = result.unwrap()
-        recorded = call.outcome.recorded and self._scope.track is not None
+        recorded = call.outcome.recorded and self._scope.recorder is not None
         return call.tool.revive(value) if recorded and call.tool else value
 
     async def _run(self, call: OpenCall) -> ToolResult:
@@ -188,20 +185,20 @@ class Services:
         earlier = listed.get(path)
         if call.call.run_id is not None:
             listed[path] = call
-        self._scope.tell("tool_started", call)
+        self._scope.emit("tool_started", call)
         self._running += 1
         try:
             return await self._nested.run(call)
         except anyio.get_cancelled_exc_class():
             if not call.was_called:
-                self._nested.cut_off(call)
+                self._nested.record_cancellation(call)
             raise
         finally:
             self._running -= 1
             if not self._running and self._quiet is not None:
                 self._quiet.set()
                 self._quiet = None
-            self._scope.tell("tool_finished", call)
+            self._scope.emit("tool_finished", call)
             if call.outcome.recorded and earlier is not None:
                 # The call that executed it has duration and attempts.
                 listed[path] = earlier
@@ -223,6 +220,6 @@ class Services:
             self._suspended = True
 
 
-def suspended_error(tool: Tool) -> ParkedError:
+def suspended_error(tool: Tool) -> SuspendedError:
     """Return the exception that suspends a tool because it called a suspended call."""
-    return ParkedError(f"{tool.name} called a tool whose call waits for a decision")
+    return SuspendedError(f"{tool.name} called a tool whose call waits for a decision")

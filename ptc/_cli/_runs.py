@@ -12,7 +12,7 @@ from ._status import COMPLETED, EXIT_STATUS_HELP, status_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .._journal._journal import CallRow, Recorded
+    from .._journal._journal import CallRow, RunRecord
     from .._runs._history import History
     from .._tools._tool import Tool
 
@@ -135,7 +135,7 @@ def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
         output.line(line)
     output.line("")
     for row in recorded.calls:
-        output.line(_describe_call(row) + _describe_decisions(recorded, row.start.path))
+        output.line(_describe_call(row) + _describe_decisions(recorded, row.path))
     result = load_result(recorded.run)
     if recorded.run.rolled_back_ms is not None:
         output.line(f"rolled back; it was {recorded.run.status}")
@@ -149,11 +149,11 @@ def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
     return COMPLETED
 
 
-def _annotated(recorded: Recorded) -> list[str]:
+def _annotated(recorded: RunRecord) -> list[str]:
     at: dict[int, list[str]] = {}
     for row in recorded.calls:
-        if row.start.line is not None:
-            at.setdefault(row.start.line, []).append(row.start.path)
+        if row.line is not None:
+            at.setdefault(row.line, []).append(row.path)
     lines = recorded.run.source.splitlines()
     width = len(str(len(lines)))
     shown = []
@@ -165,13 +165,13 @@ def _annotated(recorded: Recorded) -> list[str]:
     return shown
 
 
-def _describe_decisions(recorded: Recorded, path: str) -> str:
+def _describe_decisions(recorded: RunRecord, path: str) -> str:
     """Describe the revert of a call and the decisions about it."""
     note = ""
     for revert in recorded.reverts:
         if revert.path == path:
             note = f"  [revert: {revert.status}]"
-    for decision in recorded.verdicts:
+    for decision in recorded.decisions:
         if decision.path == path:
             by = f" by {decision.by}" if decision.by else ""
             comment = f": {decision.comment[:120]}" if decision.comment else ""
@@ -180,13 +180,13 @@ def _describe_decisions(recorded: Recorded, path: str) -> str:
 
 
 def _describe_call(row: CallRow) -> str:
-    start, end = row.start, row.end
-    arguments = start.arguments.decode(errors="replace")
-    head = f"{start.path:>4}  {start.tool}({arguments[:120]}{'…' if len(arguments) > 120 else ''})"
+    end = row.end
+    arguments = row.arguments.decode(errors="replace")
+    head = f"{row.path:>4}  {row.tool}({arguments[:120]}{'…' if len(arguments) > 120 else ''})"
     if end is None:
         return f"{head}  started; its outcome is unknown"
     value = end.body.decode(errors="replace")
-    took = f"{end.at_ms - start.at_ms} ms"
+    took = f"{end.at_ms - row.at_ms} ms"
     return f"{head}  {end.status}, {took}: {value[:120]}{'…' if len(value) > 120 else ''}"
 
 

@@ -17,6 +17,7 @@ from ..errors import UsageError
 
 __all__ = [
     "caller_frame",
+    "describe_error",
     "folder_of",
     "mapping_of",
     "nearest",
@@ -25,7 +26,6 @@ __all__ = [
     "require",
     "require_function",
     "require_range",
-    "words_of",
 ]
 
 
@@ -107,11 +107,11 @@ def nearest(name: object, names: Iterable[str]) -> str:
     return f" (did you mean {' or '.join(f'`{c}`' for c in close)}?)" if close else ""
 
 
-def words_of(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return the type and text of an exception, or of the members of a group. Never raises."""
     try:
         if isinstance(error, BaseExceptionGroup):
-            return "; ".join(words_of(member) for member in error.exceptions[:8])
+            return "; ".join(describe_error(member) for member in error.exceptions[:8])
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001  # `__str__` is the author's code
         return f"{type(error).__name__} (its __str__ raised an exception)"

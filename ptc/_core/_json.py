@@ -16,10 +16,20 @@ from pathlib import PurePath
 from typing import Any
 
 import orjson
+from orjson import Fragment
 
 from .._wire._json_errors import MAX_DEPTH, Explainer
 
-__all__ = ["MAX_DEPTH", "JsonError", "dumps", "loads", "plain_text", "sha256_of"]
+__all__ = [
+    "MAX_DEPTH",
+    "Fragment",
+    "JsonError",
+    "dumps",
+    "dumps_unchecked",
+    "loads",
+    "plain_text",
+    "sha256_of",
+]
 
 
 class JsonError(ValueError):

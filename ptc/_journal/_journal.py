@@ -26,22 +26,20 @@ from ..errors import JournalError
 __all__ = [
     "CallEnd",
     "CallRow",
-    "CallStart",
-    "CallWhole",
+    "DecisionRow",
     "Delivery",
     "Entry",
     "Journal",
     "Lease",
     "LeaseLostError",
-    "Pending",
     "PendingKind",
-    "Recorded",
+    "PendingRow",
     "RevertRow",
     "RevertStatus",
+    "RunRecord",
     "RunRow",
-    "Spent",
     "Tick",
-    "Verdict",
+    "UsedDecision",
 ]
 
 
@@ -84,8 +82,21 @@ class RunRow:
     """Start of its rollback; None: it was not rolled back."""
 
 
-class CallStart(NamedTuple):
-    """Start of a call.
+class CallEnd(NamedTuple):
+    """Outcome of a call."""
+
+    status: CallStatus
+    ok: bool
+    """True if `body` is the value, False if it is an error."""
+    body: bytes
+    """JSON, as sent to the script, or as it would have been sent."""
+    at_ms: int
+    elapsed: float | None
+    """Seconds on the script's clock when it was sent; None: it was not sent."""
+
+
+class CallRow(NamedTuple):
+    """A recorded call: its start and, if it has ended, its outcome. A later row replaces it.
 
     A tuple, as `CallEnd` is, since one is created for each call of a run, and a frozen dataclass of
     ten fields takes two microseconds.
@@ -105,27 +116,8 @@ class CallStart(NamedTuple):
     at_ms: int
     making: str = ""
     """Identity of the cached result that it produces; ``""`` if it produces none."""
-
-
-class CallEnd(NamedTuple):
-    """Outcome of a call."""
-
-    path: str
-    status: CallStatus
-    ok: bool
-    """True if `body` is the value, False if it is an error."""
-    body: bytes
-    """JSON, as sent to the script, or as it would have been sent."""
-    at_ms: int
-    elapsed: float | None
-    """Seconds on the script's clock when it was sent; None: it was not sent."""
-
-
-class CallWhole(NamedTuple):
-    """A call without a side effect, written as a whole after it has ended."""
-
-    start: CallStart
-    end: CallEnd
+    end: CallEnd | None = None
+    """None: it has started, and its outcome is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +128,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class UsedDecision:
     """The decision to repeat a call was used; if it is interrupted again, a new one is needed."""
 
     path: str
@@ -145,7 +137,7 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingRow:
     """A call that awaits a decision."""
 
     path: str
@@ -162,7 +154,7 @@ PendingKind: TypeAlias = Literal["approval", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DecisionRow:
     """A decision about a pending call.
 
     One that is appended was made by an approver in this process. Of two decisions about a call, the
@@ -196,7 +188,7 @@ class RevertRow:
     at_ms: int
 
 
-Entry: TypeAlias = CallStart | CallEnd | CallWhole | Tick | Pending | Verdict | Spent | RevertRow
+Entry: TypeAlias = CallRow | Tick | PendingRow | DecisionRow | UsedDecision | RevertRow
 
 
 class Delivery(NamedTuple):
@@ -207,29 +199,22 @@ class Delivery(NamedTuple):
     elapsed: float
 
 
-class CallRow(NamedTuple):
-    """A recorded call: its start and, if it has ended, its end."""
-
-    start: CallStart
-    end: CallEnd | None
-
-
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RunRecord:
     """The whole record of a run, checked for damage."""
 
     run: RunRow
     calls: tuple[CallRow, ...]
     deliveries: tuple[Delivery, ...]
-    pending: tuple[Pending, ...]
-    verdicts: tuple[Verdict, ...]
+    pending: tuple[PendingRow, ...]
+    decisions: tuple[DecisionRow, ...]
     reverts: tuple[RevertRow, ...] = ()
 
 
 class Journal(Protocol):
     """Interface of a journal. Methods may block for a moment; none waits for a disk."""
 
-    def begin(self, run: RunRow) -> Lease:
+    def start_run(self, run: RunRow) -> Lease:
         """Create a run and acquire its lease. Raises `JournalError` if its id is in use."""
 
     def acquire(self, run_id: str) -> Lease:
@@ -272,7 +257,7 @@ class Journal(Protocol):
     def check(self, lease: Lease) -> None:
         """Raise the errors of `barrier` that are known so far. Never waits."""
 
-    def end(self, lease: Lease, status: str, result: bytes, at_ms: int) -> None:
+    def end_run(self, lease: Lease, status: str, result: bytes, at_ms: int) -> None:
         """Record the result of a run that ended or is paused, and release its lease."""
 
     def release(self, lease: Lease) -> None:
@@ -286,7 +271,7 @@ class Journal(Protocol):
                 earlier failures to the runs concerned.
         """
 
-    def load(self, run_id: str) -> Recorded:
+    def load(self, run_id: str) -> RunRecord:
         """Load the record of a run. Raises `JournalError` if it is unknown or damaged."""
 
     def find(self, run_id: str) -> RunRow | None:
@@ -295,7 +280,7 @@ class Journal(Protocol):
     def runs(self, limit: int = 50) -> Sequence[RunRow]:
         """List the newest runs, newest first."""
 
-    def decide(self, run_id: str, verdict: Verdict) -> bool:
+    def decide(self, run_id: str, decision: DecisionRow) -> bool:
         """Record a decision durably; False if there was one already. Raises as `load`."""
 
     def delete_ended(self, before_ms: int) -> int:

@@ -10,13 +10,12 @@ from ._database import Database
 from ._journal import (
     CallEnd,
     CallRow,
-    CallStart,
+    DecisionRow,
     Delivery,
-    Pending,
-    Recorded,
+    PendingRow,
     RevertRow,
+    RunRecord,
     RunRow,
-    Verdict,
 )
 from ._statements import END_COLUMNS, RUN_COLUMNS, START_COLUMNS
 
@@ -42,7 +41,7 @@ class RunReader:
         with self._db.errors("read"):
             return [RunRow(*row) for row in self._db.fetch_all(sql, (limit,))]
 
-    def load(self, run_id: str) -> Recorded:
+    def load(self, run_id: str) -> RunRecord:
         """As `Journal.load`."""
         with self._db.errors("read"):
             sql = f"SELECT number, {RUN_COLUMNS} FROM runs WHERE run_id=?"  # noqa: S608  # our names
@@ -51,12 +50,12 @@ class RunReader:
                 raise self._db.unknown_run(run_id)
             number, run = row[0], RunRow(*row[1:])
             calls = list(self._calls(run_id, number))
-            return Recorded(
+            return RunRecord(
                 run,
                 calls=tuple(row for row, _ in calls),
                 deliveries=tuple(self._deliveries(run_id, number, calls)),
                 pending=tuple(self._pending(number)),
-                verdicts=tuple(self._verdicts(number)),
+                decisions=tuple(self._decisions(number)),
                 reverts=tuple(self._reverts(number)),
             )
 
@@ -66,16 +65,16 @@ class RunReader:
         rows = self._db.fetch_all(sql, (number,))
         for row in sorted(rows, key=lambda row: [int(part) for part in row[1].split(".")]):
             path, tool, arguments, key, side_effect, *rest = row[1:10]
-            start = CallStart(path, tool, arguments, key, bool(side_effect), *rest)
+            call = CallRow(path, tool, arguments, key, bool(side_effect), *rest)
             status, ok, body, digest, ended, position, elapsed = row[10:]
             if status == "started":
-                yield CallRow(start, None), None
+                yield call, None
                 continue
             if body is None or hashlib.sha256(body).digest() != digest:
-                msg = f"the outcome of call {start.path} does not match its digest"
+                msg = f"the outcome of call {path} does not match its digest"
                 raise self._damage(run_id, msg)
-            end = CallEnd(start.path, status, bool(ok), body, ended, elapsed)
-            yield CallRow(start, end), position
+            end = CallEnd(status, bool(ok), body, ended, elapsed)
+            yield call._replace(end=end), position
 
     def _deliveries(
         self, run_id: str, number: int, calls: Sequence[tuple[CallRow, int | None]]
@@ -83,7 +82,7 @@ class RunReader:
         found: dict[int, Delivery] = {}
         for row, position in calls:
             if position is not None and row.end is not None:
-                found[position] = Delivery(row.start.path, row.end.elapsed or 0.0)
+                found[position] = Delivery(row.path, row.end.elapsed or 0.0)
         ticks = self._db.fetch_all("SELECT place, elapsed FROM ticks WHERE run=?", (number,))
         found.update({position: Delivery(None, elapsed) for position, elapsed in ticks})
         for position in range(1, max(found, default=0) + 1):
@@ -94,21 +93,21 @@ class RunReader:
     def _damage(self, run_id: str, problem: str) -> JournalError:
         return JournalError(f"{self._db.label} is damaged: run {run_id!r}: {problem}")
 
-    def _pending(self, number: int) -> Iterator[Pending]:
+    def _pending(self, number: int) -> Iterator[PendingRow]:
         sql = (
             "SELECT path, kind, tool, fingerprint, details, at_ms FROM pending WHERE run=?"
             " AND kind IN ('approval', 'unknown') ORDER BY rowid"
         )
         for row in self._db.fetch_all(sql, (number,)):
-            yield Pending(*row)
+            yield PendingRow(*row)
 
-    def _verdicts(self, number: int) -> Iterator[Verdict]:
+    def _decisions(self, number: int) -> Iterator[DecisionRow]:
         sql = (
             "SELECT path, kind, action, value, decided_by, comment, at_ms FROM verdicts WHERE run=?"
             " AND kind IN ('approval', 'unknown')"
         )
         for row in self._db.fetch_all(sql, (number,)):
-            yield Verdict(*row)
+            yield DecisionRow(*row)
 
     def _reverts(self, number: int) -> Iterator[RevertRow]:
         sql = "SELECT path, status, attempt, error, at_ms FROM reverts WHERE run=? ORDER BY rowid"

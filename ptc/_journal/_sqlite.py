@@ -24,19 +24,19 @@ from typing import Any
 
 from ..errors import JournalError
 from ._database import Database
-from ._journal import Entry, Lease, Recorded, RunRow, Verdict
+from ._journal import DecisionRow, Entry, Lease, RunRecord, RunRow
 from ._process_id import is_gone, this_process
 from ._reader import RunReader
 from ._statements import (
     ACQUIRE,
     ACQUIRE_FOR_ROLLBACK,
-    BEGIN,
+    DECISION,
+    END_RUN,
     RELEASE,
-    RUN_END,
-    VERDICT,
+    START_RUN,
+    decision_values,
     entry_statements,
     run_values,
-    verdict_values,
 )
 from ._writer import LEASE_SECONDS, Writer
 
@@ -63,8 +63,8 @@ class SqliteJournal:
 
     # --- leases -----------------------------------------------------------------------------
 
-    def begin(self, run: RunRow) -> Lease:
-        """As `Journal.begin`; never waits. A caller that chose the id checks `find` first."""
+    def start_run(self, run: RunRow) -> Lease:
+        """As `Journal.start_run`; never waits. A caller that chose the id checks `find` first."""
         lease = Lease(run.run_id, _number(run.run_id), 1)
         if lease.number in self._writer.leases:
             msg = f"run {run.run_id!r} is being executed by this session; wait for its end"
@@ -74,7 +74,7 @@ class SqliteJournal:
         self._writer.leases[lease.number] = 1
         # The lease of this write is not checked, since it inserts the row: see `Writer._execute`.
         values = (lease.number, *run_values(run), this_process(), _now_ms())
-        self._writer.put(lease, BEGIN, values)
+        self._writer.put(lease, START_RUN, values)
         return lease
 
     def acquire(self, run_id: str) -> Lease:
@@ -125,10 +125,10 @@ class SqliteJournal:
         self._writer.leases[number] = epoch + 1
         return Lease(run_id, number, epoch + 1)
 
-    def end(self, lease: Lease, status: str, result: bytes, at_ms: int) -> None:
-        """As `Journal.end`."""
+    def end_run(self, lease: Lease, status: str, result: bytes, at_ms: int) -> None:
+        """As `Journal.end_run`."""
         ended_ms = None if status == "paused" else at_ms
-        self._writer.put(lease, RUN_END, (status, result, ended_ms, lease.number))
+        self._writer.put(lease, END_RUN, (status, result, ended_ms, lease.number))
         self._writer.leases.pop(lease.number, None)
 
     def release(self, lease: Lease) -> None:
@@ -165,7 +165,7 @@ class SqliteJournal:
         """As `Journal.flush`."""
         self._writer.flush()
 
-    def decide(self, run_id: str, verdict: Verdict) -> bool:
+    def decide(self, run_id: str, decision: DecisionRow) -> bool:
         """As `Journal.decide`."""
         connection = self._db.connection
         with self._db.errors("written"), self._db.lock:
@@ -176,7 +176,7 @@ class SqliteJournal:
                 ).fetchone()
                 if row is None:
                     raise self._db.unknown_run(run_id)
-                done = connection.execute(VERDICT, (row[0], *verdict_values(verdict)))
+                done = connection.execute(DECISION, (row[0], *decision_values(decision)))
                 return done.rowcount == 1
 
     def delete_ended(self, before_ms: int) -> int:
@@ -215,7 +215,7 @@ class SqliteJournal:
         self.flush()
         return self._reader.runs(limit)
 
-    def load(self, run_id: str) -> Recorded:
+    def load(self, run_id: str) -> RunRecord:
         """As `Journal.load`."""
         self.flush()
         return self._reader.load(run_id)

@@ -8,18 +8,17 @@ from typing import Any, Final, NamedTuple
 
 from ._journal import (
     CallEnd,
-    CallStart,
-    CallWhole,
+    CallRow,
+    DecisionRow,
     Entry,
     Lease,
     RevertRow,
     RunRow,
-    Spent,
     Tick,
-    Verdict,
+    UsedDecision,
 )
 
-__all__ = ["Write", "entry_statements", "lease_and_sql", "run_values", "verdict_values"]
+__all__ = ["Write", "decision_values", "entry_statements", "lease_and_sql", "run_values"]
 
 RUN_COLUMNS: Final = (
     "run_id, source, filename, inputs, options, seed, clock, created_ms, status, result, ended_ms,"
@@ -30,15 +29,15 @@ START_COLUMNS: Final = (
 )
 END_COLUMNS: Final = "status, ok, body, body_sha256, ended_ms, place, elapsed"
 
-BEGIN: Final = (
+START_RUN: Final = (
     f"INSERT INTO runs(number, {RUN_COLUMNS}, owner, alive_ms, epoch)"  # our names
     " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,1) ON CONFLICT DO NOTHING"
 )
-BEGIN_STATUS: Final = 9
-"""Index of the status among the values of `BEGIN`; the result and the end time follow."""
-BEGIN_OWNER: Final = 13
-"""Index of the lease holder among the values of `BEGIN`."""
-RUN_END: Final = "UPDATE runs SET status=?, result=?, ended_ms=?, owner=NULL WHERE number=?"
+START_RUN_STATUS: Final = 9
+"""Index of the status among the values of `START_RUN`; the result and the end time follow."""
+START_RUN_OWNER: Final = 13
+"""Index of the lease holder among the values of `START_RUN`."""
+END_RUN: Final = "UPDATE runs SET status=?, result=?, ended_ms=?, owner=NULL WHERE number=?"
 RELEASE: Final = "UPDATE runs SET owner=NULL WHERE number=?"
 ACQUIRE: Final = (
     "UPDATE runs SET owner=?, alive_ms=?, epoch=?, status='running', result=NULL, ended_ms=NULL"
@@ -50,29 +49,21 @@ ACQUIRE_FOR_ROLLBACK: Final = (
     " status=CASE WHEN status IN ('running', 'paused') THEN 'cancelled' ELSE status END"
     " WHERE number=?"
 )
-START: Final = (
-    f"INSERT INTO calls({START_COLUMNS}, status) VALUES(?,?,?,?,?,?,?,?,?,?,?)"  # our names
-    " ON CONFLICT(run, path) DO UPDATE SET attempt=excluded.attempt, key=excluded.key,"
-    " started_ms=excluded.started_ms, making=excluded.making, status='started', ok=NULL, body=NULL,"
-    " ended_ms=NULL"
-)
-END: Final = (
-    "UPDATE calls SET status=?, ok=?, body=?, body_sha256=?, ended_ms=?, place=?, elapsed=?"
-    " WHERE run=? AND path=?"
-)
-_WHOLE_ROW: Final = "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-WHOLE: Final = (
+_CALL_VALUES: Final = "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+CALL: Final = (
     f"INSERT OR REPLACE INTO calls({START_COLUMNS}, {END_COLUMNS})"  # noqa: S608  # our names
-    f" VALUES {_WHOLE_ROW}"
+    f" VALUES {_CALL_VALUES}"
 )
+_NOT_ENDED: Final = ("started", None, None, None, None, None, None)
+"""Values of `END_COLUMNS` for a call without an outcome."""
 ROWS_AT_ONCE: Final = 50
 """Calls in one statement: sqlite3 releases the interpreter lock for each statement, and acquiring
 it from a busy event loop takes longer than the insert."""
-MANY_WHOLE: Final = WHOLE + f",{_WHOLE_ROW}" * (ROWS_AT_ONCE - 1)
-"""`WHOLE` for `ROWS_AT_ONCE` calls."""
+MANY_CALLS: Final = CALL + f",{_CALL_VALUES}" * (ROWS_AT_ONCE - 1)
+"""`CALL` for `ROWS_AT_ONCE` calls."""
 TICK: Final = "INSERT INTO ticks VALUES(?,?,?)"
 PENDING: Final = "INSERT OR REPLACE INTO pending VALUES(?,?,?,?,?,?,?)"
-VERDICT: Final = "INSERT OR IGNORE INTO verdicts VALUES(?,?,?,?,?,?,?,?)"
+DECISION: Final = "INSERT OR IGNORE INTO verdicts VALUES(?,?,?,?,?,?,?,?)"
 REVERT: Final = "INSERT OR REPLACE INTO reverts VALUES(?,?,?,?,?,?)"
 SPENT: Final = tuple(
     f"UPDATE OR REPLACE {table} SET kind=? WHERE run=? AND path=? AND kind='unknown'"  # noqa: S608  # our names
@@ -111,19 +102,16 @@ def entry_statements(
         entry: The entry.
         next_position: Returns the position of the next message to the worker.
     """
-    if isinstance(entry, CallWhole):
-        yield WHOLE, (run, *entry.start, *_end_values(entry.end, next_position))
-    elif isinstance(entry, CallStart):
-        yield START, (run, *entry, "started")
-    elif isinstance(entry, CallEnd):
-        yield END, (*_end_values(entry, next_position), run, entry.path)
+    if isinstance(entry, CallRow):
+        *start, end = entry
+        yield CALL, (run, *start, *_end_values(end, next_position))
     elif isinstance(entry, Tick):
         yield TICK, (run, next_position(), entry.elapsed)
-    elif isinstance(entry, Verdict):
-        yield VERDICT, (run, *verdict_values(entry))
+    elif isinstance(entry, DecisionRow):
+        yield DECISION, (run, *decision_values(entry))
     elif isinstance(entry, RevertRow):
         yield REVERT, (run, entry.path, entry.status, entry.attempt, entry.error, entry.at_ms)
-    elif isinstance(entry, Spent):
+    elif isinstance(entry, UsedDecision):
         for sql in SPENT:
             yield sql, (f"unknown {entry.attempt}", run, entry.path)
     else:
@@ -131,7 +119,9 @@ def entry_statements(
         yield PENDING, (run, entry.path, *request)
 
 
-def _end_values(end: CallEnd, next_position: Callable[[], int]) -> tuple[Any, ...]:
+def _end_values(end: CallEnd | None, next_position: Callable[[], int]) -> tuple[Any, ...]:
+    if end is None:
+        return _NOT_ENDED
     position = None if end.elapsed is None else next_position()
     digest = hashlib.sha256(end.body).digest()
     return (end.status, end.ok, end.body, digest, end.at_ms, position, end.elapsed)
@@ -155,14 +145,14 @@ def run_values(run: RunRow) -> tuple[Any, ...]:
     )
 
 
-def verdict_values(verdict: Verdict) -> tuple[Any, ...]:
-    """Return the values of `VERDICT` after the run's number."""
+def decision_values(decision: DecisionRow) -> tuple[Any, ...]:
+    """Return the values of `DECISION` after the run's number."""
     return (
-        verdict.path,
-        verdict.kind,
-        verdict.action,
-        verdict.value,
-        verdict.by,
-        verdict.comment,
-        verdict.at_ms,
+        decision.path,
+        decision.kind,
+        decision.action,
+        decision.value,
+        decision.by,
+        decision.comment,
+        decision.at_ms,
     )

@@ -17,13 +17,13 @@ from ..errors import JournalError
 from ._database import Database
 from ._journal import Lease, LeaseLostError
 from ._statements import (
-    BEGIN,
-    BEGIN_OWNER,
-    BEGIN_STATUS,
-    MANY_WHOLE,
+    CALL,
+    END_RUN,
+    MANY_CALLS,
     ROWS_AT_ONCE,
-    RUN_END,
-    WHOLE,
+    START_RUN,
+    START_RUN_OWNER,
+    START_RUN_STATUS,
     Write,
     lease_and_sql,
     size_of,
@@ -167,25 +167,25 @@ class Writer:
 
     def _execute(self, batch: Sequence[Write]) -> None:
         valid: dict[Lease, bool] = {}
-        ends = {write.lease: write for write in batch if write.sql is RUN_END}
+        ends = {write.lease: write for write in batch if write.sql is END_RUN}
         for write in batch:
-            if write.sql is BEGIN:
+            if write.sql is START_RUN:
                 valid[write.lease] = self._insert_run(write, ends.pop(write.lease, None))
-        rest = (write for write in batch if write.sql is not BEGIN)
+        rest = (write for write in batch if write.sql is not START_RUN)
         for (lease, sql), writes in groupby(rest, key=lease_and_sql):
-            if (sql is not RUN_END or lease in ends) and self._is_valid(lease, valid):
+            if (sql is not END_RUN or lease in ends) and self._is_valid(lease, valid):
                 self._execute_group(sql, list(writes))
 
-    def _insert_run(self, begin: Write, end: Write | None) -> bool:
+    def _insert_run(self, start: Write, end: Write | None) -> bool:
         """Insert a new run, as ended if it has ended; False if its id is in use."""
-        values = list(begin.values)
+        values = list(start.values)
         if end is not None:
             status, result, ended_ms, _ = end.values
-            values[BEGIN_STATUS : BEGIN_STATUS + 3] = status, result, ended_ms
-            values[BEGIN_OWNER] = None
-        inserted = self._db.connection.execute(BEGIN, values).rowcount == 1
+            values[START_RUN_STATUS : START_RUN_STATUS + 3] = status, result, ended_ms
+            values[START_RUN_OWNER] = None
+        inserted = self._db.connection.execute(START_RUN, values).rowcount == 1
         if not inserted:
-            self._lost.add((begin.lease.number, begin.lease.epoch))
+            self._lost.add((start.lease.number, start.lease.epoch))
         return inserted
 
     def _is_valid(self, lease: Lease, valid: dict[Lease, bool]) -> bool:
@@ -209,10 +209,10 @@ class Writer:
     def _execute_group(self, sql: str, writes: list[Write]) -> None:
         """Execute consecutive writes with the same lease and statement."""
         done = 0
-        if sql is WHOLE:
+        if sql is CALL:
             while len(writes) - done >= ROWS_AT_ONCE:
                 rows = (write.values for write in writes[done : done + ROWS_AT_ONCE])
-                self._db.connection.execute(MANY_WHOLE, tuple(chain.from_iterable(rows)))
+                self._db.connection.execute(MANY_CALLS, tuple(chain.from_iterable(rows)))
                 done += ROWS_AT_ONCE
         for write in writes[done:]:
             self._db.connection.execute(sql, write.values)

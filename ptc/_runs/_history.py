@@ -13,10 +13,11 @@ from typing import Any, Literal, Self
 
 from pydantic import TypeAdapter
 
-from .._calls._recorder import Track, pending_call
+from .._calls._recorder import RunRecorder
+from .._calls._rows import pending_call
 from .._core import _json
 from .._core._arguments import path_of, require, require_range
-from .._journal._journal import Journal, PendingKind, Recorded, RunRow, Verdict
+from .._journal._journal import DecisionRow, Journal, PendingKind, RunRecord, RunRow
 from .._journal._location import check_journal, default_journal
 from .._journal._sqlite import SqliteJournal
 from .._records._limits import Limits
@@ -121,16 +122,16 @@ class History:
         if self._journal is not None:
             self._journal.close()
 
-    def start_record(self, program: Program) -> Track:
+    def start_record(self, program: Program) -> RunRecorder:
         """Create the record of a new run. Raises `JournalError` if its id is in use."""
-        return Track(self.journal, self.journal.begin(_row_of(program)))
+        return RunRecorder(self.journal, self.journal.start_run(_row_of(program)))
 
-    def resume_record(self, program: Program) -> Track:
+    def resume_record(self, program: Program) -> RunRecorder:
         """Continue the record of a run. Raises `JournalError` if it cannot be resumed."""
         # Read under the lease: another process may have executed the run until now.
         lease = self.journal.acquire(program.run_id)
         recorded = self.journal.load(program.run_id)
-        return Track(self.journal, lease, recorded, approvals_expire_ms=self._expiry)
+        return RunRecorder(self.journal, lease, recorded, approvals_expire_ms=self._expiry)
 
     # --- reading ----------------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ class History:
         # `load` raises the error for an unknown run.
         return row if row is not None else self.journal.load(run_id).run
 
-    def recorded(self, run_id: str) -> Recorded:
+    def recorded(self, run_id: str) -> RunRecord:
         """Load the whole record of a run. Raises `JournalError` if it is unknown or damaged."""
         return self.journal.load(validate_run_id(run_id))
 
@@ -176,8 +177,8 @@ class History:
         effects = [
             row
             for row in recorded.calls
-            if row.start.side_effect
-            and row.start.path not in undone
+            if row.side_effect
+            and row.path not in undone
             and (row.end is None or row.end.status != "not_started")
         ]
         if not effects:
@@ -188,7 +189,7 @@ class History:
         ]
         for row in effects[:_MAX_EFFECTS_SHOWN]:
             status = row.end.status if row.end is not None else "unknown"
-            lines.append(f"- {row.start.tool} (call {row.start.path}, {status})")
+            lines.append(f"- {row.tool} (call {row.path}, {status})")
         if len(effects) > _MAX_EFFECTS_SHOWN:
             lines.append(f"- ...and {len(effects) - _MAX_EFFECTS_SHOWN} more")
         return "\n".join(lines)
@@ -277,7 +278,7 @@ class History:
         if recorded.run.rolled_back_ms is not None:
             msg = f"run {run_id!r} was rolled back: its calls no longer need a decision"
             raise UsageError(msg)
-        decided = {v.path for v in recorded.verdicts if v.kind == kind}
+        decided = {v.path for v in recorded.decisions if v.kind == kind}
         if call in decided:
             msg = f"run {run_id!r}: call {call} was decided already; decisions are final"
             raise UsageError(msg)
@@ -300,7 +301,7 @@ class History:
         by: str,
         comment: str,
     ) -> PendingCall:
-        verdict = Verdict(
+        decision = DecisionRow(
             path=pending.call,
             kind=pending.kind,
             action=action,
@@ -309,16 +310,16 @@ class History:
             comment=comment,
             at_ms=_now_ms(),
         )
-        if not self.journal.decide(run_id, verdict):
+        if not self.journal.decide(run_id, decision):
             msg = f"run {run_id!r}: call {pending.call} was decided already; decisions are final"
             raise UsageError(msg)
         return pending
 
 
-def _undecided(recorded: Recorded) -> tuple[PendingCall, ...]:
+def _undecided(recorded: RunRecord) -> tuple[PendingCall, ...]:
     if recorded.run.rolled_back_ms is not None:
         return ()
-    decided = {(v.path, v.kind) for v in recorded.verdicts}
+    decided = {(v.path, v.kind) for v in recorded.decisions}
     rows = (p for p in recorded.pending if (p.path, p.kind) not in decided)
     return tuple(pending_call(row) for row in rows)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from .._calls._call import OpenCall
 from .._calls._dispatch import Dispatch
-from .._calls._recorder import DivergenceError, Track
+from .._calls._recorder import DivergenceError, RunRecorder
 from .._journal._journal import CallRow
 from .._wire._protocol import Kind
 
@@ -23,7 +23,7 @@ __all__ = ["Replay"]
 class Replay:
     """Answers a script from its record, in place of executing its calls."""
 
-    track: Track
+    recorder: RunRecorder
     dispatch: Dispatch
     send: Callable[[Kind, bytes], None]
     answer: Callable[[int, float, bytes], None]
@@ -40,7 +40,7 @@ class Replay:
     @property
     def done(self) -> bool:
         """True if all recorded messages have been sent."""
-        return not self.track.deliveries and not self.stopped
+        return not self.recorder.deliveries and not self.stopped
 
     def add(self, number: int, call: OpenCall) -> None:
         """Match a call that the script made with its record.
@@ -49,16 +49,16 @@ class Replay:
             DivergenceError: If another call is recorded at its position.
         """
         self.dispatch.admit(call)
-        row = self.track.row(call)
+        row = self.recorder.row(call)
         if row is None or row.end is None or row.end.elapsed is None:
             self.held.append((number, call))
         else:
-            self.dispatch.recall(call, row)
+            self.dispatch.replay(call, row)
             self._requested[call.path] = (number, row)
 
     def feed(self) -> None:
         """Send the recorded messages whose requests have been made, in order."""
-        deliveries = self.track.deliveries
+        deliveries = self.recorder.deliveries
         while deliveries and not self.stopped:
             delivery = deliveries[0]
             if delivery.path is None:
@@ -84,9 +84,9 @@ class Replay:
         Raises:
             DivergenceError: If more messages are recorded.
         """
-        if not self.track.deliveries:
+        if not self.recorder.deliveries:
             return
-        path = self.track.deliveries[0].path
+        path = self.recorder.deliveries[0].path
         before = "waited for a timer" if path is None else f"received the outcome of call {path}"
         msg = f"the script {how} at a point where it {before} in the recorded run"
         raise DivergenceError(msg)

@@ -96,9 +96,9 @@ def convert_failure(failure: _protocol.Failure, program: Program) -> tuple[Statu
     """Convert a worker's failure to a status and a `Failure` with excerpt and traceback."""
     source = program.source
     # Columns of CPython count UTF-8 bytes; the excerpt counts characters.
-    places = [(f, *_columns(source, f)) for f in failure.frames]
+    located = [(f, *_columns(source, f)) for f in failure.frames]
     blocks = []
-    for frame, column, end_column in places:
+    for frame, column, end_column in located:
         block = f'  File "{program.filename}", line {frame.line}, in {frame.name}'
         shown = quote_line(source, frame.line, column, end_column)
         if shown:
@@ -107,8 +107,8 @@ def convert_failure(failure: _protocol.Failure, program: Program) -> tuple[Statu
     last = f"{failure.type}: {failure.message}" if failure.message else failure.type
     head = ["Traceback (most recent call last):"] if blocks else []
     line, column, excerpt = 0, 0, ""
-    if places:
-        frame, column, end_column = places[-1]
+    if located:
+        frame, column, end_column = located[-1]
         line = frame.line
         excerpt = quote_line(source, line, column, end_column)
     message = {

@@ -24,9 +24,9 @@ import anyio
 
 from .._calls._execute import run_function
 from .._core import _json
-from .._core._arguments import words_of
+from .._core._arguments import describe_error
 from .._core._redact import SENT
-from .._journal._journal import CallRow, Journal, Lease, Recorded, RevertRow, RevertStatus
+from .._journal._journal import CallRow, Journal, Lease, RevertRow, RevertStatus, RunRecord
 from .._tools._environment import Environment
 from .._tools._revert import Effect
 from .._tools._tool import Tool
@@ -91,7 +91,7 @@ class _Step:
 
 
 def plan_rollback(
-    recorded: Recorded, tools: Mapping[str, Tool], skip: Collection[str] = ()
+    recorded: RunRecord, tools: Mapping[str, Tool], skip: Collection[str] = ()
 ) -> Rollback:
     """List the steps of a rollback without taking them.
 
@@ -158,17 +158,17 @@ async def _undo(
     step.report = report
     journal.append(lease, _row(report, "started"))
     await journal.barrier(lease)
-    start = step.row.start
+    row = step.row
     effect = Effect(
         root=root,
         run_id=lease.run_id,
-        call=start.path,
-        tool=start.tool,
+        call=row.path,
+        tool=row.tool,
         arguments=_json.loads(step.arguments),
         value=step.value,
         lost=step.lost,
-        idempotency_key=start.key,
-        revert_key=_json.sha256_of(["revert", start.key]),
+        idempotency_key=row.key,
+        revert_key=_json.sha256_of(["revert", row.key]),
         attempt=report.attempt,
         env=environment.values.get(tool.name),
     )
@@ -198,7 +198,7 @@ async def _call_revert(tool: Tool, effect: Effect) -> str | None:
         return error.message
     except Exception as error:  # noqa: BLE001  # any error of the tool is reported
         SENT.failed(error)
-        return words_of(error)
+        return describe_error(error)
     assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
     return f"it took longer than {tool.timeout_ms:,} ms, the timeout_ms of {tool.name}"
 
@@ -208,22 +208,22 @@ class _RevertCall:
     """Cancellation state of a revert in a thread; a revert has no context of its own."""
 
     cancelled: bool = False
-    begun: bool = True
+    function_called: bool = True
 
 
 # --- effects ----------------------------------------------------------------------------------
 
 
-def _steps(recorded: Recorded, tools: Mapping[str, Tool], skip: Collection[str]) -> list[_Step]:
+def _steps(recorded: RunRecord, tools: Mapping[str, Tool], skip: Collection[str]) -> list[_Step]:
     """List the effects of a run, newest first. Raises `UsageError`."""
     reverts = {row.path: row for row in recorded.reverts}
     steps = [
         step
         for row in _newest_first(recorded)
-        if (step := _step(recorded, row, tools, reverts.get(row.start.path), skip)) is not None
+        if (step := _step(recorded, row, tools, reverts.get(row.path), skip)) is not None
     ]
     run_id = recorded.run.run_id
-    undoable = {step.row.start.path for step in steps if step.report.status != "no_revert"}
+    undoable = {step.row.path for step in steps if step.report.status != "no_revert"}
     if wrong := sorted(set(skip) - undoable):
         names = ", ".join(sorted(undoable)) or "none"
         msg = (
@@ -232,7 +232,7 @@ def _steps(recorded: Recorded, tools: Mapping[str, Tool], skip: Collection[str])
         )
         raise UsageError(msg)
     due = [step for step in steps if step.report.status in ("waiting", "failed")]
-    missing = {step.row.start.tool for step in due if step.tool is None}
+    missing = {step.row.tool for step in due if step.tool is None}
     if missing:
         msg = (
             f"run {run_id!r} had effects of tools that this session does not have: "
@@ -242,34 +242,34 @@ def _steps(recorded: Recorded, tools: Mapping[str, Tool], skip: Collection[str])
     return steps
 
 
-def _newest_first(recorded: Recorded) -> Sequence[CallRow]:
+def _newest_first(recorded: RunRecord) -> Sequence[CallRow]:
     """Sort the calls with a side effect by their end, newest first; unfinished ones come first.
 
     A tool that called others ended after them, so it is reverted before them.
     """
-    places = {d.path: n for n, d in enumerate(recorded.deliveries) if d.path is not None}
+    positions = {d.path: n for n, d in enumerate(recorded.deliveries) if d.path is not None}
     never = len(recorded.deliveries)
 
     def age(row: CallRow) -> tuple[float, int, int, list[int]]:
-        parts = row.start.path.split(".")
+        parts = row.path.split(".")
         ended = row.end.at_ms if row.end is not None else float("inf")
-        return ended, places.get(parts[0], never), -len(parts), [int(part) for part in parts]
+        return ended, positions.get(parts[0], never), -len(parts), [int(part) for part in parts]
 
-    return sorted((row for row in recorded.calls if row.start.side_effect), key=age, reverse=True)
+    return sorted((row for row in recorded.calls if row.side_effect), key=age, reverse=True)
 
 
 def _step(
-    recorded: Recorded,
+    recorded: RunRecord,
     row: CallRow,
     tools: Mapping[str, Tool],
     revert: RevertRow | None,
     skip: Collection[str],
 ) -> _Step | None:
     """Return the effect of a call; None if it had none."""
-    start, end = row.start, row.end
-    verdicts = {v.kind: v for v in recorded.verdicts if v.path == start.path}
-    arguments, value, lost = start.arguments, None, None
-    approved = verdicts.get("approval")
+    end = row.end
+    decisions = {d.kind: d for d in recorded.decisions if d.path == row.path}
+    arguments, value, lost = row.arguments, None, None
+    approved = decisions.get("approval")
     if approved is not None and approved.action == "approve" and approved.value != b"null":
         arguments = approved.value
     status: RollbackStatus = "waiting"
@@ -279,21 +279,21 @@ def _step(
     elif end is not None and end.status != "unknown":
         return None
     else:
-        decision = verdicts.get("unknown")
+        decision = decisions.get("unknown")
         if decision is not None and decision.action == "failed":
             return None
         if decision is not None and decision.action == "done":
             value = _json.loads(decision.value)
         else:
             status = "unknown"
-    tool = tools.get(start.tool)
+    tool = tools.get(row.tool)
     if status == "waiting" and tool is not None and tool.revert is None:
         status = "no_revert"
-    report = Reverted(start.path, start.tool, status)
+    report = Reverted(row.path, row.tool, status)
     if revert is not None:
         report = replace(report, error=revert.error, attempt=revert.attempt)
         report = replace(report, status="waiting" if revert.status == "started" else revert.status)
-    if start.path in skip and report.status in ("waiting", "failed", "unknown"):
+    if row.path in skip and report.status in ("waiting", "failed", "unknown"):
         report = replace(report, status="skipped")
     return _Step(row, tool, report, arguments, value, lost)
 

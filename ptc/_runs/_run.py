@@ -16,8 +16,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+import anyio
+import anyio.lowlevel
+
 from .._calls._dispatch import Dispatch
-from .._calls._recorder import Track
+from .._calls._recorder import RunRecorder
+from .._core import _json
 from .._core._reactor import Reactor
 from .._core._redact import safe_text
 from .._records._artifacts import ArtifactStore
@@ -39,6 +43,9 @@ __all__ = ["Run", "RunResources"]
 
 _log = logging.getLogger("ptc")
 _MESSAGE_CHARS: Final = 4_000
+_CALLS_AT_ONCE: Final = 1_000
+"""Records of calls that are encoded in one iteration of the event loop: 3 ms, or 10 if all of them
+have long errors."""
 
 
 class RunResources(NamedTuple):
@@ -64,13 +71,13 @@ class Run:
         *,
         on_event: Callable[[RunEvent], None] | None = None,
         queued_ms: float = 0.0,
-        start_record: Callable[[], Track] | None = None,
+        start_record: Callable[[], RunRecorder] | None = None,
     ) -> None:
         """Prepare a run; nothing is started.
 
         Args:
             program: The program to execute.
-            dispatch: Pipeline of its calls. If it has a `track`, that record is continued.
+            dispatch: Pipeline of its calls. If it has a `recorder`, that record is continued.
             resources: Resources that the runs of the session share.
             on_event: Receives the events of the run.
             queued_ms: Time the program waited for its turn.
@@ -112,7 +119,7 @@ class Run:
         try:
             self._clocks.start(worker)
             if self._start_record is not None:
-                self._dispatch.track, self._start_record = self._start_record(), None
+                self._dispatch.recorder, self._start_record = self._start_record(), None
             if not self._restarted:
                 self._outcome.events.emit("started")
             await scheduler.wait()
@@ -128,7 +135,11 @@ class Run:
             self._resources.reactor.call_later(0, worker.hang_up)
         if self._outcome.value.large is not None:
             await self._truncate_value()
-        return await self._record_result(self._build_result())
+        # Shielded: a run that has ended must not lose its result.
+        with anyio.CancelScope(shield=True):
+            result = await self._build_result()
+            data = b"" if self._dispatch.recorder is None else await _encode(result)
+        return await self._record_result(result, data)
 
     def _attach(self, worker: Worker) -> None:
         """Send the program to `worker` and subscribe to its frames."""
@@ -159,23 +170,23 @@ class Run:
             return
         outcome.replace_value(truncated)
 
-    def _build_result(self) -> RunResult:
-        track = self._dispatch.track
+    async def _build_result(self) -> RunResult:
+        recorder = self._dispatch.recorder
         return self._outcome.to_result(
-            calls=self._calls.records(),
+            calls=await self._calls.records(),
             pending=self._calls.pending(),
-            warnings=track.warnings if track is not None else [],
+            warnings=recorder.warnings if recorder is not None else [],
             duration_ms=self._clocks.elapsed * 1000,
             queued_ms=self._queued_ms,
             tool_calls=len(self._calls.calls),
         )
 
-    async def _record_result(self, result: RunResult) -> RunResult:
-        """Write the result to the journal."""
-        if self._dispatch.track is None:
+    async def _record_result(self, result: RunResult, data: bytes) -> RunResult:
+        """Write the result, encoded as `data`, to the journal."""
+        if self._dispatch.recorder is None:
             return result
         try:
-            await self._dispatch.track.end(result.status, result.to_json())
+            await self._dispatch.recorder.end_run(result.status, data)
         except JournalError as error:
             # The effects of the run stand; only its record is incomplete.
             warning = f"the end of the run was not recorded: {error}"
@@ -222,8 +233,8 @@ class Run:
     def _tick(self, elapsed: float) -> None:
         """Send the script the time, when its timer fires."""
         self._ticked = True
-        if self._dispatch.track is not None:
-            self._dispatch.track.tick(elapsed)
+        if self._dispatch.recorder is not None:
+            self._dispatch.recorder.tick(elapsed)
         if self._worker is not None:
             self._worker.send((Kind.TICK, b"[%r]" % elapsed))
 
@@ -271,3 +282,14 @@ class Run:
         self._outcome.events.emit("violation", text=message, value=violation)
         failure = Failure(code=violation.code, message=message, syscall=violation.syscall)
         self._outcome.finish("violation", failure)
+
+
+async def _encode(result: RunResult) -> bytes:
+    """Encode a result as `RunResult.to_json` does, some calls at a time."""
+    parts = []
+    for start in range(0, len(result.calls), _CALLS_AT_ONCE):
+        if start:
+            await anyio.lowlevel.checkpoint()
+        calls = result.calls[start : start + _CALLS_AT_ONCE]
+        parts.append(_json.dumps_unchecked(calls)[1:-1])
+    return _json.dumps_unchecked(replace(result, calls=_json.Fragment(b"[%b]" % b",".join(parts))))

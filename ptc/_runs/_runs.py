@@ -116,8 +116,8 @@ class Executor:
                 try:
                     return await self._execute_in_worker(program, dispatch, on_event, requested)
                 finally:
-                    if dispatch.track is not None:
-                        dispatch.track.release()
+                    if dispatch.recorder is not None:
+                        dispatch.recorder.release_lease()
 
     async def _execute_in_worker(
         self,
@@ -126,7 +126,7 @@ class Executor:
         on_event: Callable[[RunEvent], None] | None,
         requested: float,
     ) -> RunResult:
-        is_new = dispatch.track is None and not program.only_check
+        is_new = dispatch.recorder is None and not program.only_check
         worker = await self._pool.acquire(program.limits.max_memory_bytes)
         run = Run(
             program,

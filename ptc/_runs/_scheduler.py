@@ -16,9 +16,10 @@ from anyio.abc import TaskGroup
 
 from .._calls._call import OpenCall
 from .._calls._dispatch import Dispatch
-from .._calls._recorder import ParkedError
+from .._calls._recorder import SuspendedError
 from .._tools._tool_result import ToolResult
 from .._workers._process import BUSY_POLLS, Worker
+from ._turns import Turns
 
 __all__ = ["CallScheduler"]
 
@@ -26,8 +27,6 @@ _BACKLOG_BYTES: Final = 4 << 20
 """Results that the script has not read yet before no further call is started for it."""
 _CALLS_IN_A_ROW: Final = 32
 """Calls that one server executes before it yields to the event loop."""
-_CALLS_A_TURN: Final = 512
-"""Calls that all servers together execute in one turn of the event loop, if no tool waits."""
 _HEAVY_BYTES: Final = 262_144
 """Memory of arguments from which a call finishes in a turn of its own: many calls may finish at
 once, and the digest of 1 MB and its JSON take some milliseconds."""
@@ -71,6 +70,7 @@ class CallScheduler:
         self._polling = False
         self._missed = 0
         self._heavy = anyio.Lock()
+        self._turns = Turns()
 
     def add(self, number: int, call: OpenCall) -> None:
         """Queue a call for an idle server, or for a new one if the limit allows it."""
@@ -149,6 +149,11 @@ class CallScheduler:
                     if worker.backlog_bytes > _BACKLOG_BYTES:
                         await worker.wait_drained()
                         continue
+                    if executed >= _CALLS_IN_A_ROW or self._turns.is_over():
+                        # Tools that never wait would starve timers and other runs.
+                        await self._turns.next()
+                        executed = 0
+                        continue
                     number, call = self._waiting.popleft()
                     if number in self._cancelled:
                         scope.cancel()
@@ -156,14 +161,11 @@ class CallScheduler:
                     await self._execute(number, call)
                     call = None
                     executed += 1
-                    if executed >= min(_CALLS_IN_A_ROW, _CALLS_A_TURN // self._servers):
-                        # Tools that never wait would starve timers and other runs.
-                        await anyio.lowlevel.checkpoint()
-                        executed = 0
                     if not self._waiting and not self._scopes and self._missed < _MISSES:
                         self._poll(worker)
                 if scope.cancel_called:
                     break
+                executed = 0
                 news = anyio.Event()
                 self._idle.append(news)
                 await news.wait()
@@ -186,7 +188,7 @@ class CallScheduler:
 
     async def _execute(self, number: int, call: OpenCall) -> None:
         dispatch = self._dispatch
-        dispatch.tell("tool_started", call)
+        dispatch.emit("tool_started", call)
         result: ToolResult | None = None
         try:
             result = await dispatch.run(call)
@@ -195,11 +197,11 @@ class CallScheduler:
                 with anyio.CancelScope(shield=True):
                     async with self._heavy:
                         await anyio.lowlevel.checkpoint()
-        except ParkedError:
+        except SuspendedError:
             self.suspended.add(number)
         finally:
             del self._scopes[number]
-            dispatch.tell("tool_finished", call)
+            dispatch.emit("tool_finished", call)
             if result is None and number not in self.suspended:
-                dispatch.cut_off(call)
+                dispatch.record_cancellation(call)
         self._on_finish(number, call, result)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final
 
 from .._calls._call import OpenCall
 from .._calls._dispatch import Dispatch
-from .._calls._recorder import pending_call
+from .._calls._rows import pending_call
 from .._records._result import CallRecord, PendingCall
 from .._tools._tool import ToolCall
 from .._tools._tool_result import ToolResult
@@ -18,6 +19,7 @@ from ._outcome import Outcome
 from ._program import Program
 from ._replay import Replay
 from ._scheduler import CallScheduler
+from ._turns import Turns
 
 __all__ = ["HELD_BYTES", "ScriptCalls"]
 
@@ -42,7 +44,7 @@ class ScriptCalls:
 
         Args:
             program: The program of the run.
-            dispatch: Call pipeline. If its `track` has deliveries, they are replayed first.
+            dispatch: Call pipeline. If its `recorder` has deliveries, they are replayed first.
             outcome: Outcome of the run.
             clocks: Clocks of the run.
         """
@@ -64,8 +66,10 @@ class ScriptCalls:
         """True while an answer to PING is awaited."""
         self.replay: Replay | None = None
         """The replay in progress."""
-        if dispatch.track is not None and dispatch.track.deliveries:
-            self.replay = Replay(dispatch.track, dispatch, self._send, self._answer, program.until)
+        if dispatch.recorder is not None and dispatch.recorder.deliveries:
+            self.replay = Replay(
+                dispatch.recorder, dispatch, self._send, self._answer, program.until
+            )
         outcome.events.muted = self.replay is not None
 
     # --- requests ---------------------------------------------------------------------------
@@ -96,10 +100,10 @@ class ScriptCalls:
 
     def _open(self, call: Call, size: int) -> OpenCall:
         passed = self._outcome.intake.take_arguments(call, size)
-        refusal = None
+        oversized = None
         if passed.over is not None:
             limit, used = passed.over.limit, passed.over.used
-            refusal = arguments_too_large(self._limits, call.name, limit, used)
+            oversized = arguments_too_large(self._limits, call.name, limit, used)
         return OpenCall(
             ToolCall(
                 name=call.name,
@@ -108,8 +112,8 @@ class ScriptCalls:
                 run_id=self._run_id,
                 line=call.line,
             ),
-            refusal=refusal,
             weight=passed.weight,
+            oversized=oversized,
         )
 
     def cancel(self, number: int) -> None:
@@ -157,10 +161,9 @@ class ScriptCalls:
         """Release the arguments of a call that has finished or is suspended."""
         # The preview is made now: for thousands of calls it would delay the end of the run.
         call.preview()
+        self.held_bytes -= call.weight
         if call.weight > _LARGE_BYTES:
             call.release()
-        self.held_bytes -= call.weight
-        call.weight = 0
         if self.held_bytes <= HELD_BYTES and self.worker is not None:
             self.worker.release()
 
@@ -195,7 +198,7 @@ class ScriptCalls:
         self._outcome.events.muted = False
         if self.worker is not None:
             self.worker.eager = False
-        self._clocks.resume(replay.track.elapsed)
+        self._clocks.resume(replay.recorder.elapsed)
         for number, call in replay.held:
             self._schedule(number, call)
         if replay.timer is not None:
@@ -207,17 +210,23 @@ class ScriptCalls:
         """List the tools of the calls that have started and not finished."""
         return [c.call.name for c in self.calls if c.started and not c.ended]
 
-    def records(self) -> tuple[CallRecord, ...]:
+    async def records(self) -> tuple[CallRecord, ...]:
         """Record every call in order; calls that tools made follow their caller."""
-        calls = self.calls
-        below = self._dispatch.calls_below(calls)
-        if below:
-            calls = sorted([*calls, *below], key=lambda call: call.place)
-        return tuple(call.record() for call in calls)
+        nested = defaultdict[int, list[OpenCall]](list)
+        for call in self._dispatch.calls_below(self.calls):
+            nested[call.position[0]].append(call)
+        turns, records = Turns(), list[CallRecord]()
+        for call in self.calls:
+            below = sorted(nested.get(call.seq, ()), key=lambda call: call.position)
+            for made in (call, *below):
+                if turns.is_over():
+                    await turns.next()
+                records.append(made.record())
+        return tuple(records)
 
     def pending(self) -> tuple[PendingCall, ...]:
         """List the calls that await a decision, if the run is paused."""
-        track = self._dispatch.track
-        if track is None or self._outcome.status != "paused":
+        recorder = self._dispatch.recorder
+        if recorder is None or self._outcome.status != "paused":
             return ()
-        return tuple(pending_call(row) for row in track.pending)
+        return tuple(pending_call(row) for row in recorder.pending)

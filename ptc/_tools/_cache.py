@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from .._core import _json
-from .._core._arguments import words_of
+from .._core._arguments import describe_error
 from ..errors import ToolError, UsageError
 
 __all__ = ["Cache", "CacheKey"]
@@ -60,5 +60,5 @@ class Cache:
             key = arguments if self.key is None else self.key(arguments)
             return _json.sha256_of([tool, self.key is None, key])
         except Exception as error:  # the tool author's own function may raise anything
-            msg = f"{tool}: its cache key failed: {words_of(error)}"
+            msg = f"{tool}: its cache key failed: {describe_error(error)}"
             raise ToolError(msg, code="internal", tool=tool) from error

@@ -196,10 +196,10 @@ class Tool(Generic[P, R_co]):
             )
             raise UsageError(msg)
         parameters = inspect.signature(self.function).parameters
-        place = list(parameters).index(name)
-        if place > len(args) or parameters[name].kind is inspect.Parameter.KEYWORD_ONLY:
+        position = list(parameters).index(name)
+        if position > len(args) or parameters[name].kind is inspect.Parameter.KEYWORD_ONLY:
             return args, {**named, name: context}
-        return (*args[:place], context, *args[place:]), named
+        return (*args[:position], context, *args[position:]), named
 
     def _check_combinations(self) -> None:
         if self.cache is not None and self.side_effect:

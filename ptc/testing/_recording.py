@@ -21,15 +21,13 @@ from .._core import _json
 from .._journal._journal import (
     CallEnd,
     CallRow,
-    CallStart,
-    CallWhole,
+    DecisionRow,
     Journal,
-    Pending,
-    Recorded,
+    PendingRow,
     RevertRow,
+    RunRecord,
     RunRow,
     Tick,
-    Verdict,
 )
 from .._journal._journal import Delivery as _Delivery
 from .._records._result import RunResult
@@ -48,7 +46,7 @@ FORMAT = 1
 class Recording:
     """A recorded run: its script, inputs and the results of its tool calls."""
 
-    recorded: Recorded
+    recorded: RunRecord
 
     @classmethod
     def of(cls, history: History, run_id: str) -> Recording:
@@ -120,7 +118,7 @@ class Recording:
                 )
 
 
-def copy(recorded: Recorded, journal: Journal, *, source: str | None = None) -> None:
+def copy(recorded: RunRecord, journal: Journal, *, source: str | None = None) -> None:
     """Write a recorded run into another journal, as an interrupted run."""
     run = recorded.run
     fresh = RunRow(
@@ -133,25 +131,19 @@ def copy(recorded: Recorded, journal: Journal, *, source: str | None = None) -> 
         clock=run.clock,
         created_ms=run.created_ms,
     )
-    lease = journal.begin(fresh)
-    rows = {row.start.path: row for row in recorded.calls}
+    lease = journal.start_run(fresh)
+    rows = {row.path: row for row in recorded.calls}
     for delivery in recorded.deliveries:
         row = rows.pop(delivery.path, None) if delivery.path is not None else None
-        if row is not None and row.end is not None:
-            journal.append(lease, CallWhole(row.start, row.end))
-        else:
-            journal.append(lease, Tick(delivery.elapsed))
+        journal.append(lease, Tick(delivery.elapsed) if row is None else row)
     for row in rows.values():
-        if row.end is None:
-            journal.append(lease, row.start)
-        else:
-            journal.append(lease, CallWhole(row.start, row.end))
+        journal.append(lease, row)
     for pending in recorded.pending:
         journal.append(lease, pending)
     journal.release(lease)
     journal.flush()
-    for verdict in recorded.verdicts:
-        journal.decide(run.run_id, verdict)
+    for decision in recorded.decisions:
+        journal.decide(run.run_id, decision)
 
 
 def _make_recorded_tool(name: str, parameters: list[str]) -> Tool:
@@ -163,7 +155,7 @@ def _make_recorded_tool(name: str, parameters: list[str]) -> Tool:
     return define_tool(name, "A recorded tool.", schema, answer)
 
 
-def _to_json_data(recorded: Recorded) -> dict[str, Any]:
+def _to_json_data(recorded: RunRecord) -> dict[str, Any]:
     run = recorded.run
     return {
         "format": FORMAT,
@@ -179,11 +171,11 @@ def _to_json_data(recorded: Recorded) -> dict[str, Any]:
         "result": None if run.result is None else _json.loads(run.result),
         "calls": [
             {
-                **row.start._asdict(),
-                "arguments": _json.loads(row.start.arguments),
+                **row._asdict(),
+                "arguments": _json.loads(row.arguments),
                 "end": None
                 if row.end is None
-                else {**row.end._asdict(), "body": _json.loads(row.end.body)},
+                else {"path": row.path, **row.end._asdict(), "body": _json.loads(row.end.body)},
             }
             for row in recorded.calls
         ],
@@ -191,23 +183,25 @@ def _to_json_data(recorded: Recorded) -> dict[str, Any]:
         "pending": [
             {**asdict(row), "details": _json.loads(row.details)} for row in recorded.pending
         ],
-        "verdicts": [{**asdict(row), "value": _json.loads(row.value)} for row in recorded.verdicts],
+        "verdicts": [
+            {**asdict(row), "value": _json.loads(row.value)} for row in recorded.decisions
+        ],
         "rolled_back_ms": run.rolled_back_ms,
         "reverts": [asdict(row) for row in recorded.reverts],
     }
 
 
-def _from_json_data(data: Mapping[str, Any]) -> Recorded:
+def _from_json_data(data: Mapping[str, Any]) -> RunRecord:
     calls = []
     for row in data["calls"]:
         # Files of earlier versions lack some of these fields.
-        start = {key: row[key] for key in CallStart._fields if key != "arguments" and key in row}
-        arguments = _json.dumps(row["arguments"], sort_keys=True)
+        fields = {key: row[key] for key in CallRow._fields if key in row}
+        fields["arguments"] = _json.dumps(row["arguments"], sort_keys=True)
         end = row["end"]
         if end is not None:
-            fields = {key: end[key] for key in CallEnd._fields if key != "body"}
-            end = CallEnd(body=_json.dumps(end["body"]), **fields)
-        calls.append(CallRow(CallStart(arguments=arguments, **start), end))
+            parts = {key: end[key] for key in CallEnd._fields}
+            fields["end"] = CallEnd(**{**parts, "body": _json.dumps(end["body"])})
+        calls.append(CallRow(**fields))
     run = RunRow(
         run_id=data["run_id"],
         source=data["source"],
@@ -224,11 +218,12 @@ def _from_json_data(data: Mapping[str, Any]) -> Recorded:
     deliveries = tuple(_Delivery(path, elapsed) for path, elapsed in data["deliveries"])
     # Files of earlier versions lack these keys.
     pending = [
-        Pending(**{**row, "details": _json.dumps(row["details"])})
+        PendingRow(**{**row, "details": _json.dumps(row["details"])})
         for row in data.get("pending", ())
     ]
-    verdicts = [
-        Verdict(**{**row, "value": _json.dumps(row["value"])}) for row in data.get("verdicts", ())
+    decisions = [
+        DecisionRow(**{**row, "value": _json.dumps(row["value"])})
+        for row in data.get("verdicts", ())
     ]
     reverts = tuple(RevertRow(**row) for row in data.get("reverts", ()))
-    return Recorded(run, tuple(calls), deliveries, tuple(pending), tuple(verdicts), reverts)
+    return RunRecord(run, tuple(calls), deliveries, tuple(pending), tuple(decisions), reverts)

@@ -25,7 +25,7 @@ from ptc import (
     get_tool_metadata,
     tool,
 )
-from ptc._calls._call import Occurrences, OpenCall, idempotency_key
+from ptc._calls._call import Occurrences, OpenCall
 from ptc._journal._location import journal_of
 from ptc._tools._tool import ToolCall
 
@@ -289,7 +289,7 @@ async def run(ctx, inputs):
         ("look", "failed", "negative"),
     ]
     assert [(c.tool, c.status, c.error_code) for c in result.calls] == wanted
-    assert [(row.start.tool, row.end.status if row.end else "") for row in rows] == [
+    assert [(row.tool, row.end.status if row.end else "") for row in rows] == [
         (name, status) for name, status, _ in wanted
     ]
     told = [(e.kind, e.call.tool, e.call.seq) for e in events if e.call is not None]
@@ -323,7 +323,7 @@ def keys_of(calls: list[tuple[str, dict[str, Any]]], run: str = "r1") -> list[st
     for number, (name, arguments) in enumerate(calls, 1):
         call = OpenCall(ToolCall(name, {}, number, run), siblings=siblings, arguments=arguments)
         siblings.add(call)
-        key = idempotency_key(call)
+        key = call.key()
         assert key is not None
         keys.append(key)
     return keys

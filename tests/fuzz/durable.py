@@ -103,9 +103,9 @@ def decide(session: Session, server: Server) -> None:
             else:
                 session.history.approve(_RUN, call.call, by="ann")
             continue
-        (row,) = (row for row in rows(session) if row.start.path == call.call)
+        (row,) = (row for row in rows(session) if row.path == call.call)
         requests = server.requests()
-        if any((name, n, row.start.key) in requests for name in (call.tool, f"{call.tool} drawn")):
+        if any((name, n, row.key) in requests for name in (call.tool, f"{call.tool} drawn")):
             session.history.settle(_RUN, call.call, "done", value=answer(call.tool, n))
         else:
             session.history.settle(_RUN, call.call, "again")

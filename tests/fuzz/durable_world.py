@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from ptc import Tool, ToolContext, ToolError, define_tool
-from ptc._journal._journal import Entry, Lease, RunRow, Verdict
+from ptc._journal._journal import DecisionRow, Entry, Lease, RunRow
 from ptc._journal._sqlite import SqliteJournal
 from ptc._journal._writer import Writer
 from tests.fuzz.durable_server import Server, answer
@@ -174,10 +174,10 @@ class Killed(SqliteJournal):
         if cls.steps == cls.at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def begin(self, run: RunRow) -> Lease:
+    def start_run(self, run: RunRow) -> Lease:
         """See `SqliteJournal.begin`."""
         self.step()
-        lease = super().begin(run)
+        lease = super().start_run(run)
         self.step()
         return lease
 
@@ -200,10 +200,10 @@ class Killed(SqliteJournal):
         await super().barrier(lease)
         self.step()
 
-    def end(self, lease: Lease, status: str, result: bytes, at_ms: int) -> None:
+    def end_run(self, lease: Lease, status: str, result: bytes, at_ms: int) -> None:
         """See `SqliteJournal.end`."""
         self.step()
-        super().end(lease, status, result, at_ms)
+        super().end_run(lease, status, result, at_ms)
         self.step()
 
     def release(self, lease: Lease) -> None:
@@ -211,10 +211,10 @@ class Killed(SqliteJournal):
         self.step()
         super().release(lease)
 
-    def decide(self, run_id: str, verdict: Verdict) -> bool:
+    def decide(self, run_id: str, decision: DecisionRow) -> bool:
         """See `SqliteJournal.decide`."""
         self.step()
-        first = super().decide(run_id, verdict)
+        first = super().decide(run_id, decision)
         self.step()
         return first
 

@@ -80,9 +80,9 @@ class LogRecord:
     """A log record: plain data, without frames or tracebacks."""
 
     def __init__(
-        self, name: str, level: int, msg: Any, args: Any, error: BaseException | None, place: Any
+        self, name: str, level: int, msg: Any, args: Any, error: BaseException | None, location: Any
     ) -> None:
-        line, function = place
+        line, function = location
         now = STATE.clock.now()
         if len(args) == 1 and isinstance(args[0], Mapping) and args[0]:
             args = args[0]

@@ -77,14 +77,14 @@ _state = _State()
 
 def script_place(level: int = 1) -> tuple[int, str]:
     """Return line and function of the script's `level`-th frame, counted from the innermost."""
-    place = (0, "<module>")
+    location = (0, "<module>")
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and level > 0:
         if "@getattr" in frame_globals(frame):
-            place = (frame_lineno(frame), policy.demangle(frame_code(frame).co_name))
+            location = (frame_lineno(frame), policy.demangle(frame_code(frame).co_name))
             level -= 1
         frame = frame_back(frame)
-    return place
+    return location
 
 
 class catch_warnings:  # the library's name
@@ -182,8 +182,8 @@ def _warn(
 def _is_new(action: str, text: str, kind: type, line: int) -> bool:
     if action == "always":
         return True
-    place = {"default": line, "module": -1}.get(action, -2)
-    seen = (text, kind, place)
+    location = {"default": line, "module": -1}.get(action, -2)
+    seen = (text, kind, location)
     if seen in _state.seen:
         return False
     if len(_state.seen) < _SHOWN_ONCE:

@@ -71,19 +71,19 @@ def _sanitize(body: bytes, size: int) -> bytes:
     names = _Names()
     for _ in range(count):
         mode = int.from_bytes(body[at + 24 : at + 28], "big")
-        place = at + _STATUS_BYTES + size
-        (flags,) = _FLAGS.unpack_from(body, place)
-        place += 4 if version > 2 and flags & _EXTENDED else 2
+        position = at + _STATUS_BYTES + size
+        (flags,) = _FLAGS.unpack_from(body, position)
+        position += 4 if version > 2 and flags & _EXTENDED else 2
         if version == 4:
-            removed, place = _read_number(body, place)
+            removed, position = _read_number(body, position)
             if removed > len(name):
                 raise ValueError("a name shares more bytes than the previous name has")
-            end = body.index(b"\0", place)
-            name = name[: len(name) - removed] + body[place:end]
+            end = body.index(b"\0", position)
+            name = name[: len(name) - removed] + body[position:end]
             at = end + 1
         else:
-            end = body.index(b"\0", place)
-            name = body[place:end]
+            end = body.index(b"\0", position)
+            name = body[position:end]
             at += (end - at + 8) & ~7
         names.add(name, mode)
     return body[:at] + _extensions(body, at)

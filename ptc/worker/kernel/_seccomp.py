@@ -127,8 +127,8 @@ def _is_pid(argument: int) -> _Check:
 
 def _is_one_of(argument: int, *values: int) -> _Check:
     tests = [
-        _Instruction(_EQUAL, value, len(values) - 1 - place, 0)
-        for place, value in enumerate(values[:-1])
+        _Instruction(_EQUAL, value, len(values) - 1 - position, 0)
+        for position, value in enumerate(values[:-1])
     ]
     return [_low(argument), *tests, _Instruction(_EQUAL, values[-1], 0, _FAIL)]
 
@@ -316,7 +316,7 @@ def build(table: Machine, wire_fd: int, notice_fd: int | None = None) -> Filter:
         struct.pack("=HBBI", step.code, step.if_true, step.if_false, step.constant)
         for step in program
     )
-    offsets = tuple(8 * place + 4 for place, step in enumerate(program) if step.is_pid)
+    offsets = tuple(8 * position + 4 for position, step in enumerate(program) if step.is_pid)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("=H6xQ", len(program), ctypes.addressof(buffer))
     held = ctypes.create_string_buffer(header, len(header))
@@ -331,16 +331,16 @@ def _block(number: int, answer: int, checks: list[_Check], refusal: int) -> list
         _Instruction(
             step.code,
             step.constant,
-            _distance(step.if_true, place, len(steps)),
-            _distance(step.if_false, place, len(steps)),
+            _distance(step.if_true, position, len(steps)),
+            _distance(step.if_false, position, len(steps)),
             step.is_pid,
         )
-        for place, step in enumerate(steps)
+        for position, step in enumerate(steps)
     ]
     block = [_Instruction(_EQUAL, number, 0, size), *resolved, _Instruction(_RETURN, answer)]
     return [*block, _Instruction(_RETURN, refusal)] if steps else block
 
 
-def _distance(jump: int, place: int, steps: int) -> int:
+def _distance(jump: int, position: int, steps: int) -> int:
     """Return the offset of a jump; a failed check jumps to the refusal after the answer."""
-    return steps - place if jump == _FAIL else jump
+    return steps - position if jump == _FAIL else jump

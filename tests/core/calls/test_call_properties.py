@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ptc import Cache, Retry, Session, ToolError, define_tool
-from ptc._calls._call import Occurrences, OpenCall, idempotency_key
+from ptc._calls._call import Occurrences, OpenCall
 from ptc._core._redact import Redactor
 from ptc._tools._tool import ToolCall
 
@@ -52,7 +52,7 @@ def keys_of(made: list[tuple[str, str, str]], *, asked: list[int], tries: int = 
     for number in asked:
         for attempt in range(tries):
             calls[number].attempt = attempt + 1
-            key = idempotency_key(calls[number])
+            key = calls[number].key()
             assert found[number] in (None, key), "a further try has the key of the first"
             found[number] = key
     return found
@@ -239,7 +239,7 @@ def test_idempotency_key_reveals_no_argument() -> None:
     )
     assert call.siblings is not None
     call.siblings.add(call)
-    key = idempotency_key(call)
+    key = call.key()
     assert key is not None
     assert len(key) == 64
     assert set(key) <= set("0123456789abcdef")

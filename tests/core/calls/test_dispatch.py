@@ -31,7 +31,7 @@ from ptc import (
     tool,
 )
 from ptc._calls._breaker import Circuit
-from ptc._calls._call import Occurrences, OpenCall, idempotency_key
+from ptc._calls._call import Occurrences, OpenCall
 from ptc._calls._result_cache import ResultCache
 from ptc._tools._tool import ToolCall
 
@@ -481,7 +481,7 @@ def keys_of(words: list[str], run: str = "r1") -> list[str | None]:
         call = OpenCall(ToolCall("t", {}, number, run), siblings=siblings, arguments={"w": word})
         siblings.add(call)
         calls.append(call)
-    return [idempotency_key(call) for call in calls]
+    return [call.key() for call in calls]
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=12), st.randoms())

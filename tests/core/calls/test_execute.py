@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from ptc import (
     tool,
 )
 from ptc._calls._execute import run_function
+from ptc._journal._journal import CallRow
 
 from ..opened import opened
 
@@ -364,7 +366,7 @@ async def test_sync_function_is_not_started_after_its_call_was_cancelled() -> No
     class Slow:
         """A call whose thread looks and is answered when the call has been cancelled."""
 
-        begun = True
+        function_called = True
 
         @property
         def cancelled(self) -> bool:
@@ -384,3 +386,63 @@ async def test_sync_function_is_not_started_after_its_call_was_cancelled() -> No
             group.cancel_scope.cancel()
     assert told.is_set()
     assert ran == []
+
+
+@pytest.mark.parametrize("ends", ["by its time", "with its run"])
+async def test_effect_interrupted_in_an_earlier_attempt_stays_unknown(
+    tmp_path: Path, ends: str
+) -> None:
+    for timeout_ms in (100, 1_000, 10_000):
+        paid, row = await interrupt_twice(tmp_path, timeout_ms, with_run=ends == "with its run")
+        if paid == [1]:
+            break  # else the first attempt had no thread in time, on a busy machine
+    assert paid == [1]
+    assert row.end is None or row.end.status == "unknown"
+
+
+async def interrupt_twice(
+    root: Path, timeout_ms: int, *, with_run: bool
+) -> tuple[list[int], CallRow]:
+    """Interrupt an effect, and then its next attempt, which waits for a thread.
+
+    Returns:
+        The attempts that were made, and the record of the call.
+    """
+    limiter = anyio.to_thread.current_default_thread_limiter()
+    tokens, paid = limiter.total_tokens, list[int]()
+
+    def take_threads() -> None:
+        limiter.acquire_on_behalf_of_nowait("nobody")
+        limiter.total_tokens = 1
+
+    retry = Retry(max_retries=1, backoff_ms=0)
+
+    @tool(side_effect=True, idempotent=True, timeout_ms=timeout_ms, retry=retry)
+    def pay(ctx: ToolContext) -> None:
+        """Pay, leave no thread for the next attempt, and return too late."""
+        paid.append(ctx.attempt)
+        anyio.from_thread.run_sync(take_threads)
+        while not ctx.cancelled:
+            time.sleep(0.001)
+
+    async def cancel_the_second_attempt(scope: anyio.CancelScope) -> None:
+        while not limiter.statistics().tasks_waiting:
+            await anyio.sleep(0.001)
+        scope.cancel()
+
+    try:
+        async with Session(root, tools=[pay], toolsets=(), journal=":memory:") as session:
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as group:
+                    if with_run:
+                        group.start_soon(cancel_the_second_attempt, scope)
+                    await session.program(
+                        source="await ctx.pay()", allowed_tools=["pay"], run_id="r"
+                    )
+                    group.cancel_scope.cancel()
+            [row] = session.history.recorded("r").calls
+    finally:
+        limiter.total_tokens = tokens
+        if paid:
+            limiter.release_on_behalf_of("nobody")
+    return paid, row

@@ -13,7 +13,7 @@ import anyio.lowlevel
 import pytest
 
 from ptc import Session, ToolContext, ToolError, define_tool
-from ptc._journal._journal import CallEnd, CallRow, CallStart, CallWhole, RunRow
+from ptc._journal._journal import CallEnd, CallRow, RunRow
 from ptc._journal._location import journal_of
 from ptc._journal._sqlite import SqliteJournal
 from ptc.errors import JournalError
@@ -53,7 +53,7 @@ async def run(ctx, inputs):
     async with Session(tmp_path, tools=[put_tool], toolsets=()) as session:
         await session.program(source=source, allowed_tools=["put"], run_id="r")
         rows = session.history.recorded("r").calls
-    assert [row.start.path for row in rows] == ["1", "2", "3", "4"], "as they were made"
+    assert [row.path for row in rows] == ["1", "2", "3", "4"], "as they were made"
     assert [row.end and row.end.status for row in rows] == [
         "succeeded",
         "failed",
@@ -61,12 +61,9 @@ async def run(ctx, inputs):
         "not_started",
     ]
     assert [row.end for row in meanwhile] == [None] * 3, "it was there, and had no end"
-    assert [row.start for row in meanwhile] == [row.start for row in rows[:3]]
-    start = rows[0].start
-    assert start == CallStart(
-        "1", "put", b'{"n":1}', keys[0] or "", True, start.line, 1, start.at_ms
-    )
-    assert start.line == 5
+    assert meanwhile == [row._replace(end=None) for row in rows[:3]]
+    started = meanwhile[0]
+    assert started == CallRow("1", "put", b'{"n":1}', keys[0] or "", True, 5, 1, started.at_ms)
     assert rows[0].end is not None
     assert rows[0].end.body == b"[true,false,7]"
     assert rows[1].end is not None
@@ -117,8 +114,8 @@ async def run(ctx, inputs):
         files = [path for path in place.parent.iterdir() if path.name.startswith(place.name)]
         data = b"".join(path.read_bytes() for path in files)
         rows = session.history.recorded("r").calls
-    assert [row.start.tool for row in rows] == ["write", "edit", "write"]
-    assert b'"bytes":26,"sha256":"d6ec6898de87ddac' in rows[0].start.arguments
+    assert [row.tool for row in rows] == ["write", "edit", "write"]
+    assert b'"bytes":26,"sha256":"d6ec6898de87ddac' in rows[0].arguments
     assert b"a.txt" in data
     assert bytes(range(65, 91)) not in data
     assert bytes(range(90, 64, -1)) not in data
@@ -205,8 +202,8 @@ async def run(ctx, inputs):
         recorded = session.history.recorded("r")
         assert session.history.pending("r") == ()
     assert [row.end and row.end.status for row in recorded.calls] == ["failed", "failed"]
-    assert (recorded.verdicts[0].by, recorded.verdicts[0].comment) == ("ann", "fine")
-    assert all(verdict.at_ms for verdict in recorded.verdicts)
+    assert (recorded.decisions[0].by, recorded.decisions[0].comment) == ("ann", "fine")
+    assert all(decision.at_ms for decision in recorded.decisions)
 
 
 @pytest.mark.parametrize(("effects", "lines"), [(0, 0), (1, 1), (5, 5), (6, 6)])
@@ -215,18 +212,16 @@ async def test_warning_lists_at_most_five_completed_effects(
 ) -> None:
     async with Session(tmp_path, toolsets=(), journal=":memory:") as session:
         journal = session.history.journal
-        lease = journal.begin(RunRow("r", "1", "s.py", b"{}", b"{}", 1, 0.0, 1))
+        lease = journal.start_run(RunRow("r", "1", "s.py", b"{}", b"{}", 1, 0.0, 1))
         for number in range(1, effects + 3):
             effect = number <= effects
             path = str(number)
-            start = CallStart(path, "put", b"{}", "", effect, 1, 1, 1)
-            end = CallEnd(path, "succeeded", True, b"[true,false,1]", 2, 0.1)
-            journal.append(lease, CallWhole(start, end))
+            end = CallEnd("succeeded", True, b"[true,false,1]", 2, 0.1)
+            journal.append(lease, CallRow(path, "put", b"{}", "", effect, 1, 1, 1, end=end))
         refused = str(effects + 3)
-        start = CallStart(refused, "put", b"{}", "", True, 1, 0, 1)
-        end = CallEnd(refused, "not_started", False, b"[false,false,{}]", 2, 0.1)
-        journal.append(lease, CallWhole(start, end))
-        journal.end(lease, "failed", b"{}", 3)
+        end = CallEnd("not_started", False, b"[false,false,{}]", 2, 0.1)
+        journal.append(lease, CallRow(refused, "put", b"{}", "", True, 1, 0, 1, end=end))
+        journal.end_run(lease, "failed", b"{}", 3)
         warning = session.history.warning_of("r")
         with pytest.raises(JournalError, match="there is no run"):
             session.history.warning_of("s")

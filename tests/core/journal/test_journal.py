@@ -17,15 +17,14 @@ import pytest
 
 from ptc._journal._journal import (
     CallEnd,
-    CallStart,
-    CallWhole,
+    CallRow,
+    DecisionRow,
     Delivery,
     Lease,
     LeaseLostError,
-    Pending,
+    PendingRow,
     RunRow,
     Tick,
-    Verdict,
 )
 from ptc._journal._sqlite import SqliteJournal
 from ptc._journal._tables import SCHEMA_VERSION
@@ -45,12 +44,16 @@ def run_row(run_id: str = "r1", at: int = 1) -> RunRow:
     return RunRow(run_id, "pass", "s.py", b"{}", b"{}", 7, 1.5, at)
 
 
-def start(path: str = "1", side_effect: bool = True) -> CallStart:
-    return CallStart(path, "t", b'{"a":1}', "k", side_effect, 3, 1, 100)
+def start(path: str = "1", side_effect: bool = True) -> CallRow:
+    return CallRow(path, "t", b'{"a":1}', "k", side_effect, 3, 1, 100)
 
 
-def end(path: str = "1", elapsed: float | None = 0.25, body: bytes = b"1") -> CallEnd:
-    return CallEnd(path, "succeeded", True, body, 200, elapsed)
+def end(elapsed: float | None = 0.25, body: bytes = b"1") -> CallEnd:
+    return CallEnd("succeeded", True, body, 200, elapsed)
+
+
+def ended(path: str, end: CallEnd) -> CallRow:
+    return start(path, False)._replace(end=end)
 
 
 @pytest.fixture
@@ -66,11 +69,11 @@ def journal(file: Path) -> Iterator[SqliteJournal]:
 
 
 def record_sample_run(journal: SqliteJournal) -> Lease:
-    lease = journal.begin(run_row())
+    lease = journal.start_run(run_row())
     journal.append(lease, start("1"))
-    journal.append(lease, CallWhole(start("2", False), end("2", 0.125, b"[2]")))
+    journal.append(lease, ended("2", end(0.125, b"[2]")))
     journal.append(lease, Tick(0.2))
-    journal.append(lease, end("1"))
+    journal.append(lease, start("1")._replace(end=end()))
     journal.append(lease, start("10"))
     return lease
 
@@ -82,9 +85,9 @@ async def test_appended_rows_are_read_back_in_order(journal: SqliteJournal, file
     for reader in (journal, other):
         found = reader.load("r1")
         assert found.run == run_row()
-        assert [row.start.path for row in found.calls] == ["1", "2", "10"]
-        assert found.calls[0].start == start("1")
-        assert [row.end for row in found.calls] == [end("1"), end("2", 0.125, b"[2]"), None]
+        assert [row.path for row in found.calls] == ["1", "2", "10"]
+        assert found.calls[0] == start("1")._replace(end=end())
+        assert [row.end for row in found.calls] == [end(), end(0.125, b"[2]"), None]
         assert found.deliveries == (
             Delivery("2", 0.125),
             Delivery(None, 0.2),
@@ -94,10 +97,10 @@ async def test_appended_rows_are_read_back_in_order(journal: SqliteJournal, file
 
 
 async def test_many_calls_are_read_back_in_order(journal: SqliteJournal) -> None:
-    lease = journal.begin(run_row())
+    lease = journal.start_run(run_row())
     for number in range(1, 178):
         path = str(number)
-        journal.append(lease, CallWhole(start(path, False), end(path, number / 8, b"%d" % number)))
+        journal.append(lease, ended(path, end(number / 8, b"%d" % number)))
     await journal.barrier(lease)
     found = journal.load("r1")
     assert [d.path for d in found.deliveries] == [str(n) for n in range(1, 178)]
@@ -135,10 +138,10 @@ async def test_run_with_an_active_lease_holder_cannot_be_claimed(journal: Sqlite
     await journal.barrier(lease)
     with pytest.raises(JournalError, match=f"executed by process {os.getpid()}"):
         journal.acquire("r1")
-    journal.end(lease, "paused", b"{}", 5)
+    journal.end_run(lease, "paused", b"{}", 5)
     await journal.barrier(lease)
     again = journal.acquire("r1")
-    journal.end(again, "completed", b'{"a":1}', 6)
+    journal.end_run(again, "completed", b'{"a":1}', 6)
     await journal.barrier(again)
     with pytest.raises(JournalError, match="has ended: completed"):
         journal.acquire("r1")
@@ -153,7 +156,7 @@ async def test_only_one_of_many_concurrent_claims_succeeds(
     journal: SqliteJournal, file: Path
 ) -> None:
     lease = record_sample_run(journal)
-    journal.end(lease, "paused", b"{}", 5)
+    journal.end_run(lease, "paused", b"{}", 5)
     await journal.barrier(lease)
     won: list[Lease] = []
     lost: list[JournalError] = []
@@ -181,7 +184,7 @@ async def test_holder_of_a_lost_lease_cannot_write(journal: SqliteJournal, file:
     with database(file) as other:
         other.execute("UPDATE runs SET epoch=2")
     journal.append(lease, Tick(9.0))
-    journal.end(lease, "completed", b"{}", 9)
+    journal.end_run(lease, "completed", b"{}", 9)
     with pytest.raises(LeaseLostError, match="another process acquired run"):
         await journal.barrier(lease)
     found = journal.load("r1")
@@ -190,14 +193,14 @@ async def test_holder_of_a_lost_lease_cannot_write(journal: SqliteJournal, file:
 
 async def test_first_decision_is_final_and_durable(journal: SqliteJournal, file: Path) -> None:
     lease = record_sample_run(journal)
-    journal.append(lease, Pending("10", "approval", "t", "f", b"{}", 1))
+    journal.append(lease, PendingRow("10", "approval", "t", "f", b"{}", 1))
     await journal.barrier(lease)
-    yes = Verdict("10", "approval", "approve", b"null", "ann", "fine", 2)
-    no = Verdict("10", "approval", "reject", b"null", "bob", "no", 3)
+    yes = DecisionRow("10", "approval", "approve", b"null", "ann", "fine", 2)
+    no = DecisionRow("10", "approval", "reject", b"null", "bob", "no", 3)
     other = SqliteJournal(file)
     assert other.decide("r1", yes)
     assert not journal.decide("r1", no)
-    assert journal.load("r1").verdicts == (yes,)
+    assert journal.load("r1").decisions == (yes,)
     assert [p.path for p in journal.load("r1").pending] == ["10"]
     with pytest.raises(JournalError, match="no run 'r2'"):
         journal.decide("r2", yes)
@@ -230,7 +233,7 @@ def test_file_that_is_truncated_or_not_a_journal_is_reported(tmp_path: Path) -> 
         SqliteJournal(tmp_path)
     whole = SqliteJournal(tmp_path / "whole")
     for number in range(200):
-        whole.begin(run_row(f"r{number}"))
+        whole.start_run(run_row(f"r{number}"))
     whole.close()
     size = (tmp_path / "whole").stat().st_size
     (tmp_path / "cut").write_bytes((tmp_path / "whole").read_bytes()[: size // 2])
@@ -291,7 +294,7 @@ async def test_file_of_an_earlier_version_is_migrated_without_loss(
         old = journal.load("old")
         assert (old.run.status, old.run.ended_ms, old.run.rolled_back_ms) == ("completed", 12, None)
         assert old.deliveries == (Delivery(None, 0.25),)
-        lease = journal.begin(run_row(f"new{number}"))
+        lease = journal.start_run(run_row(f"new{number}"))
         journal.append(lease, Tick(0.5))
         journal.flush()
         journal.close()
@@ -323,10 +326,10 @@ def test_journal_of_a_later_version_is_refused(tmp_path: Path) -> None:
 
 async def test_sweep_deletes_old_finished_runs_only(journal: SqliteJournal) -> None:
     for number in (1, 2, 3):
-        lease = journal.begin(run_row(f"r{number}", number))
-        journal.append(lease, CallWhole(start("1", False), end("1")))
+        lease = journal.start_run(run_row(f"r{number}", number))
+        journal.append(lease, ended("1", end()))
         if number < 3:
-            journal.end(lease, "completed", b"{}", number * 1_000)
+            journal.end_run(lease, "completed", b"{}", number * 1_000)
         await journal.barrier(lease)
     assert [run.run_id for run in journal.runs()] == ["r3", "r2", "r1"]
     assert journal.delete_ended(1_500) == 1
@@ -341,7 +344,7 @@ async def test_journal_files_are_private_to_their_user(file: Path) -> None:
     finally:
         os.umask(before)
     try:
-        await journal.barrier(journal.begin(run_row()))
+        await journal.barrier(journal.start_run(run_row()))
         modes = {path.name: path.stat().st_mode & 0o777 for path in file.parent.iterdir()}
     finally:
         journal.close()
@@ -394,7 +397,7 @@ async def test_process_identity_differs_after_fork_and_pid_reuse() -> None:
 
 async def test_two_processes_write_one_file(journal: SqliteJournal, file: Path) -> None:
     other = SqliteJournal(file)
-    leases = [(j, j.begin(run_row(f"r{n}"))) for n, j in enumerate((journal, other) * 20)]
+    leases = [(j, j.start_run(run_row(f"r{n}"))) for n, j in enumerate((journal, other) * 20)]
     for number in range(50):
         for writer, lease in leases:
             writer.append(lease, Tick(number))
@@ -406,7 +409,7 @@ async def test_two_processes_write_one_file(journal: SqliteJournal, file: Path) 
 
 async def test_copy_of_the_file_is_a_usable_journal(journal: SqliteJournal, tmp_path: Path) -> None:
     lease = record_sample_run(journal)
-    journal.end(lease, "paused", b"{}", 5)
+    journal.end_run(lease, "paused", b"{}", 5)
     await journal.barrier(lease)
     journal.close()
     shutil.copy(tmp_path / "deep" / "journal.sqlite3", tmp_path / "copy")
@@ -438,19 +441,19 @@ async def test_in_memory_journal_records_runs() -> None:
 FULL_DISK = """
 import asyncio, resource, sys
 from pathlib import Path
-from ptc._journal._journal import CallEnd, CallStart, CallWhole, JournalError, RunRow, Tick
+from ptc._journal._journal import CallEnd, CallRow, JournalError, RunRow, Tick
 from ptc._journal._sqlite import SqliteJournal
 
 def run(name):
     return RunRow(name, "pass", "s.py", b"{}", b"{}", 7, 1.5, 1)
 
 def call(number, size):
-    start = CallStart(str(number), "t", b"{}", "k", True, 3, 1, 100)
-    return CallWhole(start, CallEnd(str(number), "succeeded", True, b"1" * size, 200, 0.25))
+    end = CallEnd("succeeded", True, b"1" * size, 200, 0.25)
+    return CallRow(str(number), "t", b"{}", "k", True, 3, 1, 100, end=end)
 
 async def main():
     journal = SqliteJournal(Path(sys.argv[1]))
-    first = journal.begin(run("first"))
+    first = journal.start_run(run("first"))
     journal.append(first, call(1, 10))
     await journal.barrier(first)
     room = max(p.stat().st_size for p in Path(sys.argv[1]).parent.iterdir()) + 8_192
@@ -470,11 +473,11 @@ async def main():
     except JournalError:
         print("still refused")
     journal.release(first)
-    second = journal.begin(run("second"))
+    second = journal.start_run(run("second"))
     journal.append(second, call(1, 10))
     await journal.barrier(second)
     for name in ("first", "second"):
-        print(name, [row.start.path for row in journal.load(name).calls])
+        print(name, [row.path for row in journal.load(name).calls])
     journal.close()
 
 asyncio.run(main())
@@ -494,13 +497,13 @@ async def test_of_two_runs_with_one_id_only_the_first_is_recorded(
     journal: SqliteJournal, file: Path
 ) -> None:
     other = SqliteJournal(file)
-    first, second = journal.begin(run_row()), other.begin(run_row())
+    first, second = journal.start_run(run_row()), other.start_run(run_row())
     with pytest.raises(JournalError, match="is being executed by this session"):
-        journal.begin(run_row())
+        journal.start_run(run_row())
     journal.append(first, Tick(0.5))
     await journal.barrier(first)
     other.append(second, Tick(0.25))
-    third = other.begin(run_row("r3"))
+    third = other.start_run(run_row("r3"))
     with pytest.raises(LeaseLostError):
         await other.barrier(second)
     await other.barrier(third)
@@ -513,11 +516,11 @@ async def test_run_started_and_finished_at_once_is_recorded_normally(
     journal: SqliteJournal,
 ) -> None:
     for name in ("a", "b"):
-        lease = journal.begin(run_row(name))
-        journal.append(lease, CallWhole(start("1", False), end("1")))
+        lease = journal.start_run(run_row(name))
+        journal.append(lease, ended("1", end()))
         if name == "b":
             journal.flush()
-        journal.end(lease, "completed", b"[1]", 55)
+        journal.end_run(lease, "completed", b"[1]", 55)
     for name in ("a", "b"):
         found = journal.load(name)
         assert (found.run.status, found.run.result, found.run.ended_ms) == ("completed", b"[1]", 55)

@@ -96,6 +96,10 @@ FLOODS: dict[str, Callable[[], Iterable[bytes]]] = {
     "calls with 1 MB of text": lambda: calls(b"i[" + PIECE + b"]", 7),
     "calls": lambda: (frame("CALL", b'[%d,"add",{},1]' % n) for n in count(1)),
     "calls of no tool": lambda: (frame("CALL", b'[%d,"x",{},1]' % n) for n in count(1)),
+    "calls that wait": lambda: (frame("CALL", b'[%d,"hold",{"value":[]},1]' % n) for n in count(1)),
+    "calls with 100 KB of text": lambda: (
+        frame("CALL", b'[%d,"x",{"value":%b},1]' % (n, PIECE[:100_000] + b'"')) for n in count(1)
+    ),
     "prints of one character": lambda: repeat(frame("PRINT", b'["x",0]') * 2_000),
     "timers": lambda: repeat(frame("TIMER", b"[0]") * 2_000),
     "stalls": lambda: repeat(frame("STALLED", b"[]") * 2_000),

@@ -34,6 +34,9 @@ MOST_BYTES = {
     # 2,101 calls and their records.
     "calls": 40 * MIB,
     "calls of no tool": 40 * MIB,
+    "calls that wait": 40 * MIB,
+    # 32 MiB of arguments at a time.
+    "calls with 100 KB of text": 60 * MIB,
 }
 """By flood; of the others no more than a few frames are in memory."""
 ENDS = {
@@ -50,6 +53,8 @@ ENDS = {
     "values emitted in parts": "limit_max_containers",
     "calls": "limit_max_tool_calls",
     "calls of no tool": "limit_max_tool_calls",
+    "calls that wait": "limit_max_tool_calls",
+    "calls with 100 KB of text": "limit_max_tool_calls",
     "a failure of many lines": "exception",
     "100 findings": "x",
 }

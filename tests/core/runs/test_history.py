@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptc import Session, UsageError, tool
-from ptc._journal._journal import Pending, Recorded, RevertRow, RunRow, Verdict
+from ptc._journal._journal import DecisionRow, PendingRow, RevertRow, RunRecord, RunRow
 from ptc.testing import Recording
 
 pytestmark = pytest.mark.anyio
@@ -101,12 +101,12 @@ async def test_file_that_is_not_a_recording_is_refused(tmp_path: Path) -> None:
 def test_recording_contains_requests_decisions_and_reverts(tmp_path: Path) -> None:
     run = RunRow("r", "1", "s.py", b"{}", b"{}", 1, 0.5, 7, "cancelled", None, None, 9)
     made = Recording(
-        Recorded(
+        RunRecord(
             run,
             (),
             (),
-            (Pending("1", "approval", "ask", "f" * 64, b'{"arguments":{"n":1}}', 3),),
-            (Verdict("1", "approval", "approve", b'{"n":2}', "ann", "less", 4),),
+            (PendingRow("1", "approval", "ask", "f" * 64, b'{"arguments":{"n":1}}', 3),),
+            (DecisionRow("1", "approval", "approve", b'{"n":2}', "ann", "less", 4),),
             (RevertRow("1", "failed", 2, "stuck", 5),),
         )
     )

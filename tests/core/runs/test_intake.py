@@ -298,7 +298,7 @@ async def test_large_value_is_stored_although_the_run_is_cancelled(tmp_path: Pat
             async def truncate(self: Any) -> None:
                 scope.cancel()
                 await real(self)
-                results.append(self._build_result())
+                results.append(await self._build_result())
 
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(run_module.Run, "_truncate_value", truncate)
@@ -332,9 +332,9 @@ async def run(ctx, inputs):
     async with opened(tmp_path, take) as session:
         real = run_module.Run._build_result
 
-        def result_of(self: Any) -> RunResult:
+        async def result_of(self: Any) -> RunResult:
             runs.append(self)
-            return real(self)
+            return await real(self)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(run_module.Run, "_build_result", result_of)

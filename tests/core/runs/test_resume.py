@@ -518,8 +518,8 @@ async def test_large_arguments_of_a_side_effect_are_recorded_truncated(tmp_path:
             allowed_tools=["keep"],
         )
         (row,) = session.history.recorded(result.run_id).calls
-    assert b'"truncated":true,"bytes":200' in row.start.arguments
-    assert len(row.start.arguments) < 1_000
+    assert b'"truncated":true,"bytes":200' in row.arguments
+    assert len(row.arguments) < 1_000
 
 
 async def test_only_one_of_two_concurrent_resumes_succeeds(tmp_path: Path) -> None:

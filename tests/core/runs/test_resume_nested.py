@@ -96,7 +96,7 @@ class Bank:
                 result = await session.resume("r")
         return result
 
-    async def cut_off(self, root: Path, body: str, at: str) -> None:
+    async def record_cancellation(self, root: Path, body: str, at: str) -> None:
         """Start a script and leave it when `at` hangs, as a process that is killed leaves it."""
         root.mkdir(exist_ok=True)
         self.hang, self.hanging = at, anyio.Event()
@@ -245,7 +245,7 @@ async def test_effect_below_an_unfinished_call_survives_the_death_of_the_host(
 
     bank.add("inner", inner)
     bank.add("outer", outer)
-    await bank.cut_off(tmp_path, "return await ctx.outer()", "look 1")
+    await bank.record_cancellation(tmp_path, "return await ctx.outer()", "look 1")
     async with bank.session(tmp_path) as session:
         result = await session.resume("r")
     assert result.unwrap()[1][0] == {"did": "pay 1", "times": 1}
@@ -403,7 +403,7 @@ async def test_repeated_batch_executes_its_effects_once(bank: Bank, tmp_path: Pa
     bank.tools.append(batch)
     calls = [{"tool": name, "arguments": {"n": 1}} for name in ("pay", "put", "look")]
     body = f"return [row.value.did for row in await ctx.batch(calls={calls})]"
-    await bank.cut_off(tmp_path, body, "look 1")
+    await bank.record_cancellation(tmp_path, body, "look 1")
     async with bank.session(tmp_path) as session:
         paused = await session.resume("r")
         assert [(p.tool, p.kind) for p in paused.pending] == [("batch", "unknown")]
@@ -499,7 +499,7 @@ async def test_decision_about_a_nested_call_persists_over_later_pauses(
 
     bank.add("inner", pay_inside)
     bank.add("outer", outer)
-    await bank.cut_off(tmp_path, "return await ctx.outer()", "pay 1")
+    await bank.record_cancellation(tmp_path, "return await ctx.outer()", "pay 1")
     async with bank.session(tmp_path) as session:
         paused = await session.resume("r")
         assert [(p.kind, p.tool, p.call) for p in paused.pending] == [("unknown", "pay", "1.1.1")]
@@ -550,7 +550,7 @@ async def test_unfinished_cached_result_is_continued_by_its_next_caller(
     bank.add("shared", shared, cache=lambda arguments: arguments["n"])
     bank.add("branch", branch)
     body = "return await asyncio.gather(ctx.branch(name='a'), ctx.branch(name='b'))"
-    await bank.cut_off(tmp_path, body, "look 2")
+    await bank.record_cancellation(tmp_path, body, "look 2")
     async with bank.session(tmp_path) as session:
         result = await session.resume("r")
     assert result.unwrap() == [{"did": "look 2", "times": 2}] * 2
@@ -752,7 +752,7 @@ async def test_upgrade_of_a_tool_between_two_hosts_changes_no_key(
         properties.pop("currency", None)
         bank.tools = [t for t in bank.tools if t.name not in ("charge", "send", "outer")] + tools()
         bank.add("outer", outer)
-        await bank.cut_off(tmp_path / body[13:18], body, "send 1")
+        await bank.record_cancellation(tmp_path / body[13:18], body, "send 1")
         properties["currency"] = {"type": "string", "default": "EUR"}
         bank.tools = [t for t in bank.tools if t.name not in ("charge", "send")] + tools()
         async with bank.session(tmp_path / body[13:18]) as session:
@@ -809,7 +809,7 @@ async def test_unknown_effect_below_a_non_repeatable_call_stays_unknown(
             return error.code
 
     bank.add("outer", outer, side_effect=True)
-    await bank.cut_off(tmp_path, "return await ctx.outer()", "pay 1")
+    await bank.record_cancellation(tmp_path, "return await ctx.outer()", "pay 1")
     async with bank.session(tmp_path) as session:
         paused = await session.resume("r")
         assert [(p.tool, p.kind) for p in paused.pending] == [("outer", "unknown")]

@@ -26,12 +26,11 @@ from ptc import (
 )
 from ptc._journal._journal import (
     CallEnd,
-    CallStart,
-    CallWhole,
-    Pending,
+    CallRow,
+    DecisionRow,
     PendingKind,
+    PendingRow,
     RunRow,
-    Verdict,
 )
 from ptc._records._result import CallStatus
 from ptc.errors import JournalError
@@ -96,28 +95,28 @@ class World:
 
 def call(
     path: str, tool: str = "put", status: CallStatus | None = "succeeded", at: int = 0
-) -> CallStart | CallWhole:
+) -> CallRow:
     """A recorded call; one that ended at a later time for a higher number."""
     at = at or 1_000 + int(path.partition(".")[0])
-    start = CallStart(path, tool, b'{"n":%d}' % at, f"key {path}", True, 1, 1, at)
+    start = CallRow(path, tool, b'{"n":%d}' % at, f"key {path}", True, 1, 1, at)
     if status is None:
         return start
     ok = status == "succeeded"
     body = b'[true,false,{"receipt":%d}]' % at if ok else b'[false,false,{"message":"no"}]'
-    return CallWhole(start, CallEnd(path, status, ok, body, at, at / 1_000))
+    return start._replace(end=CallEnd(status, ok, body, at, at / 1_000))
 
 
 def recorded(session: Session, *entries: Any, status: str = "completed") -> None:
     """Write a run ``r`` with these entries into the session's journal."""
     journal = session.history.journal
     row = RunRow("r", "1", "script.py", b"{}", b"{}", 1, 0.0, 1)
-    lease = journal.begin(row)
+    lease = journal.start_run(row)
     for entry in entries:
         journal.append(lease, entry)
     if status == "running":
         journal.release(lease)
     else:
-        journal.end(lease, status, b"{}", 5)
+        journal.end_run(lease, status, b"{}", 5)
     journal.flush()
 
 
@@ -289,12 +288,12 @@ async def test_unknown_and_irreversible_effects_are_listed_but_not_reverted(tmp_
 
 
 async def test_recorded_decisions_about_unknown_outcomes_guide_the_rollback(tmp_path: Path) -> None:
-    def asked(path: str, kind: PendingKind = "unknown") -> Pending:
-        return Pending(path, kind, "put", "f", b"{}", 1)
+    def asked(path: str, kind: PendingKind = "unknown") -> PendingRow:
+        return PendingRow(path, kind, "put", "f", b"{}", 1)
 
-    def said(path: str, action: Any, value: bytes) -> Verdict:
+    def said(path: str, action: Any, value: bytes) -> DecisionRow:
         kind: PendingKind = "approval" if action == "approve" else "unknown"
-        return Verdict(path, kind, action, value, "ann", "", 1)
+        return DecisionRow(path, kind, action, value, "ann", "", 1)
 
     world = World()
     async with world.session(tmp_path) as session:
@@ -323,8 +322,8 @@ async def test_revert_receives_the_arguments_edited_by_the_approver(
         source = "async def run(ctx, inputs):\n    return await ctx.ask(n=2)\n"
         done = await session.program(source=source, allowed_tools=["ask"], run_id="r")
         assert done.unwrap() == {"receipt": 90}
-        [verdict] = session.history.recorded("r").verdicts
-        assert (verdict.by, verdict.value) == ("ann", b'{"n":9}')
+        [decision] = session.history.recorded("r").decisions
+        assert (decision.by, decision.value) == ("ann", b'{"n":9}')
         await session.rollback("r")
     assert world.told[0].arguments == {"n": 9}
 
@@ -379,10 +378,10 @@ async def test_rollback_with_a_missing_tool_is_refused_before_any_revert(tmp_pat
 
 async def test_revert_is_notified_that_a_large_result_was_not_recorded(tmp_path: Path) -> None:
     world = World()
-    start = CallStart("1", "put", b"{}", "k", True, 1, 1, 1)
+    start = CallRow("1", "put", b"{}", "k", True, 1, 1, 1)
     body = b'[false,false,{"message":"over the limit"}]'
     async with world.session(tmp_path) as session:
-        recorded(session, CallWhole(start, CallEnd("1", "succeeded", False, body, 2, 0.1)))
+        recorded(session, start._replace(end=CallEnd("succeeded", False, body, 2, 0.1)))
         assert told((await session.rollback("r")).steps) == [("1", "reverted")]
     assert (world.told[0].value, world.told[0].lost) == (None, "over the limit")
 

@@ -96,11 +96,11 @@ def _render(found: Result) -> str:
         else:
             _add_lines(item, shown)
     context = any(isinstance(m, Match) and (m.before or m.after) for m in found)
-    for place, text in sorted(shown.items(), key=lambda row: (row[0][0].split("/"), row[0][1])):
-        if context and lines and place != (previous[0], previous[1] + 1):
+    for location, text in sorted(shown.items(), key=lambda row: (row[0][0].split("/"), row[0][1])):
+        if context and lines and location != (previous[0], previous[1] + 1):
             lines.append("--")
         lines.append(text)
-        previous = place
+        previous = location
     return "\n".join(lines)
 
 

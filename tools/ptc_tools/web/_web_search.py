@@ -140,8 +140,8 @@ def _render(hits: list[SearchHit]) -> str:
     if not hits:
         return "No results"
     return "\n\n".join(
-        f"{place}. {hit.title}\n{hit.url}\n{hit.snippet}".rstrip()
-        for place, hit in enumerate(hits, 1)
+        f"{position}. {hit.title}\n{hit.url}\n{hit.snippet}".rstrip()
+        for position, hit in enumerate(hits, 1)
     )
 
 

@@ -1,0 +1,116 @@
+"""A run with thousands of calls lets other tasks of the event loop continue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from ptc import Limits, Session, tool
+from ptc._records._result import CallRecord, RunResult
+from ptc._runs import _run, _scheduler, _script_calls
+from ptc._runs._turns import Turns
+
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
+
+SOURCE = """
+import asyncio
+async def run(ctx, inputs):
+    return sum(await asyncio.gather(*(ctx.add() for _ in range(400))))
+"""
+
+
+class Work:
+    """A clock that advances by a millisecond for each step, and the steps between two turns."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.turns: list[int] = []
+        self.done = anyio.Event()
+
+    def clock(self) -> float:
+        return 100 + self.steps / 1_000
+
+    def step(self) -> float:
+        self.steps += 1
+        return self.clock()
+
+    async def watch(self) -> None:
+        while not self.done.is_set():
+            seen = self.steps
+            await anyio.lowlevel.checkpoint()
+            self.turns.append(self.steps - seen)
+
+
+async def watched_run(root: Path, work: Work) -> None:
+    @tool
+    async def add() -> int:
+        """Add one step."""
+        work.step()
+        return 1
+
+    async with Session(root, tools=[add], toolsets=(), workers=1) as session:
+        await session.warm_up()
+        async with anyio.create_task_group() as group:
+            group.start_soon(work.watch)
+            result = await session.program(source=SOURCE, limits=Limits(max_tool_calls=400))
+            work.done.set()
+    assert (result.value, len(result.calls)) == (400, 400), result.error
+    assert [call.seq for call in result.calls] == list(range(1, 401))
+
+
+async def test_calls_that_never_wait_leave_time_for_other_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = Work()
+    monkeypatch.setattr(_scheduler, "Turns", lambda: Turns(work.clock))
+    await watched_run(tmp_path, work)
+    assert max(work.turns) <= 16, "two turns of 8 ms, with the turn of the watcher between them"
+
+
+async def test_records_of_calls_are_made_in_bounded_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, made = Work(), Work()
+    monkeypatch.setattr(_script_calls, "Turns", lambda: Turns(made.step))
+    made.done = work.done
+    async with anyio.create_task_group() as group:
+        group.start_soon(made.watch)
+        await watched_run(tmp_path, work)
+    assert made.steps >= 400
+    assert max(made.turns) <= 20
+
+
+async def test_tasks_of_a_run_share_its_turns() -> None:
+    work, steps = Work(), list[str]()
+    turns = Turns(work.step)
+
+    async def compute(name: str) -> None:
+        for _ in range(20):
+            while turns.is_over():
+                await turns.next()
+            steps.append(name)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(work.watch)
+        async with anyio.create_task_group() as tasks:
+            for name in "abc":
+                tasks.start_soon(compute, name)
+        work.done.set()
+    assert len(steps) == 60
+    assert max(work.turns) <= 20
+
+
+def many(calls: int) -> RunResult:
+    record = CallRecord(1, "add", "failed", "{}", "d", 0.5, 1, error='"calls":[]')
+    rows = tuple(replace(record, seq=seq) for seq in range(1, calls + 1))
+    return RunResult("r", "completed", value={"calls": []}, partial=(1, "é"), calls=rows)
+
+
+@pytest.mark.parametrize("calls", [0, 1, 1_000, 1_001, 2_500])
+async def test_result_encoded_in_steps_equals_its_json(calls: int) -> None:
+    result = many(calls)
+    assert await _run._encode(result) == result.to_json()

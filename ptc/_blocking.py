@@ -190,7 +190,7 @@ class BlockingSession:
     def call(self, tool: Tool[_P, Awaitable[_T]], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
     @overload
     def call(self, tool: Tool[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
-    def call(self, tool: Tool[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
         """As `Session.call`."""
         return self._wait(partial(self._session.call, tool, *args, **kwargs))
 

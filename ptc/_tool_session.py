@@ -126,7 +126,7 @@ class ToolSession:
     ) -> _T: ...
     @overload
     async def call(self, tool: Tool[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
-    async def call(self, tool: Tool[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    async def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a tool of the session with its own parameters, and return its value.
 
         ::

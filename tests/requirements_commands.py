@@ -13,7 +13,7 @@ _BASH, _OUT, _GIT = (
     "tools/test_command_escapes.py::",
     "tools/vcs/test_git.py::",
 )
-_POWER, _BROKER = "tools/test_power_attacks.py::", "tools/test_broker.py::"
+_PLANTED, _BROKER = "tools/test_planted_files.py::", "tools/test_broker.py::"
 _PROTECTED = "tools/test_protected_paths.py::"
 _FETCH, _SEARCH = "tools/web/test_web_fetch.py::", "tools/web/test_web_search.py::"
 
@@ -129,8 +129,8 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
             _OUT + "test_known_bypasses_write_nothing_outside_the_root",
             _OUT + "test_command_cannot_affect_or_inspect_host_processes",
             _OUT + "test_files_outside_the_root_cannot_be_read",
-            _POWER + "test_known_attacks_do_not_influence_other_programs",
-            _POWER + "test_attacks_succeed_where_nothing_is_protected",
+            _PLANTED + "test_known_attacks_do_not_influence_other_programs",
+            _PLANTED + "test_attacks_succeed_where_nothing_is_protected",
             _BROKER + "test_without_the_broker_a_command_changes_nothing_in_the_root",
             _BROKER + "test_brokered_file_changes_match_direct_ones",
         ),

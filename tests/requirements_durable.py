@@ -105,7 +105,7 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "core/runs/test_durable.py::test_runs_of_killed_hosts_end_like_uninterrupted_ones",
             "core/runs/test_durable.py::test_durability_check_detects_repeated_and_lost_effects",
-            "core/calls/test_effect_trees.py::"
+            "core/calls/test_call_trees.py::"
             "test_interrupted_call_trees_have_each_effect_once_and_equal_values",
             "core/runs/test_resume_nested.py::test_effect_below_a_call_without_effect_happens_once",
         ),

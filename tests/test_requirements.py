@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -68,11 +67,10 @@ def not_taken() -> dict[str, str]:
 def functions_of(file: str) -> dict[str, bool]:
     """Functions of a file by name, and whether a marker keeps each out of the default run."""
     tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
-    kinds: Any = (ast.FunctionDef, ast.AsyncFunctionDef)
     return {
         node.name: any(ast.unparse(mark) == "pytest.mark.slow" for mark in node.decorator_list)
         for node in tree.body
-        if isinstance(node, kinds)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
 
 

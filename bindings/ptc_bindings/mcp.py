@@ -296,7 +296,8 @@ class _Progress:
             result = await run()
             self._over = True
             self._news.set()
-        return result
+            return result
+        raise AssertionError  # unreachable: nothing cancels this group
 
     async def _send(self) -> None:
         import anyio

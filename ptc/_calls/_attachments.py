@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import mimetypes
 import re
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,15 +63,11 @@ class AttachmentStore:
         # Compared as text with the store's own name for it, not resolved. A link planted in the
         # folder is useless, since its name has the digest and the bytes must have it too.
         inside = path.parent == self._files.folder and path.name.startswith(ref.id)
-        try:
-            good = inside and not path.is_symlink() and _digest(path) == ref.id
-            size = path.stat().st_size if good else 0
-        except OSError:
-            good = False
-        if not good:
-            msg = f"attachment {ref.name!r:.80} does not refer to a file of this session's store"
-            raise ToolError(msg, code="bad_attachment")
-        return replace(ref, size_bytes=size)
+        with suppress(OSError):
+            if inside and not path.is_symlink() and _digest(path) == ref.id:
+                return replace(ref, size_bytes=path.stat().st_size)
+        msg = f"attachment {ref.name!r:.80} does not refer to a file of this session's store"
+        raise ToolError(msg, code="bad_attachment")
 
 
 def _digest(path: Path) -> str:

@@ -59,7 +59,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in _HOME:
             module, _, attribute = _HOME[cmd_name].partition(":")
-            home = import_module(f"._cli.{module}", __package__.rpartition(".")[0])
+            home = import_module(f".{module}", __name__.rpartition(".")[0])
             loaded: click.Command = getattr(home, attribute)
             return loaded
         from ._plugins import load_plugin, plugin_names

@@ -60,7 +60,7 @@ def _special(value: object) -> object:
     raise TypeError
 
 
-def _convert(value: object) -> object:
+def _convert(value: Any) -> object:
     """Convert a value as orjson does, or as `_special` does for it."""
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):

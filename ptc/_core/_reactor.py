@@ -25,15 +25,18 @@ class Reactor(Protocol):
 
     def on_readable(self, sock: socket.socket, callback: Callable[[], None]) -> Stop:
         """Call `callback` whenever `sock` is readable, until the returned function is called."""
+        ...
 
     def on_writable(self, sock: socket.socket, callback: Callable[[], None]) -> Stop:
         """Call `callback` whenever `sock` is writable, until the returned function is called."""
+        ...
 
     def closing(self, sock: socket.socket) -> None:
         """Announce that `sock` is about to be closed; its callbacks must have been stopped."""
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Stop:
         """Call `callback` once, after `seconds`, unless the returned function is called first."""
+        ...
 
 
 class _AsyncioReactor:

@@ -216,6 +216,7 @@ class Journal(Protocol):
 
     def start_run(self, run: RunRow) -> Lease:
         """Create a run and acquire its lease. Raises `JournalError` if its id is in use."""
+        ...
 
     def acquire(self, run_id: str) -> Lease:
         """Acquire the free or expired lease of a run, to resume it.
@@ -224,6 +225,7 @@ class Journal(Protocol):
             JournalError: If there is no such run, it has ended, was rolled back, or another process
                 executes it.
         """
+        ...
 
     def acquire_for_rollback(self, run_id: str, at_ms: int) -> Lease:
         """Acquire the free or expired lease of a run, whatever its status, to roll it back.
@@ -233,6 +235,7 @@ class Journal(Protocol):
         Raises:
             JournalError: If there is no such run, or another process executes it.
         """
+        ...
 
     def append(self, lease: Lease, entry: Entry) -> None:
         """Append an entry to a run. Never waits; the next `barrier` or `check` reports a failure.
@@ -273,18 +276,22 @@ class Journal(Protocol):
 
     def load(self, run_id: str) -> RunRecord:
         """Load the record of a run. Raises `JournalError` if it is unknown or damaged."""
+        ...
 
     def find(self, run_id: str) -> RunRow | None:
         """Return the row of a run without its calls; None if there is no such run."""
 
     def runs(self, limit: int = 50) -> Sequence[RunRow]:
         """List the newest runs, newest first."""
+        ...
 
     def decide(self, run_id: str, decision: DecisionRow) -> bool:
         """Record a decision durably; False if there was one already. Raises as `load`."""
+        ...
 
     def delete_ended(self, before_ms: int) -> int:
         """Delete runs that ended before a time, reclaim the space, and return their number."""
+        ...
 
     def close(self) -> None:
         """Write all queued entries and close the file."""

@@ -16,7 +16,7 @@ class CallsByTool(dict[str, int]):
 
     __slots__ = ()
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
+    def _refuse(self: Any, *_: object, **__: object) -> NoReturn:
         msg = "limits are immutable; create another Limits with dataclasses.replace"
         raise TypeError(msg)
 

@@ -241,8 +241,8 @@ class Intake:
         assert returned.large is not None  # noqa: S101  # the caller has checked
         work = partial(_truncate, returned.large, self._limits, artifacts)
         with anyio.CancelScope(shield=True):
-            done = await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
-        return done
+            return await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
+        raise AssertionError  # unreachable: nothing cancels this scope
 
 
 _LIMIT_OF: Final = {

@@ -229,10 +229,10 @@ def model_validator(name: str, model: type[BaseModel]) -> tuple[dict[str, Any], 
         unknown = [key for key in arguments if key not in accepted]
         sentences = [_unknown_argument(u, known) for u in unknown]
         try:
-            valid = model.model_validate(dict(arguments))
+            valid: BaseModel | None = model.model_validate(dict(arguments))
         except ValidationError as error:
-            sentences = [_argument_error(e, tuple(known)) for e in error.errors()]
-        if sentences:
+            valid, sentences = None, [_argument_error(e, tuple(known)) for e in error.errors()]
+        if valid is None or sentences:
             raise _invalid_arguments(name, sentences)
         return valid
 

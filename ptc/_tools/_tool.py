@@ -69,6 +69,7 @@ P = ParamSpec("P", default=...)
 """Parameters of a tool's function, without its `ToolContext`."""
 R_co = TypeVar("R_co", covariant=True, default=Any)
 """Return type of a tool's function: an awaitable if the function is async."""
+_P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
@@ -340,15 +341,15 @@ class _Decorator(Protocol):
     """Makes a `Tool` of a function."""
 
     @overload
-    def __call__(self, function: Callable[Concatenate[ToolContext, P], _R], /) -> Tool[P, _R]: ...
+    def __call__(self, function: Callable[Concatenate[ToolContext, _P], _R], /) -> Tool[_P, _R]: ...
     @overload
-    def __call__(self, function: Callable[P, _R], /) -> Tool[P, _R]: ...
+    def __call__(self, function: Callable[_P, _R], /) -> Tool[_P, _R]: ...
 
 
 @overload
-def tool(function: Callable[Concatenate[ToolContext, P], _R], /) -> Tool[P, _R]: ...
+def tool(function: Callable[Concatenate[ToolContext, _P], _R], /) -> Tool[_P, _R]: ...
 @overload
-def tool(function: Callable[P, _R], /) -> Tool[P, _R]: ...
+def tool(function: Callable[_P, _R], /) -> Tool[_P, _R]: ...
 @overload
 def tool(
     *,

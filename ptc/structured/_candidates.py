@@ -199,14 +199,13 @@ def _read_at(text: str, start: int, names: Collection[str]) -> tuple[Candidate |
     reader = Reader(text)
     try:
         reading = reader.read(start)
-        choice_count = reading.choices
     except ReadError as failure:
-        choice_count = reader.choice_count
-        if not choice_count:
+        if not reader.choice_count:
             return None, _skip_opener(failure, reader, start, names)
-    if not choice_count:
-        bare = _CITATION.fullmatch(text, start, reading.end) is not None
-        return Candidate(start, reading.end, (reading,), bare), reading.end
+    else:
+        if not reading.choices:
+            bare = _CITATION.fullmatch(text, start, reading.end) is not None
+            return Candidate(start, reading.end, (reading,), bare), reading.end
     if len(text) > MAX_CHOICE_CHARS:
         raise AmbiguousTextError
     readings = tuple(_all_readings(text, start))

@@ -76,7 +76,8 @@ class Incremental:
         if self._state != "text" or self._is_key:
             return False
         self._text = ["".join(self._text)]
-        holder, key = self._stack[-1], self._keys[-1]
+        holder: Any = self._stack[-1]
+        key: Any = self._keys[-1]
         if isinstance(holder, list) and key == len(holder):
             holder.append(self._text[0])
         else:
@@ -186,15 +187,12 @@ class Incremental:
         if end >= len(text):
             return end
         word, self._word = self._word, ""
-        if word in _WORDS:
-            value: Any = _WORDS[word]
-        elif _NUMBER.fullmatch(word):
-            value = json.loads(word)
-            if isinstance(value, float) and not math.isfinite(value):
-                self.failed = True
-        else:
+        if word not in _WORDS and not _NUMBER.fullmatch(word):
             self.failed = True
-        if self.failed:
+            return position
+        value = _WORDS[word] if word in _WORDS else json.loads(word)
+        if isinstance(value, float) and not math.isfinite(value):
+            self.failed = True
             return position
         self._put(value)
         self._state = "next"

@@ -57,7 +57,7 @@ def _frames(error: BaseException, filename: str) -> list[list[Any]]:
 
 
 def _hint(error: BaseException, tools: Container[str]) -> str:
-    if isinstance(error, NameError) and error.name in tools:
+    if isinstance(error, NameError) and error.name is not None and error.name in tools:
         return f"tools are methods of ctx: ctx.{error.name}(...)"
     if isinstance(error, ToolError) and error.code == "limit_exceeded":
         return "catch ToolError and return what the script has, or ask for a higher limit"

@@ -255,7 +255,7 @@ def hide_addresses() -> None:
         _slot(kind, _TP_HASH).value = _slot(_Python, _TP_HASH).value
     for module in (asyncio.queues, reprlib):  # for the repr of a Queue, and of failing reprs
         vars(module)["id"] = stable_id
-    vars(pprint)["_recursion"] = _recursion
+    pprint.__dict__["_recursion"] = _recursion
 
 
 _HASHED: Final = (asyncio.Future, types.CoroutineType)

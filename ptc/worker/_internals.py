@@ -153,12 +153,12 @@ def _patch_library(offered: Callable[[type], bool]) -> None:
 
     replace_attribute(abc.ABCMeta, "__subclasses__", subclasses)
     if not hasattr(sys, "_getframemodulename"):  # before 3.12
-        vars(typing)["_caller"] = _caller
-    vars(collections)["namedtuple"] = _namedtuple
-    vars(inspect)["_has_code_flag"] = has_code_flag
-    vars(inspect)["isawaitable"] = is_awaitable
+        typing.__dict__["_caller"] = _caller
+    collections.__dict__["namedtuple"] = _namedtuple
+    inspect.__dict__["_has_code_flag"] = has_code_flag
+    inspect.__dict__["isawaitable"] = is_awaitable
     if hasattr(inspect, "_has_coroutine_mark"):  # 3.12
-        vars(inspect)["_has_coroutine_mark"] = _has_coroutine_mark
+        inspect.__dict__["_has_coroutine_mark"] = _has_coroutine_mark
 
 
 _library_namedtuple: Any = collections.namedtuple

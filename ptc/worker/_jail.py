@@ -34,7 +34,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from ._witness import Witness
+from ._listener import ListenerSocket
 from .kernel import _landlock, _libc, _namespaces, _seccomp
 
 __all__ = [
@@ -135,7 +135,7 @@ class ZygoteJail:
     the zygote that closes its socket late must not close the wire."""
     filter: _seccomp.Filter | None
     """The workers' system call filter that kills; None if there is none."""
-    witness: Witness | None
+    listener_socket: ListenerSocket | None
     """Reads the call at which a worker was stopped, and holds the filter for it; None if off."""
 
     @property
@@ -214,7 +214,7 @@ def _enter(isolation: str, control_fd: int) -> ZygoteJail:
         zygote_pid=os.getpid(),
         wire_fd=wire_fd,
         filter=_seccomp.build(table, wire_fd) if table else None,
-        witness=Witness(notifies, notice_fd) if notifies else None,
+        listener_socket=ListenerSocket(notifies, notice_fd) if notifies else None,
     )
 
 

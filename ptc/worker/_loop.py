@@ -53,7 +53,7 @@ class _NoOtherLoops:
 def forbid_other_loops() -> None:
     """Make asyncio refuse to create an event loop in this process."""
     if sys.version_info < (3, 14):  # later versions refuse by themselves
-        vars(asyncio.events)["_event_loop_policy"] = _NoOtherLoops()
+        asyncio.events.__dict__["_event_loop_policy"] = _NoOtherLoops()
 
 
 class ScriptLoop:

@@ -78,7 +78,7 @@ class Packages:
 
     def _import(self, rng: random.Random) -> None:
         # numpy reads the entropy of a generator without a seed from this function, and stores it.
-        vars(secrets)["randbits"] = rng.getrandbits
+        secrets.__dict__["randbits"] = rng.getrandbits
         before = {name: os.environ.get(name) for name in _SETTINGS}
         os.environ.update(_SETTINGS)
         try:
@@ -118,15 +118,15 @@ def close_files() -> None:
     the terminal: mistakes and habits that the filter would report as an attack. This is not a
     sandbox layer. Call it in the zygote, which opens nothing once it is in the jail.
     """
-    vars(builtins)["open"] = vars(io)["open"] = _no_file
+    builtins.__dict__["open"] = io.__dict__["open"] = _no_file
     for name in _FILE_CALLS:
         if hasattr(os, name):
-            vars(os)[name] = _no_file
-    vars(os)["get_terminal_size"] = _no_file
+            os.__dict__[name] = _no_file
+    os.__dict__["get_terminal_size"] = _no_file
     for name in ("cpu_count", "process_cpu_count"):
         if hasattr(os, name):
-            vars(os)[name] = _one_cpu
-    vars(os)["sched_getaffinity"] = _first_cpu
+            os.__dict__[name] = _one_cpu
+    os.__dict__["sched_getaffinity"] = _first_cpu
 
 
 _FILE_CALLS: Final = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,8 +126,7 @@ class _Finder(ast.NodeVisitor):
             elif len(node.args) == 2 and first.value in self._tools:
                 keys = _literal_keys(node.args[1])
                 if keys is not None and isinstance(node.args[1], ast.Dict):
-                    nodes: list[ast.AST] = [node.args[1]] * len(keys)
-                    self._check_names(node, first.value, keys, nodes, 0)
+                    self._check_names(node, first.value, keys, [node.args[1]] * len(keys), 0)
 
     def _unknown(self, node: ast.expr, name: str) -> None:
         close = difflib.get_close_matches(name, list(self._tools), n=3, cutoff=0.5)
@@ -142,7 +141,7 @@ class _Finder(ast.NodeVisitor):
         if any(isinstance(a, ast.Starred) for a in args) or any(k.arg is None for k in keywords):
             return
         names = [str(k.arg) for k in keywords]
-        nodes: list[ast.AST] = list(keywords)
+        nodes: Sequence[ast.AST] = keywords
         if len(args) == 1 and not keywords and not isinstance(args[0], ast.Constant):
             # A single dict holds the arguments; only a literal has known keys.
             keys = _literal_keys(args[0])
@@ -158,7 +157,7 @@ class _Finder(ast.NodeVisitor):
         self._check_names(node, name, names, nodes, len(args))
 
     def _check_names(
-        self, node: ast.Call, name: str, names: list[str], nodes: list[ast.AST], positional: int
+        self, node: ast.Call, name: str, names: list[str], nodes: Sequence[ast.AST], positional: int
     ) -> None:
         signature = self._tools[name]
         for key, key_node in zip(names, nodes, strict=True):

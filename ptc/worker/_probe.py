@@ -27,7 +27,7 @@ from ._jail import (
     JailError,
     ZygoteJail,
 )
-from ._witness import read_stopped_call
+from ._listener import read_stopped_call
 from ._worker_jail import confine_worker, lock_down
 from .kernel import _libc, _namespaces
 
@@ -101,12 +101,12 @@ class _Receiver:
         self.report = b""
         self.call: tuple[int, ...] | None = None
         self._ours = ours
-        self._witness = jail.witness
+        self._listener_socket = jail.listener_socket
         self._listener = -1
         self._poll = select.poll()
         self._poll.register(ours, select.POLLIN)
-        if self._witness is not None:
-            self._poll.register(self._witness, select.POLLIN)
+        if self._listener_socket is not None:
+            self._poll.register(self._listener_socket, select.POLLIN)
 
     def receive(self, child: int) -> None:
         """Receive until the child exits, is stopped in a call, or exceeds `_TIMEOUT_MS`.
@@ -136,8 +136,8 @@ class _Receiver:
             return self.call is not None
         if fd == self._ours.fileno():
             return not self._read_report()
-        if self._witness is not None:
-            self._listener = self._witness.receive_listener()[1] or -1
+        if self._listener_socket is not None:
+            self._listener = self._listener_socket.receive_listener()[1] or -1
             if self._listener >= 0:
                 self._poll.register(self._listener, select.POLLIN)
         return False

@@ -14,7 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from pathlib import PurePath
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -101,7 +101,7 @@ def special(value: object) -> object:
         return list(value)
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
-        return value.tolist()
+        return cast("Any", value).tolist()
     raise TypeError
 
 

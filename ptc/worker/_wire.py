@@ -35,6 +35,7 @@ class Stream(Protocol):
 
     def recv(self, size: int, flags: int = 0, /) -> bytes:
         """As a socket's."""
+        ...
 
     def sendall(self, data: bytes, /) -> object:
         """As a socket's."""

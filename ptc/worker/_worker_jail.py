@@ -52,11 +52,11 @@ def confine_worker(
     if wire_fd != jail.wire_fd:
         os.dup2(wire_fd, jail.wire_fd, inheritable=False)
     _libc.close_range(0, jail.wire_fd - 1)
-    if jail.witness is None:
+    if jail.listener_socket is None:
         _libc.close_range(jail.wire_fd + 1)
     else:
-        _libc.close_range(jail.wire_fd + 1, jail.witness.notice_fd - 1)
-        _libc.close_range(jail.witness.notice_fd + 1)
+        _libc.close_range(jail.wire_fd + 1, jail.listener_socket.notice_fd - 1)
+        _libc.close_range(jail.listener_socket.notice_fd + 1)
     wire = socket.socket(fileno=jail.wire_fd)
     wire.setblocking(True)
     if jail.baseline_bytes:
@@ -84,17 +84,17 @@ def lock_down(jail: ZygoteJail, look: Callable[[], None] = lambda: None) -> str:
         OSError: If the kernel refused a step that every kernel of this level supports.
     """
     problem = "there is no filter"
-    if jail.witness is not None:
+    if jail.listener_socket is not None:
         pid = os.getpid()
         try:
-            listener = jail.witness.filter.install(pid)
+            listener = jail.listener_socket.filter.install(pid)
         except OSError as error:
             # EBUSY if a container's own filter has a listener: a chain of filters may have one.
             problem = str(error)
-            os.close(jail.witness.notice_fd)
+            os.close(jail.listener_socket.notice_fd)
         else:
             problem = ""
-            jail.witness.send_listener(pid, listener)
+            jail.listener_socket.send_listener(pid, listener)
     if jail.confines:
         # 0 descriptors: open ones stay open, no new one can be created.
         set_limits({"RLIMIT_NOFILE": 0})

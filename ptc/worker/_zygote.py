@@ -37,6 +37,7 @@ import orjson
 from .._language._compiler import POLICY_VERSION
 from .._wire._protocol import Kind
 from ._jail import JailError, ZygoteJail, enter_zygote_jail
+from ._listener import read_stopped_call
 from ._loop import forbid_other_loops
 from ._modules._console import STDOUT
 from ._packages import PackageError, close_files
@@ -44,7 +45,6 @@ from ._probe import Layer, probe_layers, require_layers
 from ._runtime import Runtime
 from ._seal import seal
 from ._wire import Wire
-from ._witness import read_stopped_call
 from ._worker_jail import enter_worker_jail
 from .kernel._libc import fork
 
@@ -142,15 +142,16 @@ class _Server:
     def serve(self) -> None:
         """Serve until the control socket closes, then exit; the workers die with this process."""
         control = self._control.fileno()
-        witness = self._jail.witness.fileno() if self._jail.witness is not None else -1
+        listener_socket = self._jail.listener_socket
+        listeners = -1 if listener_socket is None else listener_socket.fileno()
         self._poll.register(control, select.POLLIN)
-        if witness >= 0:
-            self._poll.register(witness, select.POLLIN)
+        if listeners >= 0:
+            self._poll.register(listeners, select.POLLIN)
         while True:
             for fd, events in self._poll.poll():
                 if fd == control:
                     self._request()
-                elif fd == witness:
+                elif fd == listeners:
                     self._take_listener()
                 elif fd in self._by_listener:
                     self._handle_stopped_call(self._by_listener[fd], events)
@@ -222,8 +223,8 @@ class _Server:
 
     def _take_listener(self) -> None:
         """Receive the listener of a worker that has entered its jail."""
-        assert self._jail.witness is not None  # noqa: S101  # it was readable
-        pid, listener = self._jail.witness.receive_listener()
+        assert self._jail.listener_socket is not None  # noqa: S101  # it was readable
+        pid, listener = self._jail.listener_socket.receive_listener()
         worker = self._by_pid.get(pid)
         if worker is None:  # it has already exited
             if listener is not None:

@@ -36,6 +36,7 @@ class Engine(Protocol):
     @property
     def gate(self) -> Gate:
         """Gate at which calls of the tool `hold` wait."""
+        ...
 
     async def run(self, source: str) -> Any:
         """Return the value of the script's `run`; raise for any other outcome."""
@@ -45,6 +46,7 @@ class Engine(Protocol):
 
     def workers(self) -> set[int]:
         """Return the process ids of the workers."""
+        ...
 
 
 class BlockingEngine(Protocol):

@@ -12,11 +12,19 @@ from typing import Any
 
 from engine import WORKERS, Gate, megabyte, tool_functions
 from measure import descendants
-from pydantic_monty import AsyncMonty, Monty, MontyError, ResourceLimits, __version__
+from pydantic_monty import (  # pyright: ignore[reportMissingImports]  # installed by hand
+    AsyncMonty,
+    Monty,
+    MontyError,
+    ResourceLimits,
+    __version__,
+)
 
-__all__ = ["VERSION", "MontyError", "open_blocking_monty", "open_monty"]
+__all__ = ["REFUSAL", "VERSION", "open_blocking_monty", "open_monty"]
 
 VERSION: str = __version__
+REFUSAL: type[Exception] = MontyError
+"""Raised for a script that Monty does not execute."""
 
 _LIMITS: ResourceLimits = {
     "max_feed_duration_secs": 30.0,

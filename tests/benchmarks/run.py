@@ -78,11 +78,11 @@ def main() -> None:
     refusals: tuple[type[Exception], ...] = (WrongValueError,)
     rival = None
     if not chosen.no_monty and importlib.util.find_spec("pydantic_monty") is not None:
-        from rival import VERSION, MontyError, open_blocking_monty, open_monty
+        from rival import REFUSAL, VERSION, open_blocking_monty, open_monty
 
         openers["monty"] = open_monty
         blocking["monty"] = open_blocking_monty
-        refusals = (MontyError, WrongValueError)
+        refusals = (REFUSAL, WrongValueError)
         rival = VERSION
     bench = Bench(
         rounds=chosen.rounds, openers=openers, blocking_openers=blocking, refusals=refusals

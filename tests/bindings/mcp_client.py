@@ -58,7 +58,9 @@ def environment() -> dict[str, str]:
 
 
 @asynccontextmanager
-async def stdio(root: Path, *options: str, mode: Literal["auto", "legacy"] = "auto") -> Any:
+async def stdio(
+    root: Path, *options: str, mode: Literal["auto", "legacy"] = "auto"
+) -> AsyncIterator[mcp.Client]:
     start, *arguments = server_command(root, *options)
     parameters = mcp.StdioServerParameters(command=start, args=arguments, env=environment())
     with anyio.fail_after(SECONDS):

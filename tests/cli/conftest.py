@@ -179,11 +179,11 @@ Start = Callable[[Sequence[str], Path, dict[str, str], bytes], tuple[int, bytes,
 
 @pytest.fixture(scope="session")
 def warm(environment: dict[str, str]) -> Iterator[Start]:
-    """Start the command in a process that is forked from one with its imports; see ``warm.py``."""
+    """Start the command in a process forked from one with its imports; see ``fork_server.py``."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.settimeout(SECONDS)
     with theirs:
-        program = [sys.executable, "-P", str(Path(__file__).with_name("warm.py"))]
+        program = [sys.executable, "-P", str(Path(__file__).with_name("fork_server.py"))]
         process = subprocess.Popen(
             [*program, str(theirs.fileno())],
             env=environment,

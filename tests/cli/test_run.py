@@ -326,7 +326,7 @@ def test_doctor_and_isolation_process_state_the_missing_layer(command: Any, scri
     assert json.loads(done.out)["sum"] == 5
 
 
-OPEN_ZYGOTE = str(Path(__file__).parent.parent / "core" / "runs" / "open_zygote.py")
+UNSEALED_ZYGOTE = str(Path(__file__).parent.parent / "core" / "runs" / "unsealed_zygote.py")
 NO_FIRST_FENCE = f"""
 import marshal, subprocess, sys
 from ptc._cli import main
@@ -341,7 +341,7 @@ CodeCache.get = lambda cache, source: marshal.dumps(compile(hostile, "script", "
 
 class Opened(subprocess.Popen):
     def __init__(self, command, **options):
-        super().__init__([*command[:4], {OPEN_ZYGOTE!r}, *command[4:]], **options)
+        super().__init__([*command[:4], {UNSEALED_ZYGOTE!r}, *command[4:]], **options)
 
 subprocess.Popen = Opened
 sys.argv = ["ptc", *sys.argv[4:]]

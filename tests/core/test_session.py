@@ -1,4 +1,4 @@
-"""The front door: what a session takes, what it refuses, how it ends."""
+"""The public API: arguments that a session accepts and refuses, and how it closes."""
 
 from __future__ import annotations
 

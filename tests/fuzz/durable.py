@@ -129,8 +129,8 @@ def child(folder: Path, program: str, at: int | None) -> int:
     try:
         Killed.steps, Killed.at = 0, at
         # this process belongs to the fuzzer alone
-        vars(_history)["SqliteJournal"] = Killed
-        vars(_sqlite)["Writer"] = KilledWriter
+        _history.__dict__["SqliteJournal"] = Killed
+        _sqlite.__dict__["Writer"] = KilledWriter
         outcome = anyio.run(drive, folder, program)
         outcome["steps"] = Killed.steps
         (folder / "outcome.part").write_text(json.dumps(outcome))

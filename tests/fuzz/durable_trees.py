@@ -1,4 +1,4 @@
-"""Random trees of calls, for `durable.py` and `tests/core/calls/test_effect_trees.py`.
+"""Random trees of calls, for `durable.py` and `tests/core/calls/test_call_trees.py`.
 
 A tree is data: the script calls the tool of its root, and each tool those of its children, in
 order or concurrently. Resumed tools shuffle their concurrent calls, because their order does not

@@ -357,14 +357,14 @@ def prepare(keep: Collection[str] = ()) -> Runtime:
         keep: Weakness to leave in, as a check that the walk finds it: ``internals`` or ``paths``.
     """
     if "internals" in keep:
-        vars(_seal)["remove_internals"] = lambda offered: None
+        _seal.__dict__["remove_internals"] = lambda offered: None
     if "paths" in keep:
-        vars(_text)["confine_paths"] = lambda: None
+        _text.__dict__["confine_paths"] = lambda: None
     runtime = Runtime()
     runtime.prepare()
     _seal.seal()
     runtime.prepare()
-    vars(_wire)["os"] = types.SimpleNamespace(_exit=_done)
+    _wire.__dict__["os"] = types.SimpleNamespace(_exit=_done)
     NAMESPACES.update(
         {id(vars(module)): name for name, module in list(sys.modules.items())
          if isinstance(module, types.ModuleType)}

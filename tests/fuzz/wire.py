@@ -37,7 +37,7 @@ from ptc import Limits, RunResult, Session, ToolError, tool  # noqa: E402  # as 
 from ptc._core._reactor import current_reactor  # noqa: E402  # as above
 from ptc._wire._protocol import State  # noqa: E402  # as above
 from ptc._workers._process import Exit, Worker  # noqa: E402  # as above
-from tests.fuzz.wire_plays import Play, Step, play_of  # noqa: E402  # as above
+from tests.fuzz.wire_messages import Play, Step, play_of  # noqa: E402  # as above
 
 _TOGETHER = 8
 """Concurrent plays."""

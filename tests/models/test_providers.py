@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -23,8 +24,10 @@ from pydantic_ai.messages import (  # noqa: E402  # after the skip
 )
 from pydantic_ai.models.function import (  # noqa: E402  # after the skip
     AgentInfo,
+    DeltaThinkingCalls,
     DeltaThinkingPart,
     DeltaToolCall,
+    DeltaToolCalls,
     FunctionModel,
 )
 
@@ -97,7 +100,9 @@ async def test_model_without_forced_tool_choice_falls_back_to_another_mode() -> 
 
 
 async def test_arguments_are_streamed_and_reasoning_is_not() -> None:
-    async def stream(messages: list[ModelMessage], info: AgentInfo) -> Any:
+    async def stream(
+        messages: list[ModelMessage], info: AgentInfo
+    ) -> AsyncIterator[DeltaToolCalls | DeltaThinkingCalls]:
         yield {0: DeltaThinkingPart(content='{"total": 99}')}
         yield {1: DeltaToolCall(name="result", json_args="")}
         for part in ('{"total"', ": 12", "34}"):

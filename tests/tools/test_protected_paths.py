@@ -1,6 +1,6 @@
 """Protected paths: refusals of each tool, their messages, and how to lift them.
 
-`test_power_attacks` has the attempts of commands to bypass them.
+`test_planted_files` has the attempts of commands to bypass them.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from typing import Any
 sys.path.insert(0, sys.argv[1])
 
 from ptc.worker._jail import ZygoteJail, enter_zygote_jail
+from ptc.worker._listener import read_stopped_call
 from ptc.worker._probe import probe_layers
-from ptc.worker._witness import read_stopped_call
 from ptc.worker._worker_jail import enter_worker_jail
 from ptc.worker.kernel import _landlock
 
@@ -141,13 +141,13 @@ def watch(
     control: socket.socket, jail: ZygoteJail | None, pidfd: int, child: int
 ) -> tuple[int, ...] | str | None:
     """Until the worker has ended: the call it was stopped at, if it was."""
-    witness = jail.witness if jail is not None else None
+    listener_socket = jail.listener_socket if jail is not None else None
     listener = -1
     while True:
-        ends = [pidfd, control.fileno()] + ([witness.fileno()] if witness else [])
+        ends = [pidfd, control.fileno()] + ([listener_socket.fileno()] if listener_socket else [])
         ready = select.select(ends + ([listener] if listener >= 0 else []), [], [])[0]
-        if witness and witness.fileno() in ready:
-            pid, taken = witness.receive_listener()
+        if listener_socket and listener_socket.fileno() in ready:
+            pid, taken = listener_socket.receive_listener()
             assert pid == child
             assert taken is not None
             listener = taken
@@ -188,7 +188,7 @@ def main() -> None:
         jail = enter_zygote_jail(options["isolation"], control.fileno())
         layers = probe_layers(jail)
         if not options["use_filter"]:
-            jail = dataclasses.replace(jail, filter=None, witness=None)
+            jail = dataclasses.replace(jail, filter=None, listener_socket=None)
     except Exception as error:  # noqa: BLE001 - the test reads it
         control.send(json.dumps({"refused": f"{type(error).__name__}: {error}"}).encode())
         os._exit(5)

@@ -16,7 +16,7 @@ from ptc._workers._syscall_names import syscall_name
 from ptc.worker._probe import require_layers
 from ptc.worker.kernel import _seccomp
 
-from .jailed import (
+from .jail_harness import (
     IMPORTS,
     OUT_OF_MEMORY,
     PATIENCE_S,

@@ -12,7 +12,7 @@ from ptc.worker._jail import enter_zygote_jail
 from ptc.worker._probe import require_layers
 from ptc.worker.kernel import _seccomp
 
-from .jailed import (
+from .jail_harness import (
     OUT_OF_MEMORY,
     ROOT,
     Outcome,

@@ -259,7 +259,7 @@ def test_exception_raised_by_a_script_value_is_propagated() -> None:
 
     for value in ([Odd()], [Odd(), *["x" * 70_000] * 2]):
         with pytest.raises(KeyError, match="the script's own"):
-            write(value, "result") or read_parts(value)
+            _ = write(value, "result") or read_parts(value)
 
 
 def test_an_error_about_a_value_calls_no_method_of_the_script() -> None:

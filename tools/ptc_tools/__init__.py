@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Literal
 from ptc._core._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ptc import Toolset
 
     from ._bash import CommandResult as CommandResult
@@ -97,6 +99,8 @@ __all__ = [
     "write",
 ]
 
+__getattr__: "Callable[[str], object]"
+__dir__: "Callable[[], list[str]]"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {

@@ -372,5 +372,5 @@ def _signal_name(number: int) -> str:
         return f"SIG{number}"
 
 
-bash = bash_tool()
+bash: Tool = bash_tool()
 """The tool with default options: confined, and without network."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import anyio
 from pydantic import ConfigDict, Field
@@ -42,7 +42,7 @@ _ID = r"^[A-Za-z0-9_-]{1,64}$"
 class BatchCall:
     """A call in a batch."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     tool: str
     """Name of the tool."""

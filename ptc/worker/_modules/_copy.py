@@ -111,8 +111,8 @@ def _rebuild(x: Any, kind: Any, part: Callable[[Any], Any], record: Callable[[An
     if issubclass(kind, enum.Enum):
         return x
     # A script can define no hook of this protocol, so the result comes from the library.
-    reduced = kind.__reduce_ex__(x, 4)
-    make, args, state, items, pairs = (*reduced, None, None, None)[:5]
+    reduced: tuple[Any, ...] = (*kind.__reduce_ex__(x, 4), None, None, None)
+    make, args, state, items, pairs = reduced[:5]
     made = make(*(part(arg) for arg in args))
     if not issubclass(type(made), kind):  # its `__new__` returned a foreign object
         raise TypeError(f"__new__ of {demangle(kind.__name__)!r} must return an instance of it")

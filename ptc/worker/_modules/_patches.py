@@ -31,7 +31,7 @@ def vet_annotations() -> None:
     def parse(source: str, filename: str, mode: str) -> Any:
         return compile(source, "\ud800annotation", mode, ast.PyCF_ONLY_AST)
 
-    vars(typing)["compile"] = parse
+    typing.__dict__["compile"] = parse
 
 
 def vet_enum_calls() -> None:

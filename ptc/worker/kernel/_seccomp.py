@@ -8,7 +8,7 @@ killed: a script that gets that far has broken the language layer, and the kill 
 A filter kills in one of two modes:
 
 * The kernel stops the worker in the call and notifies the zygote of the call
-  (``SECCOMP_RET_USER_NOTIF``); the zygote never answers, and kills the worker. See `_witness`.
+  (``SECCOMP_RET_USER_NOTIF``); the zygote never answers, and kills the worker. See `_listener`.
 * The kernel kills the worker with SIGSYS (``SECCOMP_RET_KILL_PROCESS``) without reporting the call.
   This mode is for kernels and containers that refuse the first one, and in both modes for calls of
   another architecture, whose numbers would name the wrong call.

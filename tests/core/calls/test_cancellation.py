@@ -14,7 +14,7 @@ import pytest
 from ptc import Cache, Limits, RunResult, Session, tool
 
 from ...conftest import children, descriptors
-from .stepping import MODES, Mode, alive_tasks, cancel_at
+from .cancellation_points import MODES, Mode, Outcome, alive_tasks, cancel_at
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
 
@@ -211,6 +211,7 @@ async def test_close_cancelled_at_any_await_still_closes(
             session = Session(tmp_path, tools=tools.all, toolsets=(), workers=1)
             await session.__aenter__()
             results: list[RunResult] = []
+            out = Outcome()
 
             async def one(session: Session = session, results: list[RunResult] = results) -> None:
                 results.append(await session.program(source="while True: ctx.wait(1)"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ WORD = {"type": "object", "properties": {"word": {"type": "string"}, "n": {"type
 
 
 @asynccontextmanager
-async def open_session(root: Path, *tools: Tool, **options: Any) -> Any:
+async def open_session(root: Path, *tools: Tool, **options: Any) -> AsyncIterator[Any]:
     async with Session(root, tools=tools, toolsets=(), **options) as session:
         yield session
 

@@ -31,7 +31,7 @@ from ptc import (
 from ptc._calls._execute import run_function
 from ptc._journal._journal import CallRow
 
-from ..opened import opened
+from ..ready_session import ready_session
 
 pytestmark = pytest.mark.anyio
 
@@ -147,7 +147,7 @@ async def test_tool_that_fails_during_cancellation_is_only_cancelled(
     async def gated() -> None:
         """Wait for an approver."""
 
-    async with opened(tmp_path, work, outer, gated, approver=both) as session:
+    async with ready_session(tmp_path, work, outer, gated, approver=both) as session:
         for name in ("work", "outer", "gated"):
             for ask in (session.tool, lambda name: session.program(source=f"await ctx.{name}()")):
                 started = anyio.Event()
@@ -377,9 +377,10 @@ async def test_sync_function_is_not_started_after_its_call_was_cancelled() -> No
         def cancelled(self, value: bool) -> None:
             told.set()
 
+    slow: Any = Slow()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
-            work = partial(run_function, partial(ran.append, 1), Slow(), is_async=False)
+            work = partial(run_function, partial(ran.append, 1), slow, is_async=False)
             group.start_soon(work)
             while not (asked.is_set() or ran):
                 await anyio.sleep(0.001)

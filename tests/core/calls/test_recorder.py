@@ -248,6 +248,7 @@ async def test_script_waits_while_the_journal_is_behind(tmp_path: Path) -> None:
         assert isinstance(found, SqliteJournal)
         journal = found
         results = []
+        held = 0
 
         async def run() -> None:
             results.append(await session.program(source=source, run_id="r"))

@@ -44,7 +44,7 @@ def plant() -> None:
             without_room(real_fork, self, message, wire_fd)
             return
         failing = FAULT == "fork" and FIRST <= message["fork"] <= LAST
-        vars(_zygote)["fork"] = refuse if failing else fork
+        _zygote.__dict__["fork"] = refuse if failing else fork
         real_fork(self, message, wire_fd)
 
     def faulty_request(self: Any) -> None:

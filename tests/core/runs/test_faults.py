@@ -33,7 +33,7 @@ from ptc._wire._protocol import State
 from ptc._workers._process import Worker
 from ptc._workers._zygote import Hello, Zygote
 
-from ..opened import opened, wait_until_full
+from ..ready_session import ready_session, wait_until_full
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -104,6 +104,7 @@ def killed(worker: Worker) -> None:
 def no_descriptors(left: int = 0) -> Iterator[None]:
     """This process may open `left` more files and no more."""
     taken = []
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         while True:
             try:
@@ -111,7 +112,6 @@ def no_descriptors(left: int = 0) -> Iterator[None]:
             except OSError:
                 break
             if len(taken) == 1:
-                limit = resource.getrlimit(resource.RLIMIT_NOFILE)
                 resource.setrlimit(resource.RLIMIT_NOFILE, (max(taken) + 64, limit[1]))
         for fd in [taken.pop() for _ in range(left)]:
             os.close(fd)
@@ -129,7 +129,7 @@ def no_descriptors(left: int = 0) -> Iterator[None]:
 async def test_run_started_after_the_zygote_died_gets_a_new_one(
     tmp_path: Path, pid_of: Callable[[Session], int]
 ) -> None:
-    async with opened(tmp_path, workers=2) as session:
+    async with ready_session(tmp_path, workers=2) as session:
         for _ in range(3):
             os.kill(pid_of(session), signal.SIGKILL)
             ended(shell_pid(session))
@@ -140,7 +140,7 @@ async def test_run_started_after_the_zygote_died_gets_a_new_one(
 
 async def test_runs_that_wait_for_a_worker_survive_the_death_of_the_zygote(tmp_path: Path) -> None:
     results: list[RunResult] = []
-    async with opened(tmp_path, workers=1) as session:
+    async with ready_session(tmp_path, workers=1) as session:
 
         async def one() -> None:
             results.append(await session.program(source=SOURCE))
@@ -169,7 +169,7 @@ async def test_run_whose_zygote_dies_is_crashed_with_the_reason(tmp_path: Path) 
         await anyio.sleep_forever()
 
     results: list[RunResult] = []
-    async with opened(tmp_path, wait) as session:
+    async with ready_session(tmp_path, wait) as session:
 
         async def one() -> None:
             results.append(await session.program(source="ctx.emit(1)\nawait ctx.wait()"))
@@ -273,7 +273,7 @@ async def test_zygote_that_dies_after_its_hello_is_replaced(
 
 
 async def test_killed_idle_worker_is_not_assigned_to_a_run(tmp_path: Path) -> None:
-    async with opened(tmp_path, workers=2) as session:
+    async with ready_session(tmp_path, workers=2) as session:
         for worker in session._pool._ready:
             killed(worker)
         # The host has not had a turn: it does not know yet.
@@ -349,7 +349,7 @@ async def test_forks_without_descriptors_fail_by_name_and_recover(
     tmp_path: Path,
 ) -> None:
     outcomes = []
-    async with opened(tmp_path, workers=1) as session:
+    async with ready_session(tmp_path, workers=1) as session:
         for left in range(4):
             async with anyio.create_task_group() as group:
                 # The worker that is ready is at work; the next has to be forked.
@@ -377,7 +377,7 @@ async def test_forks_without_descriptors_fail_by_name_and_recover(
 async def test_worker_whose_pidfd_is_lost_is_killed_and_runs_no_script(
     tmp_path: Path,
 ) -> None:
-    async with opened(tmp_path, workers=1) as session:
+    async with ready_session(tmp_path, workers=1) as session:
         pool = session._pool
         zygote = pool._zygote
         assert zygote is not None
@@ -433,7 +433,7 @@ async def test_zygote_that_cannot_fork_reports_why_and_continues(
             return popen(self, control_fd, folders)
 
     monkeypatch.setattr(Zygote, "_popen", faulty)
-    async with opened(tmp_path, workers=1) as session:
+    async with ready_session(tmp_path, workers=1) as session:
         pid, outcomes = zygote_pid(session), set()
         for limits in (None, Limits(max_memory_bytes=64 << 20)):
             for _ in range(3):
@@ -456,7 +456,7 @@ async def test_unresponsive_zygote_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ptc._workers._pool._FORK_SECONDS", 0.05)
-    async with opened(tmp_path, workers=1) as session:
+    async with ready_session(tmp_path, workers=1) as session:
         os.kill(zygote_pid(session), signal.SIGSTOP)
         await session.program(source=SOURCE)
         with pytest.raises(SetupError, match="does not respond"):
@@ -493,7 +493,7 @@ async def test_programs_waiting_when_the_session_closes_raise_session_closed(
 
 async def test_concurrent_closes_both_wait_until_the_session_is_closed(tmp_path: Path) -> None:
     live = []
-    async with opened(tmp_path, workers=2) as session:
+    async with ready_session(tmp_path, workers=2) as session:
 
         async def close() -> None:
             await session.aclose()
@@ -507,12 +507,13 @@ async def test_concurrent_closes_both_wait_until_the_session_is_closed(tmp_path:
 
 @pytest.mark.parametrize("how", ["closed", "cancelled", "zygote killed", "shell killed"])
 async def test_no_process_survives_its_session(tmp_path: Path, how: str) -> None:
-    async with opened(tmp_path, workers=2) as session, anyio.create_task_group() as group:
+    members: list[int] = []
+    async with ready_session(tmp_path, workers=2) as session, anyio.create_task_group() as group:
         group.start_soon(lambda: session.program(source=LOOP))
         while not session._runs.active:
             await anyio.sleep(0.001)
         await wait_until_full_beside(session, 1)
-        members = processes_of(session)
+        members += processes_of(session)
         if how == "cancelled":
             group.cancel_scope.cancel()
         elif how == "zygote killed":
@@ -544,7 +545,7 @@ import asyncio
 async def run(ctx, inputs):
     await asyncio.gather(*(ctx.act(n) for n in range(20)))
 """
-    async with opened(tmp_path, act) as session:
+    async with ready_session(tmp_path, act) as session:
         async with anyio.create_task_group() as group:
             limits = Limits(max_in_flight=1)
 
@@ -577,7 +578,7 @@ import asyncio
 async def run(ctx, inputs):
     await asyncio.gather(*(ctx.block(n) for n in range({threads + 5})))
 """
-    async with opened(tmp_path, block) as session:
+    async with ready_session(tmp_path, block) as session:
         async with anyio.create_task_group() as group:
 
             async def one() -> None:
@@ -593,7 +594,7 @@ async def run(ctx, inputs):
 
 
 async def test_nested_timeouts_end_the_run_and_keep_the_session_usable(tmp_path: Path) -> None:
-    async with opened(tmp_path) as session:
+    async with ready_session(tmp_path) as session:
         for seconds, inner in ((0.05, 5.0), (5.0, 0.05), (0.05, 0.05)):
             with anyio.move_on_after(seconds), anyio.move_on_after(inner):
                 await session.program(source=LOOP)

@@ -20,7 +20,7 @@ from ptc._runs._script_calls import HELD_BYTES
 from ptc._wire import _bodies as bodies
 from ptc._wire._bodies import INLINE_BYTES
 
-from ..opened import opened
+from ..ready_session import ready_session
 
 pytestmark = pytest.mark.anyio
 
@@ -210,7 +210,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, int]]:
 async def test_a_value_over_its_limit_is_decoded_in_another_thread(
     tmp_path: Path, decoded: list[tuple[bool, int]]
 ) -> None:
-    async with opened(tmp_path) as session:
+    async with ready_session(tmp_path) as session:
         decoded.clear()
         result = await run(session, VALUES["rows"])
     assert result.cut is not None
@@ -225,7 +225,7 @@ async def test_a_value_over_its_limit_is_decoded_in_another_thread(
 async def test_a_value_within_its_limit_is_decoded_in_bounded_steps(
     tmp_path: Path, decoded: list[tuple[bool, int]]
 ) -> None:
-    async with opened(tmp_path) as session:
+    async with ready_session(tmp_path) as session:
         decoded.clear()
         result = await run(session, VALUES["rows"], max_output_bytes=8 << 20)
     assert result.cut is None
@@ -237,7 +237,7 @@ async def test_a_value_within_its_limit_is_decoded_in_bounded_steps(
 async def test_too_many_lists_and_objects_are_refused_before_they_are_decoded(
     tmp_path: Path,
 ) -> None:
-    async with opened(tmp_path, size_of) as session:
+    async with ready_session(tmp_path, size_of) as session:
         limits = {"max_containers": 10_000, "max_output_bytes": 8 << 20}
         result = await run(session, "[[]] * 200_000", **limits)
         assert result.status == "completed"
@@ -272,7 +272,7 @@ async def test_too_many_lists_and_objects_are_refused_before_they_are_decoded(
 
 
 async def test_value_too_large_to_validate_does_not_conform(tmp_path: Path) -> None:
-    async with opened(tmp_path) as session:
+    async with ready_session(tmp_path) as session:
         source = "[n for n in range(100_000)]"
         result = await session.program(source=source, output_schema=list[int])
         assert result.status == "failed"
@@ -290,7 +290,7 @@ async def test_value_too_large_to_validate_does_not_conform(tmp_path: Path) -> N
 
 
 async def test_large_value_is_stored_although_the_run_is_cancelled(tmp_path: Path) -> None:
-    async with opened(tmp_path) as session:
+    async with ready_session(tmp_path) as session:
         results: list[RunResult] = []
         with anyio.CancelScope() as scope:
             real = run_module.Run._truncate_value
@@ -329,7 +329,7 @@ async def run(ctx, inputs):
     return [sum(done), small]
 """
     runs: list[Any] = []
-    async with opened(tmp_path, take) as session:
+    async with ready_session(tmp_path, take) as session:
         real = run_module.Run._build_result
 
         async def result_of(self: Any) -> RunResult:
@@ -375,7 +375,7 @@ async def run(ctx, inputs):
     return sum(await asyncio.gather(*calls))
 """
     results: list[RunResult] = []
-    async with opened(tmp_path, wait) as session:
+    async with ready_session(tmp_path, wait) as session:
 
         async def drive() -> None:
             results.append(await session.program(source=source))
@@ -409,7 +409,7 @@ async def run(ctx, inputs):
     ctx.emit(rows)
     return [first, await ctx.store(rows[:1])]
 """
-    async with opened(tmp_path, store) as session:
+    async with ready_session(tmp_path, store) as session:
         paused = await session.program(source=source, allowed_tools=["store"])
         assert paused.status == "paused", paused.error
         session.history.approve(paused.run_id)

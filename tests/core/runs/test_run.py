@@ -1,4 +1,4 @@
-"""How runs end: what is cancelled, what is awaited, what the second fence says."""
+"""How runs end: cancelled and awaited calls, and violations of the kernel layer."""
 
 from __future__ import annotations
 

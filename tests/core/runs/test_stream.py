@@ -17,7 +17,7 @@ from ptc import (
     tool,
 )
 
-from ..opened import opened
+from ..ready_session import ready_session
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
 
@@ -36,7 +36,7 @@ async def test_raising_subscriber_does_not_affect_the_run(tmp_path: Path) -> Non
             msg = "no such luck"
             raise KeyError(msg)
 
-    async with opened(tmp_path, one) as session:
+    async with ready_session(tmp_path, one) as session:
         for kind in ("started", "stdout", "emitted", "tool_started", "tool_finished"):
             result = await session.program(
                 source="print(1)\nctx.emit(2)\nawait ctx.one()", on_event=partial(watch, kind=kind)
@@ -55,7 +55,7 @@ async def test_raising_validator_is_an_output_schema_error(tmp_path: Path) -> No
         def check(cls, value: int) -> int:
             raise ZeroDivisionError(value)
 
-    async with opened(tmp_path) as session:
+    async with ready_session(tmp_path) as session:
         result = await session.program(source='{"a": 1}', output_schema=Model)
         assert result.status == "failed"
         assert result.error is not None
@@ -86,7 +86,7 @@ async def run(ctx, inputs):
             codes.append([error.code, len(error.message) < 100_000])
     return codes
 """
-    async with opened(tmp_path, odd, long) as session:
+    async with ready_session(tmp_path, odd, long) as session:
         result = await session.program(source=source)
         assert result.value == [["not_found", True], ["long", True]], result.error
 
@@ -94,7 +94,7 @@ async def run(ctx, inputs):
 async def test_value_that_cannot_be_stored_is_returned_truncated(tmp_path: Path) -> None:
     (tmp_path / "artifacts").write_text("a file where the folder should be")
     source = "['x' * 100 for _ in range(100)]"
-    async with opened(tmp_path, artifacts=tmp_path / "artifacts") as session:
+    async with ready_session(tmp_path, artifacts=tmp_path / "artifacts") as session:
         result = await session.program(source=source, limits=Limits(max_output_bytes=1_000))
         assert result.status == "completed"
         assert result.value[0] == "x" * 100
@@ -119,7 +119,7 @@ async def run(ctx, inputs):
     while True:
         pass
 """
-    async with opened(tmp_path, big) as session:
+    async with ready_session(tmp_path, big) as session:
         limits = Limits(timeout_ms=500, max_in_flight=1, max_tool_calls=100)
         result = await session.program(source=source, limits=limits)
         assert result.status == "timed_out"
@@ -129,7 +129,7 @@ async def run(ctx, inputs):
 
 async def test_slow_event_reader_receives_all_output(tmp_path: Path) -> None:
     source = "for n in range(5000): print(n)"
-    async with opened(tmp_path) as session:
+    async with ready_session(tmp_path) as session:
         text, count = "", 0
         async with session.stream(source=source) as events:
             async for event in events:

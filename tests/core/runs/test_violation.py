@@ -1,4 +1,4 @@
-"""The operator learns of every worker that was stopped at the second fence, and at which call.
+"""Each worker that the kernel layer stopped is reported to the operator, with its system call.
 
 The language layer is in the way of these scripts, so it is taken down: the host is given code for
 the source that the compiler never saw, and the zygote leaves the interpreter's internals in reach.
@@ -51,19 +51,19 @@ def wire():
 OPEN = OUT + "def run(ctx, inputs):\n    out()['open']('/etc/passwd', 0)\n"
 
 
-OPEN_ZYGOTE = Path(__file__).parent / "open_zygote.py"
+UNSEALED_ZYGOTE = Path(__file__).parent / "unsealed_zygote.py"
 
 
 @pytest.fixture(autouse=True)
-def use_open_zygote(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start zygotes through `open_zygote.py`."""
+def use_unsealed_zygote(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start zygotes through `unsealed_zygote.py`."""
     popen = Zygote._popen
 
     def opened(self: Zygote, control_fd: int, folders: list[str]) -> Any:
         real = subprocess.Popen
 
         def started(command: list[str], **options: Any) -> Any:
-            return real([*command[:4], str(OPEN_ZYGOTE), *command[4:]], **options)
+            return real([*command[:4], str(UNSEALED_ZYGOTE), *command[4:]], **options)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(subprocess, "Popen", started)

@@ -120,7 +120,7 @@ def server() -> Iterator[tuple[str, list[str]]]:
             self.end_headers()
             self.wfile.write(b"{}")
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:
             pass
 
     listening = HTTPServer(("127.0.0.1", 0), Handler)

@@ -68,6 +68,10 @@ def test_names_patterns_and_toolsets_select_tools(tmp_path: Path) -> None:
     assert list(chosen(None)) == ["look", "look_all", "wrap"]
 
 
+def _built(entry: Any) -> Any:
+    return entry() if callable(entry) else entry
+
+
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
@@ -82,7 +86,7 @@ def test_names_patterns_and_toolsets_select_tools(tmp_path: Path) -> None:
 )
 def test_an_entry_that_allows_nothing_is_an_error(tmp_path: Path, entry: Any, why: str) -> None:
     with pytest.raises(UsageError, match=why.replace("*", r"\*")):
-        session(tmp_path).select_tools([entry() if callable(entry) else entry])
+        session(tmp_path).select_tools([_built(entry)])
 
 
 @pytest.mark.parametrize(

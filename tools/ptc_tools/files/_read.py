@@ -142,13 +142,13 @@ def text_of(data: bytes, start: int, path: str) -> str:
         ToolError: ``not_text`` if they are not UTF-8 or have a NUL byte.
     """
     nul = data.find(b"\0")
-    try:
-        if nul < 0:
-            skip = len(BOM) if start == 0 and data.startswith(BOM) else 0
+    position = nul
+    if nul < 0:
+        skip = len(BOM) if start == 0 and data.startswith(BOM) else 0
+        try:
             return data[skip:].decode()
-        position = nul
-    except UnicodeDecodeError as error:
-        position = error.start + skip
+        except UnicodeDecodeError as error:
+            position = error.start + skip
     if start == 0 and data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         why = "it starts with the byte order mark of UTF-16; convert it to UTF-8"
     elif position == nul:

@@ -364,7 +364,7 @@ def _programs() -> tuple[Path, ...]:
     return Path(found).resolve(), Path(located.stdout.strip())
 
 
-git = git_tool()
+git: Tool = git_tool()
 """The read-only tool."""
 
 if not set(get_args(GitRead)) < set(get_args(GitWrite)):

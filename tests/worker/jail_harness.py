@@ -1,4 +1,4 @@
-"""A jailed zygote that runs raw Python, with secrets around it: the host's end."""
+"""Harness of the jail's tests: a zygote that runs raw Python, in a host with secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernel's word about a stopped worker: raw processes under the filter that notifies."""
+"""Kernel reports of a stopped worker: raw processes under the filter that notifies a listener."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import pytest
 
 from ptc._workers._syscall_names import syscall_name
-from ptc.worker._witness import Witness, read_stopped_call
+from ptc.worker._listener import ListenerSocket, read_stopped_call
 from ptc.worker.kernel import _libc, _seccomp
 
 TABLE = _seccomp.machine()
@@ -51,13 +51,13 @@ def child(attempt: Callable[[], object]) -> Iterator[Child]:
     """Fork a process that waits for a byte, attempts, and says how that went."""
     assert TABLE is not None
     ours, theirs = socket.socketpair()
-    witness = Witness(_seccomp.build(TABLE, theirs.fileno(), NOTICE_FD), NOTICE_FD)
+    listener_socket = ListenerSocket(_seccomp.build(TABLE, theirs.fileno(), NOTICE_FD), NOTICE_FD)
     pid = os.fork()
     if pid == 0:
         try:
             theirs.setblocking(True)
             _libc.prctl(_libc.PR_SET_NO_NEW_PRIVS, 1)
-            witness.send_listener(os.getpid(), witness.filter.install(os.getpid()))
+            listener_socket.send_listener(os.getpid(), listener_socket.filter.install(os.getpid()))
             theirs.recv(1)
             try:
                 attempt()
@@ -68,7 +68,7 @@ def child(attempt: Callable[[], object]) -> Iterator[Child]:
         finally:
             os._exit(0)
     theirs.close()
-    taken_from, listener = witness.receive_listener()
+    taken_from, listener = listener_socket.receive_listener()
     assert taken_from == pid
     assert listener is not None
     try:
@@ -79,7 +79,7 @@ def child(attempt: Callable[[], object]) -> Iterator[Child]:
         with contextlib.suppress(OSError):
             os.close(listener)
         os.close(NOTICE_FD)
-        witness.close()
+        listener_socket.close()
         ours.close()
 
 

@@ -1,4 +1,4 @@
-# Ways in which a command would get power over whoever uses the workspace afterwards.
+# Attacks by files that a command plants for whoever uses the workspace afterwards.
 #
 # Each section is a shell script of its own, after this first part. It starts in a git repository;
 # beside it are `main`, a second one with a submodule and a linked work tree, `tree`, and `bare.git`.

@@ -23,7 +23,7 @@ from ptc._protected import Protection
 from .repositories import GIT, git_in, repository
 from .test_command_escapes import _run
 
-_PRELUDE, *_SECTIONS = Path(__file__).with_name("power_attacks.sh").read_text().split("\n== ")
+_PRELUDE, *_SECTIONS = Path(__file__).with_name("planted_files.sh").read_text().split("\n== ")
 ATTACKS = {name: _PRELUDE + text for name, _, text in (s.partition("\n") for s in _SECTIONS)}
 
 FEW = list(ATTACKS)[::8]
@@ -59,7 +59,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder that every user may enter, with ``root``, and ``fired`` for started programs."""
-    folder = Path(tempfile.mkdtemp(prefix="ptc-power-")).resolve()
+    folder = Path(tempfile.mkdtemp(prefix="ptc-planted-")).resolve()
     folder.chmod(0o755)
     for name in ("root", "outside", "fired"):
         (folder / name).mkdir()

@@ -1,4 +1,4 @@
-"""Nothing that is legal Python raises an alarm, whatever bound of the wire it meets."""
+"""No legal script causes a violation, whatever bound of the wire it exceeds."""
 
 from __future__ import annotations
 

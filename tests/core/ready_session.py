@@ -1,4 +1,4 @@
-"""A session whose workers are ready, and when its pool is full again."""
+"""A session whose workers are ready, and a wait until its pool is full again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from ptc import (
 
 
 @asynccontextmanager
-async def opened(root: Path, *tools: Any, workers: int = 1, **options: Any) -> AsyncIterator[Any]:
+async def ready_session(
+    root: Path, *tools: Any, workers: int = 1, **options: Any
+) -> AsyncIterator[Any]:
     """A session whose workers are ready."""
     session = Session(root, tools=tools, toolsets=(), workers=workers, **options)
     with anyio.fail_after(20):

@@ -1,10 +1,10 @@
 """Kernel reports of the system call at which a worker was stopped, without trusting the worker.
 
 Rule 1: A worker stopped in a call never continues: nobody answers the kernel's notification, and
-    the zygote kills the worker. tests/worker/test_witness.py::
+    the zygote kills the worker. tests/worker/test_listener.py::
     test_forbidden_call_stops_the_worker_and_is_identified
 Rule 2: If no listener is left, the call fails with ENOSYS: it is not made either way.
-    tests/worker/test_witness.py::test_call_fails_with_enosys_if_the_listener_is_already_closed
+    tests/worker/test_listener.py::test_call_fails_with_enosys_if_the_listener_is_already_closed
 Rule 3: A worker keeps neither its listener nor the socket on which it sent the listener.
     tests/worker/test_jail.py::test_worker_has_no_descriptor_but_its_wire
 
@@ -32,7 +32,7 @@ import struct
 from .kernel import _libc
 from .kernel._seccomp import Filter
 
-__all__ = ["Witness", "read_stopped_call"]
+__all__ = ["ListenerSocket", "read_stopped_call"]
 
 # _IOWR('!', 0, struct seccomp_notif), include/uapi/linux/seccomp.h; the same on both machines.
 _NOTIF_RECV = 0xC0502100
@@ -46,16 +46,16 @@ _PID_OFFSET, _FD_OFFSET = 72, 96
 _HIGH_FD = 16
 
 
-class Witness:
+class ListenerSocket:
     """Both ends of the socket on which workers send their listeners to the zygote.
 
     Created once in the zygote, with a prepared message: a worker writes two numbers and makes one
     call, because every page it writes is copied.
     """
 
-    def __init__(self, filter_that_tells: Filter, notice_fd: int) -> None:
+    def __init__(self, notifying_filter: Filter, notice_fd: int) -> None:
         """Create the socket; the workers' end gets the number `notice_fd`."""
-        self.filter = filter_that_tells
+        self.filter = notifying_filter
         self.notice_fd = notice_fd
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with near:

@@ -1,8 +1,9 @@
-"""Start the command many times at the price of one: fork from a process that has imported it.
+"""Start the command many times at the cost of one: fork from a process that has imported it.
 
-``python warm.py FD`` serves the socket FD. A message has the arguments, the environment and the
-folder of one start as JSON, and its three standard streams as descriptors. The answer is the exit
-status. A start takes 0.3 s of CPU less; everything after the imports is as in a process of its own.
+``python fork_server.py FD`` serves the socket FD. A message has the arguments, the environment and
+the folder of one start as JSON, and its three standard streams as descriptors. The answer is the
+exit status. A start takes 0.3 s of CPU less; everything after the imports is as in a process of its
+own.
 """
 
 from __future__ import annotations

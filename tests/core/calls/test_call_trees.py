@@ -1,4 +1,4 @@
-"""Random trees of tools that call tools, interrupted anywhere: effects once, values as without."""
+"""Random trees of nested calls, interrupted anywhere: each effect once, values as uninterrupted."""
 
 from __future__ import annotations
 
@@ -79,12 +79,14 @@ class Trees:
         pieces = 0
         while True:
             Stopping.left = stops.pop() if stops else 0
+            result: RunResult | None = None
             with anyio.CancelScope() as Stopping.scope:
                 # Asked for by its name, a run is resumed.
                 result = await self.run(self.broken, seed)
                 if result.status == "paused":
                     result = await self.decided(f"r{seed}")
-            if not Stopping.scope.cancelled_caught and result.status != "paused":
+            stopped = Stopping.scope.cancelled_caught
+            if result is not None and not stopped and result.status != "paused":
                 return result, pieces
             pieces += 1
 

@@ -1,4 +1,4 @@
-"""Memory that does not hold what a script is given is told as the limit on memory, and no alarm."""
+"""Data too large for a script's memory exceeds `max_memory_bytes`; it is never a violation."""
 
 from __future__ import annotations
 

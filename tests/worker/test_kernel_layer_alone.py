@@ -1,4 +1,4 @@
-"""The jail without the language policy: the escapes made for the policy, run as plain Python.
+"""The kernel layer alone: escapes made for the language policy, run as plain Python in the jail.
 
 The scripts get every builtin, every module they name and an event loop. They may hold what they
 like; what they may not do is read the canary or make a file.

@@ -1,6 +1,6 @@
 """A zygote that leaves the interpreter's internals in reach: its workers can be taken over.
 
-usage: open_zygote.py ENTRY [arguments of the entry]
+usage: unsealed_zygote.py ENTRY [arguments of the entry]
 """
 
 import runpy
@@ -17,7 +17,7 @@ def main() -> None:
     sys.modules["ssl"] = None  # type: ignore[assignment]  # as the entry does
     from ptc.worker import _seal
 
-    vars(_seal)["remove_internals"] = lambda offered: None
+    _seal.__dict__["remove_internals"] = lambda offered: None
     del sys.modules["ssl"]
     del sys.path[-len(folders) :]
     runpy.run_path(ENTRY, run_name="__main__")

@@ -1,4 +1,4 @@
-"""No legal Python alone reaches the kernel layer: that alarm means an attack."""
+"""No legal Python alone reaches the kernel layer: a violation means an attack."""
 
 from __future__ import annotations
 

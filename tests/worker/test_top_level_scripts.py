@@ -1,4 +1,4 @@
-"""Scripts without `run`: their lines are executed, their last expression is the value."""
+"""Top-level scripts, without `run`: the value of the last expression is the result."""
 
 from __future__ import annotations
 

@@ -10,8 +10,9 @@ from typing import Any
 from .._core import _json
 from .._core._arguments import describe_error
 from .._core._redact import SENT, Redactor, leads_to_secrets
+from .._tools._result_formats import result_of
 from .._tools._tool import Tool
-from .._tools._tool_result import Render, ToolResult, redact_result, result_of
+from .._tools._tool_result import Render, ToolResult, redact_result
 from ..errors import ToolError
 from ._call import OpenCall
 from ._rows import error_row
@@ -33,7 +34,7 @@ def convert_value(scope: Scope, tool: Tool, call: OpenCall, value: Any) -> ToolR
         ToolError: The returned failure, or ``result_not_json``.
     """
     redactor = scope.environment.redactor
-    reply = result_of(value)
+    reply = result_of(value, tool.result_schema)
     if reply is None and not call.attached and not redactor:
         return ToolResult(tool.name, value=value, _render=tool.render)
     render = tool.render

@@ -11,7 +11,7 @@ from .._core._redact import Redactor
 from .._records._content import Attachment, AttachmentRef, Content, TextContent, content_of
 from ..errors import ToolError
 
-__all__ = ["Render", "ToolResult", "redact_result", "result_of"]
+__all__ = ["Render", "ToolResult", "redact_result"]
 
 Render: TypeAlias = Callable[[Any], str]
 
@@ -158,43 +158,3 @@ def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
         ),
         metadata=redactor.data(result.metadata),
     )
-
-
-def result_of(value: Any) -> ToolResult | None:
-    """Convert a tool's return value to a `ToolResult`; None for a plain value.
-
-    Besides a `ToolResult`, results in MCP's format are converted: a mapping or an object with
-    ``content``, ``isError`` and ``structuredContent``.
-
-    Raises:
-        ToolError: ``bad_content`` if a part of the content is neither text nor an image.
-    """
-    if isinstance(value, ToolResult):
-        return value
-    if isinstance(value, Mapping):
-        if not _MCP_KEYS.issuperset(value) or not isinstance(value.get("content"), list):
-            return None
-        row: Mapping[str, Any] = value
-        if not all(isinstance(part, Mapping) and "type" in part for part in row["content"]):
-            return None
-    elif isinstance(getattr(value, "content", None), list) and (
-        hasattr(value, "isError") or hasattr(value, "is_error")
-    ):
-        row = {
-            "content": value.content,
-            "isError": getattr(value, "isError", getattr(value, "is_error", False)),
-            "structuredContent": getattr(
-                value, "structuredContent", getattr(value, "structured_content", None)
-            ),
-        }
-    else:
-        return None
-    parts = content_of(row["content"])
-    text = "\n".join(part.text for part in parts if isinstance(part, TextContent))
-    if row.get("isError"):
-        return ToolResult.failure(text or "the tool failed without an error message")
-    data = row.get("structuredContent")
-    return ToolResult(value=text if data is None else data, content=parts)
-
-
-_MCP_KEYS = frozenset({"content", "isError", "structuredContent", "_meta"})

@@ -73,6 +73,7 @@ class BlockingSession:
         journal_in_root: bool = False,
         approvals_expire_ms: int | None = None,
         model: ModelSource | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
     ) -> None:
         """Describe a session, as `Session` does; nothing is started."""
         self._session = Session(
@@ -94,6 +95,7 @@ class BlockingSession:
             journal_in_root=journal_in_root,
             approvals_expire_ms=approvals_expire_ms,
             model=model,
+            on_event=on_event,
         )
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None

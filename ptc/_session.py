@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from ._calls._attachments import AttachmentStore
+from ._calls._direct import DirectCalls
 from ._calls._scope import AfterSideEffect, Shared, validate_unprotected
+from ._calls._subscribers import SessionSubscriber
 from ._core._arguments import folder_of, parts_of, path_of, require_function, require_range
 from ._facts import Layer
 from ._policy_modules import MODULES
@@ -78,6 +80,7 @@ class Session(ToolSession):
         journal_in_root: bool = False,
         approvals_expire_ms: int | None = None,
         model: ModelSource | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
     ) -> None:
         """Configure a session; nothing is started.
 
@@ -120,6 +123,8 @@ class Session(ToolSession):
             model: Model for `generate_object`: ``"provider:name"``, a model object of pydantic-ai,
                 an async function, or a `ptc.models.Model`. A session with a model also has the tool
                 `generate_object`. Nothing is imported or connected before the first request.
+            on_event: Receives the events of all runs and direct calls; must return at once. If it
+                raises, it is logged and receives no further events.
 
         Raises:
             UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or
@@ -128,6 +133,7 @@ class Session(ToolSession):
         folder = folder_of("root", root)
         require_function("approver", approver)
         require_function("after_side_effect", after_side_effect)
+        require_function("on_event", on_event)
         catalog, models = collect_tools(tools, toolsets, model)
         self._limit_policy = LimitPolicy(limits, ceiling, catalog.tools)
         validate_isolation(isolation)
@@ -151,7 +157,9 @@ class Session(ToolSession):
             approver=approver,
         )
         default = self._limit_policy.limits
-        super().__init__(catalog, shared, models, default.max_tool_result_bytes)
+        subscriber = None if on_event is None else SessionSubscriber(on_event)
+        direct = DirectCalls(catalog, shared, default, on_event=subscriber)
+        super().__init__(catalog, models, folder, direct)
         self.history: History = History.of_session(
             folder,
             journal,
@@ -176,7 +184,12 @@ class Session(ToolSession):
         )
         programs = ProgramBuilder(folder, catalog, self._limit_policy, self.history)
         self._runner = ProgramRunner(
-            programs, self._runs, self.history, tools=catalog.tools, env=env
+            programs,
+            self._runs,
+            self.history,
+            tools=catalog.tools,
+            env=env,
+            on_event=subscriber,
         )
 
     # --- life -------------------------------------------------------------------------------
@@ -345,7 +358,7 @@ class Session(ToolSession):
                 result = await self.program(**program, on_event=tell)
                 return RunEvent("finished", result.run_id, value=result)
             self._lifetime.check_open()
-            return await self._direct.run_watched(self._direct.call(tool, arguments), tell)
+            return await self._direct.stream(tool, arguments, tell)
 
         return stream_events(work)
 

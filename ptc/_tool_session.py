@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from ._calls._direct import DirectCalls
-from ._calls._scope import Shared
 from ._core._arguments import parts_of, require, require_range
 from ._core._lifetime import Lifetime
 from ._tools._allow import AllowList
@@ -35,20 +34,20 @@ class ToolSession:
     """
 
     def __init__(
-        self, catalog: Catalog, shared: Shared, models: OpenModels | None, max_result_bytes: int
+        self, catalog: Catalog, models: OpenModels | None, root: Path, direct: DirectCalls
     ) -> None:
         """Configure a session; nothing is started.
 
         Args:
             catalog: The tools.
-            shared: State of their calls.
             models: Models of `generate_object`; None: the caller has to name one.
-            max_result_bytes: JSON bytes of the result of a direct call.
+            root: The folder the tools are confined to, resolved.
+            direct: Makes the calls.
         """
         self._catalog = catalog
-        self._root = shared.root
+        self._root = root
         self._models = models
-        self._direct = DirectCalls(catalog, shared, max_result_bytes)
+        self._direct = direct
         self._lifetime = Lifetime()
 
     async def __aenter__(self) -> Self:
@@ -164,8 +163,7 @@ class ToolSession:
             UsageError: If the session lacks the tool, or the key is not text.
         """
         self._lifetime.check_open()
-        call = self._direct.call(name, arguments, idempotency_key, allowed_tools)
-        return await self._direct.run(call)
+        return await self._direct.run(name, arguments, idempotency_key, allowed_tools)
 
     @overload
     async def generate_object(

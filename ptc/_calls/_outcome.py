@@ -19,6 +19,7 @@ from ._rows import error_row
 from ._scope import Scope
 
 __all__ = [
+    "bound_result",
     "convert_value",
     "encode_error",
     "encode_result",
@@ -130,16 +131,36 @@ def _encode_value(scope: Scope, result: ToolResult) -> bytes | ToolError:
         why = scope.environment.redactor.text(str(refused))
         msg = f"the result of {result.tool} cannot be sent to the script: {why}"
         return ToolError(msg, code="result_not_json", tool=result.tool)
-    most = scope.max_result_bytes
-    if len(data) > most:
-        msg = (
-            f"the result of {result.tool} has {len(data):,} bytes, over the limit of "
-            f"{most:,} (max_tool_result_bytes); request less at a time"
-        )
-        details: dict[str, object] = {
-            "limit": "max_tool_result_bytes",
-            "most": most,
-            "used": len(data),
-        }
-        return ToolError(msg, code="result_too_large", tool=result.tool, details=details)
+    if len(data) > scope.max_result_bytes:
+        return _too_large(scope, result.tool, len(data))
     return data
+
+
+def bound_result(scope: Scope, call: OpenCall, result: ToolResult) -> ToolResult:
+    """Return the result of a direct call, or the error of a value that is over its limit.
+
+    A value without a JSON form, which only a direct call can have, has no size.
+    """
+    if result.error is not None:
+        return result
+    try:
+        size = len(_json.dumps(result.value, what=result.tool))
+    except _json.JsonError:
+        return result
+    if scope.on_event is not None:
+        call.note_size(size)
+    if size <= scope.max_result_bytes:
+        return result
+    error = _too_large(scope, result.tool, size)
+    call.fail_delivery(error)
+    return replace(result, value=None, content=(), error=error, _render=None)
+
+
+def _too_large(scope: Scope, tool: str, size: int) -> ToolError:
+    most = scope.max_result_bytes
+    msg = (
+        f"the result of {tool} has {size:,} bytes, over the limit of {most:,} "
+        "(max_tool_result_bytes); request less at a time"
+    )
+    details: dict[str, object] = {"limit": "max_tool_result_bytes", "most": most, "used": size}
+    return ToolError(msg, code="result_too_large", tool=tool, details=details)

@@ -24,6 +24,7 @@ __all__ = [
     "MAX_DEPTH",
     "Fragment",
     "JsonError",
+    "data_of",
     "dumps",
     "dumps_unchecked",
     "loads",
@@ -103,6 +104,14 @@ def dumps(value: object, *, what: str = "value", sort_keys: bool = False) -> byt
 def dumps_unchecked(value: object) -> bytes:
     """Write data that is known to have an exact JSON form, such as parsed JSON."""
     return orjson.dumps(value, option=_OPTIONS)
+
+
+def data_of(value: object) -> Any:
+    """Convert a value to JSON data; None if it has no JSON form."""
+    try:
+        return orjson.loads(dumps(value))
+    except JsonError:
+        return None
 
 
 def plain_text(text: object, most: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias
 
 from .._core import _json
@@ -143,6 +143,37 @@ class ToolResult:
         if self.error is not None:
             raise self.error
         return self.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON-able data, with the text that a model reads.
+
+        A value without a JSON form, which only a direct call can have, is None.
+        """
+        attachments = []
+        for item in self.attachments:
+            # The bytes of a file that is not stored yet are data of the tool, not of the result.
+            row = asdict(item)
+            row.pop("data", None)
+            attachments.append(row)
+        return {
+            "tool": self.tool,
+            "status": self.status,
+            "value": _json.data_of(self.value),
+            "error": None if self.error is None else _error_data(self.error),
+            "text": self.text,
+            "content": [asdict(part) for part in self.content],
+            "attachments": attachments,
+            "metadata": _json.data_of(dict(self.metadata)),
+            "exit_code": self.exit_code,
+        }
+
+    def to_json(self) -> bytes:
+        """Return `to_dict` as JSON."""
+        return _json.dumps(self.to_dict())
+
+
+def _error_data(error: ToolError) -> dict[str, Any]:
+    return {**error.to_dict(), "details": _json.data_of(error.details)}
 
 
 def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:

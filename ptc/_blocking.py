@@ -19,11 +19,14 @@ from ._records._limits import Limits
 from ._records._result import Finding, RunEvent, RunResult
 from ._runs._history import History
 from ._runs._program import ProgramOptions, UntypedOptions
+from ._runs._program_tool import DefinitionStyle
 from ._runs._rollback import Rollback
 from ._runs._violation import Violation
 from ._session import Session
+from ._tool_session import attribute_names
 from ._tools._allow import AllowList
 from ._tools._approval import Approver
+from ._tools._catalog import Namespace
 from ._tools._discovery import Found
 from ._tools._tool import Tool
 from ._tools._tool_result import ToolResult
@@ -152,10 +155,21 @@ class BlockingSession:
         return self._session.tool_definitions(allowed_tools)
 
     def describe_tools(
-        self, allowed_tools: AllowList | None = None, limits: Limits | None = None
+        self,
+        allowed_tools: AllowList | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
     ) -> str:
         """As `Session.describe_tools`."""
         return self._session.describe_tools(allowed_tools, limits)
+
+    def program_definition(
+        self,
+        style: DefinitionStyle,
+        allowed_tools: AllowList | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """As `Session.program_definition`."""
+        return self._session.program_definition(style, allowed_tools, limits)
 
     def search_tools(
         self, query: str, allowed_tools: AllowList | None = None, limit: int = 10
@@ -238,7 +252,7 @@ class BlockingSession:
         path: str | Path | None = None,
         inputs: Mapping[str, Any] | None = None,
         allowed_tools: AllowList | None = None,
-        limits: Limits | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
         output_schema: Any = None,
         filename: str | None = None,
         env: Mapping[str, Any] | None = None,
@@ -352,12 +366,15 @@ class BlockingSession:
         def __getattr__(self, name: str) -> Callable[..., Any]:
             if name.startswith("_"):
                 raise AttributeError(name)
-            method = getattr(self._session, name)
-            return lambda *args, **arguments: self._wait(partial(method, *args, **arguments))
+            return self._block(getattr(self._session, name))
+
+        def _block(self, found: Any) -> Any:
+            if isinstance(found, Namespace):
+                return found.map(self._block)
+            return lambda *args, **arguments: self._wait(partial(found, *args, **arguments))
 
     def __dir__(self) -> list[str]:
-        tools = [name for name in self._session.tool_names() if name.isidentifier()]
-        return [*object.__dir__(self), *tools]
+        return [*object.__dir__(self), *attribute_names(self._session)]
 
     @contextmanager
     def _stream(self, make: Callable[[], Any]) -> Iterator[Iterator[RunEvent]]:

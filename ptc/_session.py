@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from ._calls._attachments import AttachmentStore
 from ._calls._direct import DirectCalls
 from ._calls._scope import AfterSideEffect, Shared, validate_unprotected
-from ._calls._subscribers import SessionSubscriber
+from ._calls._subscribers import EventSink, SessionSubscriber
 from ._core._arguments import folder_of, parts_of, path_of, require_function, require_range
+from ._described_session import DescribedSession
 from ._facts import Layer
-from ._policy_modules import MODULES
 from ._records._artifacts import ArtifactStore
 from ._records._limits import Limits
 from ._records._result import Finding, RunEvent, RunResult
@@ -21,17 +21,18 @@ from ._runs._ceiling import LimitPolicy
 from ._runs._history import History
 from ._runs._packages import validate_packages
 from ._runs._program import ProgramOptions, UntypedOptions
+from ._runs._program_tool import PROGRAM, program_tool
 from ._runs._programs import ProgramBuilder
 from ._runs._rollback import Rollback
 from ._runs._runner import ProgramRunner
 from ._runs._runs import Executor
 from ._runs._stream import stream_events
 from ._runs._violation import Violation
-from ._tool_session import ToolSession, collect_tools
+from ._tool_session import collect_tools
 from ._tools._allow import AllowList
 from ._tools._approval import Approver
 from ._tools._environment import environment_of
-from ._tools._instructions import describe_program
+from ._tools._tool import Tool
 from ._tools._toolset import ToolSource
 from ._workers._pool import Pool
 from ._workers._zygote import validate_isolation
@@ -45,7 +46,7 @@ __all__ = ["Session"]
 _T = TypeVar("_T")
 
 
-class Session(ToolSession):
+class Session(DescribedSession):
     """Runs scripts and calls tools. An async context manager, for asyncio and trio.
 
     ::
@@ -135,9 +136,9 @@ class Session(ToolSession):
         require_function("after_side_effect", after_side_effect)
         require_function("on_event", on_event)
         catalog, models = collect_tools(tools, toolsets, model)
-        self._limit_policy = LimitPolicy(limits, ceiling, catalog.tools)
+        limit_policy = LimitPolicy(limits, ceiling, catalog.tools)
         validate_isolation(isolation)
-        self._packages = validate_packages(packages)
+        modules = validate_packages(packages)
         lifted = validate_unprotected(unprotected)
         require_range("workers", workers, 64)
         require_range("max_concurrent_runs", max_concurrent_runs, 256)
@@ -156,10 +157,18 @@ class Session(ToolSession):
             after_side_effect=after_side_effect,
             approver=approver,
         )
-        default = self._limit_policy.limits
+        default = limit_policy.limits
         subscriber = None if on_event is None else SessionSubscriber(on_event)
-        direct = DirectCalls(catalog, shared, default, on_event=subscriber)
-        super().__init__(catalog, models, folder, direct)
+        direct = DirectCalls(
+            catalog,
+            shared,
+            default,
+            on_event=subscriber,
+            host_tools={PROGRAM: self._program_tool},
+        )
+        super().__init__(
+            catalog, models, folder, direct, limit_policy=limit_policy, packages=modules
+        )
         self.history: History = History.of_session(
             folder,
             journal,
@@ -172,8 +181,8 @@ class Session(ToolSession):
             isolation=isolation,
             size=workers,
             memory_bytes=default.max_memory_bytes,
-            cpu_ms=self._limit_policy.ceiling.max_cpu_ms,
-            packages=self._packages,
+            cpu_ms=limit_policy.ceiling.max_cpu_ms,
+            packages=modules,
         )
         self._runs = Executor(
             max_concurrent_runs,
@@ -182,7 +191,7 @@ class Session(ToolSession):
             history=self.history,
             artifacts=store,
         )
-        programs = ProgramBuilder(folder, catalog, self._limit_policy, self.history)
+        programs = ProgramBuilder(folder, catalog, limit_policy, self.history)
         self._runner = ProgramRunner(
             programs,
             self._runs,
@@ -230,27 +239,6 @@ class Session(ToolSession):
         """
         return self._runs.violations.latest
 
-    @property
-    def limits(self) -> Limits:
-        """Limits of a run that gives none."""
-        return self._limit_policy.limits
-
-    def describe_tools(
-        self, allowed_tools: AllowList | None = None, limits: Limits | None = None
-    ) -> str:
-        """Return the instructions for a model that writes a script: rules, and tools as stubs.
-
-        Args:
-            allowed_tools: Allow-list of the script, as for `program`.
-            limits: Limits of the script. None: the session's.
-
-        Raises:
-            UsageError: If the session lacks a tool of `allowed_tools`.
-        """
-        tools = self.select_tools(allowed_tools).values()
-        effective, _ = self._limit_policy.apply(limits)
-        return describe_program(tools, effective, sorted({*MODULES, *self._packages}))
-
     # --- programs ---------------------------------------------------------------------------
 
     @overload
@@ -275,7 +263,7 @@ class Session(ToolSession):
         path: str | Path | None = None,
         inputs: Mapping[str, Any] | None = None,
         allowed_tools: AllowList | None = None,
-        limits: Limits | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
         output_schema: Any = None,
         filename: str | None = None,
         env: Mapping[str, Any] | None = None,
@@ -290,8 +278,8 @@ class Session(ToolSession):
             inputs: JSON-able data for the script.
             allowed_tools: Tools that it may call: names of tools, patterns such as ``git_*``, names
                 of toolsets, and rules (`Allow`). None: all tools without a side effect.
-            limits: Limits of the run; values above the session's ceiling are lowered, with a
-                warning.
+            limits: Limits of the run, also as data: ``{"timeout_ms": 5000}``. Values above the
+                session's ceiling are lowered, with a warning.
             output_schema: Schema of the return value: a JSON Schema, a pydantic model or a type. A
                 value that does not conform has status ``failed`` and is still in the result.
             filename: Name of the script in tracebacks. Default: the name of its file, or
@@ -323,6 +311,9 @@ class Session(ToolSession):
             run_id=run_id,
             on_event=on_event,
         )
+
+    def _program_tool(self, allowed: AllowList | None, on_event: EventSink | None) -> Tool:
+        return program_tool(self._runner, self._catalog, allowed, on_event)
 
     def stream(
         self,

@@ -49,13 +49,15 @@ class DirectCalls:
             shared: State that its calls share.
             limits: Limits of a call: its time, and the size of its result.
             on_event: Receives the events of all calls.
-            host_tools: Tools of the host itself. They have their own limits.
+            host_tools: Tools of the host itself. They have their own limits, and give way to a tool
+                of the session that has the same name.
         """
         self._catalog = catalog
         self._shared = shared
         self._limits = limits
         self._on_event = on_event
-        self._host_tools = host_tools or {}
+        own = {} if host_tools is None else host_tools
+        self._host_tools = {name: own[name] for name in own if name not in catalog.tools}
         self._memory = RunMemory()
         self._made = 0
         self._dispatch = self._create_dispatch(on_event)

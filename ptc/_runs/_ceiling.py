@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from types import NoneType
+from typing import Any
 
 from .._core._arguments import nearest, require
 from .._records._limits import CEILING, Limits
+from .._records._limits_data import limits_from_data
 from ..errors import UsageError
 
 __all__ = ["LimitPolicy"]
@@ -35,18 +37,21 @@ class LimitPolicy:
         self._require_tools("limits", requested)
         self.limits = requested.clamp(self.ceiling)
 
-    def apply(self, requested: Limits | None) -> tuple[Limits, tuple[str, ...]]:
+    def apply(self, requested: Limits | Mapping[str, Any] | None) -> tuple[Limits, tuple[str, ...]]:
         """Return the limits of a run, and a warning for each one that was clamped.
 
         Args:
-            requested: Limits that the caller requests; None: the defaults.
+            requested: Limits that the caller requests; None: the defaults. Plain data has the
+                defaults for the limits that it leaves out.
 
         Raises:
-            UsageError: If a limit names an unknown tool.
+            UsageError: If a limit is unknown or invalid, or names an unknown tool.
         """
         if requested is None:
             return self.limits, ()
-        require("limits", requested, Limits, "a ptc.Limits(...)")
+        if isinstance(requested, Mapping):
+            requested = limits_from_data(requested, self.limits)
+        require("limits", requested, Limits, "a ptc.Limits(...) or a dict of limits")
         self._require_tools("limits", requested)
         over = requested.over(self.ceiling)
         # The ceiling also bounds tools that the run does not name.

@@ -62,7 +62,7 @@ class ProgramRunner:
         path: str | Path | None,
         inputs: Mapping[str, Any] | None,
         allowed_tools: AllowList | None,
-        limits: Limits | None,
+        limits: Limits | Mapping[str, Any] | None,
         output_schema: Any,
         filename: str | None,
         env: Mapping[str, Any] | None,

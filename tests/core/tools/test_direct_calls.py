@@ -91,9 +91,9 @@ async def opened(tmp_path: Path) -> AsyncIterator[Opened]:
 
     async with Session(
         tmp_path,
-        tools=[sleep, repeat, leak, pay],
+        tools=[repeat, leak, pay],
         toolsets=(),
-        limits=Limits(tool_timeout_ms=30, max_tool_result_bytes=200),
+        limits=Limits(max_tool_result_bytes=200),
         env={"api_key": SECRET},
         approver=approver,
         on_event=events.append,
@@ -101,9 +101,11 @@ async def opened(tmp_path: Path) -> AsyncIterator[Opened]:
         yield Opened(session, events)
 
 
-async def test_direct_call_is_stopped_after_tool_timeout_ms(opened: Opened) -> None:
-    with anyio.fail_after(10):
-        result = await opened.session.tool("sleep")
+async def test_direct_call_is_stopped_after_tool_timeout_ms(tmp_path: Path) -> None:
+    limits = Limits(tool_timeout_ms=30)
+    async with Session(tmp_path, tools=[sleep], toolsets=(), limits=limits) as session:
+        with anyio.fail_after(60):
+            result = await session.tool("sleep")
     assert result.error is not None
     assert (result.error.code, result.error.details["limit"]) == ("timeout", "tool_timeout_ms")
 

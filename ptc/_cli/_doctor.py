@@ -15,7 +15,7 @@ from ._options import isolation_option, json_option
 from ._status import COMPLETED, SETUP
 
 if TYPE_CHECKING:
-    from .._session import Session
+    from .._session._session import Session
     from ._terminal import Stream
 
 __all__ = ["command"]
@@ -78,7 +78,7 @@ async def _examine(level: str) -> dict[str, Any]:
     """Start a worker at `level` as a session does, and test its sandbox."""
     import dataclasses
 
-    from .._session import Session
+    from .._session._session import Session
     from ..errors import PtcError, SetupError
 
     problems: list[str] = []

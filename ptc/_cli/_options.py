@@ -12,7 +12,7 @@ from .._records._limits import Limits
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from .._session import Session
+    from .._session._session import Session
 
 __all__ = [
     "isolation_option",
@@ -188,7 +188,7 @@ def open_session(
         UsageError: If an option is invalid; the message names the option.
         SetupError: If an installed toolset cannot be loaded.
     """
-    from .._session import Session
+    from .._session._session import Session
 
     try:
         names = split_names(toolsets) or ["builtin"]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from .._records._limits import Limits
     from .._records._result import RunResult
-    from .._session import Session
+    from .._session._session import Session
     from ._progress import Progress
 
 __all__ = ["command", "print_result"]

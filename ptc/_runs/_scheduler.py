@@ -25,8 +25,6 @@ __all__ = ["CallScheduler"]
 
 _BACKLOG_BYTES: Final = 4 << 20
 """Results that the script has not read yet before no further call is started for it."""
-_CALLS_IN_A_ROW: Final = 32
-"""Calls that one server executes before it yields to the event loop."""
 _HEAVY_BYTES: Final = 262_144
 """Memory of arguments from which a call finishes in a turn of its own: many calls may finish at
 once, and the digest of 1 MB and its JSON take some milliseconds."""
@@ -141,38 +139,54 @@ class CallScheduler:
 
     async def _serve(self, worker: Worker) -> None:
         """Execute one call after the other; a cancelled call ends its server."""
-        executed = 0
         number, call = 0, None
         with anyio.CancelScope() as scope:
             while True:
-                while self._waiting and not self._stopped and not scope.cancel_called:
-                    if worker.backlog_bytes > _BACKLOG_BYTES:
-                        await worker.wait_drained()
-                        continue
-                    if executed >= _CALLS_IN_A_ROW or self._turns.is_over():
-                        # Tools that never wait would starve timers and other runs.
-                        await self._turns.next()
-                        executed = 0
-                        continue
+                while self._waiting and not self._stopped and await self._has_turn(worker):
+                    if not self._waiting:  # Another server was faster.
+                        break
                     number, call = self._waiting.popleft()
                     if number in self._cancelled:
                         scope.cancel()
                     self._scopes[number] = scope
                     await self._execute(number, call)
                     call = None
-                    executed += 1
+                    if scope.cancel_called:
+                        break
                     if not self._waiting and not self._scopes and self._missed < _MISSES:
                         self._poll(worker)
                 if scope.cancel_called:
                     break
-                executed = 0
                 news = anyio.Event()
                 self._idle.append(news)
                 await news.wait()
+                self._wake_idle()
         self._servers -= 1
         if call is not None:
             self._on_finish(number, call, None)
         if self._waiting:
+            self._wake_server()
+
+    async def _has_turn(self, worker: Worker) -> bool:
+        """Wait until the worker reads and the run has time; False if another server continues.
+
+        Tools that never wait would starve timers and other runs.
+        """
+        while worker.backlog_bytes > _BACKLOG_BYTES:
+            await worker.wait_drained()
+        if self._turns.is_over():
+            if self._turns.is_pausing:
+                return False
+            await self._turns.next()
+            self._wake_idle()
+        return not self._stopped
+
+    def _wake_idle(self) -> None:
+        """Wake servers for waiting calls, since the tool of the next call may wait.
+
+        Each wakes others: two suffice, and thousands would wake for nothing if no tool waits.
+        """
+        for _ in range(min(len(self._waiting) - 1, len(self._idle), 2)):
             self._wake_server()
 
     def _poll(self, worker: Worker) -> None:

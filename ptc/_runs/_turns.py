@@ -24,30 +24,30 @@ _PAUSE_SECONDS: Final = 0.05
 class Turns:
     """Time that all tasks of a run together use in one iteration of the event loop.
 
-    A task checks `is_over` between its steps, and awaits `next` when it is true.
+    A task checks `is_over` between its steps. When it is true, one task awaits `next`, and the
+    others wait for that task.
     """
 
-    __slots__ = ("_clock", "_until", "_yielding")
+    __slots__ = ("_clock", "_until", "is_pausing")
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._until = 0.0
-        self._yielding = False
+        self.is_pausing = False
+        """True while a task awaits `next`."""
 
     def is_over(self) -> bool:
         """True if the run should let the event loop continue."""
         now = self._clock()
         if now - self._until > _PAUSE_SECONDS:
             self._until = now + _TURN_SECONDS
-        return self._yielding or now >= self._until
+        return self.is_pausing or now >= self._until
 
     async def next(self) -> None:
         """Wait for the next iteration, in which the run has its time again."""
-        leads, self._yielding = not self._yielding, True
+        self.is_pausing = True
         try:
             await anyio.lowlevel.checkpoint()
         finally:
-            if leads:
-                # The first task that yielded starts the turn; the others may yield once more.
-                self._yielding = False
-                self._until = self._clock() + _TURN_SECONDS
+            self.is_pausing = False
+            self._until = self._clock() + _TURN_SECONDS

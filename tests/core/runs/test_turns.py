@@ -84,24 +84,35 @@ async def test_records_of_calls_are_made_in_bounded_steps(
     assert max(made.turns) <= 20
 
 
-async def test_tasks_of_a_run_share_its_turns() -> None:
-    work, steps = Work(), list[str]()
-    turns = Turns(work.step)
+MIXED = """
+import asyncio
+async def run(ctx, inputs):
+    return sum(await asyncio.gather(*(ctx.meet(wait=n % 4 == 3) for n in range(400))))
+"""
 
-    async def compute(name: str) -> None:
-        for _ in range(20):
-            while turns.is_over():
-                await turns.next()
-            steps.append(name)
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(work.watch)
-        async with anyio.create_task_group() as tasks:
-            for name in "abc":
-                tasks.start_soon(compute, name)
-        work.done.set()
-    assert len(steps) == 60
-    assert max(work.turns) <= 20
+async def test_calls_that_wait_run_concurrently_after_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, met, waiting = Work(), anyio.Event(), list[int]()
+    monkeypatch.setattr(_scheduler, "Turns", lambda: Turns(work.clock))
+
+    @tool
+    async def meet(wait: bool) -> int:
+        """Compute, or wait until 100 calls wait at once."""
+        work.step()
+        if wait:
+            waiting.append(1)
+            if len(waiting) == 100:
+                met.set()
+            await met.wait()
+        return 1
+
+    limits = Limits(max_tool_calls=400, max_in_flight=100)
+    async with Session(tmp_path, tools=[meet], toolsets=(), workers=1) as session:
+        with anyio.fail_after(30):
+            result = await session.program(source=MIXED, limits=limits)
+    assert result.value == 400, result.error
 
 
 def many(calls: int) -> RunResult:

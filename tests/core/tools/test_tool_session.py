@@ -13,7 +13,7 @@ from ptc._calls._direct import DirectCalls
 from ptc._calls._scope import Shared
 from ptc._core._lifetime import Lifetime
 from ptc._records._artifacts import ArtifactStore
-from ptc._tool_session import ToolSession, collect_tools
+from ptc._session._tool_session import ToolSession, collect_tools
 
 pytestmark = pytest.mark.anyio
 

@@ -7,19 +7,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
 
-from ._calls._direct import DirectCalls
-from ._core._arguments import parts_of, require, require_range
-from ._core._lifetime import Lifetime
-from ._tools._allow import AllowList
-from ._tools._catalog import Catalog, Method, Namespace
-from ._tools._discovery import Found, search
-from ._tools._tool import Tool
-from ._tools._tool_result import ToolResult
-from ._tools._toolset import ToolSource, installed_toolset
+from .._calls._direct import DirectCalls
+from .._core._arguments import parts_of, require, require_range
+from .._core._lifetime import Lifetime
+from .._tools._allow import AllowList
+from .._tools._catalog import Catalog, Method, Namespace
+from .._tools._discovery import Found, search
+from .._tools._tool import Tool
+from .._tools._tool_result import ToolResult
+from .._tools._toolset import ToolSource, installed_toolset
 
 if TYPE_CHECKING:
-    from ._generation._generate import Generated, GenerateOptions
-    from .models._open import ModelSource, OpenModels
+    from .._generation._generate import Generated, GenerateOptions
+    from ..models._open import ModelSource, OpenModels
 
 __all__ = ["ToolSession", "attribute_names", "collect_tools"]
 
@@ -201,8 +201,8 @@ class ToolSession:
             SessionClosedError: If the session is not open.
         """
         self._lifetime.check_open()
-        from ._generation._generate import generate_object
-        from .models._open import OpenModels
+        from .._generation._generate import generate_object
+        from ..models._open import OpenModels
 
         if self._models is None:
             self._models = OpenModels()
@@ -237,8 +237,8 @@ def collect_tools(
     sources = [*(installed_toolset(name) for name in named), *given]
     models = None
     if model is not None:
-        from ._generation._tool import generate_object_tool
-        from .models._open import OpenModels
+        from .._generation._tool import generate_object_tool
+        from ..models._open import OpenModels
 
         models = OpenModels(model)
         sources.append(generate_object_tool(models))

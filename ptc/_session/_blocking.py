@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overloa
 from anyio import CancelScope
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from ._calls._scope import AfterSideEffect
-from ._facts import Layer
-from ._records._limits import Limits
-from ._records._result import Finding, RunEvent, RunResult
-from ._runs._history import History
-from ._runs._program import ProgramOptions, UntypedOptions
-from ._runs._program_tool import DefinitionStyle
-from ._runs._rollback import Rollback
-from ._runs._violation import Violation
+from .._calls._scope import AfterSideEffect
+from .._facts import Layer
+from .._records._limits import Limits
+from .._records._result import Finding, RunEvent, RunResult
+from .._runs._history import History
+from .._runs._program import ProgramOptions, UntypedOptions
+from .._runs._program_tool import DefinitionStyle
+from .._runs._rollback import Rollback
+from .._runs._violation import Violation
+from .._tools._allow import AllowList
+from .._tools._approval import Approver
+from .._tools._catalog import Namespace
+from .._tools._discovery import Found
+from .._tools._tool import Tool
+from .._tools._tool_result import ToolResult
+from .._tools._toolset import ToolSource
+from ..errors import SessionClosedError
 from ._session import Session
 from ._tool_session import attribute_names
-from ._tools._allow import AllowList
-from ._tools._approval import Approver
-from ._tools._catalog import Namespace
-from ._tools._discovery import Found
-from ._tools._tool import Tool
-from ._tools._tool_result import ToolResult
-from ._tools._toolset import ToolSource
-from .errors import SessionClosedError
 
 if TYPE_CHECKING:
-    from ._generation._generate import Generated, GenerateOptions
-    from .models._open import ModelSource
+    from .._generation._generate import Generated, GenerateOptions
+    from ..models._open import ModelSource
 
 __all__ = ["BlockingSession"]
 

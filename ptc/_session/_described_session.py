@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._calls._direct import DirectCalls
-from ._policy_modules import MODULES
-from ._records._limits import Limits
-from ._runs._ceiling import LimitPolicy
-from ._runs._program_tool import DefinitionStyle, program_definition
+from .._calls._direct import DirectCalls
+from .._policy_modules import MODULES
+from .._records._limits import Limits
+from .._runs._ceiling import LimitPolicy
+from .._runs._program_tool import DefinitionStyle, program_definition
+from .._tools._allow import AllowList
+from .._tools._catalog import Catalog
+from .._tools._instructions import describe_program
 from ._tool_session import ToolSession
-from ._tools._allow import AllowList
-from ._tools._catalog import Catalog
-from ._tools._instructions import describe_program
 
 if TYPE_CHECKING:
-    from .models._open import OpenModels
+    from ..models._open import OpenModels
 
 __all__ = ["DescribedSession"]
 

@@ -7,39 +7,39 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from ._calls._attachments import AttachmentStore
-from ._calls._direct import DirectCalls
-from ._calls._scope import AfterSideEffect, Shared, validate_unprotected
-from ._calls._subscribers import EventSink, SessionSubscriber
-from ._core._arguments import folder_of, parts_of, path_of, require_function, require_range
+from .._calls._attachments import AttachmentStore
+from .._calls._direct import DirectCalls
+from .._calls._scope import AfterSideEffect, Shared, validate_unprotected
+from .._calls._subscribers import EventSink, SessionSubscriber
+from .._core._arguments import folder_of, parts_of, path_of, require_function, require_range
+from .._facts import Layer
+from .._records._artifacts import ArtifactStore
+from .._records._limits import Limits
+from .._records._result import Finding, RunEvent, RunResult
+from .._runs._ceiling import LimitPolicy
+from .._runs._history import History
+from .._runs._packages import validate_packages
+from .._runs._program import ProgramOptions, UntypedOptions
+from .._runs._program_tool import PROGRAM, program_tool
+from .._runs._programs import ProgramBuilder
+from .._runs._rollback import Rollback
+from .._runs._runner import ProgramRunner
+from .._runs._runs import Executor
+from .._runs._stream import stream_events
+from .._runs._violation import Violation
+from .._tools._allow import AllowList
+from .._tools._approval import Approver
+from .._tools._environment import environment_of
+from .._tools._tool import Tool
+from .._tools._toolset import ToolSource
+from .._workers._pool import Pool
+from .._workers._zygote import validate_isolation
+from ..errors import UsageError
 from ._described_session import DescribedSession
-from ._facts import Layer
-from ._records._artifacts import ArtifactStore
-from ._records._limits import Limits
-from ._records._result import Finding, RunEvent, RunResult
-from ._runs._ceiling import LimitPolicy
-from ._runs._history import History
-from ._runs._packages import validate_packages
-from ._runs._program import ProgramOptions, UntypedOptions
-from ._runs._program_tool import PROGRAM, program_tool
-from ._runs._programs import ProgramBuilder
-from ._runs._rollback import Rollback
-from ._runs._runner import ProgramRunner
-from ._runs._runs import Executor
-from ._runs._stream import stream_events
-from ._runs._violation import Violation
 from ._tool_session import collect_tools
-from ._tools._allow import AllowList
-from ._tools._approval import Approver
-from ._tools._environment import environment_of
-from ._tools._tool import Tool
-from ._tools._toolset import ToolSource
-from ._workers._pool import Pool
-from ._workers._zygote import validate_isolation
-from .errors import UsageError
 
 if TYPE_CHECKING:
-    from .models._open import ModelSource
+    from ..models._open import ModelSource
 
 __all__ = ["Session"]
 

@@ -77,6 +77,7 @@ class BlockingSession:
         approvals_expire_ms: int | None = None,
         model: ModelSource | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
+        record_direct_calls: bool = False,
     ) -> None:
         """Describe a session, as `Session` does; nothing is started."""
         self._session = Session(
@@ -99,6 +100,7 @@ class BlockingSession:
             approvals_expire_ms=approvals_expire_ms,
             model=model,
             on_event=on_event,
+            record_direct_calls=record_direct_calls,
         )
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None

@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from .._calls._attachments import AttachmentStore
 from .._calls._direct import DirectCalls
 from .._calls._scope import AfterSideEffect, Shared, validate_unprotected
-from .._calls._subscribers import EventSink, SessionSubscriber
-from .._core._arguments import folder_of, parts_of, path_of, require_function, require_range
+from .._calls._subscribers import SessionSubscriber
+from .._core._arguments import (
+    folder_of,
+    parts_of,
+    path_of,
+    require,
+    require_function,
+    require_range,
+)
 from .._facts import Layer
 from .._records._artifacts import ArtifactStore
 from .._records._limits import Limits
 from .._records._result import Finding, RunEvent, RunResult
 from .._runs._ceiling import LimitPolicy
+from .._runs._direct_journal import DirectJournal
 from .._runs._history import History
 from .._runs._packages import validate_packages
 from .._runs._program import ProgramOptions, UntypedOptions
@@ -30,7 +38,6 @@ from .._runs._violation import Violation
 from .._tools._allow import AllowList
 from .._tools._approval import Approver
 from .._tools._environment import environment_of
-from .._tools._tool import Tool
 from .._tools._toolset import ToolSource
 from .._workers._pool import Pool
 from .._workers._zygote import validate_isolation
@@ -82,6 +89,7 @@ class Session(DescribedSession):
         approvals_expire_ms: int | None = None,
         model: ModelSource | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
+        record_direct_calls: bool = False,
     ) -> None:
         """Configure a session; nothing is started.
 
@@ -126,6 +134,8 @@ class Session(DescribedSession):
                 `generate_object`. Nothing is imported or connected before the first request.
             on_event: Receives the events of all runs and direct calls; must return at once. If it
                 raises, it is logged and receives no further events.
+            record_direct_calls: True: each direct call is recorded as a run of its own, which can
+                be paused, resumed and rolled back.
 
         Raises:
             UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or
@@ -159,16 +169,6 @@ class Session(DescribedSession):
         )
         default = limit_policy.limits
         subscriber = None if on_event is None else SessionSubscriber(on_event)
-        direct = DirectCalls(
-            catalog,
-            shared,
-            default,
-            on_event=subscriber,
-            host_tools={PROGRAM: self._program_tool},
-        )
-        super().__init__(
-            catalog, models, folder, direct, limit_policy=limit_policy, packages=modules
-        )
         self.history: History = History.of_session(
             folder,
             journal,
@@ -177,6 +177,18 @@ class Session(DescribedSession):
             approvals_expire_ms=approvals_expire_ms,
         )
         """Recorded runs: outcomes and pending approvals."""
+        require("record_direct_calls", record_direct_calls, bool, "True or False")
+        direct = DirectCalls(
+            catalog,
+            shared,
+            default,
+            on_event=subscriber,
+            host_tools={PROGRAM: lambda *call: program_tool(self._runner, catalog, *call)},
+            journal=DirectJournal(self.history, default) if record_direct_calls else None,
+        )
+        super().__init__(
+            catalog, models, folder, direct, limit_policy=limit_policy, packages=modules
+        )
         self._pool = Pool(
             isolation=isolation,
             size=workers,
@@ -215,6 +227,7 @@ class Session(DescribedSession):
     async def _release(self) -> None:
         try:
             await self._runs.close()
+            await self._direct.close()
             await self._close_models()
             await self._runs.wait_idle()
         finally:
@@ -311,9 +324,6 @@ class Session(DescribedSession):
             run_id=run_id,
             on_event=on_event,
         )
-
-    def _program_tool(self, allowed: AllowList | None, on_event: EventSink | None) -> Tool:
-        return program_tool(self._runner, self._catalog, allowed, on_event)
 
     def stream(
         self,

@@ -29,13 +29,13 @@ class LimitPolicy:
         for name, value in (("limits", limits), ("ceiling", ceiling)):
             require(name, value, (Limits, NoneType), "a ptc.Limits(...)")
         requested = limits or Limits()
-        self.ceiling = ceiling if ceiling is not None else CEILING.raise_to(requested)
+        self.ceiling: Limits = ceiling if ceiling is not None else CEILING.raise_to(requested)
         if over := requested.over(self.ceiling):
             msg = f"limits are above the ceiling: {', '.join(over)}"
             raise UsageError(msg)
         self._require_tools("ceiling", self.ceiling)
         self._require_tools("limits", requested)
-        self.limits = requested.clamp(self.ceiling)
+        self.limits: Limits = requested.clamp(self.ceiling)
 
     def apply(self, requested: Limits | Mapping[str, Any] | None) -> tuple[Limits, tuple[str, ...]]:
         """Return the limits of a run, and a warning for each one that was clamped.

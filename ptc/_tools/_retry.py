@@ -80,8 +80,9 @@ class Retry:
         """True if a call that failed with `error` at attempt number `attempt` may be retried."""
         if self.should_retry is not None:
             try:
+                predicate: Callable[..., bool] = self.should_retry
                 arguments = (error, attempt) if self._takes_attempt else (error,)
-                return self.should_retry(*arguments) is True
+                return predicate(*arguments) is True
             except Exception as own:  # noqa: BLE001  # the tool's own error is reported
                 # Without its traceback, which shows the tool's error and maybe a secret in it.
                 _log.error("should_retry failed: %s", type(own).__name__)

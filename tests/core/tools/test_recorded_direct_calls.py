@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 from pydantic import BaseModel
 
@@ -54,6 +55,7 @@ async def chain(ctx: ToolContext, seat: str) -> str:
 @tool(side_effect=True)
 async def hang(ctx: ToolContext) -> None:
     """Never return."""
+    made.append("hang")
     await anyio.sleep_forever()
 
 
@@ -123,8 +125,12 @@ async def test_record_of_a_direct_call_has_no_secrets(session: Session) -> None:
 
 
 async def test_cancelled_direct_call_is_recorded_with_an_unknown_effect(session: Session) -> None:
-    with anyio.move_on_after(0.05):
-        await session.tool("hang")
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.tool, "hang")
+            while not made:
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
     (run,) = session.history.runs()
     assert run.status == "cancelled"
     (row,) = session.history.recorded(run.run_id).calls

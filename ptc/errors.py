@@ -148,6 +148,11 @@ class ToolError(PtcError):
         self.retryable = retryable
         self.details: dict[str, object] = details or {}
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the attributes as data: JSON-able if `details` is."""
+        names = ("message", "code", "tool", "retryable", "details")
+        return {name: getattr(self, name) for name in names}
+
 
 class RunError(PtcError):
     """Raised by `RunResult.unwrap()` if the run did not complete. `result` is the whole result."""

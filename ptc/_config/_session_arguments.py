@@ -11,6 +11,7 @@ from typing import Any, TypedDict
 from .._calls._scope import AfterSideEffect
 from .._core._arguments import mapping_of, path_of
 from .._records._limits import CEILING, Limits
+from .._records._result import RunEvent
 from .._tools._allow_text import parse_allow
 from .._tools._approval import Approver
 from .._tools._toolset import Toolset, installed_toolset
@@ -20,6 +21,9 @@ from ._settings import Settings, load_settings
 from ._tool_files import load_tools, possible_files
 
 __all__ = ["ApplicationOptions", "configured_arguments", "read_allow", "session_arguments"]
+
+_BUILTIN = ("builtin", "compat")
+"""Toolsets that the table ``builtin`` configures."""
 
 
 class ApplicationOptions(TypedDict, total=False):
@@ -31,6 +35,8 @@ class ApplicationOptions(TypedDict, total=False):
     approver: Approver | None
     after_side_effect: AfterSideEffect | None
     approvals_expire_ms: int | None
+    on_event: Callable[[RunEvent], None] | None
+    record_direct_calls: bool
 
 
 def configured_arguments(
@@ -120,7 +126,7 @@ def _installed(settings: Settings) -> list[Toolset]:
         options["readable"] = settings.paths("builtin.readable")
     try:
         return [
-            installed_toolset(name, **(options if name == "builtin" else {}))
+            installed_toolset(name, **(options if name in _BUILTIN else {}))
             for name in setting.value
         ]
     except UsageError as error:

@@ -25,6 +25,7 @@ __all__ = [
     "MAX_DEPTH",
     "Fragment",
     "JsonError",
+    "data_of",
     "dumps",
     "dumps_unchecked",
     "loads",
@@ -119,6 +120,14 @@ def _dumps_wide(value: object, options: int, what: str) -> bytes:
         )
     except (TypeError, ValueError, RecursionError):
         raise JsonError("has no JSON form", what) from None
+
+
+def data_of(value: object) -> Any:
+    """Convert a value to JSON data; None if it has no JSON form."""
+    try:
+        return orjson.loads(dumps(value))
+    except JsonError:
+        return None
 
 
 def plain_text(text: object, most: int) -> str:

@@ -322,3 +322,19 @@ class RunEvent:
     ``approval_pending``: the `ApprovalRequest`; ``approval_decided``: the `Decision`; both with the
     arguments as recorded. ``violation``: the `Violation`. ``finished``: the `RunResult` or
     `ToolResult`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as JSON-able data; a `value` without a JSON form is None."""
+        value = self.value
+        to_dict = getattr(value, "to_dict", None)
+        return {
+            "kind": self.kind,
+            "run_id": self.run_id,
+            "call": None if self.call is None else dataclasses.asdict(self.call),
+            "text": self.text,
+            "value": _json.data_of(value if to_dict is None else to_dict()),
+        }
+
+    def to_json(self) -> bytes:
+        """Return `to_dict` as JSON, for a log or a stream of events."""
+        return _json.dumps(self.to_dict())

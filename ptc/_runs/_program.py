@@ -43,7 +43,7 @@ class UntypedOptions(TypedDict, total=False):
     path: str | Path | None
     inputs: Mapping[str, Any] | None
     allowed_tools: AllowList | None
-    limits: Limits | None
+    limits: Limits | Mapping[str, Any] | None
     filename: str | None
     env: Mapping[str, Any] | None
     run_id: str | None

@@ -51,7 +51,7 @@ class ProgramBuilder:
         allowed_tools: AllowList | None = None,
         filename: str | None = None,
         inputs: Mapping[str, Any] | None = None,
-        limits: Limits | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
         output_schema: Any = None,
         run_id: str | None = None,
     ) -> Program:

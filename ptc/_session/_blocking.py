@@ -20,16 +20,19 @@ from .._records._limits import Limits
 from .._records._result import Finding, RunEvent, RunResult
 from .._runs._history import History
 from .._runs._program import NonFinite, ProgramOptions, UntypedOptions
+from .._runs._program_tool import DefinitionStyle
 from .._runs._rollback import Rollback
 from .._runs._violation import Violation
 from .._tools._allow import Allow, AllowList
 from .._tools._approval import Approver
+from .._tools._catalog import Namespace
 from .._tools._discovery import Found
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from .._tools._toolset import ToolSource
 from ..errors import SessionClosedError
 from ._session import Session
+from ._tool_session import attribute_names
 
 if TYPE_CHECKING:
     from .._generation._generate import Generated
@@ -78,6 +81,8 @@ class BlockingSession:
         journal_in_root: bool = False,
         approvals_expire_ms: int | None = None,
         model: ModelSource | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+        record_direct_calls: bool = False,
     ) -> None:
         """Describe a session, as `Session` does; nothing is started."""
         self._session = Session(
@@ -102,6 +107,8 @@ class BlockingSession:
             journal_in_root=journal_in_root,
             approvals_expire_ms=approvals_expire_ms,
             model=model,
+            on_event=on_event,
+            record_direct_calls=record_direct_calls,
         )
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
@@ -183,10 +190,21 @@ class BlockingSession:
         return self._session.tool_definitions(allowed_tools)
 
     def describe_tools(
-        self, allowed_tools: AllowList | None = None, limits: Limits | None = None
+        self,
+        allowed_tools: AllowList | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
     ) -> str:
         """As `Session.describe_tools`."""
         return self._session.describe_tools(allowed_tools, limits)
+
+    def program_definition(
+        self,
+        style: DefinitionStyle,
+        allowed_tools: AllowList | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """As `Session.program_definition`."""
+        return self._session.program_definition(style, allowed_tools, limits)
 
     def search_tools(
         self, query: str, allowed_tools: AllowList | None = None, limit: int = 10
@@ -269,7 +287,7 @@ class BlockingSession:
         path: str | Path | None = None,
         inputs: Mapping[str, Any] | None = None,
         allowed_tools: AllowList | None = None,
-        limits: Limits | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
         output_schema: Any = None,
         filename: str | None = None,
         env: Mapping[str, Any] | None = None,
@@ -383,12 +401,15 @@ class BlockingSession:
         def __getattr__(self, name: str) -> Callable[..., Any]:
             if name.startswith("_"):
                 raise AttributeError(name)
-            method = getattr(self._session, name)
-            return lambda *args, **arguments: self._wait(partial(method, *args, **arguments))
+            return self._block(getattr(self._session, name))
+
+        def _block(self, found: Any) -> Any:
+            if isinstance(found, Namespace):
+                return found.map(self._block)
+            return lambda *args, **arguments: self._wait(partial(found, *args, **arguments))
 
     def __dir__(self) -> list[str]:
-        tools = [name for name in self._session.tool_names() if name.isidentifier()]
-        return [*object.__dir__(self), *tools]
+        return [*object.__dir__(self), *attribute_names(self._session)]
 
     @contextmanager
     def _stream(self, make: Callable[[], Any]) -> Iterator[Iterator[RunEvent]]:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from .._calls._attachments import AttachmentStore
+from .._calls._direct import DirectCalls
 from .._calls._scope import AfterSideEffect, Shared, validate_protected, validate_unprotected
+from .._calls._subscribers import SessionSubscriber
 from .._config._session_arguments import ApplicationOptions, configured_arguments
 from .._config._tool_files import named_files
 from .._core._arguments import (
@@ -16,33 +18,35 @@ from .._core._arguments import (
     mapping_of,
     parts_of,
     path_of,
+    require,
     require_function,
     require_range,
 )
 from .._facts import Layer
-from .._policy_modules import MODULES
 from .._records._artifacts import ArtifactStore
 from .._records._limits import Limits
 from .._records._result import Finding, RunEvent, RunResult
 from .._runs._ceiling import LimitPolicy
+from .._runs._direct_journal import DirectJournal
 from .._runs._history import History
 from .._runs._packages import validate_packages
 from .._runs._program import NonFinite, ProgramOptions, UntypedOptions, validate_non_finite
+from .._runs._program_tool import PROGRAM, program_tool
 from .._runs._programs import ProgramBuilder
 from .._runs._rollback import Rollback
 from .._runs._runner import ProgramRunner
 from .._runs._runs import Executor
 from .._runs._stream import stream_events
 from .._runs._violation import Violation
-from .._tools._allow import Allow, AllowList
+from .._tools._allow import AllowList
 from .._tools._approval import Approver
 from .._tools._environment import environment_of
-from .._tools._instructions import describe_program
 from .._tools._toolset import ToolSource
 from .._workers._pool import Pool
 from .._workers._zygote import validate_isolation
 from ..errors import UsageError
-from ._tool_session import ToolSession, collect_tools
+from ._described_session import DescribedSession
+from ._tool_session import collect_tools
 
 if TYPE_CHECKING:
     from ..models._open import ModelSource
@@ -52,7 +56,7 @@ __all__ = ["Session"]
 _T = TypeVar("_T")
 
 
-class Session(ToolSession):
+class Session(DescribedSession):
     """Runs scripts and calls tools. An async context manager, for asyncio and trio.
 
     ::
@@ -90,6 +94,8 @@ class Session(ToolSession):
         journal_in_root: bool = False,
         approvals_expire_ms: int | None = None,
         model: ModelSource | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+        record_direct_calls: bool = False,
     ) -> None:
         """Configure a session; nothing is started.
 
@@ -140,6 +146,10 @@ class Session(ToolSession):
             model: Model for `generate_object`: ``"provider:name"``, a model object of pydantic-ai,
                 an async function, or a `ptc.models.Model`. A session with a model also has the tool
                 `generate_object`. Nothing is imported or connected before the first request.
+            on_event: Receives the events of all runs and direct calls; must return at once. If it
+                raises, it is logged and receives no further events.
+            record_direct_calls: True: each direct call is recorded as a run of its own, which can
+                be paused, resumed and rolled back.
 
         Raises:
             UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or
@@ -148,13 +158,14 @@ class Session(ToolSession):
         folder = folder_of("root", root)
         require_function("approver", approver)
         require_function("after_side_effect", after_side_effect)
+        require_function("on_event", on_event)
         catalog, models = collect_tools(tools, toolsets, model)
         if allowed_tools is not None:
             catalog.default = parts_of("allowed_tools", allowed_tools, "a list of names of tools")
             catalog.select(None)
-        self._limit_policy = LimitPolicy(limits, ceiling, catalog.tools)
+        limit_policy = LimitPolicy(limits, ceiling, catalog.tools)
         validate_isolation(isolation)
-        self._packages = validate_packages(packages)
+        modules = validate_packages(packages)
         validate_non_finite(non_finite)
         lifted = validate_unprotected(unprotected)
         named = parts_of("protected", protected, "a list of paths")
@@ -176,8 +187,8 @@ class Session(ToolSession):
             after_side_effect=after_side_effect,
             approver=approver,
         )
-        default = self._limit_policy.limits
-        super().__init__(catalog, shared, models, default.max_tool_result_bytes)
+        default = limit_policy.limits
+        subscriber = None if on_event is None else SessionSubscriber(on_event)
         self.history: History = History.of_session(
             folder,
             journal,
@@ -186,12 +197,24 @@ class Session(ToolSession):
             approvals_expire_ms=approvals_expire_ms,
         )
         """Recorded runs: outcomes and pending approvals."""
+        require("record_direct_calls", record_direct_calls, bool, "True or False")
+        direct = DirectCalls(
+            catalog,
+            shared,
+            default,
+            on_event=subscriber,
+            host_tools={PROGRAM: lambda *call: program_tool(self._runner, catalog, *call)},
+            journal=DirectJournal(self.history, default) if record_direct_calls else None,
+        )
+        super().__init__(
+            catalog, models, folder, direct, limit_policy=limit_policy, packages=modules
+        )
         self._pool = Pool(
             isolation=isolation,
             size=workers,
             memory_bytes=default.max_memory_bytes,
-            cpu_ms=self._limit_policy.ceiling.max_cpu_ms,
-            packages=self._packages,
+            cpu_ms=limit_policy.ceiling.max_cpu_ms,
+            packages=modules,
         )
         self._runs = Executor(
             max_concurrent_runs,
@@ -200,9 +223,14 @@ class Session(ToolSession):
             history=self.history,
             artifacts=store,
         )
-        programs = ProgramBuilder(folder, catalog, self._limit_policy, self.history, non_finite)
+        programs = ProgramBuilder(folder, catalog, limit_policy, self.history, non_finite)
         self._runner = ProgramRunner(
-            programs, self._runs, self.history, tools=catalog.tools, env=env
+            programs,
+            self._runs,
+            self.history,
+            tools=catalog.tools,
+            env=env,
+            on_event=subscriber,
         )
 
     @classmethod
@@ -257,6 +285,7 @@ class Session(ToolSession):
     async def _release(self) -> None:
         try:
             await self._runs.close()
+            await self._direct.close()
             await self._close_models()
             await self._runs.wait_idle()
         finally:
@@ -280,32 +309,6 @@ class Session(ToolSession):
         status of the run unless that had finished.
         """
         return self._runs.violations.latest
-
-    @property
-    def allowed_tools(self) -> tuple[str | Allow, ...] | None:
-        """Allow-list of a script whose caller passes none; None: all tools without side effects."""
-        return self._catalog.default
-
-    @property
-    def limits(self) -> Limits:
-        """Limits of a run that gives none."""
-        return self._limit_policy.limits
-
-    def describe_tools(
-        self, allowed_tools: AllowList | None = None, limits: Limits | None = None
-    ) -> str:
-        """Return the instructions for a model that writes a script: rules, and tools as stubs.
-
-        Args:
-            allowed_tools: Allow-list of the script, as for `program`.
-            limits: Limits of the script. None: the session's.
-
-        Raises:
-            UsageError: If the session lacks a tool of `allowed_tools`.
-        """
-        tools = self.select_tools(allowed_tools).values()
-        effective, _ = self._limit_policy.apply(limits)
-        return describe_program(tools, effective, sorted({*MODULES, *self._packages}))
 
     # --- programs ---------------------------------------------------------------------------
 
@@ -331,7 +334,7 @@ class Session(ToolSession):
         path: str | Path | None = None,
         inputs: Mapping[str, Any] | None = None,
         allowed_tools: AllowList | None = None,
-        limits: Limits | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
         output_schema: Any = None,
         filename: str | None = None,
         env: Mapping[str, Any] | None = None,
@@ -346,8 +349,8 @@ class Session(ToolSession):
             inputs: JSON-able data for the script.
             allowed_tools: Tools that it may call: names of tools, patterns such as ``git_*``, names
                 of toolsets, and rules (`Allow`). None: all tools without a side effect.
-            limits: Limits of the run; values above the session's ceiling are lowered, with a
-                warning.
+            limits: Limits of the run, also as data: ``{"timeout_ms": 5000}``. Values above the
+                session's ceiling are lowered, with a warning.
             output_schema: Schema of the return value: a JSON Schema, a pydantic model or a type. A
                 value that does not conform has status ``failed`` and is still in the result.
             filename: Name of the script in tracebacks. Default: the name of its file, or
@@ -414,7 +417,7 @@ class Session(ToolSession):
                 result = await self.program(**program, on_event=tell)
                 return RunEvent("finished", result.run_id, value=result)
             self._lifetime.check_open()
-            return await self._direct.run_watched(self._direct.call(tool, arguments), tell)
+            return await self._direct.stream(tool, arguments, tell)
 
         return stream_events(work)
 

@@ -8,11 +8,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from .._calls._direct import DirectCalls
-from .._calls._scope import Shared
 from .._core._arguments import parts_of, require, require_range
 from .._core._lifetime import Lifetime
 from .._tools._allow import AllowList
-from .._tools._catalog import Catalog, Method
+from .._tools._catalog import Catalog, Method, Namespace
 from .._tools._discovery import Found, search
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from .._generation._question import GenerateOptions
     from ..models._open import ModelSource, OpenModels
 
-__all__ = ["ToolSession", "collect_tools"]
+__all__ = ["ToolSession", "attribute_names", "collect_tools"]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -36,20 +35,20 @@ class ToolSession:
     """
 
     def __init__(
-        self, catalog: Catalog, shared: Shared, models: OpenModels | None, max_result_bytes: int
+        self, catalog: Catalog, models: OpenModels | None, root: Path, direct: DirectCalls
     ) -> None:
         """Configure a session; nothing is started.
 
         Args:
             catalog: The tools.
-            shared: State of their calls.
             models: Models of `generate_object`; None: the caller has to name one.
-            max_result_bytes: JSON bytes of the result of a direct call.
+            root: The folder the tools are confined to, resolved.
+            direct: Makes the calls.
         """
         self._catalog = catalog
-        self._root = shared.root
+        self._root = root
         self._models = models
-        self._direct = DirectCalls(catalog, shared, max_result_bytes)
+        self._direct = direct
         self._lifetime = Lifetime()
 
     async def __aenter__(self) -> Self:
@@ -87,12 +86,13 @@ class ToolSession:
         """Return each tool as a model reads it: ``{"name", "description", "parameters"}``.
 
         Args:
-            allowed_tools: As for `program`.
+            allowed_tools: Names, patterns and rules, as for `program`. None: all tools.
 
         Raises:
             UsageError: If the session lacks a tool of `allowed_tools`.
         """
-        return [tool.definition for tool in self.select_tools(allowed_tools).values()]
+        chosen = self._catalog.tools if allowed_tools is None else self.select_tools(allowed_tools)
+        return [tool.definition for tool in chosen.values()]
 
     def search_tools(
         self, query: str, allowed_tools: AllowList | None = None, limit: int = 10
@@ -165,8 +165,7 @@ class ToolSession:
             UsageError: If the session lacks the tool, or the key is not text.
         """
         self._lifetime.check_open()
-        call = self._direct.call(name, arguments, idempotency_key, allowed_tools)
-        return await self._direct.run(call)
+        return await self._direct.run(name, arguments, idempotency_key, allowed_tools)
 
     @overload
     async def generate_object(
@@ -212,14 +211,18 @@ class ToolSession:
 
     if not TYPE_CHECKING:
         # Hidden from type checkers: to them a misspelt method of the session is an error.
-        def __getattr__(self, name: str) -> Method:
+        def __getattr__(self, name: str) -> Method | Namespace:
             catalog: Catalog = self.__dict__.get("_catalog") or Catalog(())
-            return catalog.method(name, self.tool)
+            return catalog.attribute(name, self.tool)
 
     def __dir__(self) -> list[str]:
-        catalog = self.__dict__.get("_catalog")
-        tools = () if catalog is None else catalog.tools
-        return [*object.__dir__(self), *(name for name in tools if name.isidentifier())]
+        return [*object.__dir__(self), *attribute_names(self)]
+
+
+def attribute_names(session: ToolSession) -> list[str]:
+    """List the tools and namespaces that are attributes of a session."""
+    catalog: Catalog | None = session.__dict__.get("_catalog")
+    return [] if catalog is None else catalog.attribute_names()
 
 
 def collect_tools(

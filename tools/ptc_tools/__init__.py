@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ._batch import BatchProblem as BatchProblem
     from ._batch import BatchResult as BatchResult
     from ._batch import batch as batch
+    from ._compat import compat as compat
     from .files._change import Change as Change
     from .files._edit import edit as edit
     from .files._ls import Entry, ls
@@ -86,6 +87,7 @@ __all__ = [
     "bash_tool",
     "batch",
     "builtin",
+    "compat",
     "edit",
     "git",
     "git_tool",
@@ -108,6 +110,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "_bash": ["CommandResult", "bash", "bash_tool"],
         "_batch": ["BatchCall", "BatchProblem", "BatchResult", "batch"],
+        "_compat": ["compat"],
         "files._change": ["Change"],
         "files._edit": ["edit"],
         "files._ls": ["Entry", "ls"],

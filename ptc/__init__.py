@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from ._generation._generate import Fallback, Generated
     from ._records._content import Attachment, AttachmentRef, ImageContent, TextContent
     from ._records._limits import Limits, Usage
-    from ._records._result import CallRecord, Cut, Failure, Finding, RunEvent, RunResult
+    from ._records._result import (
+        CallRecord,
+        Cut,
+        Failure,
+        Finding,
+        PendingCall,
+        RunEvent,
+        RunResult,
+    )
     from ._runs._rollback import Reverted, Rollback
     from ._runs._violation import Violation as Violation
     from ._session import Session as Session
@@ -67,6 +75,7 @@ __all__ = [
     "Layer",
     "Limits",
     "ModelError",
+    "PendingCall",
     "PtcError",
     "Public",
     "Retry",
@@ -107,7 +116,15 @@ __getattr__, __dir__ = lazy_exports(
         "_facts": ["Layer"],
         "_records._content": ["Attachment", "AttachmentRef", "ImageContent", "TextContent"],
         "_records._limits": ["Limits", "Usage"],
-        "_records._result": ["CallRecord", "Cut", "Failure", "Finding", "RunEvent", "RunResult"],
+        "_records._result": [
+            "CallRecord",
+            "Cut",
+            "Failure",
+            "Finding",
+            "PendingCall",
+            "RunEvent",
+            "RunResult",
+        ],
         "_runs._rollback": ["Reverted", "Rollback"],
         "_runs._violation": ["Violation"],
         "_session": ["Session"],

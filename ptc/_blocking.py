@@ -8,18 +8,20 @@ from functools import partial
 from pathlib import Path
 from threading import Event
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from anyio import CancelScope
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ._calls._scope import AfterSideEffect
 from ._facts import Layer
+from ._records._artifacts import ArtifactStore
 from ._records._limits import Limits
-from ._records._result import Finding, RunEvent, RunResult
+from ._records._result import Finding, PendingCall, RunEvent, RunResult
 from ._runs._history import History
 from ._runs._program import ProgramOptions, UntypedOptions
 from ._runs._rollback import Rollback
+from ._runs._runner import OnApproval
 from ._runs._violation import Violation
 from ._session import Session
 from ._tools._allow import AllowList
@@ -67,6 +69,7 @@ class BlockingSession:
         max_concurrent_runs: int = 16,
         artifacts: str | Path | None = None,
         approver: Approver | None = None,
+        on_approval: OnApproval | None = None,
         env: Mapping[str, Any] | None = None,
         after_side_effect: AfterSideEffect | None = None,
         journal: str | Path | None = None,
@@ -88,6 +91,7 @@ class BlockingSession:
             max_concurrent_runs=max_concurrent_runs,
             artifacts=artifacts,
             approver=approver,
+            on_approval=on_approval,
             env=env,
             after_side_effect=after_side_effect,
             journal=journal,
@@ -125,6 +129,15 @@ class BlockingSession:
     def history(self) -> History:
         """As `Session.history`; it works in the caller's thread."""
         return self._session.history
+
+    @property
+    def artifacts(self) -> ArtifactStore:
+        """As `Session.artifacts`."""
+        return self._session.artifacts
+
+    def pending(self, run_id: str | None = None) -> tuple[PendingCall, ...]:
+        """As `Session.pending`."""
+        return self._session.pending(run_id)
 
     @property
     def root(self) -> Path:
@@ -328,6 +341,81 @@ class BlockingSession:
                 on_event=on_event,
             )
         )
+
+    @overload
+    def approve(
+        self,
+        run_id: str,
+        call: str | None = None,
+        *,
+        by: str,
+        arguments: Mapping[str, Any] | None = None,
+        comment: str = "",
+        resume: Literal[False] = False,
+        allowed_tools: AllowList | None = None,
+    ) -> PendingCall: ...
+    @overload
+    def approve(
+        self,
+        run_id: str,
+        call: str | None = None,
+        *,
+        by: str,
+        arguments: Mapping[str, Any] | None = None,
+        comment: str = "",
+        resume: Literal[True],
+        allowed_tools: AllowList | None = None,
+    ) -> RunResult: ...
+    def approve(
+        self,
+        run_id: str,
+        call: str | None = None,
+        *,
+        by: str,
+        arguments: Mapping[str, Any] | None = None,
+        comment: str = "",
+        resume: bool = False,
+        allowed_tools: AllowList | None = None,
+    ) -> PendingCall | RunResult:
+        """As `Session.approve`."""
+        decided = self.history.approve(run_id, call, by=by, arguments=arguments, comment=comment)
+        return self.resume(run_id, allowed_tools=allowed_tools) if resume else decided
+
+    @overload
+    def reject(
+        self,
+        run_id: str,
+        call: str | None = None,
+        *,
+        by: str,
+        comment: str = "",
+        resume: Literal[False] = False,
+        allowed_tools: AllowList | None = None,
+    ) -> PendingCall: ...
+    @overload
+    def reject(
+        self,
+        run_id: str,
+        call: str | None = None,
+        *,
+        by: str,
+        comment: str = "",
+        resume: Literal[True],
+        allowed_tools: AllowList | None = None,
+    ) -> RunResult: ...
+    def reject(
+        self,
+        run_id: str,
+        call: str | None = None,
+        *,
+        by: str,
+        comment: str = "",
+        resume: bool = False,
+        allowed_tools: AllowList | None = None,
+    ) -> PendingCall | RunResult:
+        """As `Session.reject`."""
+        decided = self.history.reject(run_id, call, by=by, comment=comment)
+        return self.resume(run_id, allowed_tools=allowed_tools) if resume else decided
 
     def retry(
         self,

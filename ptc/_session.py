@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from ._calls._attachments import AttachmentStore
 from ._calls._scope import AfterSideEffect, Shared, validate_unprotected
-from ._core._arguments import folder_of, parts_of, path_of, require_function, require_range
+from ._core._arguments import folder_of, path_of, require_function, require_range
 from ._facts import Layer
 from ._policy_modules import MODULES
-from ._records._artifacts import ArtifactStore
+from ._records._artifacts import ATTACHMENTS, ArtifactStore
 from ._records._limits import Limits
 from ._records._result import Finding, RunEvent, RunResult
+from ._run_session import RunSession
 from ._runs._ceiling import LimitPolicy
 from ._runs._history import History
 from ._runs._packages import validate_packages
 from ._runs._program import ProgramOptions, UntypedOptions
 from ._runs._programs import ProgramBuilder
-from ._runs._rollback import Rollback
-from ._runs._runner import ProgramRunner
+from ._runs._runner import OnApproval, ProgramRunner
 from ._runs._runs import Executor
 from ._runs._stream import stream_events
 from ._runs._violation import Violation
-from ._tool_session import ToolSession, collect_tools
+from ._tool_session import collect_tools
 from ._tools._allow import AllowList
 from ._tools._approval import Approver
 from ._tools._environment import environment_of
@@ -43,7 +43,7 @@ __all__ = ["Session"]
 _T = TypeVar("_T")
 
 
-class Session(ToolSession):
+class Session(RunSession):
     """Runs scripts and calls tools. An async context manager, for asyncio and trio.
 
     ::
@@ -72,6 +72,7 @@ class Session(ToolSession):
         max_concurrent_runs: int = 16,
         artifacts: str | Path | None = None,
         approver: Approver | None = None,
+        on_approval: OnApproval | None = None,
         env: Mapping[str, Any] | None = None,
         after_side_effect: AfterSideEffect | None = None,
         journal: str | Path | None = None,
@@ -104,7 +105,12 @@ class Session(ToolSession):
             artifacts: Folder for values over `Limits.max_output_bytes`. Default:
                 ``.ptc/artifacts`` below `root`, created on first use.
             approver: Decides about calls that require approval while they wait, in this process.
-                None: such calls are refused with code ``approval_required``.
+                None: such calls pause their run until `approve` or `reject`; a direct call, which
+                has no run, is refused with code ``approval_required``.
+            on_approval: Called with each call that a run paused for, an async function or not, once
+                the request is durable: for example to send a message. It is awaited before the run
+                returns, called again if the run pauses for the same call again, and its failure is
+                logged. It may decide with ``session.approve(...)``.
             env: Values that tools declare with ``env=``; no caller sees them.
             after_side_effect: Called with the record of each call that had a side effect, and
                 awaited before its caller continues, for example to take a snapshot. Its failure is
@@ -127,6 +133,7 @@ class Session(ToolSession):
         """
         folder = folder_of("root", root)
         require_function("approver", approver)
+        require_function("on_approval", on_approval)
         require_function("after_side_effect", after_side_effect)
         catalog, models = collect_tools(tools, toolsets, model)
         self._limit_policy = LimitPolicy(limits, ceiling, catalog.tools)
@@ -144,7 +151,7 @@ class Session(ToolSession):
         shared = Shared(
             root=folder,
             known=catalog.tools,
-            attachments=AttachmentStore(ArtifactStore(store.folder / "attachments", folder)),
+            attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
             unprotected=lifted,
             environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
@@ -152,14 +159,14 @@ class Session(ToolSession):
         )
         default = self._limit_policy.limits
         super().__init__(catalog, shared, models, default.max_tool_result_bytes)
-        self.history: History = History.of_session(
+        self.artifacts = store
+        self.history = History.of_session(
             folder,
             journal,
             in_root=journal_in_root,
             tools=catalog.tools,
             approvals_expire_ms=approvals_expire_ms,
         )
-        """Recorded runs: outcomes and pending approvals."""
         self._pool = Pool(
             isolation=isolation,
             size=workers,
@@ -176,7 +183,12 @@ class Session(ToolSession):
         )
         programs = ProgramBuilder(folder, catalog, self._limit_policy, self.history)
         self._runner = ProgramRunner(
-            programs, self._runs, self.history, tools=catalog.tools, env=env
+            programs,
+            self._runs,
+            self.history,
+            tools=catalog.tools,
+            env=env,
+            on_approval=on_approval,
         )
 
     # --- life -------------------------------------------------------------------------------
@@ -377,109 +389,3 @@ class Session(ToolSession):
         """
         self._lifetime.check_open()
         return await self._runner.check(source, path, allowed_tools, filename)
-
-    # --- recorded runs ----------------------------------------------------------------------
-
-    @overload
-    async def resume(
-        self,
-        run_id: str,
-        *,
-        allowed_tools: AllowList | None = None,
-        output_schema: type[_T],
-        until: str | None = None,
-        on_event: Callable[[RunEvent], None] | None = None,
-    ) -> RunResult[_T]: ...
-    @overload
-    async def resume(
-        self,
-        run_id: str,
-        *,
-        allowed_tools: AllowList | None = None,
-        output_schema: Any = None,
-        until: str | None = None,
-        on_event: Callable[[RunEvent], None] | None = None,
-    ) -> RunResult: ...
-    async def resume(
-        self,
-        run_id: str,
-        *,
-        allowed_tools: AllowList | None = None,
-        output_schema: Any = None,
-        until: str | None = None,
-        on_event: Callable[[RunEvent], None] | None = None,
-    ) -> RunResult:
-        """Resume a run that is paused or was interrupted, in this process or another one.
-
-        The script is executed again with its recorded results, without calling a tool, and then
-        continues. A call that still awaits a decision pauses it again.
-
-        Args:
-            run_id: The run.
-            allowed_tools: Required again if the run's allow-list had rules (`Allow`), or a tool was
-                renamed. Default: the recorded list.
-            output_schema: Required again if it was a type. Default: the recorded schema.
-            until: Stop when the script receives the recorded outcome of this call, as ``"3"``: the
-                result is ``paused`` and has the script's variables in `RunResult.frames`.
-            on_event: As for `program`; recorded events are not repeated.
-
-        Returns:
-            The result of the whole run. Status ``failed`` with code ``divergence`` if the script
-            diverges from its record.
-
-        Raises:
-            JournalError: If there is no such run, it has ended, was rolled back, or somebody drives
-                it.
-            UsageError: If a tool or a rule of the run is missing.
-        """
-        self._lifetime.check_open()
-        return await self._runner.resume(run_id, allowed_tools, output_schema, until, on_event)
-
-    async def retry(
-        self,
-        run_id: str,
-        *,
-        allowed_tools: AllowList | None = None,
-        on_event: Callable[[RunEvent], None] | None = None,
-    ) -> RunResult:
-        """Run the script of a recorded run again, from its beginning, as a new run.
-
-        If the earlier run had side effects, the result's `warnings` start with a list of them; show
-        it to the model that requested the retry.
-
-        Raises:
-            JournalError: If there is no such run.
-            UsageError: If a tool or a rule of the run is missing.
-        """
-        self._lifetime.check_open()
-        return await self._runner.retry(run_id, allowed_tools, on_event)
-
-    async def rollback(
-        self, run_id: str, *, skip: Iterable[str] = (), dry_run: bool = False
-    ) -> Rollback:
-        """Undo the effects of a run with the `revert` functions of its tools, newest call first.
-
-        Successful calls with a side effect are undone. Calls without a `revert` or with an unknown
-        outcome are listed and left. Each step is recorded before it starts and after it finishes. A
-        revert that fails stops the rollback, since newer effects may need older ones; a repeated
-        rollback starts with it and never repeats a successful revert. From the first step on, the
-        run cannot be resumed.
-
-        Args:
-            run_id: The run, with any status, if no process is executing it.
-            skip: Calls to skip, as ``"3"``, because you have dealt with them. This is recorded.
-            dry_run: True: change nothing, return the steps that would be taken.
-
-        Returns:
-            Each effect and its status. After a complete rollback: the recorded steps.
-
-        Raises:
-            JournalError: If the run is missing, another process executes it, or the journal cannot
-                be written.
-            UsageError: If the session lacks a required tool, or `skip` names an unknown effect.
-            SessionClosedError: If the session is not open, or is closed before the last step.
-        """
-        self._lifetime.check_open()
-        return await self._runs.roll_back(
-            run_id, set(parts_of("skip", skip, "a list of calls")), dry_run=dry_run
-        )

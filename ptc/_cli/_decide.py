@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -58,6 +59,15 @@ def approvals(*, run: str | None, root: str, journal: str | None, as_json: bool)
     return COMPLETED
 
 
+def _user_name() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a user without a name
+        return f"user {os.getuid()}"
+
+
 def _decision_options(command: Any) -> Any:
     """Add the arguments and options of a decision to `command`."""
     for option in (
@@ -65,7 +75,10 @@ def _decision_options(command: Any) -> Any:
         root_option,
         click.option("--comment", default="", metavar="TEXT", help="Reason, for the record."),
         click.option(
-            "--by", default="", metavar="NAME", help="Name of the decider, for the record."
+            "--by",
+            default=_user_name,
+            metavar="NAME",
+            help="Name of the decider, for the record. [default: your user name]",
         ),
         click.argument("call", metavar="[CALL]", required=False),
         click.argument("run", metavar="RUN"),

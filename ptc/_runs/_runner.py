@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from .._core._arguments import parts_of
 from .._records._limits import Limits
-from .._records._result import Finding, RunEvent, RunResult
+from .._records._result import Finding, PendingCall, RunEvent, RunResult
 from .._tools._allow import AllowList
 from .._tools._environment import Environment, environment_of
 from .._tools._tool import Tool
@@ -18,7 +20,12 @@ from ._program import reject_unsendable
 from ._programs import ProgramBuilder, typed_result
 from ._runs import Executor
 
-__all__ = ["ProgramRunner"]
+__all__ = ["OnApproval", "ProgramRunner"]
+
+OnApproval: TypeAlias = Callable[[PendingCall], Awaitable[None] | None]
+"""Receives a call that a run paused for."""
+
+_log = logging.getLogger("ptc")
 
 
 class ProgramRunner:
@@ -35,6 +42,7 @@ class ProgramRunner:
         *,
         tools: Mapping[str, Tool],
         env: Mapping[str, Any] | None,
+        on_approval: OnApproval | None = None,
     ) -> None:
         """Prepare to run scripts; nothing is started.
 
@@ -44,12 +52,14 @@ class ProgramRunner:
             history: Record of the runs.
             tools: Tools of the session.
             env: The session's values for its tools.
+            on_approval: Receives each call that a run pauses for.
         """
         self._programs = programs
         self._executor = executor
         self._history = history
         self._tools = tools
         self._env = dict(env or {})
+        self._on_approval = on_approval
 
     async def run(
         self,
@@ -94,6 +104,7 @@ class ProgramRunner:
                     run_id, allowed_tools, output_schema, None, on_event, environment
                 )
         result = await self._executor.execute(program, on_event, environment)
+        await self._announce(result)
         return typed_result(result, output_schema)
 
     async def check(
@@ -129,6 +140,7 @@ class ProgramRunner:
         """Resume a recorded run, as `Session.resume`."""
         program = self._programs.from_journal(run_id, allowed_tools, output_schema, until)
         result = await self._executor.execute(program, on_event, environment, resume=True)
+        await self._announce(result)
         return typed_result(result, output_schema)
 
     async def retry(
@@ -139,4 +151,18 @@ class ProgramRunner:
     ) -> RunResult:
         """Run the script of a recorded run as a new run, as `Session.retry`."""
         program = self._programs.for_retry(run_id, allowed_tools)
-        return await self._executor.execute(program, on_event)
+        result = await self._executor.execute(program, on_event)
+        await self._announce(result)
+        return result
+
+    async def _announce(self, result: RunResult) -> None:
+        """Pass the calls that a run paused for to `on_approval`, which cannot fail the run."""
+        if self._on_approval is None:
+            return
+        for call in result.pending:
+            try:
+                answer = self._on_approval(call)
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception:  # noqa: BLE001  # the callback is its author's code
+                _log.exception("on_approval failed for call %s of run %s", call.call, call.run_id)

@@ -1,0 +1,208 @@
+"""The command ``ptc mcp``: options, the client's configuration, and the server's process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+import ptc
+from ptc._cli._options import (
+    isolation_option,
+    journal_in_root_option,
+    journal_option,
+    limit_options,
+    model_option,
+    open_session,
+    package_option,
+    parse_limits,
+    root_option,
+    split_names,
+    toolset_option,
+    unprotect_option,
+    with_option_names,
+)
+
+from ._mcp_server import require_sdk, serve
+
+__all__ = ["command"]
+
+_CLOSE_SECONDS = 5.0
+
+_HELP = """Serve programs to an agent over MCP, on standard input and output.
+
+The client gets the tool `program`, which runs a Python script over the tools you allow, and tools
+that report and resume its runs. These options fix the tools and limits; the client can change
+neither.
+
+\b
+Examples:
+  ptc mcp --root ./repo --allow read,grep --print-config   print the client's configuration
+  ptc mcp --root ./repo --allow read,grep                  serve (the client runs this)
+  ptc mcp --root ./repo --direct-tools                     offer each tool on its own, too
+"""
+
+
+@click.command("mcp", help=_HELP, short_help="Serve programs to an agent over MCP (stdio).")
+@root_option
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="TOOL,...",
+    help="Tools that scripts may call; may be repeated; '' allows none. "
+    "[default: all without side effects]",
+)
+@click.option("--direct-tools", is_flag=True, help="Offer each allowed tool directly as well.")
+@click.option(
+    "--ask-client/--no-ask-client",
+    default=True,
+    help="Let the client's user decide on calls that require approval, if the client supports "
+    "forms. Otherwise such runs pause until `ptc approve`.",
+)
+@toolset_option
+@limit_options
+@isolation_option
+@package_option
+@unprotect_option
+@journal_option
+@journal_in_root_option
+@model_option
+@click.option(
+    "--print-config", is_flag=True, help="Print the JSON for a client's configuration and exit."
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    root: str,
+    allow: tuple[str, ...],
+    direct_tools: bool,
+    ask_client: bool,
+    toolsets: tuple[str, ...],
+    isolation: str,
+    packages: tuple[str, ...],
+    unprotected: tuple[str, ...],
+    journal: str | None,
+    journal_in_root: bool,
+    model: str | None,
+    print_config: bool,
+    **limits: Any,
+) -> None:
+    """Run the command; `_HELP` is its help text."""
+    allowed = split_names(allow) if allow else None
+    session = open_session(
+        root=root,
+        toolsets=toolsets,
+        limits=parse_limits(limits),
+        isolation=isolation,
+        packages=packages,
+        unprotected=unprotected,
+        journal=journal,
+        journal_in_root=journal_in_root,
+        model=model,
+    )
+    try:
+        session.select_tools(allowed)
+    except ptc.UsageError as error:
+        raise with_option_names(error) from None
+    if print_config:
+        options = _options(allow, direct_tools, toolsets, packages, isolation, limits)
+        for name in split_names(unprotected):
+            options += ["--unprotect", name]
+        options += ["--journal", str(Path(journal).absolute())] if journal else []
+        options += ["--journal-in-root"] if journal_in_root else []
+        options += ["--model", model] if model else []
+        options += [] if ask_client else ["--no-ask-client"]
+        click.echo(json.dumps(_config(session.root, options)))
+        return
+    try:
+        require_sdk()
+    except ptc.SetupError as error:
+        click.echo(str(error), err=True)
+        ctx.exit(2)
+    _serve_stdio(session, allowed, direct_tools=direct_tools, ask_client=ask_client)
+
+
+def _options(
+    allow: tuple[str, ...],
+    direct_tools: bool,
+    toolsets: tuple[str, ...],
+    packages: tuple[str, ...],
+    isolation: str,
+    limits: Mapping[str, Any],
+) -> list[str]:
+    """Return the options of the command line, for the client to repeat."""
+    options = ["--allow", ",".join(split_names(allow))] if allow else []
+    options += ["--direct-tools"] if direct_tools else []
+    for name in split_names(toolsets):
+        options += ["--toolset", name]
+    for name in split_names(packages):
+        options += ["--package", name]
+    for name, values in limits.items():
+        for value in values if isinstance(values, tuple) else [values]:
+            if value is not None:
+                options += [f"--{name.replace('_', '-')}", str(value)]
+    return [*options, *(["--isolation", isolation] if isolation != "jail" else [])]
+
+
+def _config(root: Path, options: list[str]) -> dict[str, Any]:
+    # Absolute paths: a client starts servers in its own folder and with its own PATH.
+    script = shutil.which("ptc", path=str(Path(sys.executable).parent))
+    start = [script] if script else [sys.executable, "-m", "ptc"]
+    entry = {"command": start[0], "args": [*start[1:], "mcp", "--root", str(root), *options]}
+    return {"mcpServers": {"ptc": entry}}
+
+
+def _serve_stdio(
+    session: ptc.Session, allowed: list[str] | None, *, direct_tools: bool, ask_client: bool
+) -> None:
+    import logging
+
+    import anyio
+
+    # The SDK uses the configured logging; plain lines on stderr avoid tracebacks drawn by rich.
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="ptc mcp: %(message)s")
+
+    async def main() -> None:
+        from mcp.server.stdio import stdio_server
+
+        async with session, anyio.create_task_group() as group:
+            server = serve(
+                session, allowed_tools=allowed, direct_tools=direct_tools, ask_client=ask_client
+            )
+            group.start_soon(_end_on_signal, session)
+            group.start_soon(_warm_up, session)
+            async with stdio_server() as (reading, writing):
+                await server.run(reading, writing, server.create_initialization_options())
+            group.cancel_scope.cancel()
+
+    try:
+        anyio.run(main)
+    except* (BrokenPipeError, ConnectionError):
+        click.echo("ptc mcp: the client disconnected", err=True)
+
+
+async def _warm_up(session: ptc.Session) -> None:
+    """Start the workers during the client's handshake."""
+    try:
+        await session.warm_up()
+    except ptc.SetupError as error:
+        click.echo(f"ptc mcp: scripts cannot run on this machine: {error}", err=True)
+
+
+async def _end_on_signal(session: ptc.Session) -> None:
+    import anyio
+
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for number in signals:
+            with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+                await session.aclose()
+            # The SDK's reader is in a blocking read of standard input that cannot be interrupted.
+            os._exit(128 + number)

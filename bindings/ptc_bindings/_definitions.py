@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROGRAM",
+    "PROGRAM_LOG",
+    "PROGRAM_RESUME",
+    "PROGRAM_STATUS",
+    "RESERVED",
     "call_result",
     "program_definition",
+    "run_definitions",
+    "runs_as_program",
     "server_instructions",
     "structured_value",
     "tool_definition",
@@ -21,6 +28,12 @@ __all__ = [
 
 PROGRAM = "program"
 """Name of the tool that runs a script."""
+
+PROGRAM_LOG = "program_log"
+PROGRAM_RESUME = "program_resume"
+PROGRAM_STATUS = "program_status"
+RESERVED = (PROGRAM, PROGRAM_LOG, PROGRAM_RESUME, PROGRAM_STATUS)
+"""Names of the server's own tools."""
 
 _DESCRIPTION_CHARS = 2_000
 """Claude Code truncates a tool's description and a server's instructions at 2,048 characters
@@ -61,6 +74,48 @@ def program_definition(tools: list[ptc.Tool], limits: ptc.Limits) -> Tool:
         output_schema=OUTCOME_SCHEMA,
         annotations=ToolAnnotations(read_only_hint=not changes, destructive_hint=changes),
     )
+
+
+def run_definitions(tools: list[ptc.Tool]) -> list[Tool]:
+    """Define the tools for runs that were started before."""
+    from mcp_types import Tool, ToolAnnotations
+
+    from ._outcome import OUTCOME_SCHEMA
+
+    changes = any(tool.side_effect for tool in tools)
+    run_id = {"type": "string", "description": "Id of the run, as in its result."}
+    first = {"type": "integer", "minimum": 1, "description": "First call to list.", "default": 1}
+
+    def schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": list(required),
+            "additionalProperties": False,
+        }
+
+    return [
+        Tool(
+            name=PROGRAM_LOG,
+            description="Show the calls and the output of a run. Default: the latest run.",
+            input_schema=schema({"run_id": run_id, "first": first}),
+            annotations=ToolAnnotations(read_only_hint=True),
+        ),
+        Tool(
+            name=PROGRAM_STATUS,
+            description="Show whether a run is paused, running or finished, and what it waits for.",
+            input_schema=schema({"run_id": run_id}, "run_id"),
+            annotations=ToolAnnotations(read_only_hint=True),
+        ),
+        Tool(
+            name=PROGRAM_RESUME,
+            description="Resume a paused run after a person has decided; finished calls are not "
+            "repeated. Returns the result of the script.",
+            input_schema=schema({"run_id": run_id}, "run_id"),
+            output_schema=OUTCOME_SCHEMA,
+            annotations=ToolAnnotations(read_only_hint=not changes, destructive_hint=changes),
+        ),
+    ]
 
 
 def _program_description(names: list[str]) -> str:
@@ -109,7 +164,7 @@ def tool_definition(tool: ptc.Tool) -> Tool:
         name=tool.name,
         description=tool.description,
         input_schema=dict(tool.parameters),
-        output_schema=_output_schema(tool.result_schema),
+        output_schema=_output_schema(tool),
         annotations=ToolAnnotations(
             read_only_hint=not tool.side_effect, destructive_hint=tool.side_effect
         ),
@@ -127,13 +182,42 @@ def structured_value(value: Any, schema: Mapping[str, Any] | None) -> dict[str, 
     return value if plain else {"result": value}
 
 
-def _output_schema(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the schema of `structured_value`: the result's own, or one of ``{"result": ...}``."""
-    if schema is None or schema.get("type") == "object":
-        return None if schema is None else dict(schema)
+_PREVIEW_SCHEMA = {
+    "type": "object",
+    "description": "In place of a result that is too large.",
+    "properties": {
+        "preview": {"type": "string"},
+        "bytes": {"type": "integer"},
+        "uri": {"type": "string", "description": "Resource with the whole result."},
+    },
+    "required": ["preview", "bytes", "uri"],
+}
+
+
+def _output_schema(tool: ptc.Tool) -> dict[str, Any] | None:
+    """Return the schema of a direct result: `structured_value`, a preview, or a script's outcome.
+
+    Clients validate structured content, so each form has to be in the schema.
+    """
+    from ._outcome import OUTCOME_SCHEMA
+
+    if runs_as_program(tool):
+        return OUTCOME_SCHEMA
+    schema = tool.result_schema
+    if schema is None or '"$ref":"#"' in json.dumps(schema, separators=(",", ":")):
+        # Inside `anyOf`, a reference to the root would mean another schema.
+        return None
     inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
-    wrapped = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
-    return wrapped | {key: schema[key] for key in ("$defs",) if key in schema}
+    if schema.get("type") != "object":
+        inner = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+    return {"type": "object", "anyOf": [inner, _PREVIEW_SCHEMA]} | {
+        key: schema[key] for key in ("$defs", "$schema") if key in schema
+    }
+
+
+def runs_as_program(tool: ptc.Tool) -> bool:
+    """True if a direct call runs as a script of one line, which can pause for an approval."""
+    return tool.needs_approval is not False and tool.name.isidentifier()
 
 
 def call_result(
@@ -142,11 +226,35 @@ def call_result(
     *,
     is_error: bool = False,
     images: Iterable[ptc.ImageContent] = (),
+    files: Iterable[ptc.AttachmentRef] = (),
+    run_id: str = "",
 ) -> CallToolResult:
-    """Build a result of text blocks, structured content `data` and images."""
-    from mcp_types import CallToolResult, ImageContent, TextContent
+    """Build a result.
+
+    Args:
+        texts: Text blocks.
+        data: Structured content.
+        is_error: True: the call failed.
+        images: Images, sent inline.
+        files: Stored files, sent as links.
+        run_id: The run, for the client; a model does not see it.
+    """
+    from mcp_types import CallToolResult, ImageContent, ResourceLink, TextContent
+
+    from ._outcome import artifact_uri
 
     # A lone surrogate has no UTF-8: it would close the connection, not only fail this result.
     content = [TextContent(text=t.encode(errors="replace").decode()) for t in texts]
     pictures = [ImageContent(data=image.data, mime_type=image.media_type) for image in images]
-    return CallToolResult(content=[*content, *pictures], structured_content=data, is_error=is_error)
+    links = [
+        ResourceLink(
+            uri=artifact_uri(ref.id), name=ref.name, mime_type=ref.media_type, size=ref.size_bytes
+        )
+        for ref in files
+    ]
+    return CallToolResult(
+        content=[*content, *pictures, *links],
+        structured_content=data,
+        is_error=is_error,
+        _meta={"ptc/run_id": run_id} if run_id else None,
+    )

@@ -1,28 +1,54 @@
-"""The outcome of a run as a model sees it: small JSON data and compact text, for all bindings.
+"""The outcome of a run as a model sees it: small JSON data, for all bindings.
 
-`RunResult` is a record for an operator; a model's context is paid by the token. Here every part
-has a bound, and empty parts are omitted.
+`RunResult` is a record for an operator, while a model's context is paid by the token. A completed
+run is its value, its output and its warnings. Any other run has at most `FAILURE_CHARS` characters:
+the error, the call that failed, and the number of calls by tool. The rest is in the log of the run
+(`_run_log`), which a model reads on request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from ptc import CallRecord, Failure, Finding, PtcError, RunResult, UsageError
+from ptc import (
+    AttachmentRef,
+    CallRecord,
+    Failure,
+    Finding,
+    PendingCall,
+    PtcError,
+    RunResult,
+    UsageError,
+)
 from ptc._core import _json as json_form
+from ptc._records._artifacts import shrink
 from ptc._records._result import Status
 
-__all__ = ["OUTCOME_SCHEMA", "outcome", "outcome_of_error", "outcome_texts", "value_text"]
+__all__ = [
+    "FAILURE_CHARS",
+    "OUTCOME_SCHEMA",
+    "artifact_uri",
+    "outcome",
+    "outcome_of_error",
+    "tail",
+    "truncate",
+    "warning_texts",
+]
 
-_MAX_CALLS = 50
-"""Maximum number of calls listed, the last ones; the others are counted."""
-_MAX_FINDINGS = 20
-_MAX_WARNINGS = 20
-_STDOUT_CHARS = 8_192
-"""Characters of the output's tail. `print` is for notes; a script returns data."""
-_MESSAGE_CHARS = 4_000
-_ARGUMENT_CHARS = 100
+FAILURE_CHARS = 1_500
+"""Maximum characters of the outcome of a run that did not complete, as JSON and as text."""
+_JSON_ROOM = 1_300
+"""JSON characters without spaces; the rest is for a client that writes them after ``:`` and
+``,``."""
+_STDOUT_CHARS = 2_000
+"""Tail of the output of a completed run. `print` is for notes; a script returns data."""
+_MAX_WARNINGS = 10
+_WARNING_CHARS = 400
+_MAX_ATTACHMENTS = 10
+_LEAST_CHARS = 24
+"""A field with less room is omitted."""
 
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer", "minimum": 0}
@@ -44,11 +70,17 @@ def _list(items: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
+_COUNTS = {"type": "object", "additionalProperties": _COUNT}
+
 OUTCOME_SCHEMA: dict[str, Any] = _object(
-    ["status"],
+    [],
     {
-        "status": {"enum": list(get_args(Status)), "type": "string"},
-        "value": {"description": "Return value of the script, present if it completed."},
+        "value": {"description": "Return value of the script. Present only if it completed."},
+        "status": {
+            "enum": [status for status in get_args(Status) if status != "completed"],
+            "type": "string",
+            "description": "Absent if the script completed.",
+        },
         "error": _object(
             ["code", "message"],
             {
@@ -56,264 +88,294 @@ OUTCOME_SCHEMA: dict[str, Any] = _object(
                 "type": {**_TEXT, "description": "Name of the exception."},
                 "traceback": _TEXT,
                 "tool": _TEXT,
-                "findings": {
-                    **_list(_object(["code", "message"], _LOCATION)),
-                    "description": "All findings, if the script was rejected.",
-                },
+                "findings": _list(_object(["code", "message"], _LOCATION)),
+                "findings_omitted": _COUNT,
             },
         ),
-        "partial": {"type": "array", "description": "Values of ctx.emit, the last ones."},
-        "partial_omitted": _COUNT,
+        "failed_call": _object(
+            ["call", "tool", "status"],
+            {
+                "call": _TEXT,
+                "tool": _TEXT,
+                "status": _TEXT,
+                "arguments": {**_TEXT, "description": "JSON, truncated."},
+                "error_code": _TEXT,
+                "line": _COUNT,
+            },
+        ),
+        "calls": {**_COUNTS, "description": "Number of calls by tool, if the run failed."},
+        "failed_calls": {**_COUNTS, "description": "Number of calls that did not succeed."},
+        "pending": {
+            **_list(
+                _object(
+                    ["call", "tool", "kind"],
+                    {
+                        "call": _TEXT,
+                        "tool": _TEXT,
+                        "kind": {"enum": ["approval", "unknown"], "type": "string"},
+                        "arguments": {**_TEXT, "description": "JSON, truncated."},
+                        "prompt": _TEXT,
+                        "line": _COUNT,
+                    },
+                )
+            ),
+            "description": "Calls that await a decision, if the run is paused.",
+        },
+        "pending_omitted": _COUNT,
+        "next": {**_TEXT, "description": "How to continue a paused run."},
         "stdout": {**_TEXT, "description": "Tail of the printed output."},
         "stderr": {**_TEXT, "description": "Tail of the log and of output to sys.stderr."},
-        "calls": _list(
-            _object(
-                ["seq", "tool", "status"],
-                {
-                    "seq": _COUNT,
-                    "tool": _TEXT,
-                    "status": _TEXT,
-                    "arguments": {**_TEXT, "description": "JSON, truncated."},
-                    "duration_ms": {"type": "number"},
-                    "result_bytes": _COUNT,
-                    "error_code": _TEXT,
-                    "error": _TEXT,
-                    "line": _COUNT,
-                },
-            )
-        ),
-        "calls_omitted": {**_COUNT, "description": "Number of earlier calls not listed."},
-        "attachments": _list(
-            _object(
-                ["name", "media_type", "size_bytes", "path"],
-                {"name": _TEXT, "media_type": _TEXT, "size_bytes": _COUNT, "path": _TEXT},
-            )
-        ),
-        "usage": _object(
-            ["duration_ms", "tool_calls"],
-            {
-                "duration_ms": {"type": "number"},
-                "tool_calls": _COUNT,
-                "output_bytes": _COUNT,
-                "stdout_bytes": _COUNT,
-                "stderr_bytes": _COUNT,
-                "emit_bytes": _COUNT,
-            },
-        ),
+        "partial": {"type": "array", "description": "Last values of ctx.emit, if it failed."},
+        "emitted": {**_COUNT, "description": "Number of values of ctx.emit; the log has them."},
         "warnings": _list(_TEXT),
-        "cut": {
-            **_object(["bytes"], {"bytes": _COUNT, "sha256": _TEXT, "artifact": _TEXT}),
-            "description": "Present if the value was too large: it is truncated, and the artifact "
-            "holds all of it.",
+        "attachments": _list(
+            _object(["name", "media_type", "uri"], {"name": _TEXT, "media_type": _TEXT})
+        ),
+        "truncated": {
+            **_object(["bytes"], {"bytes": _COUNT, "uri": _TEXT}),
+            "description": "Present if the value was too large; the resource has all of it.",
         },
-        "run_id": _TEXT,
+        "run_id": {**_TEXT, "description": "Present if the log of the run has more."},
     },
 )
 """JSON Schema of the results of `outcome` and `outcome_of_error`."""
+OUTCOME_SCHEMA["properties"]["attachments"]["items"]["properties"]["uri"] = _TEXT
 
 
-def outcome(result: RunResult) -> dict[str, Any]:
-    """Convert `result` to JSON data for a model, by `OUTCOME_SCHEMA`."""
-    usage = result.usage
-    shown, omitted = _tail_of_partial(result)
-    row: dict[str, Any] = {"status": result.status}
-    if result.ok:
-        row["value"] = result.value
-    if result.error is not None:
-        row["error"] = _failure(result.error)
-    row |= _present(
-        partial=shown,
-        partial_omitted=omitted,
-        stdout=_tail(result.stdout),
-        stderr=_tail(result.stderr),
-        calls=[_call(call) for call in result.calls[-_MAX_CALLS:]],
-        calls_omitted=max(0, len(result.calls) - _MAX_CALLS),
-        attachments=[
-            {
-                "name": file.name,
-                "media_type": file.media_type,
-                "size_bytes": file.size_bytes,
-                "path": file.path,
-            }
-            for file in result.attached
-        ],
-    )
-    row["usage"] = {"duration_ms": usage.duration_ms, "tool_calls": usage.tool_calls} | _present(
-        output_bytes=usage.output_bytes,
-        stdout_bytes=usage.stdout_bytes,
-        stderr_bytes=usage.stderr_bytes,
-        emit_bytes=usage.emit_bytes,
-    )
-    row |= _present(warnings=[_truncate(str(w)) for w in result.warnings[:_MAX_WARNINGS]])
-    if result.cut is not None:
-        cut = result.cut
-        row["cut"] = {"bytes": cut.bytes, "sha256": cut.sha256, "artifact": cut.artifact}
-    return row | {"run_id": result.run_id}
+def outcome(result: RunResult, *, next_step: str = "") -> dict[str, Any]:
+    """Convert `result` to JSON data for a model, by `OUTCOME_SCHEMA`.
+
+    Args:
+        result: The run.
+        next_step: How the reader continues it, if it is paused.
+    """
+    return _completed(result) if result.ok else _unfinished(result, next_step)
 
 
 def outcome_of_error(error: PtcError) -> dict[str, Any]:
     """Convert an error that prevented a run: an invalid argument or a missing jail."""
     code = "usage" if isinstance(error, UsageError) else "setup"
-    return {"status": "rejected", "error": {"code": code, "message": _truncate(str(error))}}
+    message = truncate(str(error), _JSON_ROOM - 100)
+    return {"status": "rejected", "error": {"code": code, "message": message}}
 
 
-def outcome_texts(result: RunResult) -> list[str]:
-    """Convert `result` to texts: the value of a completed run alone, then notes if any."""
-    if result.ok:
-        notes = "\n\n".join(_notes(result))
-        return [value_text(result.value), *([notes] if notes else [])]
-    parts = [_failure_text(result), *_calls_text(result)]
-    shown, omitted = _tail_of_partial(result)
-    if shown:
-        earlier = f", {omitted} earlier not shown" if omitted else ""
-        rows = "\n".join(f"  {value_text(value)}" for value in shown)
-        parts.append(f"Partial values ({len(result.partial)}{earlier}):\n{rows}")
-    return ["\n\n".join([*parts, *_notes(result)])]
+def artifact_uri(digest: str) -> str:
+    """Return the address of a stored file. It says nothing about the host."""
+    return f"ptc://artifacts/{digest}"
 
 
-def value_text(value: Any) -> str:
-    """Format a value for a model: a string unchanged, everything else as JSON."""
-    return value if isinstance(value, str) else json_form.dumps(value).decode()
+def truncate(text: str, max_chars: int) -> str:
+    """Return the start of `text`, with a mark if more follows."""
+    return text if len(text) <= max_chars else f"{text[: max_chars - 3]}..."
 
 
-# --- data ---------------------------------------------------------------------------------------
+def tail(text: str, max_chars: int) -> str:
+    """Return the end of `text`, with a note if more precedes."""
+    if len(text) <= max_chars:
+        return text
+    return f"[{len(text) - max_chars:,} earlier characters not shown]\n{text[-max_chars:]}"
+
+
+# --- a completed run ----------------------------------------------------------------------------
+
+
+def _completed(result: RunResult) -> dict[str, Any]:
+    row: dict[str, Any] = {"value": result.value}
+    row |= _present(
+        stdout=tail(result.stdout, _STDOUT_CHARS),
+        stderr=tail(result.stderr, _STDOUT_CHARS),
+        emitted=len(result.partial),
+        attachments=[_attachment(ref) for ref in result.attachments[:_MAX_ATTACHMENTS]],
+        warnings=warning_texts(result),
+    )
+    if result.cut is not None:
+        uri = artifact_uri(result.cut.sha256) if result.cut.artifact else ""
+        row["truncated"] = {"bytes": result.cut.bytes} | _present(uri=uri)
+    long = len(result.stdout) > _STDOUT_CHARS or len(result.stderr) > _STDOUT_CHARS
+    if long or result.partial or len(result.warnings) > _MAX_WARNINGS:
+        row["run_id"] = result.run_id
+    return row
+
+
+def _attachment(ref: AttachmentRef) -> dict[str, Any]:
+    return {"name": ref.name, "media_type": ref.media_type, "uri": artifact_uri(ref.id)}
+
+
+def warning_texts(result: RunResult, most: int = _MAX_WARNINGS) -> list[str]:
+    """Return the first warnings, truncated, without paths of the host."""
+    return [
+        truncate(_portable(str(warning), result), _WARNING_CHARS)
+        for warning in result.warnings[:most]
+    ]
+
+
+def _portable(text: str, result: RunResult) -> str:
+    """Replace the path of the stored value by its address: a model has no use for the host's."""
+    cut = result.cut
+    return text.replace(cut.artifact, artifact_uri(cut.sha256)) if cut and cut.artifact else text
 
 
 def _present(**items: Any) -> dict[str, Any]:
     return {key: item for key, item in items.items() if item}
 
 
-def _failure(error: Failure) -> dict[str, Any]:
-    row = _location(error) | _present(type=error.type, tool=error.tool)
-    if _has_call_chain(error):
-        row["traceback"] = _tail(error.traceback)
+# --- a run that did not complete ----------------------------------------------------------------
+
+
+class _Row:
+    """An object of at most `room` JSON characters; what is added first has precedence."""
+
+    def __init__(self, room: int) -> None:
+        self.data: dict[str, Any] = {}
+        self.room = room - 2
+
+    def add(self, **items: Any) -> None:
+        """Add the items that are not empty and fit."""
+        for key, item in items.items():
+            size = _size(key) + _size(item) + 2
+            if item and size <= self.room:
+                self.data[key] = item
+                self.room -= size
+
+    def text(self, key: str, text: str, most: int, *, end: bool = False) -> None:
+        """Add a text, truncated to `most` characters and to the room that is left.
+
+        Args:
+            key: Its name.
+            text: The text.
+            most: Maximum JSON characters.
+            end: True: retain its end, not its start.
+        """
+        short = _fit(text, min(most, self.room - _size(key) - 2), end=end)
+        if short:
+            self.add(**{key: short})
+
+
+def _size(value: Any) -> int:
+    return len(json_form.dumps(value).decode())
+
+
+def _fit(text: str, room: int, *, end: bool = False) -> str:
+    """Return the start or the end of `text` with at most `room` characters of JSON."""
+    if not text or room < _LEAST_CHARS:
+        return ""
+    # A lone surrogate has no JSON form, and this text may quote anything.
+    text = text.encode(errors="replace").decode()
+    count = len(text)
+    while _size(short := text if count == len(text) else _part(text, count, end=end)) > room:
+        # Escapes make JSON longer than its text.
+        count = min(count - 1, max(0, count * room // _size(short) - 4))
+        if count < 1:
+            return ""
+    return short
+
+
+def _part(text: str, count: int, *, end: bool) -> str:
+    return f"...{text[-count:]}" if end else f"{text[:count]}..."
+
+
+def _unfinished(result: RunResult, next_step: str) -> dict[str, Any]:
+    row = _Row(_JSON_ROOM)
+    row.add(status=result.status, run_id=result.run_id)
+    if result.status == "paused":
+        # The next step is added first: without it, the reader cannot continue.
+        row.text("next", next_step, 500)
+        _add_pending(row, result.pending)
+    if result.error is not None:
+        error = _failure(result.error, min(row.room - 12, 900))
+        row.add(error=error)
+        row.add(failed_call=_failed_call(result))
+    calls = Counter(call.tool for call in result.calls)
+    failed = Counter(call.tool for call in result.calls if call.status != "succeeded")
+    row.add(calls=_most(calls), failed_calls=_most(failed) if not result.pending else {})
+    row.text("stdout", result.stdout, 250, end=True)
+    row.text("stderr", result.stderr, 150, end=True)
+    _add_partial(row, result.partial)
+    row.add(warnings=[truncate(text, 150) for text in warning_texts(result, 2)])
+    row.add(attachments=[_attachment(ref) for ref in result.attachments[:2]])
+    return row.data
+
+
+def _most(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the most frequent tools, since a script can call any number of names."""
+    return {truncate(name, 64): count for name, count in Counter(counts).most_common(8)}
+
+
+def _failure(error: Failure, room: int) -> dict[str, Any]:
+    row = _Row(room)
+    _add_location(row, error, 450)
+    row.add(type=truncate(error.type, 64), tool=truncate(error.tool, 64))
+    if error.traceback.count("\n  File ") > 1:
+        # More than one frame, so more than the location.
+        row.text("traceback", error.traceback, 300, end=True)
     if len(error.findings) > 1:
-        row["findings"] = [_location(finding) for finding in error.findings[:_MAX_FINDINGS]]
-    return row
+        shown: list[dict[str, Any]] = []
+        for finding in error.findings:
+            one = _Row(min(250, row.room - 50))
+            _add_location(one, finding, 120)
+            if "message" not in one.data or row.room - _size([*shown, one.data]) < 50:
+                break
+            shown.append(one.data)
+        row.add(findings=shown, findings_omitted=len(error.findings) - len(shown))
+    return row.data
 
 
-def _location(item: Failure | Finding) -> dict[str, Any]:
-    return {"code": item.code, "message": _truncate(item.message)} | _present(
-        line=item.line, column=item.column, excerpt=item.excerpt, hint=item.hint
-    )
+def _add_location(row: _Row, item: Failure | Finding, most: int) -> None:
+    row.add(code=item.code)
+    row.text("message", item.message, most)
+    row.add(line=item.line, column=item.column)
+    row.text("excerpt", item.excerpt, most // 2)
+    row.text("hint", item.hint, most // 2)
+
+
+def _failed_call(result: RunResult) -> dict[str, Any]:
+    """Return the call that the error is about; empty if it is about none."""
+    error = result.error
+    about = error.tool if error is not None else ""
+    for call in reversed(result.calls):
+        if call.status != "succeeded" and about in ("", call.tool):
+            return _call(call) if about or result.status in _INTERRUPTED else {}
+    return {}
+
+
+_INTERRUPTED = ("timed_out", "limit_exceeded", "cancelled", "crashed")
+"""Statuses of runs whose last unfinished call says where the script was."""
 
 
 def _call(call: CallRecord) -> dict[str, Any]:
-    row = {"seq": call.seq, "tool": call.tool, "status": call.status}
+    path = f"{call.parent}.{call.seq}" if call.parent else str(call.seq)
+    row = {"call": path, "tool": truncate(call.tool, 64), "status": call.status}
     return row | _present(
-        arguments=_truncate(call.arguments, _ARGUMENT_CHARS),
-        duration_ms=call.duration_ms,
-        result_bytes=call.result_bytes,
-        error_code=call.error_code,
-        error=_truncate(call.error or "", 400),
-        line=call.line,
+        arguments=truncate(call.arguments, 100), error_code=call.error_code, line=call.line
     )
 
 
-def _tail_of_partial(result: RunResult) -> tuple[list[Any], int]:
-    """Return the last partial values that fit the limit of a returned value together."""
-    room = result.limits.max_output_bytes
+def _add_pending(row: _Row, pending: Sequence[PendingCall]) -> None:
+    shown: list[dict[str, Any]] = []
+    for call in pending:
+        one = _Row(min(450, row.room - 60))
+        one.add(call=call.call, tool=call.tool, kind=call.kind)
+        one.add(line=call.line)
+        one.text("prompt", call.prompt, 150)
+        arguments = json_form.dumps(call.arguments, what="arguments").decode()
+        one.text("arguments", arguments, 200)
+        if "kind" not in one.data or row.room - _size([*shown, one.data]) < 60:
+            break
+        shown.append(one.data)
+    row.add(pending=shown, pending_omitted=len(pending) - len(shown))
+
+
+def _add_partial(row: _Row, partial: Sequence[Any]) -> None:
+    """Add the last emitted values that fit, and the number of all."""
+    row.add(emitted=len(partial))
+    room = min(400, row.room - 20)
     shown: list[Any] = []
-    for value in reversed(result.partial):
-        room -= len(json_form.dumps(value))
-        if room < 0:
+    for value in reversed(partial):
+        size = _size(value) + 1
+        if size > room:
+            if not shown and room >= 2 * _LEAST_CHARS:
+                shown = [shrink(value, room)]
             break
         shown.insert(0, value)
-    return shown, len(result.partial) - len(shown)
-
-
-# --- text ---------------------------------------------------------------------------------------
-
-_HEADS = {
-    "failed": "The script failed",
-    "rejected": "The script was rejected before it ran",
-    "timed_out": "The run timed out",
-    "limit_exceeded": "The run exceeded a limit",
-    "cancelled": "The run was cancelled",
-    "crashed": "The script's process crashed",
-    "violation": "The sandbox stopped the run",
-}
-
-
-def _failure_text(result: RunResult) -> str:
-    head = _HEADS.get(result.status, result.status)
-    error = result.error
-    if error is None:
-        return f"{head}."
-    if len(error.findings) > 1:
-        rows = [_location_text(finding) for finding in error.findings[:_MAX_FINDINGS]]
-        more = len(error.findings) - len(rows)
-        rows += [f"... and {more} more"] if more else []
-        return "\n\n".join([f"{head} ({len(error.findings)} findings):", *rows])
-    if _has_call_chain(error):
-        hint = f"\nSuggested fix: {error.hint}" if error.hint else ""
-        return f"{head}: {_truncate(error.message)}\n{_tail(error.traceback)}{hint}"
-    return f"{head}: {_location_text(error)}"
-
-
-def _has_call_chain(error: Failure) -> bool:
-    """True if the traceback has more than one frame, so more than the location."""
-    return error.traceback.count("\n  File ") > 1
-
-
-def _location_text(item: Failure | Finding) -> str:
-    rows = [_truncate(item.message)]
-    if item.line:
-        column = f", column {item.column}" if item.column else ""
-        rows.append(f"line {item.line}{column}:")
-        rows += [f"    {row}" for row in item.excerpt.split("\n") if row]
-    if item.hint:
-        rows.append(f"Suggested fix: {item.hint}")
-    return "\n".join(rows)
-
-
-def _calls_text(result: RunResult) -> list[str]:
-    if not result.calls:
-        return []
-    shown = result.calls[-_MAX_CALLS:]
-    omitted = len(result.calls) - len(shown)
-    earlier = f", {omitted} earlier not shown" if omitted else ""
-    rows = [_call_text(call) for call in shown]
-    return ["\n".join([f"Tool calls made ({len(result.calls)}{earlier}):", *rows])]
-
-
-def _call_text(call: CallRecord) -> str:
-    why = f" [{call.error_code}]" if call.error_code else ""
-    line = f" (line {call.line})" if call.line else ""
-    arguments = _truncate(call.arguments, _ARGUMENT_CHARS)
-    return f"  {call.seq}. {call.tool} {arguments}: {call.status}{why}{line}"
-
-
-def _notes(result: RunResult) -> list[str]:
-    notes = []
-    if result.ok and result.partial:
-        notes.append(f"The script also emitted {len(result.partial)} partial values.")
-    for head, text in (("Printed", result.stdout), ("Printed to stderr", result.stderr)):
-        if text:
-            notes.append(f"{head}:\n{_tail(text).rstrip()}")
-    if result.attached:
-        rows = "\n".join(
-            f"  {file.name} ({file.media_type}, {file.size_bytes:,} bytes): {file.path}"
-            for file in result.attached
-        )
-        notes.append(f"Attached files:\n{rows}")
-    if result.cut is not None:
-        notes.append(
-            f"The value has {result.cut.bytes:,} bytes of JSON and was truncated to fit "
-            f"{result.limits.max_output_bytes:,}; return less. The whole value: "
-            f"{result.cut.artifact or 'not stored, see the warnings'}"
-        )
-    if result.warnings:
-        rows = "\n".join(f"  {_truncate(str(w))}" for w in result.warnings[:_MAX_WARNINGS])
-        notes.append(f"Warnings:\n{rows}")
-    return notes
-
-
-def _truncate(text: str, max_chars: int = _MESSAGE_CHARS) -> str:
-    return text if len(text) <= max_chars else f"{text[: max_chars - 3]}..."
-
-
-def _tail(text: str) -> str:
-    if len(text) <= _STDOUT_CHARS:
-        return text
-    return f"[{len(text) - _STDOUT_CHARS:,} earlier characters not shown]\n{text[-_STDOUT_CHARS:]}"
+        room -= size
+    row.add(partial=shown)

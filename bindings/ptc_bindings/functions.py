@@ -20,6 +20,11 @@ from ._allowed import allow_list
 
 __all__ = ["as_functions", "program_function", "toolset"]
 
+_PAUSED = (
+    "A person approves or rejects the pending calls, and the application resumes the run "
+    "(`session.resume`). Do not run the script again: that would repeat its calls."
+)
+
 AsyncFunction: TypeAlias = Callable[..., Awaitable[Any]]
 
 
@@ -85,8 +90,9 @@ def program_function(
     """Return one async function ``program(source, inputs=None)`` that runs scripts in `session`.
 
     Its docstring gives a model the rules of a script and the signatures of the tools. It returns a
-    dict with ``status`` and ``value``, or ``error`` with line, excerpt and hint. Errors of a script
-    are returned and never raised, so that a framework cannot hide them.
+    dict with ``value``, or with ``status`` and ``error`` with line, excerpt and hint. Errors of a
+    script are returned and never raised, so that a framework cannot hide them. Calls and usage are
+    in ``session.history``.
 
     Args:
         session: Runs the scripts; must be open while the function is in use.
@@ -112,7 +118,7 @@ def program_function(
             )
         except ptc.PtcError as error:
             return outcome_of_error(error)
-        return outcome(result)
+        return outcome(result, next_step=_PAUSED)
 
     rules = describe_program(list(tools.values()), effective, list(MODULES))
     arguments = {"source": "The script.", "inputs": "JSON data for the script."}

@@ -168,7 +168,7 @@ class DirectCalls:
             run_id = call.call.run_id
             msg = (
                 f"{call.call.name} is awaiting a decision in run {run_id}: decide with "
-                f"session.history.approve({run_id!r}), then call session.resume({run_id!r})"
+                f"session.approve({run_id!r}, by=..., resume=True)"
             )
             return ToolResult(call.call.name, error=_paused(msg, call))
         finally:

@@ -31,14 +31,14 @@ from .._journal._journal import (
     Tick,
     UsedDecision,
 )
-from .._records._result import CallStatus, RunWarning
+from .._records._result import CallStatus, PendingCall, RunWarning
 from .._tools._approval import ApprovalRequest, Decision
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from ..errors import JournalError, PtcError, ToolError
 from ._call import OpenCall
 from ._nested import NestedCalls
-from ._rows import encode_arguments, request_details
+from ._rows import encode_arguments, pending_call, request_details
 
 __all__ = ["DivergenceError", "RunRecorder", "SuspendedError"]
 
@@ -77,6 +77,7 @@ class RunRecorder:
         self._journal = journal
         self._lease = lease
         self._expiry = approvals_expire_ms
+        self._run_id = lease.run_id
         rows = recorded.calls if recorded is not None else ()
         self._rows = {row.path: row for row in rows}
         self._decisions = {(v.path, v.kind): v for v in (recorded.decisions if recorded else ())}
@@ -94,6 +95,10 @@ class RunRecorder:
         """Calls that this host has suspended until a decision."""
         self.warnings: list[RunWarning] = []
         """Warnings of recorded effects that a tool did not repeat when it was started again."""
+
+    def pending_calls(self) -> tuple[PendingCall, ...]:
+        """Return the calls that this host has suspended until a decision."""
+        return tuple(pending_call(row, self._run_id, self._expiry) for row in self.pending)
 
     # --- replay -----------------------------------------------------------------------------
 
@@ -266,7 +271,8 @@ class RunRecorder:
 
     def suspend(self, call: OpenCall, kind: PendingKind, details: Mapping[str, Any]) -> None:
         """Record that a call is suspended until a decision."""
-        body = _json.dumps({**details, "key": call.key()}, what="pending")
+        more = {"key": call.key(), "line": call.call.line}
+        body = _json.dumps({**details, **more}, what="pending")
         pending = PendingRow(call.path, kind, call.call.name, call.fingerprint(), body, _now_ms())
         self.pending.append(pending)
         if call.parent is not None:

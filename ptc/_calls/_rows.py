@@ -102,9 +102,18 @@ def error_of(row: Mapping[str, Any], tool: str) -> ToolError:
     )
 
 
-def pending_call(row: PendingRow) -> PendingCall:
-    """Convert a recorded `PendingRow` to its public form."""
+def pending_call(
+    row: PendingRow, run_id: str, approvals_expire_ms: int | None = None
+) -> PendingCall:
+    """Convert a recorded `PendingRow` to its public form.
+
+    Args:
+        row: The request.
+        run_id: Its run.
+        approvals_expire_ms: Age at which an approval request expires.
+    """
     details = _json.loads(row.details)
+    expires = approvals_expire_ms is not None and row.kind == "approval"
     return PendingCall(
         call=row.path,
         kind=row.kind,
@@ -114,6 +123,10 @@ def pending_call(row: PendingRow) -> PendingCall:
         idempotency_key=details.get("key"),
         prompt=details.get("prompt", ""),
         defaults=details.get("defaults"),
+        run_id=run_id,
+        line=details.get("line"),
+        requested_ms=row.at_ms,
+        expires_ms=row.at_ms + (approvals_expire_ms or 0) if expires else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -59,13 +60,25 @@ def approvals(*, run: str | None, settings: Settings, as_json: bool) -> int:
     return COMPLETED
 
 
+def _user_name() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a user without a name
+        return f"user {os.getuid()}"
+
+
 def _decision_options(command: Any, keys: tuple[str, ...] = HISTORY_KEYS) -> Any:
     """Add the arguments and options of a decision to `command`."""
     for option in (
         settings_options(*keys),
         click.option("--comment", default="", metavar="TEXT", help="Reason, for the record."),
         click.option(
-            "--by", default="", metavar="NAME", help="Name of the decider, for the record."
+            "--by",
+            default=_user_name,
+            metavar="NAME",
+            help="Name of the decider, for the record. [default: your user name]",
         ),
         click.argument("call", metavar="[CALL]", required=False),
         click.argument("run", metavar="RUN"),

@@ -12,6 +12,7 @@ from .._calls._scope import AfterSideEffect
 from .._core._arguments import mapping_of, path_of
 from .._records._limits import CEILING, Limits
 from .._records._result import RunEvent
+from .._runs._announce import OnApproval
 from .._tools._allow_text import parse_allow
 from .._tools._approval import Approver
 from .._tools._toolset import Toolset, installed_toolset
@@ -33,6 +34,7 @@ class ApplicationOptions(TypedDict, total=False):
     max_concurrent_runs: int
     artifacts: str | Path | None
     approver: Approver | None
+    on_approval: OnApproval | None
     after_side_effect: AfterSideEffect | None
     approvals_expire_ms: int | None
     on_event: Callable[[RunEvent], None] | None

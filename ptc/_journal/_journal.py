@@ -285,6 +285,10 @@ class Journal(Protocol):
         """List the newest runs, newest first."""
         ...
 
+    def pending(self) -> Sequence[tuple[str, PendingRow]]:
+        """List the undecided calls of all paused runs, oldest first, each with its run's id."""
+        ...
+
     def decide(self, run_id: str, decision: DecisionRow) -> bool:
         """Record a decision durably; False if there was one already. Raises as `load`."""
         ...

@@ -17,7 +17,7 @@ from ._journal import (
     RunRecord,
     RunRow,
 )
-from ._statements import END_COLUMNS, RUN_COLUMNS, START_COLUMNS
+from ._statements import END_COLUMNS, RUN_COLUMNS, START_COLUMNS, UNDECIDED
 
 __all__ = ["RunReader"]
 
@@ -40,6 +40,12 @@ class RunReader:
         sql = f"SELECT {RUN_COLUMNS} FROM runs ORDER BY created_ms DESC, rowid DESC LIMIT ?"  # noqa: S608  # our names
         with self._db.errors("read"):
             return [RunRow(*row) for row in self._db.fetch_all(sql, (limit,))]
+
+    def pending(self) -> Sequence[tuple[str, PendingRow]]:
+        """As `Journal.pending`."""
+        with self._db.errors("read"):
+            rows = self._db.fetch_all(UNDECIDED, ())
+        return [(run_id, PendingRow(*row)) for run_id, *row in rows]
 
     def load(self, run_id: str) -> RunRecord:
         """As `Journal.load`."""

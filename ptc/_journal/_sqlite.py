@@ -24,7 +24,7 @@ from typing import Any
 
 from ..errors import JournalError
 from ._database import Database
-from ._journal import DecisionRow, Entry, Lease, RunRecord, RunRow
+from ._journal import DecisionRow, Entry, Lease, PendingRow, RunRecord, RunRow
 from ._process_id import is_gone, this_process
 from ._reader import RunReader
 from ._statements import (
@@ -214,6 +214,11 @@ class SqliteJournal:
         """As `Journal.runs`."""
         self.flush()
         return self._reader.runs(limit)
+
+    def pending(self) -> Sequence[tuple[str, PendingRow]]:
+        """As `Journal.pending`."""
+        self.flush()
+        return self._reader.pending()
 
     def load(self, run_id: str) -> RunRecord:
         """As `Journal.load`."""

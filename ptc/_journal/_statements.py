@@ -64,6 +64,15 @@ MANY_CALLS: Final = CALL + f",{_CALL_VALUES}" * (ROWS_AT_ONCE - 1)
 TICK: Final = "INSERT INTO ticks VALUES(?,?,?)"
 PENDING: Final = "INSERT OR REPLACE INTO pending VALUES(?,?,?,?,?,?,?)"
 DECISION: Final = "INSERT OR IGNORE INTO verdicts VALUES(?,?,?,?,?,?,?,?)"
+UNDECIDED: Final = (
+    "SELECT r.run_id, p.path, p.kind, p.tool, p.fingerprint, p.details, p.at_ms"
+    " FROM runs r JOIN pending p ON p.run=r.number"
+    " WHERE r.status='paused' AND r.rolled_back_ms IS NULL AND p.kind IN ('approval', 'unknown')"
+    " AND NOT EXISTS (SELECT 1 FROM verdicts v"
+    " WHERE v.run=p.run AND v.path=p.path AND v.kind=p.kind)"
+    " ORDER BY p.at_ms, p.rowid"
+)
+"""Reads paused runs only, by the index `paused_runs`, however many runs there are."""
 REVERT: Final = "INSERT OR REPLACE INTO reverts VALUES(?,?,?,?,?,?)"
 SPENT: Final = tuple(
     f"UPDATE OR REPLACE {table} SET kind=? WHERE run=? AND path=? AND kind='unknown'"  # noqa: S608  # our names

@@ -13,7 +13,7 @@ from ..errors import JournalError
 
 __all__ = ["SCHEMA_VERSION", "open_file"]
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """Stored in ``PRAGMA user_version``. A newer file is rejected, an older one migrated."""
 _BUSY_SECONDS = 30.0
 """Time that a write waits for writes of other processes."""
@@ -48,7 +48,8 @@ CREATE TABLE reverts(
   error TEXT, at_ms INTEGER NOT NULL, PRIMARY KEY(run, path));
 """
 _CACHED_RESULTS = "ALTER TABLE calls ADD COLUMN making TEXT NOT NULL DEFAULT ''"
-_MIGRATIONS: Final = (_TABLES, _ROLLBACK, _CACHED_RESULTS)
+_PAUSED_RUNS = "CREATE INDEX paused_runs ON runs(status) WHERE status='paused'"
+_MIGRATIONS: Final = (_TABLES, _ROLLBACK, _CACHED_RESULTS, _PAUSED_RUNS)
 """Indexed by the version they start from. Never edit an entry: existing files were made with it."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,10 @@ from .._core import _json
 from .._wire._parts import LIST, OBJECT, TEXT, VALUE, Node
 from ._result import Cut
 
-__all__ = ["ArtifactStore", "compute_digest", "shrink"]
+__all__ = ["ATTACHMENTS", "ArtifactStore", "compute_digest", "shrink"]
+
+ATTACHMENTS = "attachments"
+"""Folder of the attachments, below that of the artifacts."""
 
 _MARK = "…cut…"
 
@@ -64,6 +68,34 @@ class ArtifactStore:
             os.close(folder)
         return replace(cut, artifact=str(self._folder / name))
 
+    def read(self, digest: str) -> tuple[str, bytes] | None:
+        """Return the name and the contents of a stored file or attachment; None if there is none.
+
+        A file whose contents do not match its digest is not returned: a script may be able to write
+        the folder.
+        """
+        if not _DIGEST.fullmatch(digest):
+            return None
+        stores = (self, ArtifactStore(self._folder / ATTACHMENTS, self._root))
+        return next(filter(None, (store._find(digest) for store in stores)), None)
+
+    def _find(self, digest: str) -> tuple[str, bytes] | None:
+        if not self._folder.is_dir():
+            return None
+        with contextlib.suppress(OSError):
+            folder = self._open()
+            try:
+                for name in os.listdir(folder):
+                    if name.partition(".")[0] == digest and _is_file(name, folder):
+                        file = os.open(name, _READ, dir_fd=folder)
+                        with open(file, "rb") as opened:
+                            data = opened.read()
+                        if hashlib.sha256(data).hexdigest() == digest:
+                            return name, data
+            finally:
+                os.close(folder)
+        return None
+
     def _open(self) -> int:
         if self._root is None:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -81,6 +113,9 @@ class ArtifactStore:
 
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# A script may replace the file by a link or a pipe after it was checked.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def _is_file(name: str, folder: int) -> bool:

@@ -206,6 +206,14 @@ class PendingCall:
     idempotency_key: str | None = None
     """Key of the call, by which an external service may recognize it; a repeated call has the same
     key."""
+    run_id: str = ""
+    """Its run."""
+    line: int | None = None
+    """Line of the script that made the call; None if a tool made it."""
+    requested_ms: int = 0
+    """Time of the request, in milliseconds since 1970."""
+    expires_ms: int | None = None
+    """Time at which an approval counts as rejected; None: never."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 
 from .._calls._call import OpenCall
 from .._calls._recorder import RunRecorder
-from .._calls._rows import encode_arguments, pending_call
+from .._calls._rows import encode_arguments
 from .._core import _json
 from .._records._limits import Limits
 from .._records._result import Failure, RunResult, Status
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from ..errors import JournalError
+from ._announce import OnApproval, announce
 from ._history import History
 from ._program import Program
 
@@ -30,9 +31,13 @@ _log = logging.getLogger("ptc")
 class DirectJournal:
     """Records the direct calls of a session."""
 
-    def __init__(self, history: History, limits: Limits) -> None:
+    def __init__(
+        self, history: History, limits: Limits, on_approval: OnApproval | None = None
+    ) -> None:
+        """Record calls in `history`; `on_approval` receives those that await a decision."""
         self._history = history
         self._limits = limits
+        self._on_approval = on_approval
 
     def start(self, call: OpenCall, tools: Mapping[str, Tool], *, has_rules: bool) -> RunRecorder:
         """Create the record of an admitted call. Raises `JournalError` on failure."""
@@ -56,7 +61,7 @@ class DirectJournal:
         self, recorder: RunRecorder, result: ToolResult | None, calls: Sequence[OpenCall]
     ) -> None:
         """Record the end of a call. Its effect stands even if that fails, which is logged."""
-        pending = tuple(pending_call(row) for row in recorder.pending)
+        pending = recorder.pending_calls()
         run = RunResult(
             run_id=calls[0].call.run_id or "",
             status=_status(result, paused=bool(pending)),
@@ -73,6 +78,7 @@ class DirectJournal:
             _log.error("the end of direct call %s was not recorded: %s", calls[0].id, error)
         finally:
             recorder.release_lease()
+        await announce(self._on_approval, pending)
 
 
 def _status(result: ToolResult | None, *, paused: bool) -> Status:

@@ -32,6 +32,7 @@ __all__ = ["History", "load_result", "restore_program", "validate_run_id"]
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_EFFECTS_SHOWN = 5
+_NAME_CHARS = 200
 _DAY_MS = 86_400_000
 _MAX_EXPIRY_MS = 100 * 365 * _DAY_MS
 _log = logging.getLogger("ptc")
@@ -166,9 +167,17 @@ class History:
             raise UsageError(msg)
         return self.journal.delete_ended(_now_ms() - int(older_than_days * _DAY_MS) + 1)
 
-    def pending(self, run_id: str) -> tuple[PendingCall, ...]:
-        """List the calls of a run that await a decision."""
-        return _undecided(self.recorded(run_id))
+    def pending(self, run_id: str | None = None) -> tuple[PendingCall, ...]:
+        """List the calls that await a decision.
+
+        Args:
+            run_id: Their run. None: all paused runs, the oldest request first. An index finds
+                those, so the number of recorded runs does not matter.
+        """
+        if run_id is not None:
+            return self._undecided(self.recorded(run_id))
+        rows = self.journal.pending()
+        return tuple(pending_call(row, run, self._expiry) for run, row in rows)
 
     def warning_of(self, run_id: str) -> RunWarning | None:
         """Describe the side effects of a run for a new run of its script; None if it had none."""
@@ -201,8 +210,8 @@ class History:
         run_id: str,
         call: str | None = None,
         *,
+        by: str,
         arguments: Mapping[str, Any] | None = None,
-        by: str = "",
         comment: str = "",
     ) -> PendingCall:
         """Approve a pending call of a paused run. Then call `Session.resume`.
@@ -210,8 +219,8 @@ class History:
         Args:
             run_id: The run.
             call: The call, as `PendingCall.call`. None: the only pending one.
+            by: Name of the approver, for the record; must not be empty.
             arguments: Edited arguments to make the call with. None: the requested ones.
-            by: Name of the approver.
             comment: Reason.
 
         Returns:
@@ -222,8 +231,7 @@ class History:
                 the arguments are not valid. No decision is recorded then.
         """
         pending = self._find_pending(run_id, call, "approval")
-        requested = next(p for p in self.recorded(run_id).pending if p.path == pending.call)
-        if self._expiry is not None and _now_ms() - requested.at_ms > self._expiry:
+        if pending.expires_ms is not None and _now_ms() > pending.expires_ms:
             msg = f"run {run_id!r}: the request of call {pending.call} expired; `retry` the run"
             raise UsageError(msg)
         if arguments is not None:
@@ -232,7 +240,7 @@ class History:
         return self._decide(run_id, pending, "approve", edited, by, comment)
 
     def reject(
-        self, run_id: str, call: str | None = None, *, by: str = "", comment: str = ""
+        self, run_id: str, call: str | None = None, *, by: str, comment: str = ""
     ) -> PendingCall:
         """Reject a pending call of a paused run: the script receives a `ToolError`. Final.
 
@@ -248,8 +256,8 @@ class History:
         call: str | None,
         outcome: Literal["done", "failed", "again"],
         *,
+        by: str,
         value: Any = None,
-        by: str = "",
         comment: str = "",
     ) -> PendingCall:
         """Record the outcome of an interrupted call. Then call `Session.resume`.
@@ -259,8 +267,8 @@ class History:
             call: The call, as `PendingCall.call`. None: the only pending one.
             outcome: ``done``: it succeeded, with `value`. ``failed``: it failed. ``again``: repeat
                 it, with the same idempotency key.
+            by: Name of the decider, for the record; must not be empty.
             value: Value that the script receives, if the call is done.
-            by: Name of the decider.
             comment: Reason.
 
         Raises:
@@ -282,7 +290,7 @@ class History:
         if call in decided:
             msg = f"run {run_id!r}: call {call} was decided already; decisions are final"
             raise UsageError(msg)
-        candidates = [p for p in _undecided(recorded) if p.kind == kind]
+        candidates = [p for p in self._undecided(recorded) if p.kind == kind]
         matches = [p for p in candidates if call is None or p.call == call]
         if len(matches) != 1:
             names = ", ".join(f"{p.call} ({p.tool})" for p in candidates) or "none"
@@ -301,6 +309,7 @@ class History:
         by: str,
         comment: str,
     ) -> PendingCall:
+        validate_decider(by)
         decision = DecisionRow(
             path=pending.call,
             kind=pending.kind,
@@ -315,13 +324,23 @@ class History:
             raise UsageError(msg)
         return pending
 
+    def _undecided(self, recorded: RunRecord) -> tuple[PendingCall, ...]:
+        if recorded.run.rolled_back_ms is not None:
+            return ()
+        decided = {(v.path, v.kind) for v in recorded.decisions}
+        rows = (p for p in recorded.pending if (p.path, p.kind) not in decided)
+        return tuple(pending_call(row, recorded.run.run_id, self._expiry) for row in rows)
 
-def _undecided(recorded: RunRecord) -> tuple[PendingCall, ...]:
-    if recorded.run.rolled_back_ms is not None:
-        return ()
-    decided = {(v.path, v.kind) for v in recorded.decisions}
-    rows = (p for p in recorded.pending if (p.path, p.kind) not in decided)
-    return tuple(pending_call(row) for row in rows)
+
+def validate_decider(by: str) -> str:
+    """Return `by` if it is a name. Raises `UsageError`."""
+    if not isinstance(by, str) or not by.strip() or not by.isprintable() or len(by) > _NAME_CHARS:
+        msg = (
+            f"by must name who decides, in 1-{_NAME_CHARS} printable characters, not {by!r:.80}; "
+            "the record of the decision shows it"
+        )
+        raise UsageError(msg)
+    return by
 
 
 def _validate_edit(pending: PendingCall, value: Any, tools: Mapping[str, Tool]) -> None:

@@ -14,6 +14,7 @@ from .._records._result import Finding, RunEvent, RunResult
 from .._tools._allow import AllowList
 from .._tools._environment import Environment, environment_of
 from .._tools._tool import Tool
+from ._announce import OnApproval, announce
 from ._history import History
 from ._program import Program, reject_unsendable
 from ._programs import ProgramBuilder, typed_result
@@ -37,6 +38,7 @@ class ProgramRunner:
         tools: Mapping[str, Tool],
         env: Mapping[str, Any] | None,
         on_event: EventSink | None = None,
+        on_approval: OnApproval | None = None,
     ) -> None:
         """Prepare to run scripts; nothing is started.
 
@@ -47,6 +49,7 @@ class ProgramRunner:
             tools: Tools of the session.
             env: The session's values for its tools.
             on_event: Receives the events of all runs.
+            on_approval: Receives each call that a run pauses for.
         """
         self._programs = programs
         self._executor = executor
@@ -54,6 +57,7 @@ class ProgramRunner:
         self._tools = tools
         self._env = dict(env or {})
         self._on_event = on_event
+        self._on_approval = on_approval
 
     async def run(
         self,
@@ -156,6 +160,7 @@ class ProgramRunner:
         require_function("on_event", on_event)
         subscriber = join_subscribers(self._on_event, on_event)
         result = await self._executor.execute(program, subscriber, environment, resume=resume)
+        await announce(self._on_approval, result.pending)
         return self._finish(result)
 
     def _finish(self, result: RunResult) -> RunResult:

@@ -7,7 +7,6 @@ from typing import Final
 
 from .._calls._call import OpenCall
 from .._calls._dispatch import Dispatch
-from .._calls._rows import pending_call
 from .._records._result import CallRecord, PendingCall
 from .._tools._tool import ToolCall
 from .._tools._tool_result import ToolResult
@@ -245,4 +244,4 @@ class ScriptCalls:
         recorder = self._dispatch.recorder
         if recorder is None or self._outcome.status != "paused":
             return ()
-        return tuple(pending_call(row) for row in recorder.pending)
+        return recorder.pending_calls()

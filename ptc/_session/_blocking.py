@@ -18,10 +18,9 @@ from .._config._session_arguments import ApplicationOptions
 from .._facts import Layer
 from .._records._limits import Limits
 from .._records._result import Finding, RunEvent, RunResult
-from .._runs._history import History
+from .._runs._announce import OnApproval
 from .._runs._program import NonFinite, ProgramOptions, UntypedOptions
 from .._runs._program_tool import DefinitionStyle
-from .._runs._rollback import Rollback
 from .._runs._violation import Violation
 from .._tools._allow import Allow, AllowList
 from .._tools._approval import Approver
@@ -31,6 +30,7 @@ from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from .._tools._toolset import ToolSource
 from ..errors import SessionClosedError
+from ._blocking_runs import BlockingRuns
 from ._session import Session
 from ._tool_session import attribute_names
 
@@ -45,7 +45,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class BlockingSession:
+class BlockingSession(BlockingRuns):
     """`Session` with plain methods instead of async ones; a context manager.
 
     ::
@@ -75,6 +75,7 @@ class BlockingSession:
         max_concurrent_runs: int = 16,
         artifacts: str | Path | None = None,
         approver: Approver | None = None,
+        on_approval: OnApproval | None = None,
         env: Mapping[str, Any] | None = None,
         after_side_effect: AfterSideEffect | None = None,
         journal: str | Path | None = None,
@@ -101,6 +102,7 @@ class BlockingSession:
             max_concurrent_runs=max_concurrent_runs,
             artifacts=artifacts,
             approver=approver,
+            on_approval=on_approval,
             env=env,
             after_side_effect=after_side_effect,
             journal=journal,
@@ -155,11 +157,6 @@ class BlockingSession:
         self.__exit__(None, None, None)
 
     # --- without waiting --------------------------------------------------------------------
-
-    @property
-    def history(self) -> History:
-        """As `Session.history`; it works in the caller's thread."""
-        return self._session.history
 
     @property
     def root(self) -> Path:
@@ -338,63 +335,6 @@ class BlockingSession:
                 filename=filename,
             )
         )
-
-    @overload
-    def resume(
-        self,
-        run_id: str,
-        *,
-        allowed_tools: AllowList | None = None,
-        output_schema: type[_T],
-        until: str | None = None,
-        on_event: Callable[[RunEvent], None] | None = None,
-    ) -> RunResult[_T]: ...
-    @overload
-    def resume(
-        self,
-        run_id: str,
-        *,
-        allowed_tools: AllowList | None = None,
-        output_schema: Any = None,
-        until: str | None = None,
-        on_event: Callable[[RunEvent], None] | None = None,
-    ) -> RunResult: ...
-    def resume(
-        self,
-        run_id: str,
-        *,
-        allowed_tools: AllowList | None = None,
-        output_schema: Any = None,
-        until: str | None = None,
-        on_event: Callable[[RunEvent], None] | None = None,
-    ) -> RunResult:
-        """As `Session.resume`."""
-        return self._wait(
-            partial(
-                self._session.resume,
-                run_id,
-                allowed_tools=allowed_tools,
-                output_schema=output_schema,
-                until=until,
-                on_event=on_event,
-            )
-        )
-
-    def retry(
-        self,
-        run_id: str,
-        *,
-        allowed_tools: AllowList | None = None,
-        on_event: Callable[[RunEvent], None] | None = None,
-    ) -> RunResult:
-        """As `Session.retry`."""
-        return self._wait(
-            partial(self._session.retry, run_id, allowed_tools=allowed_tools, on_event=on_event)
-        )
-
-    def rollback(self, run_id: str, *, skip: Iterable[str] = (), dry_run: bool = False) -> Rollback:
-        """As `Session.rollback`."""
-        return self._wait(partial(self._session.rollback, run_id, skip=skip, dry_run=dry_run))
 
     if not TYPE_CHECKING:
         # Hidden from type checkers, as in `Session`.

@@ -23,9 +23,10 @@ from .._core._arguments import (
     require_range,
 )
 from .._facts import Layer
-from .._records._artifacts import ArtifactStore
+from .._records._artifacts import ATTACHMENTS, ArtifactStore
 from .._records._limits import Limits
 from .._records._result import Finding, RunEvent, RunResult
+from .._runs._announce import OnApproval
 from .._runs._ceiling import LimitPolicy
 from .._runs._direct_journal import DirectJournal
 from .._runs._history import History
@@ -33,7 +34,6 @@ from .._runs._packages import validate_packages
 from .._runs._program import NonFinite, ProgramOptions, UntypedOptions, validate_non_finite
 from .._runs._program_tool import PROGRAM, program_tool
 from .._runs._programs import ProgramBuilder
-from .._runs._rollback import Rollback
 from .._runs._runner import ProgramRunner
 from .._runs._runs import Executor
 from .._runs._stream import stream_events
@@ -45,7 +45,7 @@ from .._tools._toolset import ToolSource
 from .._workers._pool import Pool
 from .._workers._zygote import validate_isolation
 from ..errors import UsageError
-from ._described_session import DescribedSession
+from ._run_session import RunSession
 from ._tool_session import collect_tools
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ __all__ = ["Session"]
 _T = TypeVar("_T")
 
 
-class Session(DescribedSession):
+class Session(RunSession):
     """Runs scripts and calls tools. An async context manager, for asyncio and trio.
 
     ::
@@ -88,6 +88,7 @@ class Session(DescribedSession):
         max_concurrent_runs: int = 16,
         artifacts: str | Path | None = None,
         approver: Approver | None = None,
+        on_approval: OnApproval | None = None,
         env: Mapping[str, Any] | None = None,
         after_side_effect: AfterSideEffect | None = None,
         journal: str | Path | None = None,
@@ -130,7 +131,12 @@ class Session(DescribedSession):
             artifacts: Folder for values over `Limits.max_output_bytes`. Default:
                 ``.ptc/artifacts`` below `root`, created on first use.
             approver: Decides about calls that require approval while they wait, in this process.
-                None: such calls are refused with code ``approval_required``.
+                None: such calls pause their run until `approve` or `reject`; a direct call, which
+                has no run, is refused with code ``approval_required``.
+            on_approval: Called with each call that a run paused for, an async function or not, once
+                the request is durable: for example to send a message. It is awaited before the run
+                returns, called again if the run pauses for the same call again, and its failure is
+                logged. It may decide with ``session.approve(...)``.
             env: Values that tools declare with ``env=``; no caller sees them.
             after_side_effect: Called with the record of each call that had a side effect, and
                 awaited before its caller continues, for example to take a snapshot. Its failure is
@@ -157,6 +163,7 @@ class Session(DescribedSession):
         """
         folder = folder_of("root", root)
         require_function("approver", approver)
+        require_function("on_approval", on_approval)
         require_function("after_side_effect", after_side_effect)
         require_function("on_event", on_event)
         catalog, models = collect_tools(tools, toolsets, model)
@@ -180,7 +187,7 @@ class Session(DescribedSession):
         shared = Shared(
             root=folder,
             known=catalog.tools,
-            attachments=AttachmentStore(ArtifactStore(store.folder / "attachments", folder)),
+            attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
             unprotected=lifted,
             protected=validate_protected(folder, (*named, *named_files(folder))),
             environment=environment_of(catalog.tools.values(), env),
@@ -189,14 +196,14 @@ class Session(DescribedSession):
         )
         default = limit_policy.limits
         subscriber = None if on_event is None else SessionSubscriber(on_event)
-        self.history: History = History.of_session(
+        self.artifacts = store
+        self.history = History.of_session(
             folder,
             journal,
             in_root=journal_in_root,
             tools=catalog.tools,
             approvals_expire_ms=approvals_expire_ms,
         )
-        """Recorded runs: outcomes and pending approvals."""
         require("record_direct_calls", record_direct_calls, bool, "True or False")
         direct = DirectCalls(
             catalog,
@@ -204,7 +211,9 @@ class Session(DescribedSession):
             default,
             on_event=subscriber,
             host_tools={PROGRAM: lambda *call: program_tool(self._runner, catalog, *call)},
-            journal=DirectJournal(self.history, default) if record_direct_calls else None,
+            journal=DirectJournal(self.history, default, on_approval)
+            if record_direct_calls
+            else None,
         )
         super().__init__(
             catalog, models, folder, direct, limit_policy=limit_policy, packages=modules
@@ -231,6 +240,7 @@ class Session(DescribedSession):
             tools=catalog.tools,
             env=env,
             on_event=subscriber,
+            on_approval=on_approval,
         )
 
     @classmethod
@@ -450,109 +460,3 @@ class Session(DescribedSession):
         """
         self._lifetime.check_open()
         return await self._runner.check(source, path, allowed_tools, filename)
-
-    # --- recorded runs ----------------------------------------------------------------------
-
-    @overload
-    async def resume(
-        self,
-        run_id: str,
-        *,
-        allowed_tools: AllowList | None = None,
-        output_schema: type[_T],
-        until: str | None = None,
-        on_event: Callable[[RunEvent], None] | None = None,
-    ) -> RunResult[_T]: ...
-    @overload
-    async def resume(
-        self,
-        run_id: str,
-        *,
-        allowed_tools: AllowList | None = None,
-        output_schema: Any = None,
-        until: str | None = None,
-        on_event: Callable[[RunEvent], None] | None = None,
-    ) -> RunResult: ...
-    async def resume(
-        self,
-        run_id: str,
-        *,
-        allowed_tools: AllowList | None = None,
-        output_schema: Any = None,
-        until: str | None = None,
-        on_event: Callable[[RunEvent], None] | None = None,
-    ) -> RunResult:
-        """Resume a run that is paused or was interrupted, in this process or another one.
-
-        The script is executed again with its recorded results, without calling a tool, and then
-        continues. A call that still awaits a decision pauses it again.
-
-        Args:
-            run_id: The run.
-            allowed_tools: Required again if the run's allow-list had rules (`Allow`), or a tool was
-                renamed. Default: the recorded list.
-            output_schema: Required again if it was a type. Default: the recorded schema.
-            until: Stop when the script receives the recorded outcome of this call, as ``"3"``: the
-                result is ``paused`` and has the script's variables in `RunResult.frames`.
-            on_event: As for `program`; recorded events are not repeated.
-
-        Returns:
-            The result of the whole run. Status ``failed`` with code ``divergence`` if the script
-            diverges from its record.
-
-        Raises:
-            JournalError: If there is no such run, it has ended, was rolled back, or somebody drives
-                it.
-            UsageError: If a tool or a rule of the run is missing.
-        """
-        self._lifetime.check_open()
-        return await self._runner.resume(run_id, allowed_tools, output_schema, until, on_event)
-
-    async def retry(
-        self,
-        run_id: str,
-        *,
-        allowed_tools: AllowList | None = None,
-        on_event: Callable[[RunEvent], None] | None = None,
-    ) -> RunResult:
-        """Run the script of a recorded run again, from its beginning, as a new run.
-
-        If the earlier run had side effects, the result's `warnings` start with a list of them; show
-        it to the model that requested the retry.
-
-        Raises:
-            JournalError: If there is no such run.
-            UsageError: If a tool or a rule of the run is missing.
-        """
-        self._lifetime.check_open()
-        return await self._runner.retry(run_id, allowed_tools, on_event)
-
-    async def rollback(
-        self, run_id: str, *, skip: Iterable[str] = (), dry_run: bool = False
-    ) -> Rollback:
-        """Undo the effects of a run with the `revert` functions of its tools, newest call first.
-
-        Successful calls with a side effect are undone. Calls without a `revert` or with an unknown
-        outcome are listed and left. Each step is recorded before it starts and after it finishes. A
-        revert that fails stops the rollback, since newer effects may need older ones; a repeated
-        rollback starts with it and never repeats a successful revert. From the first step on, the
-        run cannot be resumed.
-
-        Args:
-            run_id: The run, with any status, if no process is executing it.
-            skip: Calls to skip, as ``"3"``, because you have dealt with them. This is recorded.
-            dry_run: True: change nothing, return the steps that would be taken.
-
-        Returns:
-            Each effect and its status. After a complete rollback: the recorded steps.
-
-        Raises:
-            JournalError: If the run is missing, another process executes it, or the journal cannot
-                be written.
-            UsageError: If the session lacks a required tool, or `skip` names an unknown effect.
-            SessionClosedError: If the session is not open, or is closed before the last step.
-        """
-        self._lifetime.check_open()
-        return await self._runs.roll_back(
-            run_id, set(parts_of("skip", skip, "a list of calls")), dry_run=dry_run
-        )

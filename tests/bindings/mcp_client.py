@@ -43,6 +43,12 @@ def texts(result: CallToolResult) -> list[str]:
     return [block.text for block in result.content if isinstance(block, TextContent)]
 
 
+async def read(client: mcp.Client, uri: str) -> Any:
+    """Read the one file of a resource."""
+    (contents,) = (await client.read_resource(uri)).contents
+    return contents
+
+
 def script(body: str) -> dict[str, Any]:
     lines = "\n".join(f"    {line}" for line in body.strip("\n").split("\n"))
     return {"source": f"import asyncio\n\nasync def run(ctx, inputs):\n{lines}\n"}

@@ -256,8 +256,7 @@ async def test_program_function_never_raises_for_a_script(tmp_path: Path) -> Non
 
         good = "async def run(ctx, inputs):\n    return await ctx.add(inputs['n'])"
         outcome = await program(good, {"n": 40})
-        assert (outcome["status"], outcome["value"]) == ("completed", 42)
-        assert [call["tool"] for call in outcome["calls"]] == ["add"]
+        assert outcome == {"value": 42}
 
         refused = await program("async def run(ctx, inputs):\n    return await ctx.write('x')")
         assert refused["status"] == "rejected"

@@ -33,12 +33,16 @@ from .mcp_client import (
     SECONDS,
     in_process,
     over_pipes,
+    read,
     script,
     stdio,
     texts,
 )
 
 pytestmark = pytest.mark.anyio
+
+OWN = ["program", "program_log", "program_status", "program_resume"]
+"""Tools of the server itself."""
 
 
 @tool
@@ -79,7 +83,7 @@ async def test_program_description_fits_clients_and_lists_signatures(
     ]
     for tools, shown in (([add], "Tools on ctx: add."), (many, "more."), ([], "ctx: none")):
         async with in_process(root, *tools) as (client, _):
-            (program,) = (await client.list_tools()).tools
+            program = (await client.list_tools()).tools[0]
             assert client.instructions is not None
             assert program.description is not None
             assert len(client.instructions) < 2_048
@@ -98,10 +102,13 @@ async def test_published_tool_schemas_are_valid(root: Path) -> None:
             mcp.Client(serve(session, direct_tools=True)) as client,
         ):
             tools = (await client.list_tools()).tools
-    assert [item.name for item in tools] == ["program", *session.select_tools(None)]
+    assert [item.name for item in tools] == [*OWN, *session.select_tools(None)]
     for item in tools:
         assert item.input_schema["type"] == "object"
         jsonschema_rs.meta.validate(item.input_schema)
+        if item.name in ("program_log", "program_status"):
+            assert item.output_schema is None
+            continue
         assert item.output_schema is not None
         assert item.output_schema["type"] == "object"
         jsonschema_rs.meta.validate(item.output_schema)
@@ -114,9 +121,12 @@ async def test_tools_are_annotated_read_only_unless_they_have_side_effects(root:
         noted = {item.name: item.annotations for item in found}
         return {n: (a.read_only_hint, a.destructive_hint) for n, a in noted.items() if a}
 
-    assert await hints() == {"program": (True, False)}
+    reports = {"program_log": (True, None), "program_status": (True, None)}
+    assert await hints() == {"program": (True, False), "program_resume": (True, False), **reports}
     assert await hints(allowed_tools=["add", "write"], direct_tools=True) == {
+        **reports,
         "program": (False, True),
+        "program_resume": (False, True),
         "add": (True, False),
         "write": (False, True),
     }
@@ -134,7 +144,7 @@ async def test_a_client_cannot_widen_its_tools_or_limits(root: Path) -> None:
             result = await client.call_tool("program", source | extra)
             assert result.is_error
             assert "set by the operator of the server" in texts(result)[0]
-        with pytest.raises(MCPError, match=r"there is no tool 'write' here; tools: program$"):
+        with pytest.raises(MCPError, match=r"there is no tool 'write' here; tools: program, "):
             await client.call_tool("write", {"text": "x"})
         with pytest.raises(MCPError, match=r"call it from a script: `await ctx\.add"):
             await client.call_tool("add", {"a": 1})
@@ -193,7 +203,7 @@ async def test_every_outcome_conforms_to_the_schema_that_is_published(root: Path
     limits = Limits(max_tool_calls=100, timeout_ms=10_000)
     statuses = []
     async with in_process(root, add, broken, limits=limits) as (client, _):
-        (program,) = (await client.list_tools()).tools
+        program = (await client.list_tools()).tools[0]
         assert program.output_schema is not None
         schema = program.output_schema
         # Closed, so that a field which is not described is found.
@@ -201,7 +211,10 @@ async def test_every_outcome_conforms_to_the_schema_that_is_published(root: Path
         for body in bodies:
             result = await client.call_tool("program", script(body))
             strict.validate(result.structured_content)
-            statuses.append(result.structured_content["status"])
+            statuses.append(result.structured_content.get("status", "completed"))
+            if result.is_error:
+                assert len(json.dumps(result.structured_content)) <= 1_500
+                assert sum(map(len, texts(result))) <= 1_500
             assert result.is_error == (statuses[-1] != "completed")
             assert len(json.dumps(result.structured_content)) < 150_000
             assert sum(map(len, texts(result))) < 150_000
@@ -231,31 +244,31 @@ await ctx.broken()
         result = await client.call_tool("program", script(body))
     (text,) = texts(result)
     assert text.startswith("The script failed: ToolError: broken failed: KeyError: 'no such luck'")
-    assert "Tool calls made (56, 6 earlier not shown):" in text
-    assert '  55. add {"a":54}: succeeded (line 5)' in text
-    assert "  56. broken {}: failed [internal] (line 8)" in text
-    assert 'Partial values (1):\n  {"so far":55}' in text
+    assert "Call 56: broken {}: failed [internal] (line 8)" in text
+    assert "Calls made: add 55, broken 1 (1 not succeeded)" in text
+    assert 'Emitted values (last 1 of 1):\n  {"so far":55}' in text
     assert "Printed:\nabout to fail" in text
     data = result.structured_content
-    assert [call["seq"] for call in data["calls"]] == list(range(7, 57))
-    assert data["calls_omitted"] == 6
+    assert data["failed_call"]["call"] == "56"
+    assert (data["calls"], data["failed_calls"]) == ({"add": 55, "broken": 1}, {"broken": 1})
     assert data["partial"] == [{"so far": 55}]
+    assert f"Run: {data['run_id']}" in text
 
 
 async def test_truncated_value_names_the_artifact_with_the_full_value(root: Path) -> None:
     limits = Limits(max_output_bytes=1_000)
     async with in_process(root, add, limits=limits) as (client, _):
         result = await client.call_tool("program", script("return list(range(10_000))"))
-    data = result.structured_content
-    assert not result.is_error
-    whole = await anyio.Path(data["cut"]["artifact"]).read_text()
-    assert len(json.loads(whole)) == 10_000
+        data = result.structured_content
+        assert not result.is_error
+        uri = data["truncated"]["uri"]
+        whole = await read(client, uri)
+    assert whole.mime_type == "application/json"
+    assert len(json.loads(whole.text)) == 10_000
     value, note = texts(result)
     assert len(value) <= 1_000
-    expected = (
-        f"was truncated to fit 1,000; return less. The whole value: {data['cut']['artifact']}"
-    )
-    assert expected in note
+    assert f"was truncated; return less. The whole value: {uri}" in note
+    assert str(root) not in value + note + json.dumps(data)
 
 
 async def test_cancelling_a_call_cancels_the_tools_it_waits_for(root: Path) -> None:
@@ -299,7 +312,7 @@ async def test_missing_jail_is_reported_in_the_result(
 @pytest.mark.usefixtures("nothing_left")
 async def test_direct_tool_returns_text_and_data(root: Path) -> None:
     async with stdio(root, "--direct-tools", "--allow", "read,grep") as client:
-        assert [t.name for t in (await client.list_tools()).tools] == ["program", "read", "grep"]
+        assert [t.name for t in (await client.list_tools()).tools] == [*OWN, "read", "grep"]
         hits = await client.call_tool("grep", {"pattern": "TODO", "glob": "*.py"})
         text = await client.call_tool("read", {"path": "notes.txt"})
         gone = await client.call_tool("read", {"path": "gone.txt"})
@@ -321,25 +334,33 @@ async def test_object_result_is_sent_unwrapped_and_keeps_nulls(root: Path) -> No
         number = await client.call_tool("add", {"a": 1})
     assert rows.structured_content == {"rows": [{"n": 0, "none": None}]}
     assert number.structured_content == {"result": 3}
-    assert tools["table"].output_schema == {"type": "object", "additionalProperties": True}
-    assert tools["add"].output_schema == {
+    schemas = {name: tools[name].output_schema or {} for name in ("table", "add")}
+    forms = {name: schema["anyOf"] for name, schema in schemas.items()}
+    assert forms["table"][0] == {"type": "object", "additionalProperties": True}
+    assert forms["add"][0] == {
         "type": "object",
         "properties": {"result": {"type": "integer"}},
         "required": ["result"],
     }
+    assert {form[1]["required"][0] for form in forms.values()} == {"preview"}
 
 
-async def test_result_too_large_for_a_model_is_an_error_with_a_suggested_fix(
-    root: Path,
-) -> None:
+async def test_large_direct_result_is_a_preview_with_an_address(root: Path) -> None:
     options = {"direct_tools": True, "limits": Limits(max_output_bytes=500)}
     async with in_process(root, table, **options) as (client, _):
         result = await client.call_tool("table", {"rows": 100})
-    assert result.is_error
-    assert "over the limit of 500; request less, or call table in a script" in texts(result)[0]
+        uri = result.structured_content["uri"]
+        whole = await read(client, uri)
+    assert not result.is_error
+    shown, note = texts(result)
+    assert shown == result.structured_content["preview"]
+    assert shown.startswith('{"rows":[{"n":0')
+    assert len(shown) == 2_000
+    assert f"The whole result has 2,100 bytes: {uri}." in note
+    assert json.loads(whole.text)["rows"][99] == {"n": 99, "none": None}
 
 
-async def test_image_is_sent_inline_and_a_file_by_its_path(root: Path) -> None:
+async def test_image_is_sent_inline_and_a_file_by_its_address(root: Path) -> None:
     image = base64.b64encode(b"\x89PNG" * 100).decode()
 
     @tool
@@ -354,9 +375,17 @@ async def test_image_is_sent_inline_and_a_file_by_its_path(root: Path) -> None:
 
     async with in_process(root, draw, direct_tools=True) as (client, _):
         result = await client.call_tool("draw", {})
-    assert [part.type for part in result.content] == ["text", "image"]
-    shown: Any = result.content[1]
-    assert texts(result)[0].startswith("3 bars\nAttachment 'chart.png': ")
+        assert [part.type for part in result.content] == ["text", "image", "resource_link"]
+        shown: Any
+        link: Any
+        shown, link = result.content[1:]
+        file = await read(client, link.uri)
+    assert (link.name, file.mime_type, base64.b64decode(file.blob)) == (
+        "chart.png",
+        "image/png",
+        b"1",
+    )
+    assert texts(result)[0] == f"3 bars\nAttachment 'chart.png': {link.uri}"
     assert (shown.data, shown.mime_type) == (image, "image/png")
     assert result.structured_content == {"bars": 3}
     limits = Limits(max_tool_result_bytes=500)

@@ -375,7 +375,7 @@ async def test_after_side_effect_hook_is_not_called_again_for_replayed_effects(
     async with Session(tmp_path, tools=tools, toolsets=(), after_side_effect=after) as session:
         paused = await session.program(source=PAUSES, allowed_tools=names, run_id="r")
         assert paused.status == "paused"
-        session.history.approve("r")
+        session.history.approve("r", by="ann")
         assert (await session.resume("r")).unwrap() == ["put", "ask"]
     assert made == ["put", "put", "ask"]
     assert told == ["put None", "put 2", "ask 2"], "once for each effect"

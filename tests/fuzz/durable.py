@@ -106,9 +106,9 @@ def decide(session: Session, server: Server) -> None:
         (row,) = (row for row in rows(session) if row.path == call.call)
         requests = server.requests()
         if any((name, n, row.key) in requests for name in (call.tool, f"{call.tool} drawn")):
-            session.history.settle(_RUN, call.call, "done", value=answer(call.tool, n))
+            session.history.settle(_RUN, call.call, "done", value=answer(call.tool, n), by="ann")
         else:
-            session.history.settle(_RUN, call.call, "again")
+            session.history.settle(_RUN, call.call, "again", by="ann")
 
 
 def rows(session: Session) -> Any:

@@ -99,14 +99,14 @@ class Trees:
         for call in self._chance.sample(waiting, some):
             n = call.arguments["n"]
             if call.kind == "approval" and n == REJECTED:
-                history.reject(run, call.call, comment="not this one")
+                history.reject(run, call.call, comment="not this one", by="ann")
             elif call.kind == "approval":
-                history.approve(run, call.call)
+                history.approve(run, call.call, by="ann")
             elif self.was_taken(call):
                 answer = self.world.answer(call.tool, n)
-                history.settle(run, call.call, "done", value=answer)
+                history.settle(run, call.call, "done", value=answer, by="ann")
             else:
-                history.settle(run, call.call, "again")
+                history.settle(run, call.call, "again", by="ann")
         return await self.broken.resume(run)
 
     def was_taken(self, call: Any) -> bool:

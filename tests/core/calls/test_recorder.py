@@ -197,7 +197,7 @@ async def run(ctx, inputs):
         session.history.approve("r", by="ann", comment="fine")
         again = await session.resume("r")
         assert [p.call for p in again.pending] == ["2"], "the same once more is asked about anew"
-        session.history.approve("r")
+        session.history.approve("r", by="ann")
         assert (await session.resume("r")).unwrap() == ["empty", "empty"]
         recorded = session.history.recorded("r")
         assert session.history.pending("r") == ()

@@ -177,7 +177,7 @@ async def test_script_with_shell_cannot_forge_approval(root: Path, state: Path) 
         again = await session.resume(waiting.run_id)
         assert again.status == "paused"
         assert paid == []
-        session.history.approve(waiting.run_id)
+        session.history.approve(waiting.run_id, by="ann")
         assert (await session.resume(waiting.run_id)).unwrap() == "paid"
     assert paid == [7]
 
@@ -336,7 +336,7 @@ async def test_run_of_earlier_version_resumes_with_journal_in_root(root: Path, s
     with pytest.raises(UsageError, match="lies inside the root"):
         Session(root, tools=[pay], journal=former)
     async with Session(root, tools=[pay], journal=former, journal_in_root=True) as session:
-        session.history.approve("old")
+        session.history.approve("old", by="ann")
         assert (await session.resume("old")).unwrap() == "paid"
     assert paid == [1]
 

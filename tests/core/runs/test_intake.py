@@ -412,10 +412,10 @@ async def run(ctx, inputs):
     async with ready_session(tmp_path, store) as session:
         paused = await session.program(source=source, allowed_tools=["store"])
         assert paused.status == "paused", paused.error
-        session.history.approve(paused.run_id)
+        session.history.approve(paused.run_id, by="ann")
         again = await session.resume(paused.run_id)
         assert again.status == "paused", again.error
-        session.history.approve(paused.run_id)
+        session.history.approve(paused.run_id, by="ann")
         done = await session.resume(paused.run_id)
     assert done.value == [30_000, 1], done.error
     assert len(done.partial[0]) == 30_000

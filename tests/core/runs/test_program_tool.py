@@ -221,7 +221,7 @@ async def test_rules_of_the_default_allow_list_apply_to_program(tmp_path: Path) 
             assert inside.value == "look src/a"
             outside = await session.tool("program", {**arguments, "inputs": {"path": "a"}})
             assert outside.error is not None
-            assert "not_allowed" in outside.text
+            assert "not allowed in this run: path must match" in outside.text
 
 
 async def test_tool_definitions_have_all_tools_unless_narrowed(session: Session) -> None:

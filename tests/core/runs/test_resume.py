@@ -200,7 +200,7 @@ async def test_recorded_decision_about_an_interrupted_call_is_used_on_resume(
         assert world.calls["pay", 1] == 1, "it is never made again by itself"
         session.history.settle("r", None, outcome, value=value, by="ann")
         with pytest.raises(UsageError, match=r"decided already|there is no"):
-            session.history.settle("r", pending.call, "again")
+            session.history.settle("r", pending.call, "again", by="ann")
         assert (await session.resume("r")).unwrap() == given
     assert world.calls["pay", 1] == made
     assert len(world.keys) == 1
@@ -278,9 +278,9 @@ async def test_calls_requiring_approval_pause_the_run_until_decided(tmp_path: Pa
         still = await session.resume("r")
         assert [p.call for p in still.pending] == ["2", "4"]
         with pytest.raises(UsageError, match="name one call"):
-            session.history.approve("r")
+            session.history.approve("r", by="ann")
         with pytest.raises(UsageError, match=r"edited arguments are not.*no decision was recorded"):
-            session.history.approve("r", "2", arguments={"n": "x"})
+            session.history.approve("r", "2", arguments={"n": "x"}, by="ann")
         session.history.approve("r", "2", arguments={"n": 20}, by="ann")
         assert (await session.resume("r")).status == "paused", "the other one waits still"
         session.history.reject("r", "4", by="bob", comment="too much")
@@ -300,9 +300,9 @@ async def test_first_decision_about_an_approval_is_final(tmp_path: Path) -> None
     async with world.session(tmp_path) as session:
         source = "def run(ctx, inputs):\n    return ctx.ask(n=2)\n"
         await session.program(source=source, allowed_tools=ALL, run_id="r")
-        session.history.reject("r")
+        session.history.reject("r", by="ann")
         with pytest.raises(UsageError, match="decisions are final"):
-            session.history.approve("r", "1")
+            session.history.approve("r", "1", by="ann")
         result = await session.resume("r")
         assert result.error is not None
         assert "rejected" in result.error.message
@@ -322,7 +322,7 @@ async def test_expired_approval_request_is_a_rejection(tmp_path: Path) -> None:
         with database(journal_of(tmp_path)) as db:
             db.execute("UPDATE pending SET at_ms=at_ms-10")
         with pytest.raises(UsageError, match="expired"):
-            session.history.approve("r")
+            session.history.approve("r", by="ann")
         assert "the request expired" in (await session.resume("r")).unwrap()
 
 
@@ -335,8 +335,8 @@ async def test_a_run_resumes_from_a_copy_of_the_journal_elsewhere(tmp_path: Path
         await session.program(source=GATED, allowed_tools=ALL, run_id="r")
     shutil.copy(journal_of(here), tmp_path / "copy")
     async with world.session(there, journal=tmp_path / "copy") as session:
-        session.history.approve("r", "2")
-        session.history.approve("r", "4")
+        session.history.approve("r", "2", by="ann")
+        session.history.approve("r", "4", by="ann")
         assert (await session.resume("r")).ok
 
 
@@ -570,7 +570,7 @@ async def test_time_spent_paused_does_not_count_towards_the_timeout(tmp_path: Pa
         )
         with database(journal_of(tmp_path)) as db:
             db.execute("UPDATE runs SET clock=clock-86400, created_ms=created_ms-86400000")
-        session.history.approve("r")
+        session.history.approve("r", by="ann")
         assert (await session.resume("r")).ok
 
 
@@ -580,7 +580,7 @@ async def test_decision_to_repeat_a_call_is_used_once(tmp_path: Path) -> None:
     await interrupt_run(world, tmp_path, source, "pay", 1)
     async with world.session(tmp_path) as session:
         assert (await session.resume("r")).status == "paused"
-        session.history.settle("r", None, "again")
+        session.history.settle("r", None, "again", by="ann")
     world.hang.add(("pay", 1))
     world.hanging = anyio.Event()
     async with world.session(tmp_path) as session, anyio.create_task_group() as group:
@@ -593,7 +593,7 @@ async def test_decision_to_repeat_a_call_is_used_once(tmp_path: Path) -> None:
         again = await session.resume("r")
         assert (again.status, [p.kind for p in again.pending]) == ("paused", ["unknown"])
         assert world.calls["pay", 1] == 2, "nobody has asked for a third time"
-        session.history.settle("r", None, "done", value=7)
+        session.history.settle("r", None, "done", value=7, by="ann")
         assert (await session.resume("r")).unwrap() == 7
     assert world.calls["pay", 1] == 2
 
@@ -625,7 +625,7 @@ async def test_nested_calls_wait_for_approval_and_execute_once(tmp_path: Path) -
             assert result.status == "paused"
             assert [p.tool for p in result.pending] == ["ask"]
             assert world.calls["ask", 1] == decided
-            session.history.approve("r")
+            session.history.approve("r", by="ann")
         result = await session.resume("r")
     one = {"n": 1, "twice": 2}
     assert result.unwrap() == [one] * 4
@@ -656,7 +656,7 @@ async def test_nested_calls_are_recorded_and_counted_on_resume(tmp_path: Path) -
             source=source, allowed_tools=["all", *ALL], limits=limits, run_id="r"
         )
         assert paused.status == "paused"
-        session.history.approve("r")
+        session.history.approve("r", by="ann")
         result = await session.resume("r")
     assert [(c.tool, c.status) for c in result.calls[:3]] == [
         ("all", "succeeded"),
@@ -687,7 +687,7 @@ async def test_decision_of_an_approver_is_replayed_on_resume(tmp_path: Path) -> 
         waiting = await session.resume("r")
         assert waiting.pending[0].kind == "unknown"
         assert waiting.pending[0].idempotency_key in world.keys
-        session.history.settle("r", "1", "again")
+        session.history.settle("r", "1", "again", by="ann")
         assert (await session.resume("r")).unwrap() == {"n": 8, "twice": 16}
     assert asked == ["ask"]
     assert world.calls == Counter({("ask", 8): 2})
@@ -882,7 +882,7 @@ async def run(ctx, inputs):
     async with Session(tmp_path, tools=tools, toolsets=()) as session:
         paused = await session.program(source=source, run_id="r", **options)
         assert paused.status == "paused", paused.error
-        session.history.approve("r")
+        session.history.approve("r", by="ann")
     async with Session(tmp_path, tools=tools, toolsets=()) as session:
         result = await session.resume("r")
     # Results of a session are the session's: the other one has none.
@@ -906,7 +906,7 @@ async def run(ctx, inputs):
         paused = await session.program(source=source, allowed_tools=names, run_id="r")
         assert paused.status == "paused", paused.error
         assert len(model.requests) == 2
-        session.history.approve("r")
+        session.history.approve("r", by="ann")
     later = ScriptedModel({"total": 2})
     async with World().session(tmp_path, model=later) as session:
         result = await session.resume("r")

@@ -253,7 +253,7 @@ async def test_rolled_back_run_cannot_be_resumed_or_approved(tmp_path: Path) -> 
         with pytest.raises(UsageError, match="was rolled back; pass another run_id"):
             await session.program(**options, run_id="r")
         with pytest.raises(UsageError, match="no longer need a decision"):
-            session.history.approve("r")
+            session.history.approve("r", by="ann")
         assert session.history.pending("r") == ()
         [row] = session.history.runs()
         assert row.status == "cancelled"

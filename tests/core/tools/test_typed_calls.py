@@ -157,7 +157,7 @@ def public(kind: type) -> dict[str, Any]:
 
 def test_blocking_session_has_every_public_member_with_its_signature() -> None:
     blocking, names = public(BlockingSession), public(Session)
-    assert set(blocking) == {*names, "close", "history"} - {"aclose"}
+    assert set(blocking) == {*names, "artifacts", "close", "history"} - {"aclose"}
     for name, member in names.items():
         if name == "aclose":
             continue

@@ -1,0 +1,126 @@
+"""The command ``ptc mcp``: options, the client's configuration, and the server's process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import ptc
+from ptc._cli._options import RUN_KEYS, command_line, open_session, settings_options
+
+from ._mcp_server import require_sdk, serve
+
+if TYPE_CHECKING:
+    from ptc._config._settings import Settings
+
+__all__ = ["command"]
+
+_CLOSE_SECONDS = 5.0
+
+_HELP = """Serve programs to an agent over MCP, on standard input and output.
+
+The client gets the tool `program`, which runs a Python script over the tools you allow, and tools
+that report and resume its runs. These options fix the tools and limits; the client can change
+neither.
+
+\b
+Examples:
+  ptc mcp --root ./repo --allow read,grep --print-config   print the client's configuration
+  ptc mcp --root ./repo --allow read,grep                  serve (the client runs this)
+  ptc mcp --root ./repo --direct-tools                     offer each tool on its own, too
+"""
+
+
+@click.command("mcp", help=_HELP, short_help="Serve programs to an agent over MCP (stdio).")
+@click.option("--direct-tools", is_flag=True, help="Offer each allowed tool directly as well.")
+@click.option(
+    "--ask-client/--no-ask-client",
+    default=True,
+    help="Let the client's user decide on calls that require approval, if the client supports "
+    "forms. Otherwise such runs pause until `ptc approve`.",
+)
+@settings_options(*RUN_KEYS)
+@click.option(
+    "--print-config", is_flag=True, help="Print the JSON for a client's configuration and exit."
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    direct_tools: bool,
+    ask_client: bool,
+    settings: Settings,
+    print_config: bool,
+) -> None:
+    """Run the command; `_HELP` is its help text."""
+    session = open_session(settings)
+    if print_config:
+        options = [*command_line(settings), *(["--direct-tools"] if direct_tools else [])]
+        options += [] if ask_client else ["--no-ask-client"]
+        click.echo(json.dumps(_config(session.root, options)))
+        return
+    try:
+        require_sdk()
+    except ptc.SetupError as error:
+        click.echo(str(error), err=True)
+        ctx.exit(2)
+    _serve_stdio(session, direct_tools=direct_tools, ask_client=ask_client)
+
+
+def _config(root: Path, options: list[str]) -> dict[str, Any]:
+    # Absolute paths: a client starts servers in its own folder and with its own PATH.
+    script = shutil.which("ptc", path=str(Path(sys.executable).parent))
+    start = [script] if script else [sys.executable, "-m", "ptc"]
+    entry = {"command": start[0], "args": [*start[1:], "mcp", "--root", str(root), *options]}
+    return {"mcpServers": {"ptc": entry}}
+
+
+def _serve_stdio(session: ptc.Session, *, direct_tools: bool, ask_client: bool) -> None:
+    import logging
+
+    import anyio
+
+    # The SDK uses the configured logging; plain lines on stderr avoid tracebacks drawn by rich.
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="ptc mcp: %(message)s")
+
+    async def main() -> None:
+        from mcp.server.stdio import stdio_server
+
+        async with session, anyio.create_task_group() as group:
+            server = serve(session, direct_tools=direct_tools, ask_client=ask_client)
+            group.start_soon(_end_on_signal, session)
+            group.start_soon(_warm_up, session)
+            async with stdio_server() as (reading, writing):
+                await server.run(reading, writing, server.create_initialization_options())
+            group.cancel_scope.cancel()
+
+    try:
+        anyio.run(main)
+    except* (BrokenPipeError, ConnectionError):
+        click.echo("ptc mcp: the client disconnected", err=True)
+
+
+async def _warm_up(session: ptc.Session) -> None:
+    """Start the workers during the client's handshake."""
+    try:
+        await session.warm_up()
+    except ptc.SetupError as error:
+        click.echo(f"ptc mcp: scripts cannot run on this machine: {error}", err=True)
+
+
+async def _end_on_signal(session: ptc.Session) -> None:
+    import anyio
+
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async for number in signals:
+            with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
+                await session.aclose()
+            # The SDK's reader is in a blocking read of standard input that cannot be interrupted.
+            os._exit(128 + number)

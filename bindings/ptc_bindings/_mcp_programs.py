@@ -1,0 +1,355 @@
+"""Runs of an MCP client: start, ask for approval, resume, report.
+
+Rule 1: a client reaches only runs that a client started, with tools that this server allows.
+    tests/bindings/test_mcp_approvals.py::test_client_cannot_reach_runs_that_others_started
+Rule 2: a client can resume a run, and its user can decide in a form; no tool of the model decides.
+    tests/bindings/test_mcp_approvals.py::test_resuming_before_the_decision_pauses_again
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ptc
+from ptc._core import _json
+from ptc._journal._journal import RunRow
+from ptc._runs._history import load_result
+
+from ._definitions import PROGRAM_RESUME, call_result
+from ._mcp_elicitation import Answer, client_name, form_of, read_answer, supports_forms
+from ._mcp_progress import Progress
+from ._outcome import outcome, outcome_of_error
+from ._outcome_text import outcome_texts
+from ._run_log import run_log, run_record
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+    from mcp_types import (
+        CallToolRequestParams,
+        CallToolResult,
+        ElicitRequestFormParams,
+        InputRequiredResult,
+    )
+
+__all__ = ["Programs"]
+
+_RUN_ID = re.compile(r"mcp-[0-9a-f]{16}")
+_MAX_ROUNDS = 8
+"""Forms for one request: clients of the protocol give up after 10 rounds."""
+
+
+class Programs:
+    """The runs that clients of one server start."""
+
+    def __init__(
+        self,
+        session: ptc.Session,
+        allowed_tools: list[str | ptc.Allow],
+        limits: ptc.Limits,
+        *,
+        ask_client: bool,
+    ) -> None:
+        """Prepare to run scripts.
+
+        Args:
+            session: Runs them.
+            allowed_tools: Their allow-list.
+            limits: Their limits.
+            ask_client: True: the user of a client that supports forms decides on approvals.
+        """
+        self._session = session
+        self._allowed = allowed_tools
+        self._tools = session.select_tools(allowed_tools)
+        self._limits = limits
+        self._ask_client = ask_client
+        self._latest: str | None = None
+
+    # --- requests ---------------------------------------------------------------------------
+
+    async def run(
+        self,
+        ctx: ServerRequestContext[Any],
+        params: CallToolRequestParams,
+        source: str,
+        inputs: Mapping[str, Any],
+    ) -> CallToolResult | InputRequiredResult:
+        """Run a script, or continue the run that a form belongs to."""
+        run_id = f"mcp-{secrets.token_hex(8)}"
+
+        async def start(on_event: Callable[[ptc.RunEvent], None]) -> ptc.RunResult:
+            self._latest = run_id
+            return await self._session.program(
+                source=source,
+                inputs=inputs,
+                allowed_tools=self._allowed,
+                limits=self._limits,
+                run_id=run_id,
+                on_event=on_event,
+            )
+
+        return await self._run(ctx, params, start)
+
+    async def resume(
+        self, ctx: ServerRequestContext[Any], params: CallToolRequestParams, run_id: str
+    ) -> CallToolResult | InputRequiredResult:
+        """Resume a run; a run that has ended is reported as it ended."""
+        self.find(run_id)
+
+        async def start(on_event: Callable[[ptc.RunEvent], None]) -> ptc.RunResult:
+            return await self._resume(run_id, on_event)
+
+        return await self._run(ctx, params, start)
+
+    def status(self, run_id: str) -> CallToolResult:
+        """Report the status of a run, and what it waits for."""
+        row = self.find(run_id)
+        result = load_result(row)
+        if result is None:
+            return call_result([f"Run {run_id}: {row.status}; no result is recorded yet."], None)
+        if row.status == "paused":
+            result = replace(result, pending=self._session.pending(run_id))
+        data = self._outcome(result)
+        return call_result([f"Run {run_id}: {row.status}", *outcome_texts(data)], data)
+
+    def log(self, run_id: str | None, first: int) -> CallToolResult:
+        """Report the calls and the output of a run; None: of the latest one."""
+        run_id = run_id or self._latest
+        if run_id is None:
+            raise ptc.UsageError("this server has run no script yet; pass run_id")
+        row = self.find(run_id)
+        recorded = self._session.history.recorded(run_id)
+        return call_result([run_log(recorded, load_result(row), first)], None)
+
+    def record(self, run_id: str) -> bytes:
+        """Return the record of a run as JSON."""
+        row = self.find(run_id)
+        return run_record(self._session.history.recorded(run_id), load_result(row))
+
+    def find(self, run_id: str) -> RunRow:
+        """Return a run that a client may reach. Raises `UsageError`.
+
+        The id of a run is random, so only somebody who was told can name it.
+        """
+        # A run of the operator may have used tools, and read data, that no client may see.
+        known = _RUN_ID.fullmatch(run_id) is not None
+        self._session.history.journal.flush()
+        row = self._session.history.journal.find(run_id) if known else None
+        if row is None:
+            msg = f"there is no run {run_id!r:.80} of an MCP client; check run_id"
+            raise ptc.UsageError(msg)
+        more = [name for name in _json.loads(row.options)["tools"] if name not in self._tools]
+        if more:
+            msg = f"run {run_id!r} used tools that this server does not allow: {', '.join(more)}"
+            raise ptc.UsageError(msg)
+        return row
+
+    # --- execution --------------------------------------------------------------------------
+
+    async def _run(
+        self,
+        ctx: ServerRequestContext[Any],
+        params: CallToolRequestParams,
+        start: Callable[[Callable[[ptc.RunEvent], None]], Awaitable[ptc.RunResult]],
+    ) -> CallToolResult | InputRequiredResult:
+        progress = Progress(ctx.session.report_progress)
+
+        async def run() -> CallToolResult | InputRequiredResult:
+            dialog = _Dialog(self._session, self._tools, ctx)
+            try:
+                if params.request_state is not None:
+                    dialog.restore(params.request_state)
+                    self.find(dialog.run_id)
+                    dialog.decide(params.input_responses or {})
+                    result = await self._resume(dialog.run_id, progress.on_event)
+                else:
+                    result = await start(progress.on_event)
+                while self._ask_client and dialog.can_ask(result):
+                    if dialog.stateless:
+                        return dialog.next_leg(result)
+                    await dialog.ask(result)
+                    result = await self._resume(result.run_id, progress.on_event)
+            except ptc.PtcError as error:
+                data = outcome_of_error(error)
+                return call_result(outcome_texts(data), data, is_error=True)
+            return self._report(result)
+
+        return await progress.report_during(run)
+
+    async def _resume(self, run_id: str, on_event: Callable[[ptc.RunEvent], None]) -> ptc.RunResult:
+        try:
+            return await self._session.resume(
+                run_id, allowed_tools=self._allowed, on_event=on_event
+            )
+        except ptc.JournalError:
+            # It may have ended before, or meanwhile in another process.
+            row = self.find(run_id)
+            ended = load_result(row)
+            if ended is None or row.status in ("paused", "cancelled"):
+                raise
+            return ended
+
+    def _report(self, result: ptc.RunResult) -> CallToolResult:
+        data = self._outcome(result)
+        paused = result.status == "paused"
+        return call_result(
+            outcome_texts(data),
+            data,
+            is_error=not (result.ok or paused),
+            images=_attached_images(result),
+            files=result.attachments,
+            run_id=result.run_id,
+        )
+
+    def _outcome(self, result: ptc.RunResult) -> dict[str, Any]:
+        return outcome(result, next_step=_next_step(result) if result.status == "paused" else "")
+
+
+_SHOWN_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_SHOWN_IMAGES = 4
+_SHOWN_BYTES = 2 << 20
+"""Images that a script attached are shown to the model up to this size; the others are listed."""
+
+
+def _attached_images(result: ptc.RunResult) -> list[ptc.ImageContent]:
+    files = [file for file in result.attached if file.media_type in _SHOWN_TYPES]
+    shown = []
+    for file in files[:_SHOWN_IMAGES]:
+        # Somebody may have deleted it since.
+        with contextlib.suppress(OSError):
+            if file.size_bytes <= _SHOWN_BYTES:
+                data = base64.b64encode(Path(file.path).read_bytes()).decode()
+                shown.append(ptc.ImageContent(data, file.media_type))
+    return shown
+
+
+def _next_step(result: ptc.RunResult) -> str:
+    run_id = result.run_id
+    resume = f'call the tool {PROGRAM_RESUME} with {{"run_id": "{run_id}"}}'
+    if not result.pending:
+        return f"Every call is decided: {resume}."
+    kinds = {call.kind for call in result.pending}
+    commands = [f"`ptc approve {run_id} CALL` or `ptc reject {run_id} CALL`"] * (
+        "approval" in kinds
+    )
+    commands += [f"`ptc settle {run_id} CALL --outcome OUTCOME`"] * ("unknown" in kinds)
+    return (
+        f"A person decides on the server's machine with {' and '.join(commands)}, with the "
+        f"server's --root. Then {resume}. Do not run the script again: that would repeat its calls."
+    )
+
+
+class _Dialog:
+    """The forms of one request."""
+
+    def __init__(
+        self, session: ptc.Session, tools: Mapping[str, ptc.Tool], ctx: ServerRequestContext[Any]
+    ) -> None:
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+        self._session = session
+        self._tools = tools
+        self._ctx = ctx
+        self._problems: dict[str, str] = {}
+        self._later: set[str] = set()
+        self._rounds = 0
+        self.run_id = ""
+        self.stateless: bool = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        """True: a form is a result, and its answer comes with a repeated request."""
+
+    def can_ask(self, result: ptc.RunResult) -> bool:
+        """True if the client's user can decide on a call of this run now."""
+        able = self.stateless or self._ctx.session.can_send_request
+        return (
+            able
+            and supports_forms(self._ctx)
+            and self._rounds < _MAX_ROUNDS
+            and bool(self._open(result.pending))
+        )
+
+    def _open(self, pending: tuple[ptc.PendingCall, ...]) -> list[ptc.PendingCall]:
+        return [
+            call
+            for call in pending
+            if call.kind == "approval" and call.call not in self._later and call.tool in self._tools
+        ]
+
+    def _form(self, call: ptc.PendingCall) -> ElicitRequestFormParams:
+        return form_of(call, self._tools[call.tool], self._problems.get(call.call, ""))
+
+    def next_leg(self, result: ptc.RunResult) -> InputRequiredResult:
+        """Return a result that asks for all decisions at once; the client repeats its request."""
+        from mcp_types import ElicitRequest, InputRequests, InputRequiredResult
+
+        forms: InputRequests = {
+            call.call: ElicitRequest(params=self._form(call)) for call in self._open(result.pending)
+        }
+        state = {"run": result.run_id, "later": sorted(self._later), "rounds": self._rounds + 1}
+        # `RequestStateBoundary` encrypts it and binds it to this request.
+        return InputRequiredResult(input_requests=forms, request_state=json.dumps(state))
+
+    def restore(self, state: str) -> None:
+        """Continue with the state of an earlier leg."""
+        found = json.loads(state)
+        self.run_id, self._rounds = found["run"], found["rounds"]
+        self._later = set(found["later"])
+
+    def decide(self, responses: Mapping[str, Any]) -> None:
+        """Record the answers to the forms of `next_leg`."""
+        from mcp_types import ElicitResult
+
+        for call in self._open(self._session.pending(self.run_id)):
+            response = responses.get(call.call)
+            if isinstance(response, ElicitResult):
+                self._record(call, read_answer(call, self._tools[call.tool], response))
+            else:
+                self._later.add(call.call)
+
+    async def ask(self, result: ptc.RunResult) -> None:
+        """Show the forms one after the other, and record the answers."""
+        from mcp.shared.exceptions import MCPError
+
+        self._rounds += 1
+        for call in self._open(result.pending):
+            form = self._form(call)
+            try:
+                response = await self._ctx.session.elicit_form(
+                    form.message, form.requested_schema, self._ctx.request_id
+                )
+            except MCPError:
+                self._later.add(call.call)
+            else:
+                self._record(call, read_answer(call, self._tools[call.tool], response))
+
+    def _record(self, call: ptc.PendingCall, answer: Answer) -> None:
+        self._problems.pop(call.call, None)
+        if answer.action == "later":
+            self._later.add(call.call)
+        elif answer.action == "again":
+            self._problems[call.call] = answer.problem
+        else:
+            self._decide(call, answer)
+
+    def _decide(self, call: ptc.PendingCall, answer: Answer) -> None:
+        history, by = self._session.history, client_name(self._ctx)
+        try:
+            if answer.action == "approve":
+                history.approve(
+                    call.run_id,
+                    call.call,
+                    by=by,
+                    arguments=answer.arguments,
+                    comment=answer.comment,
+                )
+            else:
+                history.reject(call.run_id, call.call, by=by, comment=answer.comment)
+        except ptc.UsageError:
+            # Decided elsewhere meanwhile, or expired: resuming the run applies that.
+            self._later.add(call.call)

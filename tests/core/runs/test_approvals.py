@@ -1,0 +1,142 @@
+"""Decisions about pending calls through a session."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from ptc import BlockingSession, JournalError, PendingCall, Session, UsageError, tool
+from ptc._journal._statements import UNDECIDED
+
+pytestmark = pytest.mark.anyio
+
+PAY = "async def run(ctx, inputs):\n    return await ctx.pay(inputs['cents'])\n"
+
+
+@tool(
+    side_effect=True,
+    idempotent=True,
+    needs_approval=True,
+    approval_prompt=lambda arguments: f"Pay {arguments['cents']}?",
+)
+async def pay(cents: int) -> int:
+    """Pay."""
+    return cents
+
+
+def options(root: Path, **more: Any) -> dict[str, Any]:
+    journal = root.parent / f"{root.name}.sqlite3"
+    return {"root": root, "tools": [pay], "toolsets": (), "workers": 1, "journal": journal} | more
+
+
+async def start(session: Session, cents: int, run_id: str | None = None) -> str:
+    result = await session.program(
+        source=PAY, inputs={"cents": cents}, allowed_tools=["pay"], run_id=run_id
+    )
+    assert result.status == "paused"
+    return result.run_id
+
+
+async def test_pending_lists_the_calls_of_all_runs_oldest_first(tmp_path: Path) -> None:
+    async with Session(**options(tmp_path, approvals_expire_ms=60_000)) as session:
+        names = [await start(session, n) for n in (1, 2, 3)]
+        found = session.pending()
+        assert [call.run_id for call in found] == names
+        first = found[0]
+        assert (first.tool, first.line, first.prompt) == ("pay", 2, "Pay 1?")
+        assert first.expires_ms == first.requested_ms + 60_000
+        assert session.pending(names[1]) == (found[1],)
+        await session.approve(names[0], by="ann")
+        assert [call.run_id for call in session.pending()] == names[1:], "a decided one is gone"
+        await session.rollback(names[1])
+        assert [call.run_id for call in session.pending()] == names[2:], "so is a rolled back one"
+        with pytest.raises(JournalError, match="there is no run"):
+            session.pending("nothing")
+    async with Session(**options(tmp_path)) as later:
+        assert [call.run_id for call in later.pending()] == names[2:]
+
+
+async def test_pending_calls_are_found_by_an_index(tmp_path: Path) -> None:
+    made = options(tmp_path)
+    async with Session(**made) as session:
+        await start(session, 1)
+    with sqlite3.connect(made["journal"]) as db:
+        plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {UNDECIDED}")]
+    db.close()
+    assert any("INDEX paused_runs" in step for step in plan), plan
+    assert not any(step.startswith("SCAN") and "paused_runs" not in step for step in plan), plan
+
+
+async def test_decision_can_resume_the_run(tmp_path: Path) -> None:
+    async with Session(**options(tmp_path)) as session:
+        run = await start(session, 500)
+        result = await session.approve(run, by="ann", arguments={"cents": 50}, resume=True)
+        assert result.unwrap() == 50
+        (decision,) = session.history.recorded(run).decisions
+        assert (decision.action, decision.by) == ("approve", "ann")
+        refused = await session.reject(await start(session, 9), by="bob", resume=True)
+        assert refused.status == "failed"
+        assert "rejected by bob" in (refused.error.message if refused.error else "")
+
+
+@pytest.mark.parametrize("by", ["", "  ", "a\nb", "x" * 201, None])
+async def test_decision_without_a_name_is_refused_and_not_recorded(tmp_path: Path, by: Any) -> None:
+    async with Session(**options(tmp_path)) as session:
+        run = await start(session, 1)
+        for decide in (session.approve, session.reject):
+            with pytest.raises(UsageError, match="by must name who decides"):
+                await decide(run, by=by)
+        assert len(session.pending(run)) == 1
+
+
+async def test_invalid_edited_arguments_are_refused_and_not_recorded(tmp_path: Path) -> None:
+    async with Session(**options(tmp_path)) as session:
+        run = await start(session, 1)
+        with pytest.raises(UsageError, match="the edited arguments are not valid"):
+            await session.approve(run, by="ann", arguments={"cents": "many"}, resume=True)
+        assert len(session.pending(run)) == 1
+
+
+async def test_on_approval_receives_each_pending_call_once_it_is_durable(tmp_path: Path) -> None:
+    seen: list[PendingCall] = []
+
+    async def note(call: PendingCall) -> None:
+        await anyio.lowlevel.checkpoint()
+        seen.append(call)
+        with sqlite3.connect(made["journal"]) as other:
+            (count,) = other.execute("SELECT count(*) FROM pending").fetchone()
+        other.close()
+        assert count == 1
+
+    made = options(tmp_path, on_approval=note)
+    async with Session(**made) as session:
+        run = await start(session, 1)
+        assert seen == list(session.pending(run))
+
+
+async def test_failing_on_approval_is_logged_and_fails_no_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(call: PendingCall) -> None:
+        raise ZeroDivisionError
+
+    async with Session(**options(tmp_path, on_approval=broken)) as session:
+        run = await start(session, 1)
+        assert len(session.pending(run)) == 1
+    assert f"on_approval failed for call 1 of run {run}" in caplog.text
+    with pytest.raises(UsageError, match="on_approval"):
+        Session(**options(tmp_path, on_approval="mail"))
+
+
+def test_blocking_session_decides_and_resumes(tmp_path: Path) -> None:
+    with BlockingSession(**options(tmp_path)) as session:
+        result = session.program(source=PAY, inputs={"cents": 3}, allowed_tools=["pay"])
+        (call,) = session.pending()
+        assert call.run_id == result.run_id
+        resumed = session.approve(call.run_id, call.call, by="ann", resume=True)
+        assert resumed.unwrap() == 3
+        assert session.pending() == ()

@@ -262,6 +262,7 @@ def _inner_bodies(last: ast.stmt) -> Iterable[list[ast.stmt]]:
 def _exits(node: ast.stmt) -> bool:
     """True for ``sys.exit(...)``, ``exit(...)`` and ``raise SystemExit``."""
     called: ast.AST | None = None
+    names: set[str] = set()
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         called = node.value.func
         names = {"exit", "quit"}

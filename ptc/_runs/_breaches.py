@@ -77,17 +77,19 @@ def limit_failure(limits: Limits, name: str, used: int) -> Failure:
     return _failure(limits, name, used, message.format(used=used), hint)
 
 
-def cpu_failure(limits: Limits, used: int | None) -> Failure:
+def cpu_failure(limits: Limits, used: int | None, line: int = 0) -> Failure:
     """Build the failure of a run that used its CPU time.
 
     Args:
         limits: Limits of the run.
         used: Milliseconds; None: the kernel stopped it, and did not report the amount.
+        line: Line of the script that computed; 0: unknown.
     """
     spent = f"{used:,} ms of CPU time" if used is not None else "up its CPU time"
     hint = "compute less in one run, or ask for a higher max_cpu_ms"
-    message = f"the script used {spent}"
-    return _failure(limits, "max_cpu_ms", used, message, hint)
+    failure = _failure(limits, "max_cpu_ms", used, f"the script used {spent}", hint)
+    where = f"; it was computing on line {line}" if line else ""
+    return replace(failure, message=failure.message + where, line=line)
 
 
 def _failure(limits: Limits, name: str, used: int | None, message: str, hint: str) -> Failure:
@@ -107,6 +109,7 @@ def timeout_failure(
     running: Sequence[str] = (),
     line: int = 0,
     polling: bool = False,
+    computing: bool = False,
     last_call: str = "",
 ) -> Failure:
     """Build the failure of a run that timed out.
@@ -117,6 +120,7 @@ def timeout_failure(
         running: Tools of the calls under way.
         line: Line of the script that waited or was last seen; 0: unknown.
         polling: True if the script read its clock in a loop.
+        computing: True if the script did not wait.
         last_call: The last call of a script that computed, in words.
     """
     message = f"the run took longer than {limits.timeout_ms:,} ms"
@@ -131,10 +135,10 @@ def timeout_failure(
             "each reading advances a script's clock by 0.1 ms, however long the loop computes; "
             "repeat a fixed number of times, or pause with `await asyncio.sleep(s)`"
         )
-    elif line:
+    elif line and not computing:
         message += f"; it was waiting{where}"
     else:
-        message += "; it was computing" + (f" ({last_call})" if last_call else "")
+        message += f"; it was computing{where}" + (f" ({last_call})" if last_call else "")
     breach = Breach("timeout_ms", limits.timeout_ms, used_ms)
     return Failure(code="timeout", message=message, hint=hint, breach=breach, line=line)
 

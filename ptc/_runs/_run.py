@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 import anyio
@@ -48,7 +49,7 @@ _CALLS_AT_ONCE: Final = 1_000
 """Records of calls that are encoded in one iteration of the event loop: 3 ms, or 10 if all of them
 have long errors."""
 _PLACE_SECONDS: Final = 0.05
-"""Time that a script has to say on which line it waits, after its time-out."""
+"""Time that a script has to say on which line it waits or computes, after its time is used up."""
 
 
 class RunResources(NamedTuple):
@@ -237,28 +238,44 @@ class Run:
         if not worker.send((Kind.INSPECT, b"[1]")):
             self._finish_timed_out()
             return
-        # A script that computes does not answer.
-        self._resources.reactor.call_later(_PLACE_SECONDS, self._finish_timed_out)
+        self._resources.reactor.call_later(
+            _PLACE_SECONDS, lambda: self._ask_place(partial(self._finish_timed_out, computing=True))
+        )
+
+    def _ask_place(self, finish: Callable[[int], None]) -> None:
+        """Call `finish` with the line at which the script computes; 0: it did not say."""
+        if self._outcome.status is not None:
+            return
+        if self._worker is None or not self._worker.ask_place():
+            finish(0)
+            return
+        self._frames.on_places = finish
+        self._resources.reactor.call_later(_PLACE_SECONDS, lambda: finish(0))
 
     @property
     def _resuming(self) -> bool:
         return self._calls.replay is not None
 
-    def _finish_timed_out(self, line: int = 0) -> None:
+    def _checked_line(self, line: int) -> int:
+        """Return `line`, which is the worker's word; 0 if the script has no such line."""
+        return line if 0 <= line <= self._program.source.count("\n") + 1 else 0
+
+    def _finish_timed_out(self, line: int = 0, computing: bool = False) -> None:
         used = self._clocks.elapsed
         running, polled = self._calls.running(), self._frames.polled
         # Reports come at twice the number of readings each: a loop that goes on was seen lately.
-        polling = not running and not line and polled is not None and polled[1] * 2 >= used
+        idle = not running and (computing or not line)
+        polling = idle and polled is not None and polled[1] * 2 >= used
         if polling and polled is not None:
-            line = polled[0]
-        if not 0 <= line <= self._program.source.count("\n") + 1:
-            line = 0  # the worker's word
+            line = line or polled[0]
+        line = self._checked_line(line)
         failure = timeout_failure(
             self._program.limits,
             used_ms=round(used * 1000),
             running=running,
             line=line,
             polling=polling,
+            computing=computing,
             last_call=self._calls.last_call(),
         )
         excerpt = quote_line(self._program.source, line)
@@ -266,7 +283,13 @@ class Run:
 
     def _exceed_cpu(self, used_ms: int) -> None:
         self._read_last_frames()
-        self._outcome.finish("limit_exceeded", cpu_failure(self._program.limits, used_ms))
+        self._ask_place(partial(self._finish_over_cpu, used_ms))
+
+    def _finish_over_cpu(self, used_ms: int, line: int) -> None:
+        line = self._checked_line(line)
+        failure = cpu_failure(self._program.limits, used_ms, line)
+        excerpt = quote_line(self._program.source, line)
+        self._outcome.finish("limit_exceeded", replace(failure, excerpt=excerpt))
 
     def _tick(self, elapsed: float) -> None:
         """Send the script the time, when its timer fires."""

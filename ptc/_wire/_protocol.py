@@ -17,6 +17,7 @@ worker is hostile by assumption: once a script runs, the script wrote every fram
 
 from __future__ import annotations
 
+import signal
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
@@ -32,6 +33,7 @@ __all__ = [
     "FROM_WORKER",
     "IN_PARTS",
     "LEGAL",
+    "PLACE_SIGNAL",
     "Call",
     "Decoder",
     "Failure",
@@ -48,6 +50,10 @@ __all__ = [
     "next_state",
     "parse",
 ]
+
+
+PLACE_SIGNAL: Final = signal.SIGUSR1
+"""Sent to a worker whose script computes and reads no frame: it answers FRAMES."""
 
 
 class OversizedError(ProtocolError):

@@ -54,11 +54,11 @@ def importing_charts() -> Iterator[None]:
 
     with tempfile.TemporaryDirectory(prefix="ptc-") as folder:
         os.environ.update(_SETTINGS, MPLCONFIGDIR=folder)
-        vars(os)["walk"], vars(subprocess)["check_output"] = walk, no_output
+        os.__dict__["walk"], subprocess.__dict__["check_output"] = walk, no_output
         try:
             yield
         finally:
-            vars(os)["walk"], vars(subprocess)["check_output"] = real_walk, real_output
+            os.__dict__["walk"], subprocess.__dict__["check_output"] = real_walk, real_output
             for name in ("MPLCONFIGDIR", *_SETTINGS):
                 del os.environ[name]
 

@@ -39,6 +39,7 @@ __all__ = [
     "stand_in_for_base",
 ]
 
+_T = typing.TypeVar("_T")
 _made: weakref.WeakSet[type] = weakref.WeakSet()
 _bases: set[type] = {
     object, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset,
@@ -52,7 +53,7 @@ def allow_bases(*kinds: type) -> None:
     _bases.update(kinds)
 
 
-def open_type(kind: type) -> type:
+def open_type(kind: type[_T]) -> type[_T]:
     """Declare that every public attribute of instances of `kind` is meant for scripts.
 
     For `ctx` and similar objects with tool names as attributes: a tool may be named `evaluate`.
@@ -154,7 +155,6 @@ _ALIASES: Final = {
     types.GenericAlias, type(list[int]), type(list), type(typing.Callable),
     type(tuple), type(typing.Annotated[int, ""]), type(typing.Any),
 }  # fmt: skip
-_T = typing.TypeVar("_T")
 
 
 class _Sample(typing.Generic[_T]):

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable
 from enum import Enum
 from itertools import islice
-from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias, cast
 
 from .._wire._json_errors import MAX_DEPTH, is_exact
 from .._wire._wide import MAX_DIGITS, MOST, is_wide
@@ -332,10 +332,10 @@ class Converter:
             if plain is None or kind is bool:
                 return _WORDS[plain]
             if issubclass(kind, int) and not issubclass(kind, Enum):
-                number = int.__int__(plain)
+                number = int.__int__(cast("int", plain))
                 return int.__repr__(number) if -MOST < number < MOST else hex(number)
             if issubclass(kind, float):
-                real = float.__float__(plain)
+                real = float.__float__(cast("float", plain))
                 return float.__repr__(real) if math.isfinite(real) else _non_finite_text(real)
             try:
                 plain = _values.key_of(plain)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Iterable, Mapping, MutableMapping
-from typing import Any
+from typing import Any, cast
 
 from .._language import _policy as policy
 from ._classes import is_script_class
@@ -150,7 +150,7 @@ def show_vars(*args: Any) -> Mapping[str, Any]:
     if isinstance(obj, type) and is_script_class(obj):
         return _class_members(obj)
     if type(obj) is Record:
-        return obj
+        return cast("Mapping[str, Any]", obj)
     namespace = namespace_of(obj)
     if namespace is None:
         raise TypeError("vars() argument must be an object of a class of the script")

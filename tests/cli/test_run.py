@@ -106,7 +106,10 @@ def test_run_over_a_limit_exits_with_3_and_names_the_limit(command: Any, script:
     spin = script("def run(ctx, inputs):\n    while True:\n        pass\n")
     done = command("run", spin, "--toolset", "shelf", "--timeout-ms", "150")
     assert done.status == 3
-    assert done.err.startswith("Error: the run timed out: the run took longer than 150 ms\nhint: ")
+    assert done.err.startswith(
+        "Error: the run timed out in line 2: the run took longer than 150 ms"
+    )
+    assert "computing on line 2\n        while True:\nhint: " in done.err
 
 
 def test_max_tool_calls_option_limits_the_run(command: Any, script: Any) -> None:

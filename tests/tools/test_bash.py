@@ -590,7 +590,7 @@ async def test_script_receives_command_data_and_a_usable_error(root: Path, scrip
         result = await session.program(source=script, allowed_tools=["bash"])
         assert result.unwrap() == ["hello\n", "command_failed", 3]
         refused = await session.program(source=script)
-        assert refused.status == "failed"
+        assert refused.status == "rejected"
         assert refused.error is not None
         assert "bash" in refused.error.message
 

@@ -49,7 +49,7 @@ class Class:
     """An object whose class is a lie that raises."""
 
     @property  # type: ignore[misc]  # that is the attack
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]  # the same
         raise SystemExit
 
 

@@ -95,6 +95,7 @@ CALLS: list[tuple[str, tuple[int, ...], int]] = [
     ("exit_group", (0,), ALLOW),
     ("close", (7,), ALLOW),
     ("rt_sigprocmask", (0, 0, 0, 8), ALLOW),
+    ("rt_sigreturn", (), ALLOW),
     ("getpid", (), ALLOW),
     ("gettid", (), ALLOW),
     ("tgkill", (PID, PID, 6), ALLOW),

@@ -236,7 +236,7 @@ def _random_members(rng: random.Random) -> dict[str, Any]:
 
     if not hasattr(statistics, "kde_random"):  # before 3.13
         return {}
-    kde_random: Any = statistics.kde_random
+    kde_random: Any = statistics.__dict__["kde_random"]
 
     def seeded(*args: Any, seed: Any = None, **options: Any) -> Any:
         seed = rng.getrandbits(128) if seed is None else seed

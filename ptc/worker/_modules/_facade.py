@@ -103,7 +103,7 @@ def make_module(
     described = {"__doc__": None, "__name__": name, **(facts or {})}
     live = {each: value for each, value in members.items() if isinstance(value, property)}
     fixed = {each: value for each, value in members.items() if each not in live}
-    kind = open_type(
+    kind: type[object] = open_type(
         type(
             "module",
             (),

@@ -33,7 +33,7 @@ def confine_formats() -> None:
         )
 
     replace_attribute(configparser.RawConfigParser, "read", read)
-    library = vars(ElementTree)
+    library = ElementTree.__dict__
     library["open"] = _refuse_file  # in place of the builtin, for `parse` and `write`
     library["XMLParser"] = XMLParser
 

@@ -198,7 +198,8 @@ def walk(node: Any) -> Iterator[Any]:
 
 def copy_location(new_node: Any, old_node: Any) -> Any:
     """`ast.copy_location`."""
-    _fields_of(new_node), _fields_of(old_node)
+    for node in (new_node, old_node):
+        _fields_of(node)
     return ast.copy_location(new_node, old_node)
 
 

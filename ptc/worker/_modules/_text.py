@@ -276,4 +276,4 @@ PATHS: Final[dict[str, Any]] = {
     "PureWindowsPath": pathlib.PureWindowsPath,
 }
 if hasattr(pathlib, "UnsupportedOperation"):  # 3.13
-    PATHS["UnsupportedOperation"] = pathlib.UnsupportedOperation
+    PATHS["UnsupportedOperation"] = pathlib.__dict__["UnsupportedOperation"]

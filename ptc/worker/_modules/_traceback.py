@@ -214,7 +214,7 @@ def _is_valid(source: str) -> bool:
     return True
 
 
-_find_anchors: Any = vars(traceback)["_extract_caret_anchors_from_line_segment"]
+_find_anchors: Any = traceback.__dict__["_extract_caret_anchors_from_line_segment"]
 
 
 def _find_valid_anchors(segment: str) -> Any:
@@ -223,7 +223,7 @@ def _find_valid_anchors(segment: str) -> Any:
     return _find_anchors(segment) if valid else None
 
 
-vars(traceback)["_extract_caret_anchors_from_line_segment"] = _find_valid_anchors
+traceback.__dict__["_extract_caret_anchors_from_line_segment"] = _find_valid_anchors
 
 # From Python 3.13 on.
 _show_carets: Any = vars(traceback.StackSummary).get("_should_show_carets")

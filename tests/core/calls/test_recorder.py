@@ -65,7 +65,7 @@ async def run(ctx, inputs):
     started = meanwhile[0]
     assert started == CallRow("1", "put", b'{"n":1}', keys[0] or "", True, 5, 1, started.at_ms)
     assert rows[0].end is not None
-    assert rows[0].end.body == b"[true,false,7]"
+    assert rows[0].end.body == b"[true,true,7]"
     assert rows[1].end is not None
     assert b'"code":"empty"' in rows[1].end.body
     assert len(set(keys)) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -94,8 +95,44 @@ def run(ctx, inputs):
 """
     result = await run(session, source)
     assert result.error is not None
+    assert (result.status, result.error.line) == ("timed_out", 6)
+    assert result.error.message.endswith("computing on line 6 (its last call was wait, on line 5)")
+
+
+COMPUTING = {
+    "a loop": "def run(ctx, inputs):\n    while True:\n        n = 1\n",
+    "a function": "def work():\n    while True: n = 1\ndef run(ctx, inputs):\n    work()\n",
+    "a task": "async def work():\n    while True: n = 1\nawait asyncio.gather(work())\n",
+    "a thread": "def work():\n    while True: n = 1\nthreading.Thread(target=work).start()\n",
+    "an expression": "import re\nre.match('(a+)+$', 'a' * 40 + 'b')\n",
+    "prints": "def run(ctx, inputs):\n    while True: print('x')\n",
+}
+
+
+@pytest.mark.parametrize("limits", [Limits(timeout_ms=300), Limits(max_cpu_ms=200)], ids=["t", "c"])
+@pytest.mark.parametrize("name", list(COMPUTING))
+async def test_script_that_computes_is_stopped_with_its_line(
+    session: Session, name: str, limits: Limits
+) -> None:
+    limits = replace(limits, max_stdout_bytes=64 << 20, max_messages=1_000_000)
+    with anyio.fail_after(30):
+        result = await session.program(
+            source=f"import asyncio, threading\n{COMPUTING[name]}", limits=limits
+        )
+    assert result.error is not None
+    assert result.error.breach is not None
+    assert result.error.line in {3, 4}
+    assert f"computing on line {result.error.line}" in result.error.message
+    assert result.error.excerpt.strip()
+
+
+async def test_script_inside_of_one_long_instruction_is_stopped_without_a_line(
+    session: Session,
+) -> None:
+    result = await run(session, "def run(ctx, inputs):\n    return sum(range(10**12))\n")
+    assert result.error is not None
     assert (result.status, result.error.line) == ("timed_out", 0)
-    assert result.error.message.endswith("computing (its last call was wait, on line 5)")
+    assert result.error.message.endswith("; it was computing")
 
 
 @pytest.mark.parametrize(

@@ -245,7 +245,8 @@ async def test_server_offers_the_tools_and_the_rules_of_the_configuration(tmp_pa
         done = await client.call_tool("program", {**source, "inputs": {"amount": 100}})
         over = await client.call_tool("program", {**source, "inputs": {"amount": 101}})
         direct = await client.call_tool("pay", {"amount": 101})
-    assert names == ["program", "price", "pay"]
+    own = ["program", "program_log", "program_status", "program_resume"]
+    assert names == [*own, "price", "pay"]
     assert done.structured_content["value"] == [2.5, 100]
     assert "not allowed in this run: amount must be <= 100" in texts(over)[0]
     assert "not allowed in this run: amount must be <= 100" in texts(direct)[0]

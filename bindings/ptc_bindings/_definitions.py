@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import ptc
+from ptc._runs._program_tool import DESCRIPTION_CHARS, PROGRAM, list_within
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, Tool
@@ -18,16 +19,13 @@ __all__ = [
     "PROGRAM_STATUS",
     "RESERVED",
     "call_result",
-    "program_definition",
     "run_definitions",
     "runs_as_program",
     "server_instructions",
+    "server_program",
     "structured_value",
     "tool_definition",
 ]
-
-PROGRAM = "program"
-"""Name of the tool that runs a script."""
 
 PROGRAM_LOG = "program_log"
 PROGRAM_RESUME = "program_resume"
@@ -35,44 +33,25 @@ PROGRAM_STATUS = "program_status"
 RESERVED = (PROGRAM, PROGRAM_LOG, PROGRAM_RESUME, PROGRAM_STATUS)
 """Names of the server's own tools."""
 
-_DESCRIPTION_CHARS = 2_000
-"""Claude Code truncates a tool's description and a server's instructions at 2,048 characters
-(anthropics/claude-code issues 41593 and 87650), but not schemas. Rules and signatures are longer,
-so they are the description of the parameter ``source``."""
 
-
-def program_definition(tools: list[ptc.Tool], limits: ptc.Limits) -> Tool:
-    """Define the tool that runs a script over `tools`."""
+def server_program(
+    session: ptc.Session, allowed_tools: list[str | ptc.Allow], limits: ptc.Limits
+) -> Tool:
+    """Define the tool ``program`` of a server, which fixes the allow-list and the limits."""
     from mcp_types import Tool, ToolAnnotations
-
-    from ptc._policy_modules import MODULES
-    from ptc._tools._instructions import describe_program
 
     from ._outcome import OUTCOME_SCHEMA
 
-    changes = any(tool.side_effect for tool in tools)
+    row = session.program_definition("mcp", allowed_tools, limits)
+    schema = row["inputSchema"]
+    properties = {name: schema["properties"][name] for name in ("source", "inputs")}
     return Tool(
-        name=PROGRAM,
+        name=row["name"],
         title="Run a script",
-        description=_program_description([tool.name for tool in tools]),
-        input_schema={
-            "type": "object",
-            "properties": {
-                "source": {
-                    "type": "string",
-                    "description": describe_program(tools, limits, list(MODULES)),
-                },
-                "inputs": {
-                    "type": "object",
-                    "description": "JSON data for the script; its parameter `inputs`.",
-                    "default": {},
-                },
-            },
-            "required": ["source"],
-            "additionalProperties": False,
-        },
+        description=row["description"],
+        input_schema={**schema, "properties": properties, "required": ["source"]},
         output_schema=OUTCOME_SCHEMA,
-        annotations=ToolAnnotations(read_only_hint=not changes, destructive_hint=changes),
+        annotations=ToolAnnotations.model_validate(row["annotations"]),
     )
 
 
@@ -118,20 +97,6 @@ def run_definitions(tools: list[ptc.Tool]) -> list[Tool]:
     ]
 
 
-def _program_description(names: list[str]) -> str:
-    start = (
-        "Run a Python script that calls tools and returns one result. Use it instead of a series "
-        "of tool calls: it searches, reads, filters, counts and combines in one step, calls run "
-        "in parallel, and only what the script returns comes back.\n\n"
-        "`source` is the script: it defines `async def run(ctx, inputs)`, tools are methods of ctx "
-        "(`await ctx.name(...)`), the return value is the result. The description of the "
-        "parameter `source` has the rules, the limits and the typed signatures of the tools: read "
-        "it before the first script. Scripts run in a sandbox: files, network and packages are "
-        "available only through ctx.\n\nTools on ctx: "
-    )
-    return start + _list_within(names, _DESCRIPTION_CHARS - len(start))
-
-
 def server_instructions(names: list[str], *, direct: bool) -> str:
     """Return the instructions of the server; `direct` if it offers each tool directly."""
     start = (
@@ -141,19 +106,7 @@ def server_instructions(names: list[str], *, direct: bool) -> str:
         + ("Each tool can also be called directly. " if direct else "")
         + "Tools: "
     )
-    return start + _list_within(names, _DESCRIPTION_CHARS - len(start))
-
-
-def _list_within(names: list[str], room: int) -> str:
-    """List as many names as fit, then the number of the others."""
-    if not names:
-        return "none"
-    for count in range(len(names), 0, -1):
-        rest = len(names) - count
-        text = ", ".join(names[:count]) + (f" and {rest} more" if rest else "")
-        if len(text) < room:
-            return text + "."
-    return f"{len(names)}."
+    return start + list_within(names, DESCRIPTION_CHARS - len(start))
 
 
 def tool_definition(tool: ptc.Tool) -> Tool:

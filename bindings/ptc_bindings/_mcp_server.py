@@ -16,10 +16,10 @@ from ._definitions import (
     PROGRAM_STATUS,
     RESERVED,
     call_result,
-    program_definition,
     run_definitions,
     runs_as_program,
     server_instructions,
+    server_program,
     tool_definition,
 )
 from ._mcp_direct import call_tool
@@ -146,7 +146,7 @@ class _Handlers:
                 raise ptc.UsageError(msg)
         tools = list(self.tools.values())
         self._offered = [
-            program_definition(tools, limits),
+            server_program(session, self._allowed, limits),
             *run_definitions(tools),
             *map(tool_definition, self._direct.values()),
         ]

@@ -27,7 +27,8 @@ def outcome_texts(row: Mapping[str, Any]) -> list[str]:
         notes = "\n\n".join(_notes(row))
         return [value_text(row["value"]), *([notes] if notes else [])]
     error = row.get("error")
-    head = _HEADS.get(row["status"], row["status"])
+    status: str = row["status"]
+    head = _HEADS.get(status, status)
     parts = [_error_text(head, error) if error else f"{head}.", *_pending(row), *_calls(row)]
     if "partial" in row:
         count = f"last {len(row['partial'])} of {row.get('emitted', '?')}"

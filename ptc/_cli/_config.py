@@ -1,4 +1,4 @@
-"""``ptc config``: check and show the effective settings, and trust a table of pyproject.toml."""
+"""``ptc config``: check and show the effective settings, and trust a file."""
 
 from __future__ import annotations
 
@@ -105,7 +105,8 @@ def show(*, settings: Settings, show_all: bool, as_json: bool) -> int:
     write_table(output, (("key", ""), ("value", "wrap"), ("source", "wrap")), rows)
     if not _is_trusted(settings):
         standard_error().line(
-            "note: [tool.ptc] is not trusted, so other commands refuse it; run `ptc config trust`"
+            f"note: {settings.file} is not trusted, so other commands refuse it; read it, then run "
+            "`ptc config trust`"
         )
     return COMPLETED
 
@@ -124,14 +125,15 @@ def _row(setting: Setting, settings: Settings) -> dict[str, Any]:
     }
 
 
-_TRUST_HELP = """Trust [tool.ptc] in pyproject.toml as it is now.
+_TRUST_HELP = """Trust the configuration file as it is now.
 
-Scripts may change a pyproject.toml, so its table counts only after you have read it. Run this again
-after each change of the table. A ptc.toml needs no trust, since no script can change it.
+Two files count only after you have read and trusted them: [tool.ptc] in a pyproject.toml, which
+scripts may change, and a ptc.toml that is neither in the current folder nor above it, such as one
+of a checkout that you pass with --root. Run this again after each change of the settings.
 """
 
 
-@command.command("trust", short_help="Trust [tool.ptc] in pyproject.toml.", help=_TRUST_HELP)
+@command.command("trust", short_help="Trust a configuration file.", help=_TRUST_HELP)
 @settings_options("root", check_trust=False)
 def trust(*, settings: Settings) -> int:
     """Run the command; `_TRUST_HELP` is its help text."""
@@ -144,18 +146,15 @@ def trust(*, settings: Settings) -> int:
     if path is None:
         raise UsageError("there is no configuration file in the root or above it")
     file = load_file(path, named=settings.named, check_trust=False)
-    if not file.in_project:
-        raise UsageError(f"{path} needs no trust: no script can change it")
     trust_table(path, file.table)
-    standard_output().line(f"trusted: [tool.ptc] in {path}")
+    standard_output().line(f"trusted: {'[tool.ptc] in ' if file.in_project else ''}{path}")
     return COMPLETED
 
 
 def _is_trusted(settings: Settings) -> bool:
-    from .._config._file import load_file
-    from .._config._trust import is_trusted
+    from .._config._file import is_file_trusted, load_file
 
     if settings.file is None:
         return True
     file = load_file(settings.file, named=settings.named, check_trust=False)
-    return not file.in_project or is_trusted(file.path, file.table)
+    return is_file_trusted(file, named=settings.named)

@@ -123,7 +123,8 @@ def _option(key: Key) -> Callable[[_Command], _Command]:
         options["type"] = click.Choice(key.choices)
     elif key.kind == "number":
         options["type"] = int
-        options["help"] += f" [default: {key.default:,}]"
+        if key.default is not None:
+            options["help"] += f" [default: {key.default:,}]"
     if key.kind in _LISTS:
         options |= {"multiple": True, "default": ()}
     if key.metavar:
@@ -164,7 +165,8 @@ def command_line(settings: Settings) -> list[str]:
     Values of the environment are among them, since another program has another environment.
     """
     options: list[str] = []
-    if settings.file is not None and settings.named:
+    if settings.file is not None:
+        # Also one that was found: the other program may start in a folder that does not find it.
         options += ["--config", str(settings.file)]
     if settings.ignored:
         options.append("--no-config")
@@ -211,7 +213,7 @@ def open_session(settings: Settings) -> Session:
     from .._session._session import Session
 
     try:
-        return Session(**session_arguments(settings), workers=1)
+        return Session(**{"workers": 1, **session_arguments(settings)})
     except UsageError as error:
         raise settings.explain(error) from None
 

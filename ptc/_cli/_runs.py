@@ -31,12 +31,12 @@ def open_history(settings: Settings, tools: Mapping[str, Tool] | None = None) ->
     from ..errors import UsageError
     from ._terminal import standard_error
 
-    journal = settings.path("journal")
+    journal, expiry = settings.path("journal"), settings["approvals_expire_ms"]
     if journal is not None:
         if not journal.is_file():
             subject = settings.by_name["journal"].subject
             raise UsageError(f"there is no journal {str(journal)!r}; check the path of {subject}")
-        return History(journal, tools=tools)
+        return History(journal, tools=tools, approvals_expire_ms=expiry)
     folder = settings.root.resolve()
     path, former = journal_of(folder), former_journal(folder)
     note = "" if former is None else former_notice(former)
@@ -48,7 +48,7 @@ def open_history(settings: Settings, tools: Mapping[str, Tool] | None = None) ->
         raise UsageError(f"{msg}. {note}" if note else msg)
     if note:
         standard_error().line(f"note: {note}")
-    return History(path, tools=tools)
+    return History(path, tools=tools, approvals_expire_ms=expiry)
 
 
 _RUNS_HELP = """List the newest runs: ID, start time, outcome, number of calls, and file name.

@@ -6,7 +6,10 @@ Rule 1: A file that another user could have written is an error until it is name
     tests/core/config/test_file.py::test_file_of_another_user_is_refused
 Rule 2: No tool changes a ``ptc.toml``: it is a protected path (`ptc._protected`).
     tests/core/config/test_attacks.py::test_script_cannot_write_a_configuration
-Rule 3: Scripts may change a ``pyproject.toml``, so its table counts only while it is as its owner
+Rule 3: A ``ptc.toml`` that was found outside of the current folder and those above it is an error
+    until it is trusted or named, so that no checkout configures a command by being its root.
+    tests/core/config/test_attacks.py::test_configuration_of_another_folder_needs_trust
+Rule 4: Scripts may change a ``pyproject.toml``, so its table counts only while it is as its owner
     trusted it (`ptc._config._trust`).
     tests/core/config/test_attacks.py::test_table_in_pyproject_counts_only_while_trusted
 """
@@ -24,7 +27,16 @@ from typing import Any
 from ..errors import UsageError
 from ._trust import is_trusted
 
-__all__ = ["NAME", "PROJECT", "ConfigFile", "find_file", "load_file", "read_bytes"]
+__all__ = [
+    "NAME",
+    "PROJECT",
+    "ConfigFile",
+    "find_file",
+    "is_file_trusted",
+    "load_file",
+    "read_bytes",
+    "require_trust",
+]
 
 NAME = "ptc.toml"
 PROJECT = "pyproject.toml"
@@ -167,7 +179,7 @@ def load_file(path: Path, *, named: bool, check_trust: bool = True) -> ConfigFil
     Args:
         path: Absolute path.
         named: True: the operator named it; its owner does not matter.
-        check_trust: False: read the table of a pyproject.toml that nobody trusted, to show it.
+        check_trust: False: read a file that is not trusted, to show it.
 
     Raises:
         UsageError: If it cannot be read, is not TOML, or is not trusted.
@@ -180,19 +192,47 @@ def load_file(path: Path, *, named: bool, check_trust: bool = True) -> ConfigFil
         msg = f"{path} is not UTF-8 text: byte {error.start:,}; save it as UTF-8"
         raise UsageError(msg) from None
     file = ConfigFile(path, text)
-    if file.in_project:
-        if file.table is None:
-            msg = f"{file.shown} has no table [tool.ptc]"
-            raise UsageError(msg)
-        if check_trust and not is_trusted(path, file.table):
-            msg = (
-                f"{file.shown}:{file.line()}: [tool.ptc] is not trusted: it is new or has changed, "
-                "and scripts may change a pyproject.toml. Read the table, then run "
-                "`ptc config trust`; move it to a ptc.toml, which no script can change; or ignore "
-                "it with --no-config"
-            )
-            raise UsageError(msg)
+    if file.in_project and file.table is None:
+        msg = f"{file.shown} has no table [tool.ptc]"
+        raise UsageError(msg)
+    if check_trust:
+        require_trust(file, named=named)
     return file
+
+
+def is_file_trusted(file: ConfigFile, *, named: bool) -> bool:
+    """Return True if the operator chose to use a file, by name, by place, or once for all.
+
+    A ptc.toml counts in the folder that contains it and below, as the operator chose to work there.
+    One that belongs to another folder, such as a checkout that is passed as the root, must not
+    execute code or set permissions only because somebody wrote it. A pyproject.toml always needs
+    trust, since scripts may change it.
+    """
+    here = Path.cwd().resolve()
+    if not file.in_project and (named or file.path.parent in (here, *here.parents)):
+        return True
+    return is_trusted(file.path, file.table)
+
+
+def require_trust(file: ConfigFile, *, named: bool) -> None:
+    """Reject a file that is not trusted (`is_file_trusted`). Raises `UsageError`."""
+    if is_file_trusted(file, named=named):
+        return
+    if file.in_project:
+        msg = (
+            f"{file.shown}:{file.line()}: [tool.ptc] is not trusted: it is new or has changed, "
+            "and scripts may change a pyproject.toml. Read the table, then run "
+            "`ptc config trust`; move it to a ptc.toml, which no script can change; or ignore "
+            "it with --no-config"
+        )
+    else:
+        msg = (
+            f"{file.shown} is not trusted: it is neither in the current folder nor above it, and "
+            "a configuration names code that ptc executes, and sets permissions. Read it, then run "
+            f"`ptc config trust --root {file.path.parent}`, name it with --config, or ignore it "
+            "with --no-config"
+        )
+    raise UsageError(msg)
 
 
 def read_bytes(path: Path, remedy: str | None = None) -> bytes:

@@ -186,6 +186,34 @@ KEYS: dict[str, Key] = {
             *(False, "--journal-in-root/--no-journal-in-root"),
         ),
         Key(
+            "approvals_expire_ms",
+            "number",
+            "Age in ms at which a pending approval counts as rejected. [default: never]",
+            *(None, "--approvals-expire-ms", "N"),
+            most=31_536_000_000,
+        ),
+        Key(
+            "artifacts",
+            "path",
+            "Folder of values that are too large, and of attachments. [default: .ptc/artifacts in "
+            "the root]",
+            *(None, "--artifacts", "DIR"),
+        ),
+        Key(
+            "workers",
+            "number",
+            "Worker processes kept ready, up to 64. [default: 1 for a command, 4 in Python]",
+            *(None, "--workers", "N"),
+            most=64,
+        ),
+        Key(
+            "max_concurrent_runs",
+            "number",
+            "Scripts that run at once, up to 256; others wait.",
+            *(16, "--max-concurrent-runs", "N"),
+            most=256,
+        ),
+        Key(
             "builtin.network",
             "flag",
             "Let commands of the built-in tools use the network, and add web_fetch and web_search.",

@@ -88,7 +88,14 @@ def session_arguments(
     if settings["journal"] == ":memory:":
         journal = Path(":memory:")
     limits, ceiling = _limits(settings)
+    optional = {
+        "approvals_expire_ms": settings["approvals_expire_ms"],
+        "artifacts": settings.path("artifacts"),
+        "workers": settings["workers"],
+        "max_concurrent_runs": settings["max_concurrent_runs"],
+    }
     return {
+        **{name: value for name, value in optional.items() if settings.is_set(name)},
         "root": settings.root,
         "tools": tools,
         "toolsets": (),

@@ -1,8 +1,8 @@
-"""Trust in the tables ``[tool.ptc]``, one file for each in the user's state directory.
+"""Trust in configurations, one file for each in the user's state directory.
 
-Scripts are often asked to edit a pyproject.toml, so it is not a protected path. A table that a
-script wrote there must not configure the next command. So its owner trusts a table once, and again
-after each change.
+Scripts are often asked to edit a pyproject.toml, so it is not a protected path, and a ptc.toml of
+another folder may be part of a checkout that nobody has read. Neither may configure the next
+command. So the operator trusts its table once, and again after each change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def is_trusted(path: Path, table: Mapping[str, Any]) -> bool:
 
 
 def trust(path: Path, table: Mapping[str, Any]) -> None:
-    """Trust the table of a pyproject.toml, in place of an earlier one.
+    """Trust the table of a configuration file, in place of an earlier one.
 
     Raises:
         SetupError: If the state directory cannot be written.

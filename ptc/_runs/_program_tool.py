@@ -26,16 +26,26 @@ from .._tools._tool_result import ToolResult
 from ..errors import ToolError, UsageError
 from ._runner import ProgramRunner
 
-__all__ = ["PROGRAM", "DefinitionStyle", "program_definition", "program_tool"]
+__all__ = [
+    "DESCRIPTION_CHARS",
+    "PROGRAM",
+    "DefinitionStyle",
+    "list_within",
+    "program_definition",
+    "program_tool",
+]
 
 PROGRAM = "program"
 
 DefinitionStyle: TypeAlias = Literal["openai", "anthropic", "mcp"]
 
 _ALIASES = {"allowedTools": "allowed_tools"}
-_DESCRIPTION_CHARS = 1_024
-"""OpenAI rejects longer descriptions of functions. Those of parameters may be longer, so the rules
-of a script are the description of ``source``."""
+DESCRIPTION_CHARS = 2_000
+"""Claude Code truncates a tool's description and a server's instructions at 2,048 characters
+(anthropics/claude-code issues 41593 and 87650), but not schemas. Rules and signatures are longer,
+so they are the description of the parameter ``source``."""
+_OPENAI_CHARS = 1_024
+"""OpenAI rejects longer descriptions of functions, but not of parameters."""
 _TEXT_CHARS = 8_192
 _MAX_WARNINGS = 20
 
@@ -93,7 +103,8 @@ def program_definition(
         UsageError: If `style` is unknown.
     """
     chosen = list(tools)
-    description = _description([tool.name for tool in chosen])
+    most_chars = _OPENAI_CHARS if style == "openai" else DESCRIPTION_CHARS
+    description = _description([tool.name for tool in chosen], most_chars)
     parameters = _parameters(describe_program(chosen, limits, modules))
     if style == "openai":
         function = {"name": PROGRAM, "description": description, "parameters": parameters}
@@ -112,14 +123,30 @@ def program_definition(
     raise UsageError(msg)
 
 
-def _description(names: list[str]) -> str:
+def _description(names: list[str], most_chars: int) -> str:
     start = (
         "Run a Python script that calls tools and returns one result. Use it instead of a series "
-        "of tool calls: only what the script returns comes back. The description of `source` has "
-        "the rules and the signatures of the tools. Tools on ctx: "
+        "of tool calls: it searches, reads, filters, counts and combines in one step, calls run "
+        "in parallel, and only what the script returns comes back.\n\n"
+        "`source` is the script: it defines `async def run(ctx, inputs)`, tools are methods of ctx "
+        "(`await ctx.name(...)`), the return value is the result. The description of the "
+        "parameter `source` has the rules, the limits and the typed signatures of the tools: read "
+        "it before the first script. Scripts run in a sandbox: files, network and packages are "
+        "available only through ctx.\n\nTools on ctx: "
     )
-    text = start + (", ".join(names) or "none")
-    return text if len(text) <= _DESCRIPTION_CHARS else f"{text[: _DESCRIPTION_CHARS - 4]} ..."
+    return start + list_within(names, most_chars - len(start))
+
+
+def list_within(names: list[str], room: int) -> str:
+    """List as many names as fit, then the number of the others."""
+    if not names:
+        return "none"
+    for count in range(len(names), 0, -1):
+        rest = len(names) - count
+        text = ", ".join(names[:count]) + (f" and {rest} more" if rest else "")
+        if len(text) < room:
+            return text + "."
+    return f"{len(names)}."
 
 
 def _parameters(source: str) -> dict[str, Any]:

@@ -277,7 +277,7 @@ class Session(RunSession):
         arguments["tools"] += parts_of("tools", tools, "a list of tools")
         arguments["env"] = {**(arguments["env"] or {}), **mapping_of("env", env, "a dict")}
         try:
-            return cls(**arguments, **options)
+            return cls(**{**arguments, **options})
         except UsageError as error:
             raise explain(error) from None
 

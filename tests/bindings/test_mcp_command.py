@@ -240,7 +240,8 @@ async def test_server_offers_the_tools_and_the_rules_of_the_configuration(tmp_pa
         'toolsets = []\ntools = ["tools.py"]\nallow = ["price", "pay(amount <= 100)"]\n'
     )
     source = script("return [await ctx.price('tea'), await ctx.pay(inputs['amount'])]")
-    async with stdio(tmp_path, "--direct-tools") as client:
+    named = ("--config", str(tmp_path / "ptc.toml"))
+    async with stdio(tmp_path, "--direct-tools", *named) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         done = await client.call_tool("program", {**source, "inputs": {"amount": 100}})
         over = await client.call_tool("program", {**source, "inputs": {"amount": 101}})

@@ -122,7 +122,7 @@ async def test_log_lists_calls_in_pages(root: Path) -> None:
     limits = Limits(max_tool_calls=400)
     async with in_process(root, add, fail, limits=limits) as (client, _):
         run_id = (await client.call_tool("program", script(body))).structured_content["run_id"]
-        first, seen = 1, 0
+        first, seen, text = 1, 0, ""
         for _ in range(5):
             (text,) = texts(
                 await client.call_tool("program_log", {"run_id": run_id, "first": first})

@@ -124,6 +124,32 @@ async def test_owner_can_lift_the_protection(root: Path) -> None:
             assert (await session.tool("write", {"path": path, "content": ""})).ok
 
 
+def test_configuration_of_another_folder_needs_trust(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "evil.py").write_text("open('executed', 'w').close()\n" + TOOLS)
+    (root / "ptc.toml").write_text('tools = ["evil.py"]\n')
+    (root / "sub").mkdir()
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    for folder in (root, root / "sub"):
+        with pytest.raises(UsageError, match=r"is not trusted: .* `ptc config trust --root /"):
+            Session.from_config(folder)
+    assert not Path("executed").exists()
+    assert "own" not in Session.from_config(root, config=_empty()).tool_names()
+    file = root / "ptc.toml"
+    assert "own" in Session.from_config(root, config=file).tool_names()
+    trust(file, load_file(file, named=False, check_trust=False).table)
+    assert "own" in Session.from_config(root / "sub").tool_names()
+    file.write_text('tools = ["evil.py"]\nisolation = "process"\n')
+    with pytest.raises(UsageError, match="is not trusted"):
+        Session.from_config(root)
+
+
+def _empty() -> Path:
+    Path("empty.toml").write_text("")
+    return Path("empty.toml")
+
+
 def test_table_in_pyproject_counts_only_while_trusted(root: Path) -> None:
     file = root / "pyproject.toml"
     file.write_text('[project]\nname = "x"\n\n[tool.ptc]\nmodel = "a:b"\n')

@@ -30,7 +30,7 @@ def test_nearest_file_from_the_root_upwards_is_found(tmp_path: Path) -> None:
     (tmp_path / "a" / "pyproject.toml").write_text("[tool.ptc]\n")
     assert find_file(deep) == tmp_path / "a" / "pyproject.toml"
     (deep / "ptc.toml").write_text("")
-    settings = load_settings({"root": str(deep)})
+    settings = load_settings({"root": str(deep)}, check_trust=False)
     assert settings.file == deep / "ptc.toml"
 
 
@@ -38,7 +38,8 @@ def test_root_that_is_a_link_finds_the_file_of_its_target(tmp_path: Path) -> Non
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "ptc.toml").write_text('model = "x:y"\n')
     (tmp_path / "link").symlink_to("real")
-    assert load_settings({"root": str(tmp_path / "link")})["model"] == "x:y"
+    found = load_settings({"root": str(tmp_path / "link")}, check_trust=False)
+    assert found["model"] == "x:y"
 
 
 def test_two_files_in_one_folder_are_an_error(tmp_path: Path) -> None:
@@ -53,6 +54,7 @@ def test_named_file_replaces_the_found_one_and_no_config_ignores_it(
 ) -> None:
     (tmp_path / "ptc.toml").write_text('model = "x:found"\n')
     (tmp_path / "other.toml").write_text('model = "x:named"\n')
+    monkeypatch.chdir(tmp_path)
     root = {"root": str(tmp_path)}
     assert load_settings(root)["model"] == "x:found"
     assert load_settings(root, config=tmp_path / "other.toml")["model"] == "x:named"

@@ -137,6 +137,18 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
         lambda s: s.history._path == Path.cwd() / "runs.sqlite3",
         True,
     ),
+    "approvals_expire_ms": (
+        "approvals_expire_ms = 60000",
+        lambda s: s.history._expiry,
+        60_000,
+    ),
+    "artifacts": (
+        'artifacts = "sub/large"',
+        lambda s: s.artifacts.folder == Path.cwd() / "sub" / "large",
+        True,
+    ),
+    "workers": ("workers = 2", lambda s: s._pool._size, 2),
+    "max_concurrent_runs": ("max_concurrent_runs = 3", lambda s: s._runs._most, 3),
     "builtin.network": (
         "[builtin]\nnetwork = true",
         lambda s: "web_fetch" in s.tool_names(),

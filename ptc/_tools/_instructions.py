@@ -33,8 +33,9 @@ def describe_program(tools: Iterable[Tool], limits: Limits, modules: Sequence[st
         stubs = _list_tools(chosen)
     rules = "\n".join(f"- {rule}" for rule in _list_rules(chosen, limits, modules))
     text = (
-        "A script is Python with one function, `async def run(ctx, inputs)`. `inputs` is the dict "
-        "passed with the script; the return value of `run` is the result.\n\n"
+        "A script is Python that defines `async def run(ctx, inputs)`, beside any helpers. "
+        "`inputs` is the dict passed with the script; the return value of `run` is the result."
+        "\n\n"
         f"```python\n{_write_example(chosen)}\n```\n\n{rules}"
     )
     return f"{text}\n\nTools on ctx:\n\n```python\n{stubs}\n```" if chosen else text
@@ -89,14 +90,15 @@ def _list_rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -
         "sets, dataclasses, arrays and tables are converted to JSON; bytes become a file.",
         "print(...) is for notes: the text is reported beside the result. ctx.emit(value) records "
         "a partial value that is reported even if the run fails later. ctx.progress(done, total, "
-        "message) reports progress. Files out: ctx.attach(name, data) with bytes or text, such as "
+        "message) reports progress. Files out: ctx.attach(name, bytes or text), such as "
         '`ctx.attach("report.csv", text)`.',
         f"Limits: {_format_limits(limits, {tool.name for tool in tools})}. ctx.budget has the "
         "remaining amounts: .tool_calls, .calls_by_tool, .time_ms, .stdout_bytes, .messages, "
         ".emits, .emit_bytes.",
         imports,
         "No files, network, processes, environment or other packages except through ctx. No "
-        "state persists between runs.",
+        "eval, exec, compile, memoryview, `import *`, metaclasses, or interpreter attributes such "
+        "as __mro__. No state persists between runs.",
     ]
 
 

@@ -172,10 +172,11 @@ _ABSENT: Final = object()
 def _base_error(base: object) -> str:
     named = base if isinstance(base, type | types.FunctionType) else type(base)
     name = policy.demangle(named.__name__)
-    return (
-        f"a script may not subclass {name}; subclass object, a builtin data type, an exception, "
-        "or wrap an instance"
-    )
+    if name == "type":
+        remedy = "use __init_subclass__ of a base class, or a class decorator"
+    else:
+        remedy = "subclass object, a builtin data type, an exception, or wrap an instance"
+    return f"a script may not subclass {name}; {remedy}"
 
 
 def build_class(

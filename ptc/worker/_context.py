@@ -290,6 +290,10 @@ class _ToolMethod:
         self._name = name
         self._parameters = tuple(parameters)
 
+    @property
+    def __name__(self) -> str:
+        return self._name
+
     def __call__(self, *args: Any, **arguments: Any) -> Any:
         if args:
             arguments = self._bind(args, arguments)

@@ -196,6 +196,7 @@ result = [type(C) is type, type(type) is type, type(int) is type, type(type(C)) 
     ("source", "message"),
     [
         ("type('A', (slice,), {})", "may not subclass"),
+        ("class A(type): pass", "may not subclass type; use __init_subclass__"),
         ("type('A', (ExceptionGroup,), {})", "may not subclass"),
         ("type('A', [], {})", "a tuple of bases"),
         ("type('A', (), {'__slots__': ('gi_frame',)})", "__slots__ must be defined"),

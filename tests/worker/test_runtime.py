@@ -46,6 +46,21 @@ async def run(ctx, inputs):
     assert (await run(session, source)).value == [True, True]
 
 
+async def test_tool_method_has_the_name_of_its_tool(session: Session) -> None:
+    source = """
+import functools
+def retry(function):
+    @functools.wraps(function)
+    async def call(*args, **options):
+        return await function(*args, **options)
+    return call
+async def run(ctx, inputs):
+    again = retry(ctx.after)
+    return [ctx.after.__name__, again.__name__, await again(ms=1)]
+"""
+    assert (await run(session, source)).value == ["after", "after", 1]
+
+
 async def test_sync_script_can_sleep(session: Session) -> None:
     source = """
 import time

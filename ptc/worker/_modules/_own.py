@@ -20,6 +20,7 @@ from typing import Any, Final
 from ..._language import _policy as policy
 from .. import _classes
 from .._attributes import read_named
+from .._hints import get_type_hints
 from .._internals import globals_of
 from .._types import ScriptType, type_of
 from .._views import exact_text
@@ -172,9 +173,12 @@ def _annotated_class(function: Any) -> Any:
         function = function.__func__
     if type(function) is not types.FunctionType:
         raise TypeError("register() needs a class, or a function with an annotated first argument")
-    found = [kind for name, kind in function.__annotations__.items() if name != "return"]
-    if not found or isinstance(found[0], str):
-        raise TypeError("pass the class: `@f.register(int)`; annotations as text are not evaluated")
+    found = [kind for name, kind in get_type_hints(function).items() if name != "return"]
+    if not found:
+        raise TypeError(
+            f"{function.__name__}() has no annotation to register by; pass the class: "
+            "`@f.register(int)`"
+        )
     return found[0]
 
 
@@ -187,7 +191,7 @@ def _find_implementation(registry: Mapping[Any, Any], kind: Any) -> Any:
 
 
 def singledispatch(function: Any) -> Any:
-    """`functools.singledispatch`; annotations that are text are not evaluated."""
+    """`functools.singledispatch`; annotations that are text are parsed, not evaluated."""
     _check_function(function)
     registry: dict[Any, Any] = {object: function}
 

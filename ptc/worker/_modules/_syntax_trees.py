@@ -12,6 +12,7 @@ Rule 1: no function here reads an attribute whose name a script chose
 from __future__ import annotations
 
 import ast
+import sys
 import types
 import warnings
 from collections import deque
@@ -237,7 +238,7 @@ class NodeVisitor:
             elif is_node(value):
                 self.visit(value)
 
-    if hasattr(ast, "Num"):
+    if sys.version_info < (3, 14):
 
         def visit_Constant(self, node: Any) -> Any:
             """Call the method with the old name of the constant, or `generic_visit`."""

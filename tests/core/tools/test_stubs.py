@@ -406,6 +406,8 @@ def test_rules_are_short_and_contain_the_limits_of_the_run() -> None:
         "At most 3 run at once",
         "256 MiB of memory",
         "collections.abc",
+        "No eval, exec, compile, memoryview",
+        "metaclasses",
     ):
         assert part in rules
 

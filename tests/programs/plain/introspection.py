@@ -338,6 +338,24 @@ def case_singledispatchmethod():
             Neg.neg.__name__, n.neg.__doc__]
 
 
+class Coin:
+    value = 5
+
+
+def case_singledispatch_text_annotations():
+    @functools.singledispatch
+    def show(arg) -> "str":
+        return "other"
+    @show.register
+    def _(arg: "Coin", extra: "int" = 0) -> "str": return f"coin {arg.value + extra}"
+    @show.register
+    def _(arg: "int | float"): return "number"
+    @show.register
+    def _(arg: None): return "none"
+    return [show(Coin()), show(Coin(), extra=2), show(1), show(1.5), show(None), show("x"),
+            text_of(show.register, lambda arg: 1).partition(":")[0]]
+
+
 def case_type_kinds():
     def gen(): yield 1
     async def agen(): yield 1

@@ -4,7 +4,7 @@ import asyncio, datetime, io
 
 # They end the script or wait for ever, which is what they are for.
 SKIPPED = {"exit", "sleep", "wait", "input", "setrecursionlimit", "cycle", "count", "repeat"}
-SKIPPED_METHODS = {*SKIPPED, "run", "samples", "zfill", "ljust", "rjust", "center", "rotate", "expandtabs", "from_iterable"}
+SKIPPED_METHODS = {*SKIPPED, "run", "run_forever", "samples", "stop", "zfill", "ljust", "rjust", "center", "rotate", "expandtabs", "from_iterable"}
 
 
 class Thing:

@@ -1,17 +1,12 @@
-"""``ptc run``: run a script, print its value, and exit with the status of its outcome.
-
-Rule 1: Ctrl-C stops the run cleanly: the session is closed, and no process is left.
-    tests/cli/test_terminal.py::test_ctrl_c_interrupts_the_run_and_leaves_no_process
-"""
+"""``ptc run``: run a script, print its value, and exit with the status of its outcome."""
 
 from __future__ import annotations
 
-import signal
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ._identity import as_option, no_input_option
 from ._options import (
     isolation_option,
     journal_in_root_option,
@@ -26,15 +21,13 @@ from ._options import (
     toolset_option,
     unprotect_option,
 )
-from ._status import EXIT_STATUS_HELP, INTERRUPTED, TERMINATED, status_of
+from ._status import EXIT_STATUS_HELP
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from .._records._limits import Limits
-    from .._records._result import RunResult
-    from .._session import Session
-    from ._progress import Progress
+    from .._records._result import RunEvent, RunResult
 
 __all__ = ["command", "print_result"]
 
@@ -50,6 +43,10 @@ Examples:
   ptc run report.py --inputs data.json --root ./src --timeout-ms 5000
   ptc run find.py --json | jq .calls
   echo 'def run(ctx, inputs): return inputs["n"] * 2' | ptc run - --input n=21
+
+A call that requires approval pauses the run, durably. On a terminal you are asked about it there
+and then: approve it, edit its arguments, reject it, or leave it for later. Elsewhere, and with
+--no-input, ptc prints the command that decides on it and resumes the run.
 
 VALUE of --input is parsed as JSON: 3 is a number, true a boolean, [1,2] a list. A value that is not
 JSON is a string: TODO. To pass a string that looks like JSON, quote it: --input 'id="007"'.
@@ -82,6 +79,8 @@ JSON is a string: TODO. To pass a string that looks like JSON, quote it: --input
 @journal_option
 @journal_in_root_option
 @model_option
+@as_option
+@no_input_option
 @json_option("Print the whole result (status, value, calls, usage, error ...) as JSON.")
 def command(
     *,
@@ -97,6 +96,8 @@ def command(
     journal: str | None,
     journal_in_root: bool,
     model: str | None,
+    by: str,
+    no_input: bool,
     as_json: bool,
     **limits: Any,
 ) -> int:
@@ -126,6 +127,7 @@ def command(
         journal=journal,
         journal_in_root=journal_in_root,
         model=model,
+        by=None if no_input else by,
         as_json=as_json,
     )
 
@@ -145,14 +147,12 @@ def _execute(
     journal: str | None,
     journal_in_root: bool,
     model: str | None,
+    by: str | None,
     as_json: bool,
 ) -> int:
-    import anyio
-
     from ..errors import UsageError
+    from ._guarded_run import run_to_end
     from ._options import open_session, with_option_names
-    from ._progress import Progress
-    from ._report import format_call_count
     from ._terminal import standard_error
 
     session = open_session(
@@ -174,21 +174,20 @@ def _execute(
             "rights (`ptc doctor` shows both levels)",
             "yellow",
         )
-    guarded = _GuardedRun(session, Progress(errors, quiet=as_json))
-    program = {"source": source, "filename": filename, "inputs": inputs, "allowed_tools": allowed}
+
+    def start(on_event: Callable[[RunEvent], None]) -> Awaitable[RunResult]:
+        return session.program(
+            source=source,
+            filename=filename,
+            inputs=inputs,
+            allowed_tools=allowed,
+            on_event=on_event,
+        )
+
     try:
-        result = anyio.run(guarded.execute, program)
+        return run_to_end(session, start, filename, by=by, allowed=allowed, as_json=as_json)
     except UsageError as error:
         raise with_option_names(error) from None
-    if result is not None:
-        print_result(result, filename, as_json=as_json)
-    if guarded.signal is not None:
-        if result is None or not as_json:
-            after = f" after {format_call_count(len(result.calls))}" if result is not None else ""
-            errors.line(f"interrupted{after}")
-        return TERMINATED if guarded.signal == signal.SIGTERM else INTERRUPTED
-    assert result is not None  # noqa: S101  # only a signal leaves none
-    return status_of(result)
 
 
 def print_result(result: RunResult, filename: str, *, as_json: bool) -> None:
@@ -210,64 +209,3 @@ def print_result(result: RunResult, filename: str, *, as_json: bool) -> None:
         report_outcome(errors, result, filename)
     if errors.is_terminal:
         report_calls(errors, result)
-
-
-class _GuardedRun:
-    """One run of one session that stops cleanly on a signal."""
-
-    def __init__(self, session: Session, progress: Progress) -> None:
-        self._session = session
-        self._progress = progress
-        self.signal: signal.Signals | None = None
-        """Signal that stopped the run, or None."""
-
-    async def execute(self, program: Mapping[str, Any]) -> RunResult | None:
-        """Run the program; return None if a signal arrived before the script started."""
-        import anyio
-
-        from ..errors import PtcError, SessionClosedError
-
-        result: RunResult | None = None
-        failure: PtcError | None = None
-        async with self._session, anyio.create_task_group() as group:
-            scope = anyio.CancelScope()
-            group.start_soon(self._progress.follow)
-            if sys.platform != "win32":
-                group.start_soon(self._watch, scope)
-                # Let the watcher install its handler before the run starts.
-                await anyio.lowlevel.checkpoint()
-            try:
-                with scope:
-                    result = await self._session.program(
-                        **program, on_event=self._progress.on_event
-                    )
-            except SessionClosedError as error:
-                # The signal arrived during the start.
-                failure = error if self.signal is None else None
-            except PtcError as error:
-                # Raised outside the group, which would wrap it.
-                failure = error
-            finally:
-                self._progress.close()
-                group.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
-        return result
-
-    async def _watch(self, starting: Any) -> None:
-        """Close the session at the first signal. A second one reaches Python's own handler."""
-        import anyio
-
-        # Signals that the shell made us ignore (`nohup`, a background job) stay ignored.
-        stopping = (signal.SIGINT, signal.SIGTERM)
-        handled = [number for number in stopping if signal.getsignal(number) != signal.SIG_IGN]
-        if not handled:
-            return
-        with anyio.open_signal_receiver(*handled) as signals:
-            async for number in signals:
-                self.signal = number
-                break
-        if not self._progress.began:
-            starting.cancel()
-            return
-        await self._session.aclose()

@@ -14,7 +14,6 @@ from ._core._lazy import lazy_exports
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ._blocking import BlockingSession as BlockingSession
     from ._facts import Layer as Layer
     from ._generation._generate import Fallback, Generated
     from ._records._content import Attachment, AttachmentRef, ImageContent, TextContent
@@ -27,10 +26,12 @@ if TYPE_CHECKING:
         PendingCall,
         RunEvent,
         RunResult,
+        RunWarning,
     )
     from ._runs._rollback import Reverted, Rollback
     from ._runs._violation import Violation as Violation
-    from ._session import Session as Session
+    from ._session._blocking import BlockingSession
+    from ._session._session import Session
     from ._tools._allow import Allow as Allow
     from ._tools._approval import ApprovalRequest, Decision
     from ._tools._cache import Cache as Cache
@@ -84,6 +85,7 @@ __all__ = [
     "RunError",
     "RunEvent",
     "RunResult",
+    "RunWarning",
     "Session",
     "SessionClosedError",
     "SetupError",
@@ -111,7 +113,7 @@ __dir__: "Callable[[], list[str]]"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "_blocking": ["BlockingSession"],
+        "_session._blocking": ["BlockingSession"],
         "_generation._generate": ["Fallback", "Generated"],
         "_facts": ["Layer"],
         "_records._content": ["Attachment", "AttachmentRef", "ImageContent", "TextContent"],
@@ -124,10 +126,11 @@ __getattr__, __dir__ = lazy_exports(
             "PendingCall",
             "RunEvent",
             "RunResult",
+            "RunWarning",
         ],
         "_runs._rollback": ["Reverted", "Rollback"],
         "_runs._violation": ["Violation"],
-        "_session": ["Session"],
+        "_session._session": ["Session"],
         "_tools._allow": ["Allow"],
         "_tools._approval": ["ApprovalRequest", "Decision"],
         "_tools._cache": ["Cache"],

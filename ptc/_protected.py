@@ -14,6 +14,9 @@ Rule 3: A git folder is also recognized by its content, and none can be assemble
     tests/core/test_protected.py::test_folder_cannot_be_turned_into_a_git_folder
 Rule 4: Each entry is checked by its own name and those above it, never by its content, so a
     protected entry can be neither created nor moved: no sequence of changes assembles one.
+Rule 5: A file that a session names, such as one with its tools, is protected at its own path, with
+    the folders above it: after a move, others could replace them.
+    tests/core/test_protected.py::test_named_file_and_the_folders_above_it_are_protected
 """
 
 TYPE_CHECKING = False
@@ -40,7 +43,8 @@ class Rule:
 
 
 RULES = (
-    Rule("state", "ptc keeps its own state there", ".ptc", "ptc-journals"),
+    Rule("state", "ptc keeps its own state there", ".ptc", "ptc-journals", "ptc-trusted"),
+    Rule("ptc", "ptc loads tools and takes permissions from it", "ptc.toml"),
     Rule("git", "git runs programs that its configuration and hooks name", ".git"),
     Rule(
         *("hooks", "git runs the programs that it names on a commit"),
@@ -73,8 +77,9 @@ RULES = (
         *("opencode.jsonc", ".aider.conf.yml"),
     ),
     Rule("home", "it lies in the user's home, where programs look for their settings"),
+    Rule("named", "the session protects it"),
 )  # fmt: skip
-"""`home` has no names: see `Protection`."""
+"""`home` and `named` have no names: see `Protection`."""
 
 _BY_NAME = {rule.name: rule for rule in RULES}
 _FIXED = ("state",)
@@ -113,17 +118,39 @@ def explain(path: str, rule: str, entry: str) -> str:
 class Protection:
     """The table without the entries that the owner of a session has lifted."""
 
-    __slots__ = ("_git", "_home", "_names", "_short", "_suffixes", "home", "lifted")
+    __slots__ = (
+        "_files",
+        "_git",
+        "_home",
+        "_names",
+        "_short",
+        "_suffixes",
+        "files",
+        "home",
+        "lifted",
+    )
 
-    def __init__(self, lifted: "Iterable[str]" = (), home: "Sequence[str] | None" = None) -> None:
+    def __init__(
+        self,
+        lifted: "Iterable[str]" = (),
+        home: "Sequence[str] | None" = None,
+        files: "Iterable[str]" = (),
+    ) -> None:
         """Build the table.
 
         Args:
             lifted: Names of rules, or of files and folders in them.
             home: The user's home, as names relative to the root; ``()`` if it is the root, None if
                 it is outside. Names in it that start with a dot, and ``bin``, are protected.
+            files: Further protected files and folders: paths relative to the root, with ``/``.
         """
         self.lifted = frozenset(lifted)
+        self.files = tuple(files)
+        self._files = (
+            ()
+            if "named" in self.lifted
+            else tuple(tuple(map(_normalize, file.split("/"))) for file in self.files)
+        )
         self.home = None if home is None else tuple(home)
         self._home = None if "home" in self.lifted or home is None else tuple(home)
         self._git = not {"git", ".git"} & self.lifted
@@ -167,6 +194,8 @@ class Protection:
                 return Refusal("git", "git")
         if self._home is not None and self._is_in_home(parts):
             return Refusal("home", "home")
+        if self._files and self._is_named(parts):
+            return Refusal("named", "named")
         if self._git and self._is_of_git_folder(parts, exists, by_git):
             return Refusal("git", "git")
         return None
@@ -199,6 +228,17 @@ class Protection:
                 if _is_short_name(folded, stem):
                     return self._names[long]
         return None
+
+    def _is_named(self, parts: "Sequence[str]") -> bool:
+        folded = [_normalize(name) for name in parts]
+        # Whichever is shorter: the entry is the file, lies beneath it, or is a folder above it.
+        return any(
+            all(
+                part == name or _is_short_name(part, _short_name_stem(name))
+                for part, name in zip(folded, file, strict=False)
+            )
+            for file in self._files
+        )
 
     def _is_in_home(self, parts: "Sequence[str]") -> bool:
         home = self._home

@@ -77,7 +77,7 @@ class _RunResult(Protocol):
     @property
     def limits(self) -> Any: ...
     @property
-    def warnings(self) -> Sequence[str]: ...
+    def warnings(self) -> Sequence[Any]: ...
 
 
 class PtcError(Exception):
@@ -147,6 +147,11 @@ class ToolError(PtcError):
         self.tool = tool
         self.retryable = retryable
         self.details: dict[str, object] = details or {}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the attributes as data: JSON-able if `details` is."""
+        names = ("message", "code", "tool", "retryable", "details")
+        return {name: getattr(self, name) for name in names}
 
 
 class RunError(PtcError):

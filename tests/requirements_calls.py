@@ -218,6 +218,8 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
             "core/tools/test_foreign.py::test_first_documented_method_of_a_foreign_tool_is_called",
             "core/tools/test_foreign.py::test_func_is_called_with_keywords_if_its_signature_has_them",
             "core/tools/test_foreign.py::test_foreign_tool_without_a_schema_uses_its_signature",
+            "core/tools/test_foreign.py::test_undeclared_foreign_tool_is_not_allowed_by_default",
+            "core/tools/test_result_formats.py::test_script_cannot_take_a_returned_failure_for_data",
         ),
     ),
     "CG-71": (

@@ -163,6 +163,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "SM-55": (
         "records have size and digest of written content, never the content",
         (
+            "tools/test_compat.py::test_content_is_not_recorded_under_any_name",
             _RECORDS + "test_content_is_in_no_record_and_no_event",
             _RECORDS + "test_run_resumes_without_its_content_in_the_journal",
             _EDIT + "test_edit_errors_never_quote_the_content",

@@ -13,24 +13,27 @@ from typing import Any
 
 import pytest
 
+from ptc import UsageError
+from ptc._cli._script import refuse_host_program
+
 REPOSITORY = Path(__file__).parent.parent
 SAMPLES = REPOSITORY / "samples"
 LOG = "samples/data/service.log"
 SECONDS = 60.0
 
 PROGRAMS = {
-    "hello.py": ["to order: ['tea', 'coffee']", 'stock {"item":"sugar"} succeeded'],
-    "own_tool.py": [
+    "programs/hello.py": ["to order: ['tea', 'coffee']", 'stock {"item":"sugar"} succeeded'],
+    "programs/own_tool.py": [
         "direct: 108.0",
         "wrong: Error [invalid_arguments]: convert: `currency` is required",
         "from a script: {'why': 'unknown_currency', 'instead': 108.0}",
     ],
-    "limits.py": [
+    "programs/limits.py": [
         "completed {'rows': 30, 'stopped_by': 'limit_exceeded'}",
         "timed_out None ({'first_page': [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]},) 'thinking\\n'",
     ],
-    "mcp_client.py": ["{'a.py': 2}"],
-    "extract_invoices.py": [
+    "programs/mcp_client.py": ["{'a.py': 2}"],
+    "programs/extract_invoices.py": [
         "harbour: 2025-04-17 Harbour Supply Co.: 163.25 EUR",
         "repaired: quotes, surrounding_text, trailing_comma",
         'rejected: /currency: "kronor" is not one of the 3 allowed values',
@@ -40,11 +43,11 @@ PROGRAMS = {
 }
 """Samples run with ``python samples/NAME``, and lines of what they print."""
 
-SCRIPTS = {"find_usages.py", "summarise_log.py"}
+SCRIPTS = {"scripts/chart.py", "scripts/find_usages.py", "scripts/summarise_log.py"}
 """Samples run with ``ptc run``; the tests below have their names."""
 
 INVOICES = ("harbour", "lindgren", "okafor")
-DATA = {"data/service.log", *(f"data/invoices/{name}.txt" for name in INVOICES)}
+DATA = {"data/orders.csv", "data/service.log", *(f"data/invoices/{name}.txt" for name in INVOICES)}
 
 
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -62,7 +65,7 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def ptc_run(script: str, *arguments: str) -> Any:
     """The value of a script that completes."""
-    done = python("-m", "ptc", "run", f"samples/{script}", *arguments)
+    done = python("-m", "ptc", "run", f"samples/scripts/{script}", *arguments)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -78,12 +81,19 @@ def test_every_file_in_samples_is_run_by_a_test() -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_sample_prints_its_expected_lines(name: str) -> None:
-    if name == "mcp_client.py":
+    if name == "programs/mcp_client.py":
         pytest.importorskip("mcp")
     done = python(f"samples/{name}")
     assert done.returncode == 0, done.stderr
     for line in PROGRAMS[name]:
         assert line in done.stdout
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - {"programs/mcp_client.py"}))
+def test_programs_are_not_scripts_and_say_how_to_run_them(name: str) -> None:
+    source = (SAMPLES / name).read_text()
+    with pytest.raises(UsageError, match=rf"Run it with: python samples/{name}"):
+        refuse_host_program(source, f"samples/{name}")
 
 
 # --- find_usages -----------------------------------------------------------------------------
@@ -195,8 +205,23 @@ def test_summarise_log_counts_every_line_of_a_file_read_in_parts(
 def test_summarise_log_of_a_file_without_records_reports_it(text: str, tmp_path: Path) -> None:
     (tmp_path / "no.log").write_text(text)
     done = python(
-        *("-m", "ptc", "run", "samples/summarise_log.py"),
+        *("-m", "ptc", "run", "samples/scripts/summarise_log.py"),
         *("--input", "path=no.log", "--root", str(tmp_path)),
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert "no.log has no line that starts with a time and a level" in done.stderr
+
+
+# --- chart -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_chart_as_documented_attaches_a_png(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("pandas")
+    (tmp_path / "orders.csv").write_text((SAMPLES / "data" / "orders.csv").read_text())
+    options = ["--package=data", "--input=path=orders.csv", "--allow=read", f"--root={tmp_path}"]
+    value = ptc_run("chart.py", *options)
+    assert value["best_month"] == "2025-05"
+    [chart] = (tmp_path / ".ptc" / "artifacts" / "attachments").glob("*.png")
+    assert chart.read_bytes().startswith(b"\x89PNG")

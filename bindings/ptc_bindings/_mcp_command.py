@@ -7,30 +7,18 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import ptc
-from ptc._cli._options import (
-    isolation_option,
-    journal_in_root_option,
-    journal_option,
-    limit_options,
-    model_option,
-    open_session,
-    package_option,
-    parse_limits,
-    root_option,
-    split_names,
-    toolset_option,
-    unprotect_option,
-    with_option_names,
-)
+from ptc._cli._options import RUN_KEYS, command_line, open_session, settings_options
 
 from ._mcp_server import require_sdk, serve
+
+if TYPE_CHECKING:
+    from ptc._config._settings import Settings
 
 __all__ = ["command"]
 
@@ -51,14 +39,6 @@ Examples:
 
 
 @click.command("mcp", help=_HELP, short_help="Serve programs to an agent over MCP (stdio).")
-@root_option
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="TOOL,...",
-    help="Tools that scripts may call; may be repeated; '' allows none. "
-    "[default: all without side effects]",
-)
 @click.option("--direct-tools", is_flag=True, help="Offer each allowed tool directly as well.")
 @click.option(
     "--ask-client/--no-ask-client",
@@ -66,14 +46,7 @@ Examples:
     help="Let the client's user decide on calls that require approval, if the client supports "
     "forms. Otherwise such runs pause until `ptc approve`.",
 )
-@toolset_option
-@limit_options
-@isolation_option
-@package_option
-@unprotect_option
-@journal_option
-@journal_in_root_option
-@model_option
+@settings_options(*RUN_KEYS)
 @click.option(
     "--print-config", is_flag=True, help="Print the JSON for a client's configuration and exit."
 )
@@ -81,44 +54,15 @@ Examples:
 def command(
     ctx: click.Context,
     /,
-    root: str,
-    allow: tuple[str, ...],
     direct_tools: bool,
     ask_client: bool,
-    toolsets: tuple[str, ...],
-    isolation: str,
-    packages: tuple[str, ...],
-    unprotected: tuple[str, ...],
-    journal: str | None,
-    journal_in_root: bool,
-    model: str | None,
+    settings: Settings,
     print_config: bool,
-    **limits: Any,
 ) -> None:
     """Run the command; `_HELP` is its help text."""
-    allowed = split_names(allow) if allow else None
-    session = open_session(
-        root=root,
-        toolsets=toolsets,
-        limits=parse_limits(limits),
-        isolation=isolation,
-        packages=packages,
-        unprotected=unprotected,
-        journal=journal,
-        journal_in_root=journal_in_root,
-        model=model,
-    )
-    try:
-        session.select_tools(allowed)
-    except ptc.UsageError as error:
-        raise with_option_names(error) from None
+    session = open_session(settings)
     if print_config:
-        options = _options(allow, direct_tools, toolsets, packages, isolation, limits)
-        for name in split_names(unprotected):
-            options += ["--unprotect", name]
-        options += ["--journal", str(Path(journal).absolute())] if journal else []
-        options += ["--journal-in-root"] if journal_in_root else []
-        options += ["--model", model] if model else []
+        options = [*command_line(settings), *(["--direct-tools"] if direct_tools else [])]
         options += [] if ask_client else ["--no-ask-client"]
         click.echo(json.dumps(_config(session.root, options)))
         return
@@ -127,29 +71,7 @@ def command(
     except ptc.SetupError as error:
         click.echo(str(error), err=True)
         ctx.exit(2)
-    _serve_stdio(session, allowed, direct_tools=direct_tools, ask_client=ask_client)
-
-
-def _options(
-    allow: tuple[str, ...],
-    direct_tools: bool,
-    toolsets: tuple[str, ...],
-    packages: tuple[str, ...],
-    isolation: str,
-    limits: Mapping[str, Any],
-) -> list[str]:
-    """Return the options of the command line, for the client to repeat."""
-    options = ["--allow", ",".join(split_names(allow))] if allow else []
-    options += ["--direct-tools"] if direct_tools else []
-    for name in split_names(toolsets):
-        options += ["--toolset", name]
-    for name in split_names(packages):
-        options += ["--package", name]
-    for name, values in limits.items():
-        for value in values if isinstance(values, tuple) else [values]:
-            if value is not None:
-                options += [f"--{name.replace('_', '-')}", str(value)]
-    return [*options, *(["--isolation", isolation] if isolation != "jail" else [])]
+    _serve_stdio(session, direct_tools=direct_tools, ask_client=ask_client)
 
 
 def _config(root: Path, options: list[str]) -> dict[str, Any]:
@@ -160,9 +82,7 @@ def _config(root: Path, options: list[str]) -> dict[str, Any]:
     return {"mcpServers": {"ptc": entry}}
 
 
-def _serve_stdio(
-    session: ptc.Session, allowed: list[str] | None, *, direct_tools: bool, ask_client: bool
-) -> None:
+def _serve_stdio(session: ptc.Session, *, direct_tools: bool, ask_client: bool) -> None:
     import logging
 
     import anyio
@@ -174,9 +94,7 @@ def _serve_stdio(
         from mcp.server.stdio import stdio_server
 
         async with session, anyio.create_task_group() as group:
-            server = serve(
-                session, allowed_tools=allowed, direct_tools=direct_tools, ask_client=ask_client
-            )
+            server = serve(session, direct_tools=direct_tools, ask_client=ask_client)
             group.start_soon(_end_on_signal, session)
             group.start_soon(_warm_up, session)
             async with stdio_server() as (reading, writing):

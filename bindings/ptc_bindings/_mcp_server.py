@@ -73,8 +73,8 @@ def serve(
 
     Args:
         session: Runs the programs.
-        allowed_tools: Names of the tools that scripts and clients may call. None: all without
-            side effects.
+        allowed_tools: Names of the tools that scripts and clients may call. None: those of the
+            session, all without side effects by default.
         limits: Limits of each program. None: the session's limits.
         direct_tools: True: offer each of these tools directly as well.
         ask_client: True: the user of a client that supports forms decides on calls that require

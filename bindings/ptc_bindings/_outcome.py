@@ -203,7 +203,10 @@ def _attachment(ref: AttachmentRef) -> dict[str, Any]:
 
 def warning_texts(result: RunResult, most: int = _MAX_WARNINGS) -> list[str]:
     """Return the first warnings, truncated, without paths of the host."""
-    return [truncate(_portable(text, result), _WARNING_CHARS) for text in result.warnings[:most]]
+    return [
+        truncate(_portable(str(warning), result), _WARNING_CHARS)
+        for warning in result.warnings[:most]
+    ]
 
 
 def _portable(text: str, result: RunResult) -> str:

@@ -26,8 +26,8 @@ from ._admission import Admission
 from ._budget import Budget
 from ._call import OpenCall
 from ._execute import cancellation_in
-from ._execution import Execution
-from ._outcome import encode_error, encode_result, failed_result, internal_error
+from ._execution import Execution, RunMemory
+from ._outcome import bound_result, encode_error, encode_result, failed_result, internal_error
 from ._recorder import RunRecorder, SuspendedError
 from ._reuse import is_over_budget, make_once
 from ._rows import read_call, read_error, read_outcome
@@ -52,6 +52,7 @@ class Dispatch:
         environment: Environment | None = None,
         discovery: Callable[[], Mapping[str, Tool]] | None = None,
         on_event: OnEvent | None = None,
+        memory: RunMemory | None = None,
     ) -> None:
         """Create the pipeline.
 
@@ -66,6 +67,7 @@ class Dispatch:
             discovery: Creates the tools of `ctx` itself, which need not be on the allow-list.
                 Called on first use: most runs use none.
             on_event: Receives the kind of each `RunEvent`, the call, and data, in the event loop.
+            memory: Earlier executions for the caller. None: there were none.
         """
         self._scope = Scope(
             tools,
@@ -78,7 +80,7 @@ class Dispatch:
             on_event,
         )
         self._admission = Admission(self._scope)
-        self._execution = Execution(self._scope, self)
+        self._execution = Execution(self._scope, self, memory)
         self.nested: dict[str, OpenCall] = {}
         """Calls of a run that its tools made, by path."""
 
@@ -196,6 +198,10 @@ class Dispatch:
     def answer(self, call: OpenCall, result: ToolResult) -> tuple[bool, bytes]:
         """Encode the result of a call for a script: True if it is a value, and the message body."""
         return encode_result(self._scope, call, result)
+
+    def bound(self, call: OpenCall, result: ToolResult) -> ToolResult:
+        """Return the result of a direct call; a value over its limit becomes an error."""
+        return bound_result(self._scope, call, result)
 
     def record(self, call: OpenCall, ok: bool, body: bytes, elapsed: float | None) -> None:
         """Record the outcome of a call, and the time of its delivery; None: not delivered."""

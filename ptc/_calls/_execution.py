@@ -28,23 +28,36 @@ from ._reuse import cached_results, record_making
 from ._scope import Scope
 from ._services import NestedCaller, Services, suspended_error
 
-__all__ = ["Execution"]
+__all__ = ["Execution", "RunMemory"]
+
+
+class RunMemory:
+    """Executions of one run: results that are cached for it, and their number by tool.
+
+    The direct calls of a session count as one run.
+    """
+
+    def __init__(self) -> None:
+        self.results = ResultCache()
+        self.executions: defaultdict[str, int] = defaultdict(int)
 
 
 class Execution:
     """Execution of the admitted calls of one caller."""
 
-    def __init__(self, scope: Scope, nested: NestedCaller) -> None:
+    def __init__(self, scope: Scope, nested: NestedCaller, memory: RunMemory | None = None) -> None:
         """Create the execution stages.
 
         Args:
             scope: The caller.
             nested: Makes the calls of tools that call tools.
+            memory: Earlier executions for the caller. None: there were none.
         """
         self._scope = scope
         self._nested = nested
-        self._results = ResultCache()
-        self._executions: defaultdict[str, int] = defaultdict(int)
+        memory = memory or RunMemory()
+        self._results = memory.results
+        self._executions = memory.executions
 
     def resume(self, recorder: RunRecorder) -> None:
         """Load the results that were cached for a recorded run."""

@@ -10,14 +10,16 @@ from typing import Any
 from .._core import _json
 from .._core._arguments import describe_error
 from .._core._redact import SENT, Redactor, leads_to_secrets
+from .._tools._result_formats import result_of
 from .._tools._tool import Tool
-from .._tools._tool_result import Render, ToolResult, redact_result, result_of
+from .._tools._tool_result import Render, ToolResult, redact_result
 from ..errors import ToolError
 from ._call import OpenCall
 from ._rows import error_row
 from ._scope import Scope
 
 __all__ = [
+    "bound_result",
     "convert_value",
     "encode_error",
     "encode_result",
@@ -33,7 +35,7 @@ def convert_value(scope: Scope, tool: Tool, call: OpenCall, value: Any) -> ToolR
         ToolError: The returned failure, or ``result_not_json``.
     """
     redactor = scope.environment.redactor
-    reply = result_of(value)
+    reply = result_of(value, tool.result_schema)
     if reply is None and not call.attached and not redactor:
         return ToolResult(tool.name, value=value, _render=tool.render)
     render = tool.render
@@ -110,9 +112,7 @@ def encode_result(scope: Scope, call: OpenCall, result: ToolResult) -> tuple[boo
         call.fail_delivery(data)
         return False, encode_error(data)
     call.note_size(len(data))
-    tool = scope.tools.get(result.tool)
-    records = b"true" if tool is None or tool.returns_records else b"false"
-    return True, b"[true,%b,%b]" % (records, data)
+    return True, b"[true,true,%b]" % data
 
 
 def encode_error(error: ToolError) -> bytes:
@@ -129,16 +129,36 @@ def _encode_value(scope: Scope, result: ToolResult) -> bytes | ToolError:
         why = scope.environment.redactor.text(str(refused))
         msg = f"the result of {result.tool} cannot be sent to the script: {why}"
         return ToolError(msg, code="result_not_json", tool=result.tool)
-    most = scope.max_result_bytes
-    if len(data) > most:
-        msg = (
-            f"the result of {result.tool} has {len(data):,} bytes, over the limit of "
-            f"{most:,} (max_tool_result_bytes); request less at a time"
-        )
-        details: dict[str, object] = {
-            "limit": "max_tool_result_bytes",
-            "most": most,
-            "used": len(data),
-        }
-        return ToolError(msg, code="result_too_large", tool=result.tool, details=details)
+    if len(data) > scope.max_result_bytes:
+        return _too_large(scope, result.tool, len(data))
     return data
+
+
+def bound_result(scope: Scope, call: OpenCall, result: ToolResult) -> ToolResult:
+    """Return the result of a direct call, or the error of a value that is over its limit.
+
+    A value without a JSON form, which only a direct call can have, has no size.
+    """
+    if result.error is not None:
+        return result
+    try:
+        size = len(_json.dumps(result.value, what=result.tool))
+    except _json.JsonError:
+        return result
+    if scope.on_event is not None:
+        call.note_size(size)
+    if size <= scope.max_result_bytes:
+        return result
+    error = _too_large(scope, result.tool, size)
+    call.fail_delivery(error)
+    return replace(result, value=None, content=(), error=error, _render=None)
+
+
+def _too_large(scope: Scope, tool: str, size: int) -> ToolError:
+    most = scope.max_result_bytes
+    msg = (
+        f"the result of {tool} has {size:,} bytes, over the limit of {most:,} "
+        "(max_tool_result_bytes); request less at a time"
+    )
+    details: dict[str, object] = {"limit": "max_tool_result_bytes", "most": most, "used": size}
+    return ToolError(msg, code="result_too_large", tool=tool, details=details)

@@ -31,7 +31,7 @@ from .._journal._journal import (
     Tick,
     UsedDecision,
 )
-from .._records._result import CallStatus, PendingCall
+from .._records._result import CallStatus, PendingCall, RunWarning
 from .._tools._approval import ApprovalRequest, Decision
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
@@ -92,7 +92,7 @@ class RunRecorder:
         self._ended = False
         self.pending: list[PendingRow] = []
         """Calls that this host has suspended until a decision."""
-        self.warnings: list[str] = []
+        self.warnings: list[RunWarning] = []
         """Warnings of recorded effects that a tool did not repeat when it was started again."""
 
     def pending_calls(self) -> tuple[PendingCall, ...]:
@@ -242,12 +242,13 @@ class RunRecorder:
     def _warn_of_unclaimed(self, call: OpenCall) -> None:
         """Warn of recorded effects that a tool did not repeat after it was started again."""
         for row in self.nested.take_unclaimed(call.path)[: _MAX_WARNINGS - len(self.warnings)]:
-            self.warnings.append(
+            message = (
                 f"{call.call.name} (call {call.path}) was started again and did not repeat its "
                 f"call {row.path} of {row.tool}, which is recorded as made; check "
                 "whether it made another call instead. A tool that calls tools must make the "
                 "same calls when it is started again"
             )
+            self.warnings.append(RunWarning("effect_not_repeated", message))
 
     def _finish_nested(self, call: OpenCall, end: CallEnd) -> bool:
         """Note the end of a nested call; True if its record must not change."""

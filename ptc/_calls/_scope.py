@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from .._core._arguments import nearest, parts_of
+from .._core._arguments import nearest, parts_of, path_of
 from .._protected import liftable
 from .._records._content import Attachment, AttachmentRef
 from .._records._result import CallRecord, EventKind
@@ -24,7 +25,14 @@ from ._record_filter import RecordFilter
 from ._recorder import RunRecorder
 from ._result_cache import ResultCache
 
-__all__ = ["AfterSideEffect", "OnEvent", "Scope", "Shared", "validate_unprotected"]
+__all__ = [
+    "AfterSideEffect",
+    "OnEvent",
+    "Scope",
+    "Shared",
+    "validate_protected",
+    "validate_unprotected",
+]
 
 AfterSideEffect: TypeAlias = Callable[[CallRecord], Awaitable[None]]
 """Called with the record of a call."""
@@ -45,6 +53,8 @@ class Shared:
     """Store of the files that tools make."""
     unprotected: frozenset[str] = frozenset()
     """Protected paths that the session has unprotected."""
+    protected: frozenset[str] = frozenset()
+    """Further protected files and folders, relative to the root."""
     environment: Environment = field(default_factory=Environment)
     """Values of the tools' ``env=``, and their redactor."""
     after_side_effect: AfterSideEffect | None = None
@@ -162,3 +172,26 @@ def validate_unprotected(names: Iterable[str]) -> frozenset[str]:
             msg = f"unprotected: {name!r} is not a protected path{nearest(name, known)}"
             raise UsageError(f"{msg}; docs/security.md lists them")
     return lifted
+
+
+def validate_protected(root: Path, paths: Iterable[str | Path]) -> frozenset[str]:
+    """Return the paths that lie in `root`, relative to it; also those that links lead to.
+
+    Args:
+        root: Absolute and resolved.
+        paths: Files and folders, which need not exist. Relative ones are relative to `root`.
+
+    Raises:
+        UsageError: If one is not a path, or is the root.
+    """
+    found: set[str] = set()
+    for path in parts_of("protected", paths, "a list of paths"):
+        plain = Path(os.path.normpath(root / path_of("protected", path)))
+        parent = plain.parent.resolve() / plain.name
+        for place in {plain, parent, plain.resolve()}:
+            if place == root:
+                msg = "protected: the root itself cannot be protected; use tools that only read"
+                raise UsageError(msg)
+            if place.is_relative_to(root):
+                found.add(place.relative_to(root).as_posix())
+    return frozenset(found)

@@ -87,6 +87,7 @@ class Services:
                 idempotent=tool.idempotent,
                 env=scope.environment.values.get(tool.name),
                 unprotected=scope.shared.unprotected,
+                protected=scope.shared.protected,
                 _services=self,
             )
         return self._context

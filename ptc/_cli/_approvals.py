@@ -8,24 +8,22 @@ import click
 
 from ._identity import by_option, no_input_option, reason_option
 from ._options import (
-    isolation_option,
-    journal_in_root_option,
-    journal_option,
+    HISTORY_KEYS,
+    RUN_KEYS,
     json_option,
-    model_option,
     open_session,
-    root_option,
-    toolset_option,
-    unprotect_option,
+    settings_options,
 )
+from ._run import verbose_option
 from ._run_ids import find_run
 from ._runs import open_history
 from ._status import COMPLETED, EXIT_STATUS_HELP
 
 if TYPE_CHECKING:
+    from .._config._settings import Settings
     from .._records._result import PendingCall
     from .._runs._history import History
-    from .._session import Session
+    from .._session._session import Session
     from ._terminal import Stream
 
 __all__ = ["approvals", "approve", "reject"]
@@ -46,16 +44,15 @@ Examples:
 
 @click.command("approvals", short_help="List pending calls.", help=_APPROVALS_HELP)
 @click.argument("run", metavar="[RUN]", required=False)
-@root_option
-@journal_option
+@settings_options(*HISTORY_KEYS)
 @json_option("Print the list as JSON.")
-def approvals(*, run: str | None, root: str, journal: str | None, as_json: bool) -> int:
+def approvals(*, run: str | None, settings: Settings, as_json: bool) -> int:
     """Run the command; `_APPROVALS_HELP` is its help text."""
     from dataclasses import asdict
 
     from ._terminal import standard_error, standard_output
 
-    history = open_history(root, journal)
+    history = open_history(settings)
     calls = history.pending(find_run(history, run) if run else None)
     scripts = {name: history.run(name) for name in {call.run_id for call in calls}}
     history.close()
@@ -131,8 +128,7 @@ def _decision_options(command: Any) -> Any:
     """Add the arguments and options of `approve` and `reject` to `command`."""
     for option in (
         json_option("With --resume: print the whole result as JSON."),
-        *(model_option, journal_in_root_option, journal_option, unprotect_option),
-        *(isolation_option, toolset_option, root_option, no_input_option),
+        *(verbose_option, no_input_option, settings_options(*RUN_KEYS)),
         click.option(
             "--resume", "resumes", is_flag=True, help="Resume the run now, and print its result."
         ),
@@ -148,7 +144,7 @@ _APPROVE_HELP = """Approve a pending call of RUN; CALL may be omitted if there i
 
 RUN is an ID from `ptc approvals`, or its first characters. The decision is recorded with your name,
 and final. --resume continues the run at once, as `ptc resume RUN` does later. --arguments replaces
-the arguments of the call, after the tool has validated them; this and --resume need the --toolset
+the arguments of the call, after the tool has validated them; this and --resume need the tools
 of the run.
 
 \b
@@ -181,7 +177,7 @@ _REJECT_HELP = """Reject a pending call of RUN; CALL may be omitted if there is 
 
 RUN is an ID from `ptc approvals`, or its first characters. In the script the call raises ToolError
 with the reason. The decision is recorded with your name, and final. --resume continues the run at
-once, as `ptc resume RUN` does later; it needs the --toolset of the run.
+once, as `ptc resume RUN` does later; it needs the tools of the run.
 
 \b
 Examples:
@@ -212,10 +208,9 @@ def _decide(
     needs_tools: bool,
     resumes: bool,
     no_input: bool,
+    verbose: bool,
     as_json: bool,
-    root: str,
-    journal: str | None,
-    **options: Any,
+    settings: Settings,
 ) -> int:
     """Record a decision, report it, and resume the run or say how."""
     from ._decide import resume_run
@@ -223,14 +218,14 @@ def _decide(
     from ._terminal import standard_error
 
     errors = standard_error()
-    history = open_history(root, journal)
+    history = open_history(settings)
     run_id = find_run(history, run)
     session: Session | None = None
     if needs_tools or resumes:
         # Created first: an unknown toolset is an error before anything is decided.
-        session = open_session(root=root, journal=journal, **options)
+        session = open_session(settings)
         history.close()
-        history = open_history(root, journal, tools=session.select_tools(session.tool_names()))
+        history = open_history(settings, tools=session.select_tools(session.tool_names()))
     decided = decide(history, run_id)
     left = history.pending(run_id)
     history.close()
@@ -238,7 +233,8 @@ def _decide(
     if session is None or not resumes:
         report_next_step(errors, run_id, left)
         return COMPLETED
-    return resume_run(session, run_id, by=None if no_input else by, as_json=as_json)
+    asked = None if no_input else by
+    return resume_run(session, settings, run_id, by=asked, verbose=verbose, as_json=as_json)
 
 
 def _one_line(call: PendingCall) -> str:

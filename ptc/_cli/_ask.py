@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import anyio
 
     from .._records._result import PendingCall, RunResult
-    from .._session import Session
+    from .._session._session import Session
     from ._terminal import Stream
 
 __all__ = ["ApprovalDialog", "can_ask"]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from ._options import (
-    json_option,
-    model_option,
-    open_session,
-    require_tool,
-    root_option,
-    toolset_option,
-    unprotect_option,
-)
+from ._options import TOOL_KEYS, json_option, open_session, require_tool, settings_options
 from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED
+
+if TYPE_CHECKING:
+    from .._config._settings import Settings
 
 __all__ = ["command"]
 
@@ -33,21 +30,9 @@ Examples:
 @click.command("call", short_help="Call one tool.", help=_HELP, epilog=EXIT_STATUS_HELP)
 @click.argument("tool", metavar="TOOL")
 @click.argument("arguments", metavar="[ARGUMENTS]", default="{}")
-@root_option
-@toolset_option
-@unprotect_option
-@model_option
+@settings_options(*TOOL_KEYS)
 @json_option("Print the value as JSON instead of the text for a model.")
-def command(
-    *,
-    tool: str,
-    arguments: str,
-    root: str,
-    toolsets: tuple[str, ...],
-    unprotected: tuple[str, ...],
-    model: str | None,
-    as_json: bool,
-) -> int:
+def command(*, tool: str, arguments: str, settings: Settings, as_json: bool) -> int:
     """Run the command; `_HELP` is its help text."""
     import anyio
 
@@ -60,7 +45,7 @@ def command(
         parsed = read_object("-", "ARGUMENTS")
     else:
         parsed = parse_object(arguments, "ARGUMENTS")
-    session = open_session(root=root, toolsets=toolsets, unprotected=unprotected, model=model)
+    session = open_session(settings)
 
     async def call() -> ToolResult:
         async with session:

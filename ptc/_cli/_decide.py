@@ -8,16 +8,14 @@ import click
 
 from ._identity import as_option, by_option, no_input_option, reason_option
 from ._options import (
-    isolation_option,
-    journal_in_root_option,
-    journal_option,
+    HISTORY_KEYS,
+    RUN_KEYS,
+    TOOL_KEYS,
     json_option,
-    model_option,
     open_session,
-    root_option,
-    toolset_option,
-    unprotect_option,
+    settings_options,
 )
+from ._run import verbose_option
 from ._run_ids import find_run
 from ._runs import open_history
 from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED
@@ -25,8 +23,9 @@ from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from .._config._settings import Settings
     from .._records._result import RunEvent, RunResult
-    from .._session import Session
+    from .._session._session import Session
 
 __all__ = ["resume", "resume_run", "rollback", "settle"]
 
@@ -34,7 +33,7 @@ __all__ = ["resume", "resume_run", "rollback", "settle"]
 def _decision_options(command: Any) -> Any:
     """Add the arguments and options of a decision to `command`."""
     for option in (
-        *(journal_option, root_option, reason_option, by_option),
+        *(settings_options(*HISTORY_KEYS), reason_option, by_option),
         click.argument("call", metavar="[CALL]", required=False),
         click.argument("run", metavar="RUN"),
     ):
@@ -70,8 +69,7 @@ def settle(
     call: str | None,
     by: str,
     comment: str,
-    root: str,
-    journal: str | None,
+    settings: Settings,
     outcome: Any,
     value: str,
 ) -> int:
@@ -86,7 +84,7 @@ def settle(
     except ValueError as error:
         msg = f"--value is not JSON: {error}"
         raise UsageError(msg) from None
-    history = open_history(root, journal)
+    history = open_history(settings)
     run_id = find_run(history, run)
     history.settle(run_id, call, outcome, value=data, by=by, comment=comment)
     left = history.pending(run_id)
@@ -109,65 +107,59 @@ Examples:
 
 @click.command("resume", short_help="Resume a run.", help=_RESUME_HELP, epilog=EXIT_STATUS_HELP)
 @click.argument("run", metavar="RUN")
-@root_option
-@toolset_option
-@isolation_option
-@unprotect_option
-@journal_option
-@journal_in_root_option
-@model_option
+@settings_options(*RUN_KEYS)
 @as_option
 @no_input_option
+@verbose_option
 @json_option("Print the whole result as JSON.")
 def resume(
-    *,
-    run: str,
-    by: str,
-    no_input: bool,
-    root: str,
-    toolsets: tuple[str, ...],
-    isolation: str,
-    unprotected: tuple[str, ...],
-    journal: str | None,
-    journal_in_root: bool,
-    model: str | None,
-    as_json: bool,
+    *, run: str, settings: Settings, by: str, no_input: bool, verbose: bool, as_json: bool
 ) -> int:
     """Run the command; `_RESUME_HELP` is its help text."""
-    run_id = _full_id(run, root, journal)
-    session = open_session(
-        root=root,
-        toolsets=toolsets,
-        isolation=isolation,
-        unprotected=unprotected,
-        journal=journal,
-        journal_in_root=journal_in_root,
-        model=model,
-    )
-    return resume_run(session, run_id, by=None if no_input else by, as_json=as_json)
+    run_id = _full_id(run, settings)
+    session = open_session(settings)
+    asked = None if no_input else by
+    return resume_run(session, settings, run_id, by=asked, verbose=verbose, as_json=as_json)
 
 
-def resume_run(session: Session, run_id: str, *, by: str | None, as_json: bool) -> int:
+def resume_run(
+    session: Session,
+    settings: Settings,
+    run_id: str,
+    *,
+    by: str | None,
+    verbose: bool,
+    as_json: bool,
+) -> int:
     """Resume a run as `ptc run` runs one, and return the exit status.
 
     Args:
         session: The session, not yet opened.
+        settings: Its settings.
         run_id: The run.
         by: Name of the person at the terminal, who is asked about calls; None: ask nobody.
+        verbose: True: print the table of calls, off a terminal as well.
         as_json: True: print the whole result.
     """
-    from ._guarded_run import run_to_end
+    from ..errors import UsageError
+    from ._guarded_run import RunReport, run_to_end
+
+    allowed = session.allowed_tools if settings.is_given("allow") else None
 
     def start(on_event: Callable[[RunEvent], None]) -> Awaitable[RunResult]:
-        return session.resume(run_id, on_event=on_event)
+        return session.resume(run_id, allowed_tools=allowed, on_event=on_event)
 
     filename = session.history.run(run_id).filename
-    return run_to_end(session, start, filename, by=by, as_json=as_json)
+    report = RunReport(filename, as_json=as_json, verbose=verbose)
+    try:
+        return run_to_end(session, start, report, by=by, allowed=allowed)
+    except UsageError as error:
+        raise settings.explain(error) from None
 
 
-def _full_id(run: str, root: str, journal: str | None) -> str:
+def _full_id(run: str, settings: Settings) -> str:
     """Return the full id of a run that is recorded for a folder."""
-    history = open_history(root, journal)
+    history = open_history(settings)
     run_id = find_run(history, run)
     history.close()
     return run_id
@@ -190,21 +182,10 @@ Examples:
 @click.argument("run", metavar="RUN")
 @click.option("--dry-run", is_flag=True, help="List the reverts without running them.")
 @click.option("--skip", multiple=True, metavar="CALL", help="Skip this call; may be repeated.")
-@root_option
-@toolset_option
-@journal_option
-@journal_in_root_option
+@settings_options(*TOOL_KEYS, "journal", "journal_in_root")
 @json_option("Print the list as JSON.")
 def rollback(
-    *,
-    run: str,
-    dry_run: bool,
-    skip: tuple[str, ...],
-    root: str,
-    toolsets: tuple[str, ...],
-    journal: str | None,
-    journal_in_root: bool,
-    as_json: bool,
+    *, run: str, dry_run: bool, skip: tuple[str, ...], settings: Settings, as_json: bool
 ) -> int:
     """Run the command; `_ROLLBACK_HELP` is its help text."""
     from dataclasses import asdict
@@ -215,10 +196,8 @@ def rollback(
     from ._table import write_table
     from ._terminal import standard_output
 
-    run_id = _full_id(run, root, journal)
-    session = open_session(
-        root=root, toolsets=toolsets, journal=journal, journal_in_root=journal_in_root
-    )
+    run_id = _full_id(run, settings)
+    session = open_session(settings)
 
     async def undo() -> Rollback:
         async with session:

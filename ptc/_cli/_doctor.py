@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import isolation_option, json_option
+from ._options import json_option, settings_options
 from ._status import COMPLETED, SETUP
 
 if TYPE_CHECKING:
-    from .._session import Session
+    from .._config._settings import Settings
+    from .._session._session import Session
     from ._terminal import Stream
 
 __all__ = ["command"]
@@ -37,9 +38,9 @@ _FORBIDDEN = "import subprocess\n\ndef run(ctx, inputs):\n    return subprocess.
 
 
 @click.command("doctor", short_help="Check the sandbox of this machine.", help=_HELP)
-@isolation_option
+@settings_options("isolation")
 @json_option("Print the findings as JSON.")
-def command(*, isolation: str, as_json: bool) -> int:
+def command(*, settings: Settings, as_json: bool) -> int:
     """Run the command; `_HELP` is its help text."""
     import anyio
 
@@ -47,6 +48,7 @@ def command(*, isolation: str, as_json: bool) -> int:
     from .._workers._zygote import ISOLATION_LEVELS
     from ._terminal import standard_output
 
+    isolation = settings["isolation"]
     findings: dict[str, Any] = {
         "ok": False,
         "problems": [],
@@ -78,7 +80,7 @@ async def _examine(level: str) -> dict[str, Any]:
     """Start a worker at `level` as a session does, and test its sandbox."""
     import dataclasses
 
-    from .._session import Session
+    from .._session._session import Session
     from ..errors import PtcError, SetupError
 
     problems: list[str] = []

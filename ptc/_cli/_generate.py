@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import json_option, model_option
+from ._options import json_option, settings_options
 from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED
 
 if TYPE_CHECKING:
+    from .._config._settings import Settings
     from .._generation._generate import Generated
     from ..errors import GenerationError
 
@@ -70,10 +71,16 @@ _MAX_BYTES = 8_388_608
     metavar="N",
     help="Wall time of all attempts together. [default: 120,000]",
 )
-@model_option
+@settings_options("model")
 @json_option("Print the value with attempts, repairs, mode and usage, as JSON.")
 def command(
-    *, file: str | None, schema: str, prompt: str, model: str | None, as_json: bool, **options: Any
+    *,
+    file: str | None,
+    schema: str,
+    prompt: str,
+    settings: Settings,
+    as_json: bool,
+    **options: Any,
 ) -> int:
     """Run the command; `_HELP` is its help text."""
     import anyio
@@ -82,9 +89,9 @@ def command(
     from ..errors import GenerationError, UsageError
     from ..models._open import OpenModels
     from ._inputs import read_object, read_text
-    from ._options import with_option_names
     from ._terminal import standard_error, standard_output
 
+    model = settings["model"]
     if model is None:
         msg = "no model is configured; pass --model PROVIDER:NAME or set PTC_MODEL"
         raise UsageError(msg)
@@ -92,12 +99,12 @@ def command(
     if file is not None:
         prompt = f"{prompt}\n\n{read_text(file, 'FILE', f'FILE {file!r}', _MAX_BYTES)}"
     max_tokens = options.pop("max_tokens")
-    settings = {"max_tokens": max_tokens} if max_tokens is not None else {}
+    model_settings = {"max_tokens": max_tokens} if max_tokens is not None else {}
 
     async def ask() -> Generated[Any]:
         models = OpenModels(model)
         try:
-            return await generate_object(models, wanted, prompt, settings=settings, **options)
+            return await generate_object(models, wanted, prompt, settings=model_settings, **options)
         finally:
             with anyio.CancelScope(shield=True):
                 await models.aclose()
@@ -106,7 +113,7 @@ def command(
     try:
         found = anyio.run(ask)
     except UsageError as error:
-        raise with_option_names(error) from None
+        raise settings.explain(error) from None
     except GenerationError as error:
         errors.line(f"Error: {error}", "bold red")
         if as_json:

@@ -22,6 +22,7 @@ _HOME = {
     "generate": "_generate:command",
     "tools": "_tools:command",
     "doctor": "_doctor:command",
+    "config": "_config:command",
     "runs": "_runs:runs",
     "show": "_runs:show",
     "resume": "_decide:resume",
@@ -44,6 +45,7 @@ _HELP = """Run Python scripts in a jail, with no powers but the tools you allow.
   ptc generate --schema s.json --prompt "..." a.txt      have a model fill in a JSON Schema
   ptc tools                                              list the tools
   ptc doctor                                             check the sandbox of this machine
+  ptc config show                                        show the settings of this folder
   ptc runs                                               list recorded runs, to show or resume
   ptc approvals                                          list calls that await your decision
 

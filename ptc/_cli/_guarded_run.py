@@ -12,7 +12,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ._status import INTERRUPTED, TERMINATED, status_of
@@ -21,35 +21,45 @@ if TYPE_CHECKING:
     import anyio
 
     from .._records._result import RunEvent, RunResult
-    from .._session import Session
+    from .._session._session import Session
     from .._tools._allow import AllowList
     from ._ask import ApprovalDialog
     from ._terminal import Stream
 
-__all__ = ["GuardedRun", "Start", "run_to_end"]
+__all__ = ["GuardedRun", "RunReport", "Start", "run_to_end"]
 
 Start = Callable[[Callable[["RunEvent"], None]], Awaitable["RunResult"]]
 """Starts or resumes the run; it receives the subscriber of events."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """How the result of a run is printed."""
+
+    filename: str
+    """Name of the script in messages."""
+    as_json: bool
+    """True: the whole result."""
+    verbose: bool
+    """True: the table of calls, off a terminal as well."""
+
+
 def run_to_end(
     session: Session,
     start: Start,
-    filename: str,
+    report: RunReport,
     *,
     by: str | None,
-    allowed: AllowList | None = None,
-    as_json: bool,
+    allowed: AllowList | None,
 ) -> int:
     """Run a script, print its result and return the exit status.
 
     Args:
         session: The session, not yet opened.
         start: Starts or resumes the run.
-        filename: Name of the script in messages.
+        report: How the result is printed.
         by: Name of the person at the terminal, who is asked about calls; None: ask nobody.
         allowed: Allow-list to resume the run with after a decision. None: the recorded one.
-        as_json: True: print the whole result.
     """
     import anyio
 
@@ -63,12 +73,12 @@ def run_to_end(
     dialog = None
     if by is not None and can_ask():
         dialog = ApprovalDialog(session, errors, by)
-    guarded = GuardedRun(session, errors, dialog, quiet=as_json)
+    guarded = GuardedRun(session, errors, dialog, quiet=report.as_json)
     result = anyio.run(guarded.execute, start, allowed)
     if result is not None:
-        print_result(result, filename, as_json=as_json)
+        print_result(result, report.filename, as_json=report.as_json, verbose=report.verbose)
     stopped = guarded.signal is not None
-    if stopped and (result is None or not as_json):
+    if stopped and (result is None or not report.as_json):
         after = f" after {format_call_count(len(result.calls))}" if result is not None else ""
         errors.line(f"interrupted{after}")
     if result is not None and (result.status == "paused" or (stopped and not result.ok)):

@@ -108,7 +108,7 @@ def parse_object(text: str, what: str) -> dict[str, Any]:
 def _parse(text: str) -> Any:
     """Parse strict JSON: no NaN, no duplicate keys.
 
-    Integers stay exact, so that a later check rejects one over 64 bits instead of rounding it.
+    Integers of any size stay exact.
     """
     try:
         return json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)

@@ -1,163 +1,198 @@
-"""Options shared by commands, and the session that they configure."""
+"""Options shared by commands: one for each configuration key, and the session that they describe.
+
+A command names the keys that matter to it, and receives one argument, its `Settings`.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .._records._limits import Limits
+from .._config._keys import KEYS, Key
 from ..errors import UsageError
 
 if TYPE_CHECKING:
-    from .._session import Session
+    from .._config._settings import Settings
+    from .._session._session import Session
 
 __all__ = [
-    "isolation_option",
-    "journal_in_root_option",
-    "journal_option",
+    "HISTORY_KEYS",
+    "RUN_KEYS",
+    "TOOL_KEYS",
+    "command_line",
     "json_option",
-    "limit_options",
-    "model_option",
     "open_session",
-    "package_option",
-    "parse_limits",
     "require_tool",
-    "root_option",
-    "split_names",
-    "toolset_option",
-    "unprotect_option",
-    "with_option_names",
+    "settings_options",
 ]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-_LIMITS = {
-    "timeout_ms": "Wall time of the run, tools included, in ms.",
-    "max_cpu_ms": "CPU time of the script's process, in ms.",
-    "max_tool_calls": "Tool calls that the script may make.",
-    "tool_timeout_ms": "Wall time of one tool call in ms; a longer call is cancelled.",
-    "max_output_bytes": "Bytes of the value's JSON; a larger value is truncated and stored whole "
-    "in a file.",
-    "max_memory_bytes": "Memory that the script may use.",
-}
-"""Limits with an option, and its help. The defaults are those of `Limits`."""
+HISTORY_KEYS = ("root", "journal")
+"""Keys of commands that read recorded runs."""
+TOOL_KEYS = (
+    *("root", "toolsets", "tools", "builtin.network", "builtin.git_writes", "builtin.readable"),
+    *("env", "unprotected", "protected", "model"),
+)
+"""Keys of commands that use tools and no script."""
+RUN_KEYS = tuple(
+    name
+    for name, key in KEYS.items()
+    if name in TOOL_KEYS or (key.option and not name.startswith("ceiling."))
+)
+"""Keys of commands that run scripts: all that have an option."""
+
+_LISTS = ("list", "paths", "counts", "variables")
 
 
-def limit_options(command: _Command) -> _Command:
-    """Add one option for each limit of `_LIMITS` to `command`."""
-    for name, text in reversed(_LIMITS.items()):
-        default = getattr(Limits(), name)
-        option = click.option(
-            f"--{name.replace('_', '-')}",
-            type=int,
-            metavar="N",
-            help=f"{text} [default: {default:,}]",
-        )
-        command = option(command)
-    return click.option(
-        "--max-calls-by-tool",
-        multiple=True,
-        metavar="TOOL=N",
-        help="Calls of one tool, as in bash=3; may be repeated.",
-    )(command)
+def settings_options(*names: str, check_trust: bool = True) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds the options of keys, and passes the command its `settings`.
 
+    Every key can also be set with ``--set``, and comes from the environment and the configuration
+    file otherwise.
 
-def parse_limits(options: Mapping[str, Any]) -> Limits:
-    """Build the limits from the values of `limit_options`; None means the default.
-
-    Raises:
-        UsageError: If a number is out of its range.
+    Args:
+        *names: Keys whose options the command shows.
+        check_trust: False: also read a ``[tool.ptc]`` that is not trusted.
     """
-    values = {name: value for name, value in options.items() if value is not None}
-    values["max_calls_by_tool"] = _calls_by_tool(values.get("max_calls_by_tool", ()))
-    try:
-        return Limits(**values)
-    except UsageError as error:
-        raise with_option_names(error) from None
+
+    def decorate(command: _Command) -> _Command:
+        @wraps(command)
+        def with_settings(
+            *args: Any,
+            config: str | None,
+            no_config: bool,
+            set_pairs: tuple[str, ...],
+            **options: Any,
+        ) -> Any:
+            from .._config._settings import load_settings
+
+            overrides = {}
+            for name in names:
+                value = options.pop(_parameter(name))
+                if value is not None and value != ():
+                    overrides[name] = _convert(KEYS[name], value)
+            for name, value in _parse_pairs(set_pairs).items():
+                if name in overrides:
+                    raise UsageError(f"--set {name} and {KEYS[name].flag} set the same key")
+                overrides[name] = value
+            if config is not None and no_config:
+                raise UsageError("--config and --no-config exclude each other")
+            settings = load_settings(
+                overrides, config=config, use_file=not no_config, check_trust=check_trust
+            )
+            return command(*args, settings=settings, **options)
+
+        decorated: Any = with_settings
+        for option in reversed([*(_option(KEYS[name]) for name in names), *_FILE_OPTIONS]):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]  # click returns what it was given
+
+    return decorate
 
 
-def _calls_by_tool(pairs: Iterable[str]) -> dict[str, int]:
-    calls: dict[str, int] = {}
+_FILE_OPTIONS = (
+    click.option(
+        "--config",
+        metavar="FILE",
+        help="Configuration file. [default: ptc.toml, or [tool.ptc] in pyproject.toml, in the root "
+        "or the nearest folder above it]",
+    ),
+    click.option("--no-config", is_flag=True, help="Ignore configuration files."),
+    click.option(
+        "--set",
+        "set_pairs",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Set any configuration key, as in limits.max_emits=50; may be repeated.",
+    ),
+)
+
+
+def _parameter(name: str) -> str:
+    return "key_" + name.replace(".", "_")
+
+
+def _option(key: Key) -> Callable[[_Command], _Command]:
+    options: dict[str, Any] = {"default": None, "help": key.help}
+    if key.choices:
+        options["type"] = click.Choice(key.choices)
+    elif key.kind == "number":
+        options["type"] = int
+        options["help"] += f" [default: {key.default:,}]"
+    if key.kind in _LISTS:
+        options |= {"multiple": True, "default": ()}
+    if key.metavar:
+        options["metavar"] = key.metavar
+    return click.option(key.option, _parameter(key.name), **options)
+
+
+def _convert(key: Key, value: Any) -> Any:
+    from .._config._settings import parse_pairs, parse_text
+
+    if key.kind in ("counts", "variables"):
+        return parse_pairs(key, list(value), key.flag)
+    if key.kind in ("list", "paths"):
+        return [item for text in value for item in parse_text(key, text, key.flag)]
+    return value
+
+
+def _parse_pairs(pairs: tuple[str, ...]) -> dict[str, Any]:
+    from .._config._settings import parse_text
+    from .._core._arguments import nearest
+
+    found: dict[str, Any] = {}
     for pair in pairs:
-        name, sign, number = pair.rpartition("=")
-        if not sign or not name or not re.fullmatch(r"-?[0-9]{1,9}", number):
-            msg = f"--max-calls-by-tool {pair!r:.80}: write TOOL=N, as in bash=3"
-            raise UsageError(msg)
-        if name in calls:
-            msg = f"--max-calls-by-tool names {name!r} twice; name each tool once"
-            raise UsageError(msg)
-        calls[name] = int(number)
-    return calls
+        name, sign, text = pair.partition("=")
+        if not sign:
+            raise UsageError(f"--set {pair!r:.80}: write KEY=VALUE, as in limits.max_emits=50")
+        if name not in KEYS:
+            raise UsageError(f"--set: {name!r} is not a key{nearest(name, KEYS)}")
+        if name in found:
+            raise UsageError(f"--set names {name} twice; name it once")
+        found[name] = parse_text(KEYS[name], text, f"--set {name}")
+    return found
 
 
-def root_option(command: _Command) -> _Command:
-    """Add the option ``--root`` to `command`."""
-    text = "Folder to which the tools are confined. [default: the current folder]"
-    return click.option("--root", default=".", metavar="DIR", help=text)(command)
+def command_line(settings: Settings) -> list[str]:
+    """Return options that set the same values again, in any folder.
+
+    Values of the environment are among them, since another program has another environment.
+    """
+    options: list[str] = []
+    if settings.file is not None and settings.named:
+        options += ["--config", str(settings.file)]
+    if settings.ignored:
+        options.append("--no-config")
+    for setting in settings:
+        if setting.origin not in ("command line", "environment") or setting.key.name == "root":
+            continue
+        key, value = setting.key, setting.value
+        if key.name == "allow":
+            options += [key.option, ",".join(value)]
+        elif key.kind == "flag":
+            options.append(key.option.split("/")[0 if value else 1])
+        else:
+            for text in _texts(key, value):
+                options += [key.option, text] if key.option else ["--set", f"{key.name}={text}"]
+    return options
 
 
-def toolset_option(command: _Command) -> _Command:
-    """Add the option ``--toolset`` to `command`."""
-    text = "Installed toolset to use; may be repeated. [default: builtin]"
-    return click.option("--toolset", "toolsets", multiple=True, metavar="NAME", help=text)(command)
-
-
-def isolation_option(command: _Command) -> _Command:
-    """Add the option ``--isolation`` to `command`."""
-    return click.option(
-        "--isolation",
-        type=click.Choice(["jail", "process"]),
-        default="jail",
-        help="jail: require every kernel layer. process: use the layers that this machine has; "
-        "without seccomp or Landlock, one bug in the language layer gives a script your user's "
-        "rights. [default: jail]",
-    )(command)
-
-
-def package_option(command: _Command) -> _Command:
-    """Add the option ``--package`` to `command`."""
-    text = (
-        "Installed package that the script may import, such as numpy; may be repeated. A script "
-        "with packages is confined by the kernel layer alone."
-    )
-    return click.option("--package", "packages", multiple=True, metavar="NAME", help=text)(command)
-
-
-def journal_option(command: _Command) -> _Command:
-    """Add the option ``--journal`` to `command`."""
-    text = "Journal file of recorded runs. [default: a file for --root in your state directory]"
-    return click.option("--journal", metavar="FILE", help=text)(command)
-
-
-def journal_in_root_option(command: _Command) -> _Command:
-    """Add the option ``--journal-in-root`` to `command`."""
-    text = (
-        "Allow a journal inside --root. Scripts that may write there can then forge approvals, "
-        "and read the inputs and results of all runs."
-    )
-    return click.option("--journal-in-root", is_flag=True, help=text)(command)
-
-
-def unprotect_option(command: _Command) -> _Command:
-    """Add the option ``--unprotect`` to `command`."""
-    text = (
-        "Protected path that tools may change, such as .vscode or git; may be repeated. Other "
-        "programs execute files written there. See the table in docs/security.md."
-    )
-    return click.option("--unprotect", "unprotected", multiple=True, metavar="NAME", help=text)(
-        command
-    )
-
-
-def model_option(command: _Command) -> _Command:
-    """Add the option ``--model`` to `command`."""
-    text = "Model that generates data (the tool generate_object), as in openai:gpt-5."
-    return click.option(
-        "--model", envvar="PTC_MODEL", show_envvar=True, metavar="PROVIDER:NAME", help=text
-    )(command)
+def _texts(key: Key, value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        return [f"{name}={item}" for name, item in value.items()]
+    texts = value if isinstance(value, list) else [str(value)]
+    is_path = key.kind == "paths" or (key.kind == "path" and value != ":memory:")
+    return [
+        str(Path(text).expanduser().absolute())
+        if is_path or (key.name == "tools" and ".py" in text)
+        else text
+        for text in texts
+    ]
 
 
 def json_option(text: str) -> Callable[[_Command], _Command]:
@@ -165,47 +200,20 @@ def json_option(text: str) -> Callable[[_Command], _Command]:
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
-def split_names(values: Iterable[str]) -> list[str]:
-    """Split the comma-separated values of an option that may be repeated."""
-    return [name.strip() for text in values for name in text.split(",") if name.strip()]
-
-
-def open_session(
-    *,
-    root: str = ".",
-    toolsets: Iterable[str] = (),
-    limits: Limits | None = None,
-    isolation: str = "jail",
-    packages: Iterable[str] = (),
-    unprotected: Iterable[str] = (),
-    journal: str | None = None,
-    journal_in_root: bool = False,
-    model: str | None = None,
-) -> Session:
+def open_session(settings: Settings) -> Session:
     """Create the session of one command, with one ready worker since there is one run.
 
     Raises:
-        UsageError: If an option is invalid; the message names the option.
+        UsageError: If a setting is invalid; the message names its source.
         SetupError: If an installed toolset cannot be loaded.
     """
-    from .._session import Session
+    from .._config._session_arguments import session_arguments
+    from .._session._session import Session
 
     try:
-        names = split_names(toolsets) or ["builtin"]
-        return Session(
-            root,
-            toolsets=names,
-            limits=limits,
-            isolation=isolation,
-            packages=split_names(packages),
-            unprotected=split_names(unprotected),
-            workers=1,
-            journal=journal,
-            journal_in_root=journal_in_root,
-            model=model,
-        )
+        return Session(**session_arguments(settings), workers=1)
     except UsageError as error:
-        raise with_option_names(error) from None
+        raise settings.explain(error) from None
 
 
 def require_tool(name: str, names: list[str]) -> None:
@@ -220,16 +228,3 @@ def require_tool(name: str, names: list[str]) -> None:
         known = ", ".join(names) or "none"
         msg = f"there is no tool {name!r}{nearest(name, names)}; tools: {known}"
         raise UsageError(msg)
-
-
-def with_option_names(error: UsageError) -> UsageError:
-    """Return the same error with SDK argument names replaced by option names."""
-    message = re.sub(
-        r"\bLimits\.(\w+)", lambda found: "--" + found[1].replace("_", "-"), str(error)
-    )
-    message = re.sub(r"^allowed_tools: ", "--allow: ", message)
-    message = re.sub(r"^packages: ", "--package: ", message)
-    message = re.sub(r"^unprotected: ", "--unprotect: ", message)
-    message = re.sub(r"^(inputs|root|model|journal)\b", r"--\1", message)
-    message = message.replace("journal_in_root=True", "--journal-in-root")
-    return UsageError(message)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -40,6 +41,7 @@ class Progress:
         self._live: Live | None = None
         self._running: dict[int, tuple[CallRecord, float]] = {}
         self._ended = self._failed = self._emitted = 0
+        self._reported = ""
         self._line = ""
         self._begun = anyio.Event()
         self.began = 0.0
@@ -52,6 +54,8 @@ class Progress:
             self._begun.set()
         elif event.kind in {"stdout", "stderr"} or (event.kind == "log" and event.call is None):
             self._print(event.text)
+        elif event.kind == "progress" and event.call is None:
+            self._reported = _describe_progress(event.value)
         elif event.kind == "emitted":
             self._emitted += 1
         elif event.kind == "tool_started" and event.call is not None:
@@ -129,6 +133,8 @@ class Progress:
             picture.append(f", {self._failed} failed", style="red")
         if self._emitted:
             picture.append(f"; {self._emitted} emitted")
+        if self._reported:
+            picture.append(f"\n  {safe(self._reported)}")
         shown = list(self._running.values())[:_ROWS]
         for call, started in shown:
             picture.append(f"\n  {call.tool}", style="bold")
@@ -137,3 +143,10 @@ class Progress:
         if len(self._running) > len(shown):
             picture.append(f"\n  and {len(self._running) - len(shown)} more")
         return picture
+
+
+def _describe_progress(report: Mapping[str, Any]) -> str:
+    """Describe a report of the script, for example ``3 of 10: reading``."""
+    done, total, message = report["done"], report["total"], report["message"]
+    text = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+    return f"{text}: {' '.join(message.split())}" if message else text

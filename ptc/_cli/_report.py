@@ -36,6 +36,8 @@ def report_outcome(stream: Stream, result: RunResult, filename: str) -> None:
     """Write the warnings of a run and, if it did not complete, its error and partial values."""
     for warning in result.warnings:
         stream.line(f"warning: {warning}", "yellow")
+    for file in result.attached:
+        stream.line(f"attached: {file.name} ({file.size_bytes:,} bytes): {file.path}")
     if result.ok:
         return
     if result.error is not None:

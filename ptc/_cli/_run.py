@@ -7,29 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ._identity import as_option, no_input_option
-from ._options import (
-    isolation_option,
-    journal_in_root_option,
-    journal_option,
-    json_option,
-    limit_options,
-    model_option,
-    package_option,
-    parse_limits,
-    root_option,
-    split_names,
-    toolset_option,
-    unprotect_option,
-)
+from ._options import RUN_KEYS, json_option, open_session, settings_options
 from ._status import EXIT_STATUS_HELP
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from .._records._limits import Limits
+    from .._config._settings import Settings
     from .._records._result import RunEvent, RunResult
 
-__all__ = ["command", "print_result"]
+__all__ = ["command", "print_result", "verbose_option"]
 
 _HELP = """Run SCRIPT, a file with `async def run(ctx, inputs)` or `def run(ctx, inputs)`.
 
@@ -41,6 +28,7 @@ text). The script's own output, warnings and errors go to standard error.
 Examples:
   ptc run find.py --input query=TODO --allow grep,read
   ptc run report.py --inputs data.json --root ./src --timeout-ms 5000
+  ptc run order.py --tools shop.py --allow 'price,pay(amount<=100)'
   ptc run find.py --json | jq .calls
   echo 'def run(ctx, inputs): return inputs["n"] * 2' | ptc run - --input n=21
 
@@ -53,6 +41,15 @@ JSON is a string: TODO. To pass a string that looks like JSON, quote it: --input
 """
 
 
+verbose_option = click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Write the table of calls to standard error, also if that is no terminal.",
+)
+"""Decorator that adds the option ``--verbose``."""
+
+
 @click.command("run", short_help="Run a script in the jail.", help=_HELP, epilog=EXIT_STATUS_HELP)
 @click.argument("script", metavar="SCRIPT")
 @click.option(
@@ -63,135 +60,68 @@ JSON is a string: TODO. To pass a string that looks like JSON, quote it: --input
     help="An input of the script; may be repeated. Overrides --inputs.",
 )
 @click.option("--inputs", metavar="FILE", help="JSON file with an object of inputs; - reads stdin.")
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="TOOL,...",
-    help="Tools that the script may call; may be repeated; '' allows none. "
-    "[default: all without side effects]",
-)
-@root_option
-@toolset_option
-@limit_options
-@isolation_option
-@package_option
-@unprotect_option
-@journal_option
-@journal_in_root_option
-@model_option
+@settings_options(*RUN_KEYS)
 @as_option
 @no_input_option
+@verbose_option
 @json_option("Print the whole result (status, value, calls, usage, error ...) as JSON.")
 def command(
     *,
     script: str,
     pairs: tuple[str, ...],
     inputs: str | None,
-    allow: tuple[str, ...],
-    root: str,
-    toolsets: tuple[str, ...],
-    isolation: str,
-    packages: tuple[str, ...],
-    unprotected: tuple[str, ...],
-    journal: str | None,
-    journal_in_root: bool,
-    model: str | None,
+    settings: Settings,
     by: str,
     no_input: bool,
+    verbose: bool,
     as_json: bool,
-    **limits: Any,
 ) -> int:
     """Run the command; `_HELP` is its help text."""
     from ..errors import UsageError
     from ._inputs import merge_inputs, read_object
-    from ._script import read_script
+    from ._script import read_script, refuse_host_program
 
     if script == "-" and inputs == "-":
         msg = "SCRIPT and --inputs cannot both be `-`: there is one standard input"
         raise UsageError(msg)
     # Validate the whole command line before anything is started.
-    requested_limits = parse_limits(limits)
     source, filename = read_script(script)
+    refuse_host_program(source, script)
     merged = merge_inputs(pairs, read_object(inputs, "--inputs") if inputs is not None else {})
-    return _execute(
-        source,
-        filename,
-        inputs=merged,
-        allowed=split_names(allow) if allow else None,
-        limits=requested_limits,
-        root=root,
-        toolsets=toolsets,
-        isolation=isolation,
-        packages=packages,
-        unprotected=unprotected,
-        journal=journal,
-        journal_in_root=journal_in_root,
-        model=model,
-        by=None if no_input else by,
-        as_json=as_json,
-    )
+    program = {"source": source, "filename": filename, "inputs": merged}
+    asked = None if no_input else by
+    return _execute(program, settings, by=asked, verbose=verbose, as_json=as_json)
 
 
 def _execute(
-    source: str,
-    filename: str,
-    *,
-    inputs: Mapping[str, Any],
-    allowed: list[str] | None,
-    limits: Limits,
-    root: str,
-    toolsets: tuple[str, ...],
-    isolation: str,
-    packages: tuple[str, ...],
-    unprotected: tuple[str, ...],
-    journal: str | None,
-    journal_in_root: bool,
-    model: str | None,
-    by: str | None,
-    as_json: bool,
+    program: Mapping[str, Any], settings: Settings, *, by: str | None, verbose: bool, as_json: bool
 ) -> int:
     from ..errors import UsageError
-    from ._guarded_run import run_to_end
-    from ._options import open_session, with_option_names
+    from ._guarded_run import RunReport, run_to_end
     from ._terminal import standard_error
 
-    session = open_session(
-        root=root,
-        toolsets=toolsets,
-        limits=limits,
-        isolation=isolation,
-        packages=packages,
-        unprotected=unprotected,
-        journal=journal,
-        journal_in_root=journal_in_root,
-        model=model,
-    )
+    session = open_session(settings)
     errors = standard_error()
-    if isolation == "process":
+    if settings["isolation"] == "process":
         errors.line(
-            "warning: --isolation process: kernel layers that this machine lacks are not required; "
-            "where one is missing, one bug in the language layer gives the script your user's "
-            "rights (`ptc doctor` shows both levels)",
+            f"warning: {settings.by_name['isolation'].subject} process: kernel layers that this "
+            "machine lacks are not required; where one is missing, one bug in the language layer "
+            "gives the script your user's rights (`ptc doctor` shows both levels)",
             "yellow",
         )
 
     def start(on_event: Callable[[RunEvent], None]) -> Awaitable[RunResult]:
-        return session.program(
-            source=source,
-            filename=filename,
-            inputs=inputs,
-            allowed_tools=allowed,
-            on_event=on_event,
-        )
+        return session.program(**program, on_event=on_event)
 
+    report = RunReport(program["filename"], as_json=as_json, verbose=verbose)
     try:
-        return run_to_end(session, start, filename, by=by, allowed=allowed, as_json=as_json)
+        return run_to_end(session, start, report, by=by, allowed=session.allowed_tools)
     except UsageError as error:
-        raise with_option_names(error) from None
+        raise settings.explain(error) from None
 
 
-def print_result(result: RunResult, filename: str, *, as_json: bool) -> None:
-    """Print the value of a run, then its report."""
+def print_result(result: RunResult, filename: str, *, as_json: bool, verbose: bool = False) -> None:
+    """Print the value of a run, then its report; off a terminal the calls only if `verbose`."""
     from .._core import _json
     from ._report import report_calls, report_outcome
     from ._terminal import standard_error, standard_output
@@ -207,5 +137,5 @@ def print_result(result: RunResult, filename: str, *, as_json: bool) -> None:
             output.json(result.value)
     if result.status != "cancelled":
         report_outcome(errors, result, filename)
-    if errors.is_terminal:
+    if errors.is_terminal or verbose:
         report_calls(errors, result)

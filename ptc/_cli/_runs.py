@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._options import journal_option, json_option, root_option
+from ._options import HISTORY_KEYS, json_option, settings_options
 from ._run_ids import find_run
 from ._status import COMPLETED, EXIT_STATUS_HELP, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .._config._settings import Settings
     from .._journal._journal import CallRow, RunRecord
     from .._runs._history import History
     from .._tools._tool import Tool
@@ -20,26 +21,24 @@ if TYPE_CHECKING:
 __all__ = ["export", "forget", "open_history", "replay", "runs", "show"]
 
 
-def open_history(
-    root: str, journal: str | None, tools: Mapping[str, Tool] | None = None
-) -> History:
+def open_history(settings: Settings, tools: Mapping[str, Tool] | None = None) -> History:
     """Open the recorded runs of a folder.
 
     Raises:
         UsageError: If the folder has no journal.
     """
-    from pathlib import Path
-
     from .._journal._location import former_journal, former_notice, journal_of
     from .._runs._history import History
     from ..errors import UsageError
     from ._terminal import standard_error
 
+    journal = settings.path("journal")
     if journal is not None:
-        if not Path(journal).is_file():
-            raise UsageError(f"there is no journal {journal!r}; check the path of --journal")
-        return History(Path(journal), tools=tools)
-    folder = Path(root).resolve()
+        if not journal.is_file():
+            subject = settings.by_name["journal"].subject
+            raise UsageError(f"there is no journal {str(journal)!r}; check the path of {subject}")
+        return History(journal, tools=tools)
+    folder = settings.root.resolve()
     path, former = journal_of(folder), former_journal(folder)
     note = "" if former is None else former_notice(former)
     if not path.is_file():
@@ -70,17 +69,16 @@ Examples:
     metavar="N",
     help="Maximum number of runs to list. [default: 20]",
 )
-@root_option
-@journal_option
+@settings_options(*HISTORY_KEYS)
 @json_option("Print the list as JSON.")
-def runs(*, limit: int, root: str, journal: str | None, as_json: bool) -> int:
+def runs(*, limit: int, settings: Settings, as_json: bool) -> int:
     """Run the command; `_RUNS_HELP` is its help text."""
     from datetime import datetime
 
     from ._table import write_table
     from ._terminal import standard_output
 
-    history = open_history(root, journal)
+    history = open_history(settings)
     rows = []
     for run in history.runs(limit):
         started = datetime.fromtimestamp(run.created_ms / 1000).astimezone()
@@ -114,10 +112,9 @@ Examples:
 
 @click.command("show", short_help="Show a run: source, calls, outcome.", help=_SHOW_HELP)
 @click.argument("run", metavar="RUN")
-@root_option
-@journal_option
+@settings_options(*HISTORY_KEYS)
 @json_option("Print the whole record as JSON, as `ptc export` does.")
-def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
+def show(*, run: str, settings: Settings, as_json: bool) -> int:
     """Run the command; `_SHOW_HELP` is its help text."""
     from .._core import _json
     from .._runs._history import load_result
@@ -125,7 +122,7 @@ def show(*, run: str, root: str, journal: str | None, as_json: bool) -> int:
     from ._report import report_outcome
     from ._terminal import standard_output
 
-    history = open_history(root, journal)
+    history = open_history(settings)
     recorded = history.recorded(find_run(history, run))
     history.close()
     output = standard_output()
@@ -208,10 +205,9 @@ Examples:
 )
 @click.argument("run", metavar="RUN")
 @click.option("--until", metavar="CALL", help="Stop at this call and show the variables.")
-@root_option
-@journal_option
+@settings_options(*HISTORY_KEYS)
 @json_option("Print the whole result as JSON.")
-def replay(*, run: str, until: str | None, root: str, journal: str | None, as_json: bool) -> int:
+def replay(*, run: str, until: str | None, settings: Settings, as_json: bool) -> int:
     """Run the command; `_REPLAY_HELP` is its help text."""
     from functools import partial
 
@@ -222,7 +218,7 @@ def replay(*, run: str, until: str | None, root: str, journal: str | None, as_js
     from ._report import report_outcome
     from ._terminal import standard_error, standard_output
 
-    history = open_history(root, journal)
+    history = open_history(settings)
     recording = Recording.of(history, find_run(history, run))
     history.close()
     result = anyio.run(partial(recording.replay, until=until))
@@ -254,15 +250,14 @@ In a test: await ptc.testing.Recording.load("tests/data/report.json").replay()
 @click.command("export", short_help="Export a run as a test fixture.", help=_EXPORT_HELP)
 @click.argument("run", metavar="RUN")
 @click.option("-o", "--output", "target", metavar="FILE", help="Output file. [default: stdout]")
-@root_option
-@journal_option
-def export(*, run: str, target: str | None, root: str, journal: str | None) -> int:
+@settings_options(*HISTORY_KEYS)
+def export(*, run: str, target: str | None, settings: Settings) -> int:
     """Run the command; `_EXPORT_HELP` is its help text."""
     from ..errors import UsageError
     from ..testing import Recording
     from ._terminal import standard_output
 
-    history = open_history(root, journal)
+    history = open_history(settings)
     recording = Recording.of(history, find_run(history, run))
     history.close()
     if target is None:
@@ -296,14 +291,13 @@ Examples:
     metavar="DAYS",
     help="Minimum days since a run finished; 0 deletes every finished run.",
 )
-@root_option
-@journal_option
+@settings_options(*HISTORY_KEYS)
 @json_option("Print the number of deleted runs as JSON.")
-def forget(*, days: float, root: str, journal: str | None, as_json: bool) -> int:
+def forget(*, days: float, settings: Settings, as_json: bool) -> int:
     """Run the command; `_FORGET_HELP` is its help text."""
     from ._terminal import standard_output
 
-    history = open_history(root, journal)
+    history = open_history(settings)
     count = history.forget(days)
     history.close()
     output = standard_output()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
 from ..errors import UsageError
 
-__all__ = ["read_script", "read_standard_input"]
+__all__ = ["read_script", "read_standard_input", "refuse_host_program"]
 
 MAX_BYTES = 8_388_608
 """The ceiling of `Limits.max_source_bytes`. Reads are bounded because `/dev/zero` has no end."""
@@ -38,6 +39,41 @@ def read_script(name: str) -> tuple[str, str]:
     # A name that a traceback cannot show is replaced.
     display_name = name if name.isprintable() and len(name) <= 200 else "script.py"
     return _decode(data, what), display_name
+
+
+def refuse_host_program(source: str, name: str) -> None:
+    """Reject a program that uses ptc, which is not a script for it.
+
+    Args:
+        source: Text of the script.
+        name: Path of the script, or ``-``.
+
+    Raises:
+        UsageError: If it imports ptc at its top level and defines no `run`.
+    """
+    import ast
+
+    if "ptc" not in source:
+        return
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    imported: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "run":
+            return
+        if isinstance(node, ast.Import):
+            imported.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            imported.add(node.module.partition(".")[0])
+    if imported & {"ptc", "ptc_tools", "ptc_bindings"}:
+        what = "standard input" if name == "-" else repr(name)
+        msg = (
+            f"{what} is a Python program that uses ptc, not a script for ptc. Run it with: "
+            f"python {shlex.quote(name)}"
+        )
+        raise UsageError(msg)
 
 
 def read_standard_input(what: str) -> bytes:

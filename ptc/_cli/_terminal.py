@@ -41,7 +41,13 @@ def pretty_json(value: Any) -> str:
     """Format plain data as indented JSON."""
     import orjson
 
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    from .._wire import _wide
+
+    try:
+        data = orjson.dumps(value, option=orjson.OPT_INDENT_2)
+    except TypeError:  # an integer over 64 bits; the only tabs are the marks of such integers
+        data = orjson.dumps(_wide.widen(value), option=orjson.OPT_INDENT_2).replace(b"\t", b"")
+    return data.decode()
 
 
 class Stream:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import json_option, open_session, require_tool, toolset_option
+from ._options import TOOL_KEYS, json_option, open_session, require_tool, settings_options
 from ._status import COMPLETED
 
 if TYPE_CHECKING:
+    from .._config._settings import Settings
     from .._tools._tool import Tool
     from ._terminal import Stream
 
@@ -31,14 +32,14 @@ Examples:
 
 @click.command("tools", short_help="List the tools, or describe one.", help=_HELP)
 @click.argument("name", metavar="[NAME]", required=False)
-@toolset_option
+@settings_options(*TOOL_KEYS)
 @json_option("Print the definitions as JSON, as models receive them.")
-def command(*, name: str | None, toolsets: tuple[str, ...], as_json: bool) -> int:
+def command(*, name: str | None, settings: Settings, as_json: bool) -> int:
     """Run the command; `_HELP` is its help text."""
     from ._table import write_table
     from ._terminal import standard_output
 
-    session = open_session(toolsets=toolsets)
+    session = open_session(settings)
     if name is not None:
         require_tool(name, session.tool_names())
     names = [name] if name is not None else session.tool_names()

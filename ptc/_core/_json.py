@@ -1,7 +1,7 @@
 """The JSON form of values on the host, for every boundary they cross.
 
 It knows nothing of tools or runs. Values that JSON cannot hold exactly raise an error that names
-their path, and are never rounded: NaN and the infinities, integers over 64 bits, bytes, cycles.
+their path, and are never rounded: NaN and the infinities, bytes, cycles.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from typing import Any
 import orjson
 from orjson import Fragment
 
+from .._wire import _wide
 from .._wire._json_errors import MAX_DEPTH, Explainer
 
 __all__ = [
     "MAX_DEPTH",
     "Fragment",
     "JsonError",
+    "data_of",
     "dumps",
     "dumps_unchecked",
     "loads",
@@ -93,7 +95,7 @@ def dumps(value: object, *, what: str = "value", sort_keys: bool = False) -> byt
         data = orjson.dumps(value, default=_special, option=options)
     except (TypeError, ValueError, RecursionError):
         _EXPLAINER.explain(value, what)
-        raise JsonError("has no JSON form", what) from None
+        data = _dumps_wide(value, options, what)
     if b"null" in data:
         # orjson writes NaN as null: look for one only where a null was written at all.
         _EXPLAINER.explain(value, what)
@@ -102,7 +104,30 @@ def dumps(value: object, *, what: str = "value", sort_keys: bool = False) -> byt
 
 def dumps_unchecked(value: object) -> bytes:
     """Write data that is known to have an exact JSON form, such as parsed JSON."""
-    return orjson.dumps(value, option=_OPTIONS)
+    try:
+        return orjson.dumps(value, option=_OPTIONS)
+    except TypeError:  # an integer over 64 bits
+        return orjson.dumps(_wide.widen(value), option=_OPTIONS)
+
+
+def _dumps_wide(value: object, options: int, what: str) -> bytes:
+    """Write a value with integers over 64 bits, each after a tab (`_wide`)."""
+    try:
+        return orjson.dumps(
+            _wide.widen(value),
+            default=lambda special: _wide.widen(_special(special)),
+            option=options,
+        )
+    except (TypeError, ValueError, RecursionError):
+        raise JsonError("has no JSON form", what) from None
+
+
+def data_of(value: object) -> Any:
+    """Convert a value to JSON data; None if it has no JSON form."""
+    try:
+        return orjson.loads(dumps(value))
+    except JsonError:
+        return None
 
 
 def plain_text(text: object, most: int) -> str:
@@ -114,7 +139,9 @@ def plain_text(text: object, most: int) -> str:
 
 def loads(data: bytes | str) -> Any:
     """Parse JSON. Raises orjson's `ValueError`, with the position, if it is invalid."""
-    return orjson.loads(data)
+    if isinstance(data, str):
+        data = data.encode()
+    return _wide.loads(data) if b"\t" in data else orjson.loads(data)
 
 
 def sha256_of(value: object) -> str:

@@ -2,7 +2,8 @@
 
 There are two kinds of secrets: values that the tools of a session declare (`env=`), and credentials
 that this process sent with a request, such as the key of a model or the header of a request that
-failed. A `Redactor` searches all text from outside for both.
+failed. A `Redactor` searches all text from outside for both, in every encoded form
+(`_secret_forms`). In an error it also masks anything in the form of a credential (`_credentials`).
 
 Rule 1: a declared secret is in no result, error, log, record or attachment's name: neither plain
     nor URL-encoded nor in base64, alone or in the middle of other data.
@@ -16,88 +17,24 @@ Rule 3: redaction is a safety net for mistakes of a tool's author, not a defence
 from __future__ import annotations
 
 import base64
-import html
-import json
 import logging
-import re
 import threading
 import traceback
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from . import _json
+from ._credentials import SECRET_NAME, mask, mask_data, may_have_credential
+from ._secret_forms import LEAST_CHARS, LONG_CHARS, Forms
 
-__all__ = [
-    "LEAST_CHARS",
-    "SENT",
-    "Redactor",
-    "SentCredentials",
-    "leads_to_secrets",
-    "mask",
-    "safe_text",
-]
+__all__ = ["SENT", "Redactor", "SentCredentials", "leads_to_secrets", "safe_text"]
 
-LEAST_CHARS = 6
-"""Minimum length of a value that is redacted; shorter ones would match ordinary text."""
-_LEAST_HIDDEN_CHARS: Final = 12
-"""Minimum length of a value that is also searched in text without its escapes and spaces."""
-_LONG_CHARS: Final = 65_536
-"""Text over this length is searched for the usual forms only, after a fast check for any."""
 _MOST_SENT: Final = 32
 """Most recently used credentials of the process that are remembered."""
 
-
-class _Forms:
-    """Compiled search for some secrets in all encoded forms."""
-
-    __slots__ = ("_folded", "_hidden", "_names", "_pattern")
-
-    def __init__(self, secrets: Iterable[tuple[str, str]]) -> None:
-        found: dict[str, str] = {}
-        self._hidden: dict[str, str] = {}
-        for name, value in secrets:
-            if len(value) >= LEAST_CHARS:
-                for form in _forms(value):
-                    found.setdefault(form, name)
-                    if len(form) >= _LEAST_HIDDEN_CHARS:
-                        self._hidden.setdefault(_bare(form), name)
-        # Longest first: a secret that contains another one is replaced as a whole.
-        forms = sorted(found, key=len, reverse=True)
-        self._names = [found[form] for form in forms]
-        self._folded = [form.casefold() for form in forms]
-        # Case is ignored, since percent-escapes are written in both cases. The group identifies the
-        # form, since the matched text may differ from it (a long s matches an s).
-        pattern = "|".join(f"({re.escape(form)})" for form in forms)
-        self._pattern = re.compile(pattern, re.IGNORECASE)
-
-    def __bool__(self) -> bool:
-        return bool(self._names)
-
-    def may_be_in(self, text: str) -> bool:
-        """Return False if `text` contains none of the forms; fast for long text."""
-        folded = text.casefold()
-        return any(form in folded for form in self._folded)
-
-    def replace(self, text: str) -> str:
-        """Replace the secrets in `text`."""
-        if len(text) > _LONG_CHARS:
-            return self._pattern.sub(self._placeholder, text) if self.may_be_in(text) else text
-        text = self._pattern.sub(self._placeholder, text)
-        bare = _bare(text)
-        for form, name in self._hidden.items():
-            if form in bare:
-                # Escaped or wrapped in an unknown way, so its location is unknown.
-                return f"[text withheld: it contains [secret {name}]]"
-        return text
-
-    def _placeholder(self, match: re.Match[str]) -> str:
-        assert match.lastindex is not None  # noqa: S101  # every alternative is a group
-        return f"[secret {self._names[match.lastindex - 1]}]"
-
-
-_NOTHING: Final = _Forms(())
+_NOTHING: Final = Forms(())
 
 
 class Redactor:
@@ -109,7 +46,7 @@ class Redactor:
         Args:
             secrets: Value by name. Values under `LEAST_CHARS` characters are ignored.
         """
-        self._own = _Forms(secrets.items())
+        self._own = Forms(secrets.items())
         if self._own:
             _LIVE.add(self)
 
@@ -125,7 +62,7 @@ class Redactor:
 
     def error_text(self, text: str) -> str:
         """Redact secrets, and anything in the form of a credential, in the text of an error."""
-        return mask(_json.plain_text(self.text(text), _LONG_CHARS))
+        return mask(_json.plain_text(self.text(text), LONG_CHARS))
 
     def error_data(self, value: Any) -> Any:
         """Redact secrets, and anything in the form of a credential, in data of an error."""
@@ -133,8 +70,8 @@ class Redactor:
             data = _json.dumps(value)
         except _json.JsonError:
             return self.data(value)
-        if _may_have_credential(data.decode()):
-            return _mask_data(self.data(_json.loads(data)))
+        if may_have_credential(data.decode()):
+            return mask_data(self.data(_json.loads(data)))
         return self.data(value)
 
     def data(self, value: Any) -> Any:
@@ -162,7 +99,7 @@ class Redactor:
             JsonError: If it has no JSON form, so it cannot be searched.
         """
         data = _json.dumps(value)
-        if len(data) > _LONG_CHARS:
+        if len(data) > LONG_CHARS:
             text = data.decode()
             if not (self._own.may_be_in(text) or SENT.forms.may_be_in(text)):
                 return value
@@ -181,7 +118,7 @@ class SentCredentials:
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
         self._lock = threading.Lock()
-        self.forms: _Forms = _NOTHING
+        self.forms: Forms = _NOTHING
         """Compiled search for the credentials."""
 
     def __bool__(self) -> bool:
@@ -199,13 +136,13 @@ class SentCredentials:
                 return
             while len(self._values) > _MOST_SENT:
                 del self._values[next(iter(self._values))]
-            self.forms = _Forms((name, value) for value, name in self._values.items())
+            self.forms = Forms((name, value) for value, name in self._values.items())
 
     def request(self, url: object = "", headers: Iterable[tuple[Any, Any]] = ()) -> None:
         """Remember the credentials in the headers and the URL of a request."""
         for name, value in headers:
             shown = _text(name).lower()
-            if _SECRET_NAME.search(shown):
+            if SECRET_NAME.search(shown):
                 self._header(shown, _text(value))
         try:
             parts = urlsplit(str(url))
@@ -213,7 +150,7 @@ class SentCredentials:
                 self.remember("URL", unquote(parts.password))
                 self.remember("URL", f"{parts.username or ''}:{parts.password}")
             for name, value in parse_qsl(parts.query):
-                if _SECRET_NAME.search(name.lower()):
+                if SECRET_NAME.search(name.lower()):
                     self.remember(name, value)
         except ValueError:
             pass  # not a URL
@@ -248,112 +185,6 @@ class SentCredentials:
 
 
 SENT: Final = SentCredentials()
-
-
-def _forms(secret: str) -> set[str]:
-    forms = {
-        secret,
-        quote(secret),
-        quote(secret, safe=""),
-        quote_plus(secret),
-        html.escape(secret),
-        json.dumps(secret)[1:-1],
-        json.dumps(secret, ensure_ascii=False)[1:-1],
-        json.dumps(secret)[1:-1].replace("/", "\\/"),
-        secret.encode().hex(),
-    }
-    data = secret.encode()
-    for before in range(3):
-        # The surrounding data determines the first and the last character: omit them.
-        first = -(-before * 8 // 6)
-        last = (before + len(data)) * 8 // 6
-        for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            forms.add(encode(b"\0" * before + data)[first:last].decode())
-    return {form for form in forms if len(form) >= LEAST_CHARS}
-
-
-def _bare(text: str) -> str:
-    """Remove escapes, spaces and case, to find a secret that was encoded in an unusual way."""
-    for _ in range(_MOST_LAYERS):
-        before = text
-        if "%" in text:
-            text = unquote(text, errors="replace")
-        if "&" in text:
-            text = html.unescape(text)
-        if "\\" in text:
-            text = _ESCAPE.sub(_unescape, text)
-        if text == before:
-            break
-    return "".join(text.split()).casefold()
-
-
-_MOST_LAYERS: Final = 3
-"""Nested encodings that are removed, as JSON in JSON."""
-_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|[nrt]|(.))", re.DOTALL)
-
-
-def _unescape(match: re.Match[str]) -> str:
-    code = match[1] or match[2]
-    return chr(int(code, 16)) if code else match[3] or ""
-
-
-# --- undeclared credentials ---------------------------------------------------------------------
-
-_SECRET_NAME: Final = re.compile(
-    r"auth|api.?key|(^|[^a-z])key$|token|secret|passw|credential|cookie|signature"
-)
-"""Names of headers and parameters whose values are credentials."""
-_HEADERS: Final = (
-    "(?:proxy-)?authorization|x-api-key|api-key|x-goog-api-key|x-auth-token|x-subscription-token|"
-    "private-token"
-)
-_PARAMETERS: Final = (
-    "api_?key|key|token|access_token|id_token|auth|password|passwd|secret|client_secret|sig|"
-    "signature"
-)
-_CREDENTIAL: Final = re.compile(
-    rf"""
-    # Not a word of a sentence: "basic authentication", "bearer token".
-    (?P<scheme>\b(?:bearer|basic)\s+)(?=[^\s"',]*(?:[0-9._~+/=-]|(?-i:[a-z][A-Z])))
-        [A-Za-z0-9._~+/=-]{{8,}}
-    | (?P<cookie>\b(?:set-)?cookie["']?\s*[:=]\s*["']?)[^\n"']+
-    | (?P<header>\b(?:{_HEADERS})["']?\s*[:=]\s*["']?(?:bearer\s+|basic\s+)?)[^\s"',;]{{6,}}
-    | (?P<user>://[^/\s:@]*:)[^/\s@]+(?=@)
-    | (?P<parameter>[?&](?:{_PARAMETERS})=)[^&\s"'<>#]+
-    | (?P<known>\b)(?:sk-[A-Za-z0-9_-]{{16,}}|gh[pousr]_\w{{20,}}|xox[abprs]-[\w-]{{10,}}
-        |AKIA[0-9A-Z]{{16}}|AIza[\w-]{{30,}}|glpat-[\w-]{{16,}})
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-
-
-_HINTS: Final = (
-    "bearer", "basic", "cookie", "authorization", "-key", "-token", "://", "key=", "token=",
-    "auth=", "passw", "secret=", "sig=", "signature=", "sk-", "ghp_", "gho_", "ghu_", "ghs_",
-    "ghr_", "xox", "akia", "aiza", "glpat-",
-)  # fmt: skip
-"""Every match of `_CREDENTIAL` contains one of these. Searching for them takes 2 us, matching 3 us
-a character."""
-
-
-def _may_have_credential(text: str) -> bool:
-    folded = text.casefold()
-    return any(hint in folded for hint in _HINTS)
-
-
-def mask(text: str) -> str:
-    """Replace anything in the form of a credential by ``[credential]``."""
-    if not _may_have_credential(text):
-        return text
-    return _CREDENTIAL.sub(lambda match: f"{match[match.lastgroup or 0]}[credential]", text)
-
-
-def _mask_data(value: Any) -> Any:
-    if isinstance(value, str):
-        return mask(value[:_LONG_CHARS])
-    if isinstance(value, dict):
-        return {mask(key): _mask_data(item) for key, item in value.items()}
-    return [_mask_data(item) for item in value] if isinstance(value, list) else value
 
 
 def leads_to_secrets(error: BaseException, redactor: Redactor) -> bool:

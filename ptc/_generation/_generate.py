@@ -15,71 +15,27 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
 
 import anyio
 
 from .._core._arguments import mapping_of, parts_of, require_function
 from ..errors import GenerationError, ModelError, TruncatedError, UsageError
-from ..models._model import MODES, Delta, Mode, Model, ModelReply, ModelRequest, ModelUsage, Turn
+from ..models._model import MODES, Mode, Model, ModelReply, ModelRequest, ModelUsage, Turn
 from ..models._open import ModelSource, OpenModels
-from ..structured import (
-    Accepted,
-    Attempt,
-    Contract,
-    GaveUp,
-    Partial,
-    Repair,
-    RepairLoop,
-    StreamParser,
-    Violation,
-)
-from ..structured._stream import extends
+from ..structured import Accepted, Attempt, Contract, GaveUp, Repair, RepairLoop, Violation
+from ._partial_reporter import PartialReporter
+from ._question import OnPartial, Question, Validator
 
-__all__ = ["Fallback", "GenerateOptions", "Generated", "Question", "Validator", "generate_object"]
+__all__ = ["Fallback", "Generated", "generate_object"]
 
 T = TypeVar("T")
 
-NAME = re.compile(r"[A-Za-z0-9_-]{1,59}")
-"""Valid name of an answer. OpenAI and Anthropic limit tool names to 64 characters."""
 RESENDS = 2
 """Times a request is sent again after its answer was lost. If a provider answers with an error, its
 own package retries, because it knows how long to wait."""
-MAX_TIMEOUT_MS = 86_400_000
-
-Validator: TypeAlias = Callable[[Any], Any]
-"""Validates the object. It rejects it by raising `ValueError` or by returning text or a list of
-texts, which the model receives, and accepts it by returning None. It may be async."""
-OnPartial: TypeAlias = Callable[[Partial], None]
-
-
-class GenerateOptions(TypedDict, total=False):
-    """The options of `Session.generate_object`."""
-
-    schema_name: str
-    """Name of the answer: 1 to 59 letters, digits, ``_`` and ``-``. Default: ``result``."""
-    schema_description: str | None
-    """Description of the answer, for the model."""
-    system: str | None
-    """System instructions."""
-    mode: Literal["auto", "tool", "native", "prompt"]
-    """Method of requesting structured output, see `ptc.models.Mode`. ``auto``, the default, uses
-    the first that works; any other mode that does not work raises an error."""
-    max_repair_attempts: int
-    """Times the model is asked again after an answer that does not conform, 0 to 5. Default: 2."""
-    validators: Sequence[Validator]
-    """Additional checks of a conforming object; an objection is a violation like any other."""
-    model: ModelSource | None
-    """Model to use. Default: the session's."""
-    settings: Mapping[str, Any] | None
-    """``max_tokens``, ``temperature`` and other settings of the provider."""
-    timeout_ms: int
-    """Time limit for all attempts together. Default: 120,000."""
-    on_partial: OnPartial | None
-    """Receives partial answers while the model streams. Must return at once and not raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,54 +69,6 @@ class Generated(Generic[T]):
     def raw_texts(self) -> tuple[str, ...]:
         """The text of every attempt as the model wrote it."""
         return tuple(attempt.text for attempt in self.attempts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A request for one answer, validated before any model is called.
-
-    Raises:
-        UsageError: If an argument is invalid, or no answer can conform.
-    """
-
-    contract: Contract
-    prompt: str
-    description: str | None = None
-    system: str | None = None
-    mode: Literal["auto", "tool", "native", "prompt"] = "auto"
-    max_repair_attempts: int = 2
-    validators: tuple[Validator, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    timeout_ms: int = 120_000
-
-    def __post_init__(self) -> None:
-        name: Any = self.contract.name
-        if not isinstance(name, str) or not NAME.fullmatch(name):
-            msg = f"schema_name {name!r:.80} is invalid; use 1 to 59 letters, digits, _ and -"
-            raise UsageError(msg)
-        if not isinstance(self.prompt, str) or not self.prompt.strip():
-            msg = "prompt must be a string that is not blank"
-            raise UsageError(msg)
-        for name in ("description", "system"):
-            if not isinstance(getattr(self, name), str | None):
-                msg = f"{name} must be a string, not {getattr(self, name)!r:.80}"
-                raise UsageError(msg)
-        if self.mode not in ("auto", *MODES):
-            msg = f"mode {self.mode!r:.80} is unknown; modes: auto, {', '.join(MODES)}"
-            raise UsageError(msg)
-        _require_range("max_repair_attempts", self.max_repair_attempts, 0, 5)
-        _require_range("timeout_ms", self.timeout_ms, 1, MAX_TIMEOUT_MS)
-        if invalid := [v for v in self.validators if not callable(v)]:
-            msg = f"validators must be functions that take the object, not {invalid[0]!r:.80}"
-            raise UsageError(msg)
-        if (why := self.contract.why_impossible()) is not None:
-            raise UsageError(why)
-
-
-def _require_range(name: str, value: int, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:
-        msg = f"{name} must be an integer from {least} to {most:,}, not {value!r:.80}"
-        raise UsageError(msg)
 
 
 async def generate_object(
@@ -280,7 +188,7 @@ class _Generation:
         )
         self._loop = loop
         reporter = (
-            _PartialReporter(contract, self._on_partial, wrapped=wrapped)
+            PartialReporter(contract, self._on_partial, wrapped=wrapped)
             if self._on_partial
             else None
         )
@@ -319,7 +227,7 @@ class _Generation:
                 mode, prompt_turn, Turn("model", reply.answer, reply), error_turn
             )
 
-    async def _ask(self, request: ModelRequest, reporter: _PartialReporter | None) -> ModelReply:
+    async def _ask(self, request: ModelRequest, reporter: PartialReporter | None) -> ModelReply:
         if reporter is None:
             reply = await self._model.complete(request)
         else:
@@ -383,48 +291,6 @@ class _Generation:
         verb = "do" if len(attempts) > 1 else "does"
         msg = f"{count} of {self._model.name} {verb} not conform to the schema{again}: {last}"
         return GenerationError(msg, reason=action.reason, attempts=attempts, usage=self.usage)
-
-
-class _PartialReporter:
-    """Turns the deltas of a model into partial answers for the caller."""
-
-    def __init__(self, contract: Contract, on_partial: OnPartial, *, wrapped: bool) -> None:
-        self._parser = StreamParser(contract, wrapped=wrapped)
-        self._on_partial = on_partial
-        self._attempt = 0
-        self._in_call = False
-        self._last: Partial | None = None
-
-    def start_attempt(self) -> None:
-        """Discard the text of the previous request."""
-        if self._attempt:
-            self._parser.restart()
-        self._attempt += 1
-        self._in_call = False
-
-    def feed_delta(self, delta: Delta) -> None:
-        """Parse the next characters."""
-        if delta.in_call and not self._in_call:
-            # Text before the call is not the answer.
-            self._in_call = True
-            self._parser.restart()
-        elif self._in_call and not delta.in_call:
-            return
-        partial = self._parser.feed(delta.text)
-        if partial is not None:
-            self._report(replace(partial, attempt=self._attempt))
-
-    def finish(self, accepted: Accepted) -> None:
-        """Report the accepted answer as the final partial."""
-        self._report(Partial(accepted.value, self._attempt, False, True, None, accepted.repairs))
-
-    def _report(self, partial: Partial) -> None:
-        before = self._last
-        reset = before is not None and (
-            before.attempt != partial.attempt or not extends(before.value, partial.value)
-        )
-        self._last = replace(partial, reset=reset)
-        self._on_partial(self._last)
 
 
 def _as_objections(returned: Any) -> Iterable[Any]:

@@ -14,22 +14,36 @@ Rule 3: all findings of a script are reported at once, in order of position
 from __future__ import annotations
 
 import ast
+import operator
+import re
 import sys
 import types
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from .._wire._messages import Finding
+from ._entry import (
+    RETURN_PLACE,
+    TOP_LEVEL_VALUE,
+    Entry,
+    bind_value,
+    find_entry,
+    keep_source,
+    note_returns,
+)
 from ._policy import POLICY_VERSION, demangle
+from ._scopes import Survey
 from ._transformer import Issue, ScriptTransformer
 
 __all__ = [
     "POLICY_VERSION",
+    "RETURN_PLACE",
     "TOP_LEVEL_VALUE",
     "CompiledScript",
     "Finding",
+    "Inspector",
     "ScriptRejected",
     "compile_script",
     "demangle",
@@ -45,11 +59,8 @@ MAX_DEPTH: Final = 1000
 _RECURSION_LIMIT: Final = 10 * MAX_DEPTH
 
 
-TOP_LEVEL_VALUE: Final = "@value"
-"""Variable with the value of a top-level script: a name that no source can spell."""
-
-
-Entry = Literal["async", "sync", "top_level"]
+Inspector = Callable[[ast.Module, Survey], Iterable[Finding]]
+"""Returns errors that the policy does not know, from the syntax tree, which it does not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +90,17 @@ def compile_script(
     *,
     require_run: bool = True,
     max_bytes: int = MAX_SOURCE_BYTES,
+    inspector: Inspector | None = None,
 ) -> CompiledScript:
     """Compile `source` under the language policy.
 
     Args:
         source: The script.
         filename: Name shown in tracebacks.
-        require_run: Refuse a script without a `run` that takes ``(ctx, inputs)``.
+        require_run: Refuse a script without a `run` that takes ``(ctx, inputs)`` or fewer, unless
+            its top level is a script of its own.
         max_bytes: Longest source, in bytes of UTF-8.
+        inspector: Finds further errors, each of which refuses the script.
 
     Raises:
         ScriptRejected: With every finding.
@@ -96,7 +110,7 @@ def compile_script(
         with warnings.catch_warnings():
             # "invalid escape sequence" and the like would go to the host's standard error.
             warnings.simplefilter("ignore")
-            return _compile(source, filename, require_run=require_run)
+            return _compile(source, filename, require_run=require_run, inspector=inspector)
     except SyntaxError as error:
         raise ScriptRejected([_syntax_finding(error, source)]) from None
     except RecursionError:
@@ -113,7 +127,9 @@ def compile_script(
         raise ScriptRejected([_script_finding("syntax_error", str(error))]) from None
 
 
-def _compile(source: str, filename: str, *, require_run: bool) -> CompiledScript:
+def _compile(
+    source: str, filename: str, *, require_run: bool, inspector: Inspector | None
+) -> CompiledScript:
     # Parsed under the interpreter's own recursion limit, which bounds recursion in C.
     tree = ast.parse(source, filename, "exec", type_comments=False)
     transformer = ScriptTransformer(tree)
@@ -123,7 +139,9 @@ def _compile(source: str, filename: str, *, require_run: bool) -> CompiledScript
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
     try:
-        return _transform(transformer, tree, source, filename, require_run=require_run)
+        # Before the transformer changes the tree.
+        found = tuple(inspector(tree, transformer.survey)) if inspector is not None else ()
+        return _transform(transformer, tree, source, filename, found, require_run=require_run)
     finally:
         sys.setrecursionlimit(limit)
 
@@ -133,11 +151,13 @@ def _transform(
     tree: ast.Module,
     source: str,
     filename: str,
+    found: tuple[Finding, ...],
     *,
     require_run: bool,
 ) -> CompiledScript:
     survey = transformer.survey
-    entry, findings = _find_entry(tree, require_run=require_run, yields=survey.yields)
+    entry, findings = find_entry(tree, require_run=require_run, yields=survey.yields)
+    findings += found
     tree = transformer.visit(tree)
     if transformer.issues:
         lines = source.encode().splitlines() or [b""]
@@ -147,13 +167,36 @@ def _transform(
         raise ScriptRejected(sorted(order, key=order.__getitem__))
     flags = 0
     if entry == "top_level":
-        _assign_value(tree)
+        bind_value(tree)
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    elif "__name__" in survey.read:
-        _replace_module_name(tree)
+    else:
+        if entry is not None and require_run:
+            note_returns(tree)
+        if "__name__" in survey.read:
+            _replace_module_name(tree)
+    keep_source(tree, source)
     # dont_inherit: otherwise this module's own __future__ imports would apply to the script.
     code = compile(tree, filename, "exec", flags, dont_inherit=True, optimize=0)
+    code = _restore_names(code)
     return CompiledScript(code, entry)
+
+
+def _restore_names(code: types.CodeType) -> types.CodeType:
+    """Restore the script's names of private methods, which messages and reprs show."""
+    constants = tuple(
+        _restore_names(each) if isinstance(each, types.CodeType) else each
+        for each in code.co_consts
+    )
+    qualname = demangle(code.co_qualname)
+    if qualname == code.co_qualname and all(map(operator.is_, constants, code.co_consts)):
+        return code
+    qualname = _MANGLED.sub(r"\g<owner>.", qualname)
+    name = qualname.rpartition(".")[2]
+    return code.replace(co_name=name, co_qualname=qualname, co_consts=constants)
+
+
+# `Owner._Owner__method`: the name of a function is not mangled.
+_MANGLED: Final = re.compile(r"(?P<owner>_*(?P<bare>\w+))\._(?P=bare)(?=__\w)")
 
 
 def _replace_module_name(tree: ast.Module) -> None:
@@ -169,20 +212,6 @@ def _replace_module_name(tree: ast.Module) -> None:
                 for index, item in enumerate(value):
                     if isinstance(item, ast.Name) and item.id == "__name__":
                         value[index] = ast.copy_location(ast.Constant("script"), item)
-
-
-def _assign_value(tree: ast.Module) -> None:
-    """Assign the value of a top-level script: its last expression, or None if it has none."""
-    last = tree.body[-1]
-    if isinstance(last, ast.Expr):
-        value = last.value
-        tree.body[-1] = ast.copy_location(
-            ast.Assign([ast.Name(TOP_LEVEL_VALUE, ast.Store())], value), last
-        )
-    else:
-        nothing = ast.Assign([ast.Name(TOP_LEVEL_VALUE, ast.Store())], ast.Constant(None))
-        tree.body.append(ast.copy_location(nothing, last))
-    ast.fix_missing_locations(tree)
 
 
 def _check_text(source: str, max_bytes: int) -> None:
@@ -217,14 +246,15 @@ def _check_brackets(source: str) -> None:
         for character in text:
             if character in "([{":
                 depth += 1
-                if depth > MAX_BRACKETS and _has_deep_brackets(source):
+                if depth > MAX_BRACKETS and has_deep_brackets(source):
                     message = f"more than {MAX_BRACKETS} nested brackets"
                     raise ScriptRejected([Finding("too_complex", message, line, 1, line, 1)])
             elif character in ")]}":
                 depth -= 1
 
 
-def _has_deep_brackets(source: str) -> bool:
+def has_deep_brackets(source: str) -> bool:
+    """Return True if brackets nest deeper than `MAX_BRACKETS`, not counting those in strings."""
     import io
     import tokenize
 
@@ -238,84 +268,6 @@ def _has_deep_brackets(source: str) -> bool:
     except (tokenize.TokenError, SyntaxError, RecursionError, MemoryError):
         return depth > MAX_BRACKETS
     return False
-
-
-def _find_entry(
-    tree: ast.Module, *, require_run: bool, yields: bool
-) -> tuple[Entry | None, list[Finding]]:
-    """Find the top-level `run`, the last one if there are several, and check its signature."""
-    defined = [n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    hint = "write `async def run(ctx, inputs): ...` at the top level"
-    if "main" in defined:
-        hint = "rename `main` to `run`: it is called with (ctx, inputs)"
-    found: ast.FunctionDef | ast.AsyncFunctionDef | None = None
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "run":
-            found = node
-    if found is None and require_run and _has_actions(tree):
-        return "top_level", []
-    if found is None:
-        missing = [_script_finding("no_run", "the script defines no function `run`", hint)]
-        return None, missing if require_run else []
-    kind: Literal["async", "sync"] = "async" if isinstance(found, ast.AsyncFunctionDef) else "sync"
-    if not require_run:
-        return kind, []
-    args = found.args
-    positional = len(args.posonlyargs) + len(args.args)
-    required = positional - len(args.defaults)
-    findings = []
-    needs_keyword = any(default is None for default in args.kw_defaults)
-    # A first parameter of that name would receive `ctx`.
-    inputs_first = positional > 0 and [*args.posonlyargs, *args.args][0].arg == "inputs"
-    if required > 2 or needs_keyword or inputs_first or (positional == 0 and args.vararg is None):
-        name = "async def" if kind == "async" else "def"
-        message = "`run` is called with (ctx, inputs)"
-        line, end = found.lineno, found.lineno
-        column = found.col_offset + 1
-        fix = f"write `{name} run(ctx, inputs)`"
-        findings.append(Finding("bad_run", message, line, column, end, column, fix))
-    elif yields:
-        findings += _find_yield(found)
-    return kind, findings
-
-
-def _has_actions(tree: ast.Module) -> bool:
-    """True if the top level of the script has more than definitions.
-
-    A script of definitions without a `run` lacks its entry point.
-    """
-    for node in tree.body:
-        if isinstance(node, _DEFINITIONS):
-            continue
-        if isinstance(node, ast.Expr):
-            text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-            if not text or node is not tree.body[0]:  # the first text is the docstring
-                return True
-        elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
-            if any(isinstance(part, ast.Call | ast.Await) for part in ast.walk(node)):
-                return True
-        else:
-            return True
-    return False
-
-
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
-
-
-def _find_yield(run: ast.FunctionDef | ast.AsyncFunctionDef) -> list[Finding]:
-    """Refuse a `run` with a `yield`, which would return a generator and do nothing."""
-    todo: list[ast.AST] = list(run.body)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Yield | ast.YieldFrom):
-            message = "`run` may not yield"
-            hint = "collect the values in a list and return it"
-            line, column = node.lineno, node.col_offset + 1
-            return [Finding("bad_run", message, line, column, line, column, hint)]
-        inner = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
-        if not isinstance(node, inner):
-            todo.extend(ast.iter_child_nodes(node))
-    return []
 
 
 def _script_finding(code: str, message: str, hint: str = "") -> Finding:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, cast
 
 from RestrictedPython.transformer import copy_locations
 
+from .._policy_modules import NEWER
+from .._refused_names import find_reason
 from . import _policy as policy
 from ._visitor import ScriptVisitor, guard_call
 
@@ -30,10 +32,12 @@ class ImportRules(ScriptVisitor):
             return
         if node.attr in policy.MODULES[module] or f"{module}.{node.attr}" in policy.MODULES:
             return
+        if self._import_may_fail and f"{module}.{node.attr}" in NEWER:
+            return
         self._refuse_missing(node, module, node.attr)
 
     def _refuse_missing(self, node: ast.AST, module: str, name: str) -> None:
-        hint = policy.MISSING_HINTS.get(f"{module}.{name}", "")
+        hint = policy.MISSING_HINTS.get(f"{module}.{name}", "") or find_reason(module, name)
         if not hint and name in policy.BUILTIN_HINTS:
             hint = policy.BUILTIN_HINTS[name]
         if not hint:
@@ -107,7 +111,7 @@ class ImportRules(ScriptVisitor):
     def visit_alias(self, node: ast.alias) -> ast.AST:
         raise AssertionError("aliases are visited by their import")
 
-    def visit_Try(self, node: ast.Try) -> ast.AST:
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> ast.AST:
         guarded = any(_catches_import_error(handler) for handler in node.handlers)
         self._import_may_fail += guarded
         self._may_not_run += bool(node.handlers)
@@ -120,17 +124,23 @@ class ImportRules(ScriptVisitor):
         node.finalbody = self._visit_all(node.finalbody)
         return node
 
+    def visit_TryStar(self, node: ast.AST) -> ast.AST:
+        # `ptc.worker._groups` makes it safe.
+        return self.visit_Try(cast(ast.TryStar, node))
+
     def visit_If(self, node: ast.If) -> ast.AST:
-        """Allow any import under `if TYPE_CHECKING:`, which never runs."""
+        """Allow any import under `if TYPE_CHECKING:`, which never runs, or a version test."""
         name = getattr(node.test, "attr", getattr(node.test, "id", ""))
         never = name == "TYPE_CHECKING"
-        main = isinstance(node.test, ast.Compare) and "__name__" in ast.unparse(node.test)
+        compared = ast.unparse(node.test) if isinstance(node.test, ast.Compare) else ""
+        versions, main = "version_info" in compared, "__name__" in compared
         node.test = self.visit(node.test)
-        self._import_may_fail += never
+        self._import_may_fail += never + versions
         self._may_not_run += not main
         node.body = self._visit_all(node.body)
         self._import_may_fail -= never
         node.orelse = self._visit_all(node.orelse)
+        self._import_may_fail -= versions
         self._may_not_run -= not main
         return node
 

@@ -150,7 +150,7 @@ OWN_METHODS: Final = frozenset(
         "__getattr__", "__setattr__", "__delattr__",  # attribute hooks; names arrive un-renamed
         "__get__", "__set__", "__delete__", "__set_name__",  # descriptors over script objects
         "__init_subclass__", "__class_getitem__",  # plain class-level hooks
-        "__copy__", "__deepcopy__", "__fspath__", "__sizeof__",  # called by library functions
+        "__copy__", "__deepcopy__", "__fspath__", "__replace__", "__sizeof__",  # called by library
     }
 )  # fmt: skip
 
@@ -187,8 +187,11 @@ READABLE: Final = frozenset(
         "__version__",  # text, of a package
         "__members__",  # Enum: names and members
         "__notes__",  # exceptions: list of text
-        "__annotations__",  # of script classes: a copy
-        "__cause__",  # set by the script's `raise ... from ...`; None only in a test
+        "__annotations__",  # of the script's classes and functions: a copy
+        "__defaults__", "__kwdefaults__",  # of the script's functions: a tuple, and a copy
+        "__wrapped__",  # of a decorated function: the script's own
+        "__cause__", "__context__", "__suppress_context__",  # exceptions, which the script may hold
+        "__traceback__",  # copies of the script's lines in it
     }
 )  # fmt: skip
 
@@ -209,8 +212,6 @@ WRITABLE: Final = frozenset({"__name__", "__qualname__", "__doc__"})
 TESTABLE: Final = OPERATOR_METHODS | READABLE | {"__dict__", "__dataclass_fields__", "__slots__"}
 
 READ_HINTS: Final = {
-    "__traceback__": "use traceback.format_exc() for its text",
-    "__context__": "keep the first exception in a variable",
     "__globals__": "use the name itself",
     "__code__": "a function's code is not readable",
     "__closure__": "keep the value in an object that both functions share",
@@ -248,8 +249,6 @@ BUILTIN_HINTS: Final = {
     "input": "a script cannot prompt; take values from `inputs`",
     "breakpoint": "use print()",
     "help": "use print()",
-    "exit": "use `return` in run(), or raise an exception",
-    "quit": "use `return` in run(), or raise an exception",
     "copyright": "it is not part of the language",
     "credits": "it is not part of the language",
     "license": "it is not part of the language",
@@ -259,7 +258,7 @@ BUILTIN_HINTS: Final = {
 
 # Refused if the call certainly runs; any other call fails only when it runs. A script that prompts
 # only when a tool returned nothing, or that catches the error, is accepted.
-FAIL_WHEN_REACHED: Final = frozenset({"open", "input", "exit", "quit"})
+FAIL_WHEN_REACHED: Final = frozenset({"open", "input"})
 
 # May only be called: their result depends on the calling frame.
 CALL_ONLY: Final = {
@@ -286,6 +285,16 @@ def is_private(name: str) -> bool:
         and name not in PUBLIC_UNDERSCORE
         and not name[1:].isdecimal()  # namedtuple(rename=True) makes _0, _1
     )
+
+
+#: Methods of `dict` whose names an object of a tool's result may have as fields. Read without a
+#: call, such a name is the field (`ptc.worker._record`).
+MAPPING_METHODS: Final = frozenset(
+    {
+        "clear", "copy", "fromkeys", "get", "items", "keys", "pop", "popitem", "setdefault",
+        "update", "values",
+    }
+)  # fmt: skip
 
 
 def kind_of(name: str) -> Kind:
@@ -320,9 +329,10 @@ def _version() -> str:
         sorted(power_names()), sorted(DEFINABLE), sorted(READABLE), sorted(WRITABLE),
         sorted(TESTABLE), sorted(KEEPABLE), sorted(IN_PLACE), sorted(BUILTIN_HINTS),
         sorted(CALL_ONLY), sorted(PUBLIC_UNDERSCORE), sorted(FAIL_WHEN_REACHED),
+        sorted(MAPPING_METHODS),
         sorted((name, sorted(MODULES[name])) for name in MODULES),
     )  # fmt: skip
-    digest = hashlib.sha256(repr((2, PRIVATE_PREFIX, sys.version, tables)).encode())
+    digest = hashlib.sha256(repr((4, PRIVATE_PREFIX, sys.version, tables)).encode())
     return digest.hexdigest()[:16]
 
 

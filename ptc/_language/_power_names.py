@@ -51,7 +51,7 @@ _EXCEPTION_DATA = "plain data of an exception; exceptions that cross into a scri
 _GENERATOR = "drives a generator that the script itself made"
 _FUTURE = "the task's state; the loop, coroutine and frames behind it stay guarded"
 _BUFFER = "size and content of a buffer"
-_CONTEXT = "contextvars is not offered and Task.get_context is guarded: no receiver is reachable"
+_CONTEXT = "values of context variables that the script made: no other context is reachable"
 
 # Names of a power-bearing type without power: they compile to plain loads.
 HARMLESS: Final = {
@@ -129,7 +129,19 @@ HARMLESS: Final = {
         _BUFFER,
     ),
     **dict.fromkeys(
-        ["copy", "get", "items", "keys", "values", "run", "reset", "set", "var", "old_value"],
+        [
+            "copy",
+            "get",
+            "items",
+            "keys",
+            "values",
+            "run",
+            "reset",
+            "set",
+            "var",
+            "old_value",
+            "MISSING",
+        ],
         _CONTEXT,
     ),
     **dict.fromkeys(["cache_clear", "cache_info", "cache_parameters"], "counters of lru_cache"),
@@ -139,7 +151,10 @@ HARMLESS: Final = {
     "keywords": "arguments of a partial that the script made: no facade hands one out",
     "clear": "frame.clear: no frame is reachable; dict, list and set need the name",
     "replace": "code.replace: no code object is reachable; str and datetime need the name",
-    "split": "ExceptionGroup.split is harmless while no script can subclass it; str needs it",
+    **dict.fromkeys(
+        ["derive", "split", "subgroup"],
+        "methods of a group, which returns groups of its own exceptions (`ptc.worker._groups`)",
+    ),
     "when": "asyncio.Timeout.when is a number; a Handle is not reachable",
     "time": "loop.time: the loop is not reachable; datetime and the time module need the name",
     "create_task": "TaskGroup.create_task and asyncio.create_task; the loop is not reachable",

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["ClassScope", "Survey", "class_names", "outer_loads", "survey"]
+__all__ = [
+    "CHILDLESS",
+    "ClassScope",
+    "Survey",
+    "add_children",
+    "class_names",
+    "outer_loads",
+    "survey",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,7 @@ _BINDERS = {
 
 
 _LEAVES: Final = frozenset({str, int, type(None)})
-_CHILDLESS: Final = frozenset({
+CHILDLESS: Final = frozenset({
     ast.Constant, ast.Pass, ast.Break, ast.Continue, ast.Global, ast.Nonlocal, ast.Load, ast.Store,
     ast.Del, type(None), *ast.operator.__subclasses__(), *ast.cmpop.__subclasses__(),
     *ast.unaryop.__subclasses__(), *ast.boolop.__subclasses__(),
@@ -95,7 +103,7 @@ def survey(tree: ast.Module) -> Survey:
             if kind is ast.Name:
                 (read if type(node.ctx) is ast.Load else bound).add(node.id)
                 continue
-            if kind in _CHILDLESS:
+            if kind in CHILDLESS:
                 continue
             if kind is ast.Import:
                 _add_modules(node, modules)
@@ -104,7 +112,7 @@ def survey(tree: ast.Module) -> Survey:
                 bound.update(_bindings(node))
             elif kind in _YIELDS:
                 yields = True
-            _add_children(node, below)
+            add_children(node, below)
         level = below
     aliases = {
         name: next(iter(meant))
@@ -123,7 +131,8 @@ def _add_modules(node: ast.Import, modules: dict[str, set[str]]) -> None:
         modules.setdefault(name, set()).add(alias.name if alias.asname else name)
 
 
-def _add_children(node: ast.AST, below: list[Any]) -> None:
+def add_children(node: ast.AST, below: list[Any]) -> None:
+    """Add the nodes directly below `node` to `below`; among them may be None."""
     for field in node._fields:
         value = getattr(node, field, None)
         part = type(value)

@@ -79,8 +79,6 @@ class ScriptTransformer(ImportRules, DefinitionRules):
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
         self._assigned.add(node.value)
-        if node in self._tested:
-            self._tested.add(node.value)
         return cast(ast.AST, self.node_contents_visit(node))
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
@@ -100,6 +98,8 @@ class ScriptTransformer(ImportRules, DefinitionRules):
         if kind == "ordinary":
             if attr.startswith(policy.PRIVATE_PREFIX):
                 self.refuse(node, "name_refused", f"the name {attr!r} is reserved")
+            if loads and attr in policy.MAPPING_METHODS and node not in self._called:
+                return guard_call("@field", node, [node.value, ast.Constant(attr)])
             return node
         if kind == "private":
             node.attr = policy.rename(attr)
@@ -113,8 +113,6 @@ class ScriptTransformer(ImportRules, DefinitionRules):
 
     def _guarded_load(self, node: ast.Attribute, attr: str, kind: policy.Kind) -> ast.expr:
         """Build the guard's call for reading a power name or a dunder, or refuse it."""
-        if attr == "__cause__" and node in self._tested:
-            return guard_call("@cause", node, [node.value])
         if kind == "power" or attr in policy.READABLE:
             return guard_call("@getattr", node, [node.value, ast.Constant(attr)])
         if attr in policy.KEEPABLE:
@@ -139,10 +137,10 @@ class ScriptTransformer(ImportRules, DefinitionRules):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         function = node.func
-        if isinstance(function, ast.Name) and function.id in policy.CALL_ONLY:
+        if isinstance(function, ast.Attribute) or (
+            isinstance(function, ast.Name) and function.id in policy.CALL_ONLY
+        ):
             self._called.add(function)
-        if isinstance(function, ast.Name) and function.id in {"isinstance", "bool"}:
-            self._tested.update(node.args)
         if isinstance(function, ast.Attribute) and function.attr in policy.DEFINABLE:
             # `super().__init__(...)`: the method is called at once and never bound to a name.
             method = ast.Constant(function.attr)
@@ -159,8 +157,6 @@ class ScriptTransformer(ImportRules, DefinitionRules):
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         scope = self._class_scope
         self._assigned.add(node.value)
-        if _is_step(node):
-            self._tested.add(node.value)
         node.type_comment = None
         if scope is not None:
             target = node.targets[0]
@@ -234,49 +230,25 @@ class ScriptTransformer(ImportRules, DefinitionRules):
         return node
 
     visit_Constant = visit_Pass = visit_Break = visit_Continue = _unchanged
-    visit_Await = visit_Match = _children
+    visit_Await = visit_Match = visit_Compare = visit_UnaryOp = _children
+    visit_While = visit_Assert = _children
     visit_MatchSingleton = visit_MatchSequence = visit_MatchOr = _children
     # The base class wraps these in guards; here they compile as in CPython.
     visit_Subscript = visit_AugAssign = visit_Return = visit_Dict = _children
 
-    # -- expressions that are only tested, and code that may not run -----------------------------
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        if all(isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq) for op in node.ops):
-            self._tested.update([node.left, *node.comparators])
-        return self._children(node)
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        if isinstance(node.op, ast.Not):
-            self._tested.add(node.operand)
-        return self._children(node)
+    # -- code that may not run -------------------------------------------------------------------
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        # `or` returns the last value even if it is None; the others only if they are not None.
-        self._tested.update(node.values if node in self._tested else node.values[:-1])
         node.values[0] = self.visit(node.values[0])
         with self._uncertain():
             node.values[1:] = self._visit_all(node.values[1:])
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        self._tested.add(node.test)
         node.test = self.visit(node.test)
         with self._uncertain():
             node.body, node.orelse = self.visit(node.body), self.visit(node.orelse)
         return node
-
-    def visit_If(self, node: ast.If) -> ast.AST:
-        self._tested.add(node.test)
-        return super().visit_If(node)
-
-    def visit_While(self, node: ast.While) -> ast.AST:
-        self._tested.add(node.test)
-        return self._children(node)
-
-    def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        self._tested.add(node.test)
-        return self._children(node)
 
     def visit_match_case(self, node: ast.match_case) -> ast.AST:
         with self._uncertain():
@@ -304,7 +276,7 @@ class ScriptTransformer(ImportRules, DefinitionRules):
         self.not_allowed(node)
         return node
 
-    visit_TryStar = visit_TemplateStr = visit_Interpolation = _refuse_node
+    visit_TemplateStr = visit_Interpolation = _refuse_node
     visit_Interactive = visit_Expression = _refuse_node
 
     # -- match ---------------------------------------------------------------------------------
@@ -339,18 +311,6 @@ _CHECKED: Final = policy.FAIL_WHEN_REACHED | policy.BUILTIN_HINTS.keys() | polic
 # First characters of the names that a rule may refuse or rename.
 _DECIDED: Final = ("_", policy.PRIVATE_PREFIX)
 _SLOT_DUNDERS: Final = frozenset({"__dict__", "__weakref__"})
-
-
-def _is_step(node: ast.Assign) -> bool:
-    """True for ``e = e.__cause__``, the step of a loop over the chain of causes."""
-    value, target = node.value, node.targets[0]
-    return (
-        isinstance(value, ast.Attribute)
-        and isinstance(value.value, ast.Name)
-        and isinstance(target, ast.Name)
-        and len(node.targets) == 1
-        and target.id == value.value.id
-    )
 
 
 ScriptTransformer.visitors = {

@@ -51,7 +51,6 @@ class ScriptVisitor(RestrictingNodeTransformer):
         )
         self._import_may_fail = 0
         self._may_not_run = 0
-        self._tested: set[ast.AST] = set()  # expressions that are only compared with None
         self._checked: set[ast.AST] = set()  # targets whose value, names as text, was checked
         self._outer: set[ast.AST] = set()  # names in a class body that refer to an outer scope
 
@@ -156,7 +155,6 @@ class ScriptVisitor(RestrictingNodeTransformer):
 
 
 _SYNTAX: Final = {
-    "TryStar": ("`except*`", "catch ExceptionGroup and look at its `exceptions`"),
     "TemplateStr": ("a template string", "use an f-string"),
     "Interpolation": ("a template string", "use an f-string"),
     "ListComp": ("unpacking in a comprehension", "write nested `for`"),

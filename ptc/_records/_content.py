@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from .._wire._messages import is_media_type
 from ..errors import ToolError
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "content_of",
 ]
 
-_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
 _MOST_NAME_CHARS = 255
 
 
@@ -109,7 +108,7 @@ def _check_name(name: object) -> None:
 
 
 def _check_media_type(media_type: object) -> None:
-    if not isinstance(media_type, str) or not _MEDIA_TYPE.fullmatch(media_type):
+    if not isinstance(media_type, str) or not is_media_type(media_type):
         msg = f"a media type must be text like 'image/png', not {media_type!r:.80}"
         raise ToolError(msg, code="bad_attachment")
 

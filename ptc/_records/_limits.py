@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from ..errors import UsageError
 
-__all__ = ["CEILING", "Breach", "CallsByTool", "Limits", "Usage"]
+__all__ = ["CEILING", "MAXIMA", "Breach", "CallsByTool", "Limits", "Usage"]
 
 
 class CallsByTool(dict[str, int]):
@@ -68,9 +68,12 @@ class Limits:
     """JSON bytes of all partial values a script may emit with `ctx.emit`. More ends the run."""
     max_emits: int = 10_000
     """Partial values a script may emit. More ends the run."""
+    max_attachment_bytes: int = 16_777_216
+    """Bytes of all files a script may attach with `ctx.attach`. More raises a `RuntimeError` in the
+    script."""
     max_messages: int = 100_000
-    """Pieces of text a script may print or log. More ends the run. A number, not a rate, so that
-    the outcome of a run does not depend on the speed of the machine."""
+    """Pieces of text a script may print or log, and reports of progress. More ends the run. A
+    number, not a rate, so that the outcome of a run does not depend on the speed of the machine."""
     max_in_flight: int = 128
     """Tool calls of one run executing at once; further ones wait in order."""
     max_tasks: int = 10_000
@@ -90,7 +93,7 @@ class Limits:
     """JSON bytes of `inputs`."""
 
     def __post_init__(self) -> None:
-        for name, most in _MOST.items():
+        for name, most in MAXIMA.items():
             _require_number(f"Limits.{name}", getattr(self, name), most)
         calls = self.max_calls_by_tool
         if type(calls) is not CallsByTool:
@@ -98,17 +101,17 @@ class Limits:
 
     def clamp(self, ceiling: Limits) -> Limits:
         """Return these limits, lowered to `ceiling` where they are above it."""
-        lower: dict[str, Any] = {n: min(getattr(self, n), getattr(ceiling, n)) for n in _MOST}
+        lower: dict[str, Any] = {n: min(getattr(self, n), getattr(ceiling, n)) for n in MAXIMA}
         mine, most = self.max_calls_by_tool, ceiling.max_calls_by_tool
         lower["max_calls_by_tool"] = {
-            name: min(calls.get(name, _MOST["max_tool_calls"]) for calls in (mine, most))
+            name: min(calls.get(name, MAXIMA["max_tool_calls"]) for calls in (mine, most))
             for name in [*mine, *(name for name in most if name not in mine)]
         }
         return replace(self, **lower)
 
     def raise_to(self, floor: Limits) -> Limits:
         """Return these limits, raised to `floor` where they are below it."""
-        upper: dict[str, Any] = {n: max(getattr(self, n), getattr(floor, n)) for n in _MOST}
+        upper: dict[str, Any] = {n: max(getattr(self, n), getattr(floor, n)) for n in MAXIMA}
         mine, least = self.max_calls_by_tool, floor.max_calls_by_tool
         # A tool without an entry may be called more often than one with an entry.
         upper["max_calls_by_tool"] = {n: max(mine[n], least[n]) for n in mine if n in least}
@@ -116,7 +119,7 @@ class Limits:
 
     def over(self, ceiling: Limits) -> list[str]:
         """List the names of the limits that are above `ceiling`."""
-        names = [n for n in _MOST if getattr(self, n) > getattr(ceiling, n)]
+        names = [n for n in MAXIMA if getattr(self, n) > getattr(ceiling, n)]
         most = ceiling.max_calls_by_tool
         if any(calls > most.get(tool, calls) for tool, calls in self.max_calls_by_tool.items()):
             names.append("max_calls_by_tool")
@@ -138,7 +141,7 @@ def _calls_by_tool(calls: object) -> CallsByTool:
         if not isinstance(name, str) or not name:
             msg = f"Limits.max_calls_by_tool: {name!r:.80} is not the name of a tool"
             raise UsageError(msg)
-        most = _MOST["max_tool_calls"]
+        most = MAXIMA["max_tool_calls"]
         if type(number) is not int or not 1 <= number <= most:
             msg = (
                 f"Limits.max_calls_by_tool[{name!r:.80}] must be an integer from 1 to {most:,}, "
@@ -148,7 +151,7 @@ def _calls_by_tool(calls: object) -> CallsByTool:
     return CallsByTool(calls)
 
 
-_MOST = {
+MAXIMA = {
     "timeout_ms": 86_400_000,
     "max_cpu_ms": 86_400_000,
     "max_tool_calls": 1_000_000,
@@ -158,6 +161,7 @@ _MOST = {
     "max_stdout_bytes": 67_108_864,
     "max_emit_bytes": 67_108_864,
     "max_emits": 1_000_000,
+    "max_attachment_bytes": 1_073_741_824,
     "max_messages": 10_000_000,
     "max_in_flight": 4_096,
     "max_tasks": 1_000_000,
@@ -181,6 +185,7 @@ CEILING = Limits(
     max_stdout_bytes=16_777_216,
     max_emit_bytes=16_777_216,
     max_emits=100_000,
+    max_attachment_bytes=134_217_728,
     max_messages=1_000_000,
     max_in_flight=1_024,
     max_tasks=100_000,

@@ -23,6 +23,7 @@ __all__ = [
     "PendingCall",
     "RunEvent",
     "RunResult",
+    "RunWarning",
     "Status",
     "Variables",
 ]
@@ -109,19 +110,40 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class RunWarning:
+    """Problem that did not stop the run. ``str(warning)`` is one line for a person."""
+
+    code: str
+    """A stable word: ``limit_clamped``, ``not_awaited``, ``task_failed``, ``value_truncated``,
+    ``earlier_effects``, ``effect_not_repeated``, ``not_recorded``, ``on_event_failed`` ..."""
+    message: str
+    """Description of the problem."""
+    path: str = ""
+    """Position in a value, e.g. ``result.rows[2]``; ``""`` if it is not about a value."""
+    line: int = 0
+    """Line of the script, 1-based; 0: unknown, or not about one line."""
+
+    def __str__(self) -> str:
+        line = f"line {self.line}: " if self.line else ""
+        path = f"{self.path}: " if self.path else ""
+        return f"{line}{path}{self.message}"
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """Reason that a run did not complete."""
 
     code: str
-    """A stable word: ``exception``, ``tool_error``, ``not_json``, ``syntax``, ``refused``,
-    ``timeout``, ``limit_<name>``, ``memory``, ``recursion``, ``system_call``, ``protocol``,
-    ``crash`` ..."""
+    """A stable word: ``exception``, ``exit``, ``tool_error``, ``not_json``, ``syntax``,
+    ``refused``, ``timeout``, ``limit_<name>``, ``memory``, ``recursion``, ``system_call``,
+    ``protocol``, ``crash`` ..."""
     message: str
     """Description of the failure."""
     type: str = ""
     """Name of the exception, if the script raised one."""
     line: int = 0
-    """Line of the script, 1-based; 0: unknown."""
+    """Line of the script, 1-based; 0: unknown. Of a violation: the line of the last call on `ctx`,
+    since the worker was killed."""
     column: int = 0
     """Column, 1-based; 0: unknown."""
     excerpt: str = ""
@@ -219,12 +241,16 @@ class RunResult(Generic[T_co]):
     usage: Usage = dataclasses.field(default_factory=Usage)
     limits: Limits = dataclasses.field(default_factory=Limits)
     """The limits that were in force."""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
     """Problems that did not stop the run."""
     cut: Cut | None = None
     """Set if the value was too large and was truncated."""
     pending: tuple[PendingCall, ...] = ()
     """Calls that await a decision, if the run is ``paused``."""
+    attached: tuple[AttachmentRef, ...] = ()
+    """Files that the script attached with ``ctx.attach``, in order."""
+    progress: dict[str, Any] | None = None
+    """Latest report of ``ctx.progress``: ``{"done", "total", "message"}``."""
     frames: tuple[Variables, ...] = ()
     """Functions of the script and their variables, if a replay was stopped."""
     _read: Callable[[Any], T_co] | None = dataclasses.field(default=None, repr=False, compare=False)
@@ -237,8 +263,8 @@ class RunResult(Generic[T_co]):
 
     @property
     def attachments(self) -> tuple[AttachmentRef, ...]:
-        """Files that its calls stored, in the order of the calls."""
-        return tuple(ref for call in self.calls for ref in call.attachments)
+        """Files that its calls stored, in the order of the calls, then those of the script."""
+        return (*(ref for call in self.calls for ref in call.attachments), *self.attached)
 
     def unwrap(self) -> T_co:
         """Return the value, as an instance of `output_schema` if that was a type.
@@ -280,6 +306,7 @@ EventKind: TypeAlias = Literal[
     "finished",
 ]
 """``progress``, ``tool_output_delta`` (the value so far) and ``log`` are reports of a running tool;
+``progress`` without a call was reported by the script with ``ctx.progress``;
 a ``log`` without a call was logged by the script with `logging` or ``ctx.log``, and is also in
 `RunResult.stderr`. ``finished`` is the last event of a stream."""
 
@@ -296,9 +323,26 @@ class RunEvent:
     text: str = ""
     """Text that was printed or logged, of a warning, or of an alarm."""
     value: Any = None
-    """Data of the event. ``emitted``: the value. ``progress``: ``{"done", "total", "message"}``.
-    ``log`` of a tool: ``{"message", "data"}``. ``tool_output_delta``: the value that the tool
+    """Data of the event. ``emitted``: the value. ``warning``: the `RunWarning`.
+    ``progress``: ``{"done", "total", "message"}``. ``log`` of a tool: ``{"message", "data"}``.
+    ``tool_output_delta``: the value that the tool
     reported, for `generate_object` ``{"object", "attempt", "reset", "final", "pending"}``.
     ``approval_pending``: the `ApprovalRequest`; ``approval_decided``: the `Decision`; both with the
     arguments as recorded. ``violation``: the `Violation`. ``finished``: the `RunResult` or
     `ToolResult`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as JSON-able data; a `value` without a JSON form is None."""
+        value = self.value
+        to_dict = getattr(value, "to_dict", None)
+        return {
+            "kind": self.kind,
+            "run_id": self.run_id,
+            "call": None if self.call is None else dataclasses.asdict(self.call),
+            "text": self.text,
+            "value": _json.data_of(value if to_dict is None else to_dict()),
+        }
+
+    def to_json(self) -> bytes:
+        """Return `to_dict` as JSON, for a log or a stream of events."""
+        return _json.dumps(self.to_dict())

@@ -36,7 +36,7 @@ _WORDS: Final = {
         "print less, return the data, or ask for a higher max_stdout_bytes",
     ),
     "max_messages": (
-        "the script printed or logged {used:,} times",
+        "the script printed, logged or reported progress {used:,} times",
         "join lines and print them at once, or ask for a higher max_messages",
     ),
     "max_emit_bytes": (
@@ -46,6 +46,10 @@ _WORDS: Final = {
     "max_emits": (
         "the script emitted {used:,} partial values",
         "emit several values as one list, or ask for a higher max_emits",
+    ),
+    "max_attachment_bytes": (
+        "the script attached {used:,} bytes of files",
+        "attach smaller files, or ask for a higher max_attachment_bytes",
     ),
     "max_containers": (
         "the script emitted values with {used:,} lists and objects in them",
@@ -73,17 +77,19 @@ def limit_failure(limits: Limits, name: str, used: int) -> Failure:
     return _failure(limits, name, used, message.format(used=used), hint)
 
 
-def cpu_failure(limits: Limits, used: int | None) -> Failure:
+def cpu_failure(limits: Limits, used: int | None, line: int = 0) -> Failure:
     """Build the failure of a run that used its CPU time.
 
     Args:
         limits: Limits of the run.
         used: Milliseconds; None: the kernel stopped it, and did not report the amount.
+        line: Line of the script that computed; 0: unknown.
     """
     spent = f"{used:,} ms of CPU time" if used is not None else "up its CPU time"
     hint = "compute less in one run, or ask for a higher max_cpu_ms"
-    message = f"the script used {spent}"
-    return _failure(limits, "max_cpu_ms", used, message, hint)
+    failure = _failure(limits, "max_cpu_ms", used, f"the script used {spent}", hint)
+    where = f"; it was computing on line {line}" if line else ""
+    return replace(failure, message=failure.message + where, line=line)
 
 
 def _failure(limits: Limits, name: str, used: int | None, message: str, hint: str) -> Failure:
@@ -97,7 +103,14 @@ def _failure(limits: Limits, name: str, used: int | None, message: str, hint: st
 
 
 def timeout_failure(
-    limits: Limits, *, used_ms: int, running: Sequence[str], stalled: bool
+    limits: Limits,
+    *,
+    used_ms: int,
+    running: Sequence[str] = (),
+    line: int = 0,
+    polling: bool = False,
+    computing: bool = False,
+    last_call: str = "",
 ) -> Failure:
     """Build the failure of a run that timed out.
 
@@ -105,17 +118,29 @@ def timeout_failure(
         limits: Limits of the run.
         used_ms: Elapsed time.
         running: Tools of the calls under way.
-        stalled: True if the script waited for something that it never sets itself.
+        line: Line of the script that waited or was last seen; 0: unknown.
+        polling: True if the script read its clock in a loop.
+        computing: True if the script did not wait.
+        last_call: The last call of a script that computed, in words.
     """
     message = f"the run took longer than {limits.timeout_ms:,} ms"
     hint = "do less in one run, emit partial values with ctx.emit, or ask for a higher timeout_ms"
+    where = f" on line {line}" if line else ""
     if running:
-        message += f"; it was waiting for {', '.join(running[:_MAX_TOOLS_SHOWN])}"
-    elif stalled:
-        message += "; it was waiting for an event that could never happen"
-        hint = "an Event, Queue or Future that no other task of the script sets never wakes it"
+        tools = ", ".join(running[:_MAX_TOOLS_SHOWN])
+        message += f"; it was waiting for {tools}{where}"
+    elif polling:
+        message += f"; it was reading the clock in a loop{where}"
+        hint = (
+            "each reading advances a script's clock by 0.1 ms, however long the loop computes; "
+            "repeat a fixed number of times, or pause with `await asyncio.sleep(s)`"
+        )
+    elif line and not computing:
+        message += f"; it was waiting{where}"
+    else:
+        message += f"; it was computing{where}" + (f" ({last_call})" if last_call else "")
     breach = Breach("timeout_ms", limits.timeout_ms, used_ms)
-    return Failure(code="timeout", message=message, hint=hint, breach=breach)
+    return Failure(code="timeout", message=message, hint=hint, breach=breach, line=line)
 
 
 def exit_failure(limits: Limits, how: Exit) -> tuple[Status, Failure]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from types import NoneType
+from typing import Any
 
 from .._core._arguments import nearest, require
 from .._records._limits import CEILING, Limits
+from .._records._limits_data import limits_from_data
+from .._records._result import RunWarning
 from ..errors import UsageError
 
 __all__ = ["LimitPolicy"]
@@ -27,34 +30,42 @@ class LimitPolicy:
         for name, value in (("limits", limits), ("ceiling", ceiling)):
             require(name, value, (Limits, NoneType), "a ptc.Limits(...)")
         requested = limits or Limits()
-        self.ceiling = ceiling if ceiling is not None else CEILING.raise_to(requested)
+        self.ceiling: Limits = ceiling if ceiling is not None else CEILING.raise_to(requested)
         if over := requested.over(self.ceiling):
             msg = f"limits are above the ceiling: {', '.join(over)}"
             raise UsageError(msg)
         self._require_tools("ceiling", self.ceiling)
         self._require_tools("limits", requested)
-        self.limits = requested.clamp(self.ceiling)
+        self.limits: Limits = requested.clamp(self.ceiling)
 
-    def apply(self, requested: Limits | None) -> tuple[Limits, tuple[str, ...]]:
+    def apply(
+        self, requested: Limits | Mapping[str, Any] | None
+    ) -> tuple[Limits, tuple[RunWarning, ...]]:
         """Return the limits of a run, and a warning for each one that was clamped.
 
         Args:
-            requested: Limits that the caller requests; None: the defaults.
+            requested: Limits that the caller requests; None: the defaults. Plain data has the
+                defaults for the limits that it leaves out.
 
         Raises:
-            UsageError: If a limit names an unknown tool.
+            UsageError: If a limit is unknown or invalid, or names an unknown tool.
         """
         if requested is None:
             return self.limits, ()
-        require("limits", requested, Limits, "a ptc.Limits(...)")
+        if isinstance(requested, Mapping):
+            requested = limits_from_data(requested, self.limits)
+        require("limits", requested, Limits, "a ptc.Limits(...) or a dict of limits")
         self._require_tools("limits", requested)
         over = requested.over(self.ceiling)
         # The ceiling also bounds tools that the run does not name.
         named = self.ceiling.max_calls_by_tool
         applied = requested.clamp(self.ceiling) if over or named else requested
         return applied, tuple(
-            f"limits.{name}={_format(requested, name)} is above the session's ceiling and was "
-            f"clamped to {_format(applied, name)}"
+            RunWarning(
+                "limit_clamped",
+                f"limits.{name}={_format(requested, name)} is above the session's ceiling and was "
+                f"clamped to {_format(applied, name)}",
+            )
             for name in over
         )
 

@@ -1,39 +1,64 @@
-"""Compiled scripts, cached by source."""
+"""Compiled scripts, cached by source and by the tools they were checked against."""
 
 from __future__ import annotations
 
-__all__ = ["CodeCache"]
+from typing import NamedTuple
+
+from .._wire._messages import Finding
+
+__all__ = ["CachedCode", "CodeCache"]
+
+
+class CachedCode(NamedTuple):
+    """A script that was compiled and checked."""
+
+    code: bytes
+    """Compiled code, opaque to the host."""
+    advice: tuple[Finding, ...] = ()
+    """Findings of the check; none of them refused the script."""
 
 
 class CodeCache:
-    """Cache compiled code by the exact source it was compiled from.
+    """Cache compiled code by the exact source it was compiled from, and the tools' signatures.
 
     A run cannot change the code that another run executes: code is accepted from a worker only
     before a line of the script has run there (`_protocol.LEGAL`), and is used only for the same
-    source.
+    source. The decision of the check depends on the tools, so it is used only for the same ones.
     """
 
     def __init__(self, most_bytes: int = 16 << 20) -> None:
         """Create an empty cache that holds up to `most_bytes` of code and source."""
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._codes: dict[str, bytes] = {}
+        self._codes: dict[tuple[str, bytes], CachedCode] = {}
         """The least recently used entry comes first."""
 
-    def get(self, source: str) -> bytes | None:
+    def get(self, source: str, signatures: bytes = b"") -> CachedCode | None:
         """Return the code of `source` and mark it as used; None if it is not cached."""
-        code = self._codes.pop(source, None)
-        if code is not None:
-            self._codes[source] = code
-        return code
+        key = source, signatures
+        cached = self._codes.pop(key, None)
+        if cached is not None:
+            self._codes[key] = cached
+        return cached
 
-    def put(self, source: str, code: bytes) -> None:
+    def put(
+        self, source: str, code: bytes, signatures: bytes = b"", advice: tuple[Finding, ...] = ()
+    ) -> None:
         """Add `code`, and evict the least recently used entries to make room for it."""
-        size = len(code) + len(source)
-        if self.get(source) is not None or size > self._most_bytes:
+        cached = CachedCode(code, advice)
+        size = _size(source, signatures, cached)
+        if self.get(source, signatures) is not None or size > self._most_bytes:
             return
-        self._codes[source] = code
+        self._codes[source, signatures] = cached
         self._bytes += size
         while self._bytes > self._most_bytes:
             oldest = next(iter(self._codes))
-            self._bytes -= len(self._codes.pop(oldest)) + len(oldest)
+            self._bytes -= _size(*oldest, self._codes.pop(oldest))
+
+
+_ADVICE_BYTES = 1_024
+"""Approximate memory of one finding."""
+
+
+def _size(source: str, signatures: bytes, cached: CachedCode) -> int:
+    return len(cached.code) + len(source) + len(signatures) + len(cached.advice) * _ADVICE_BYTES

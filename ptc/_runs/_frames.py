@@ -7,19 +7,22 @@ rules of the run: limits, and that an answer was requested.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from .._calls._recorder import DivergenceError
-from .._records._result import Failure, Variables
+from .._records._result import Failure, RunWarning, Variables
 from .._wire import _protocol
 from .._wire._protocol import Kind, Output, ProtocolError
 from ._clocks import Clocks
 from ._code_cache import CodeCache
 from ._intake import OverLimitError, ReturnValue
+from ._opening import opening_frames
 from ._outcome import Outcome
 from ._program import Program
 from ._report import build_rejection, check_schema, convert_failure, convert_finding
 from ._script_calls import ScriptCalls
+from ._signatures import encode_signatures
 
 __all__ = ["FrameHandler"]
 
@@ -41,8 +44,27 @@ class FrameHandler:
         self._calls = calls
         self._clocks = clocks
         self._cache = cache
-        self.stalled = False
-        """True if the script waits for something that no other task of it can set."""
+        self._signatures = encode_signatures(program.tools.values())
+        self._advice: tuple[_protocol.Finding, ...] = ()
+        self.polled: tuple[int, float] | None = None
+        """Line at which the script was last seen to read its clock, and the seconds since the
+        start."""
+        self.on_places: Callable[[int], None] | None = None
+        """Receives the line at which the script waits, after it was requested."""
+
+    def open(self) -> tuple[tuple[Kind, bytes], ...]:
+        """Return the first frames of the run; a script in the cache has been checked."""
+        cached = None
+        if not self._program.only_check:
+            cached = self._cache.get(self._program.source, self._signatures)
+        if cached is not None:
+            self._warn(cached.advice)
+        return opening_frames(self._program, self._signatures, cached)
+
+    def _warn(self, advice: tuple[_protocol.Finding, ...]) -> None:
+        for finding in advice:
+            message = f"{finding.message}; {finding.hint}" if finding.hint else finding.message
+            self._outcome.add_warning(RunWarning(finding.code, message, line=finding.line))
 
     def handle(self, kind: Kind, message: Any, size: int) -> None:
         """Handle a frame; frames that arrive after the run has finished are ignored.
@@ -68,7 +90,12 @@ class FrameHandler:
 
     def _on_compiled(self, code: bytes, _size: int) -> None:
         _require_request(Kind.COMPILED, not self._program.only_check)
-        self._cache.put(self._program.source, code)
+        self._cache.put(self._program.source, code, self._signatures, self._advice)
+
+    def _on_advised(self, advice: tuple[_protocol.Finding, ...], _size: int) -> None:
+        _require_request(Kind.ADVISED, not self._program.only_check)
+        self._advice = tuple(replace(finding, advisory=True) for finding in advice)
+        self._warn(self._advice)
 
     def _on_rejected(self, findings: tuple[_protocol.Finding, ...], _size: int) -> None:
         self._outcome.finish("rejected", build_rejection(findings, self._program.source))
@@ -96,25 +123,38 @@ class FrameHandler:
         value = self._outcome.intake.take_emitted(body, size)
         self._outcome.events.emit("emitted", value=value)
 
-    def _on_warned(self, text: str, _size: int) -> None:
-        self._outcome.add_warning(text)
+    def _on_piece(self, piece: bytes, _size: int) -> None:
+        self._outcome.files.take_piece(piece)
+
+    def _on_attach(self, file: tuple[str, str], _size: int) -> None:
+        self._outcome.files.finish_file(*file)
+
+    def _on_progress(self, report: tuple[float, float | None, str], _size: int) -> None:
+        self._outcome.report_progress(*report)
+
+    def _on_warned(self, warning: _protocol.Warned, _size: int) -> None:
+        found = RunWarning(warning.code, warning.message, warning.path, warning.line)
+        self._outcome.add_warning(found)
 
     def _on_timer(self, deadline: float, _size: int) -> None:
-        self.stalled = False
         if self._calls.replay is not None:
             self._calls.replay.timer = deadline
             self._calls.advance_replay()
             return
         self._clocks.wait_for(deadline)
 
-    def _on_stalled(self, _message: object, _size: int) -> None:
-        self.stalled = True
+    def _on_polled(self, message: tuple[int, int], _size: int) -> None:
+        self.polled = message[0], self._clocks.elapsed
 
     def _on_pong(self, _message: object, _size: int) -> None:
         _require_request(Kind.PONG, self._calls.pinged)
         self._calls.receive_pong()
 
     def _on_variables(self, rows: Any, _size: int) -> None:
+        if self.on_places is not None:
+            receive, self.on_places = self.on_places, None
+            receive(rows[-1][1] if rows else 0)
+            return
         replay = self._calls.replay
         _require_request(Kind.FRAMES, replay is not None and replay.stopped)
         self._outcome.finish("paused", frames=tuple(Variables(*row) for row in rows))
@@ -141,6 +181,7 @@ def _require_request(kind: Kind, requested: bool) -> None:
 
 HANDLERS: Final[dict[Kind, Callable[[FrameHandler, Any, int], None]]] = {
     Kind.COMPILED: FrameHandler._on_compiled,
+    Kind.ADVISED: FrameHandler._on_advised,
     Kind.REJECTED: FrameHandler._on_rejected,
     Kind.CHECKED: FrameHandler._on_checked,
     Kind.CALL: FrameHandler._on_call,
@@ -149,8 +190,11 @@ HANDLERS: Final[dict[Kind, Callable[[FrameHandler, Any, int], None]]] = {
     Kind.PRINT: FrameHandler._on_printed,
     Kind.EMIT: FrameHandler._on_emitted,
     Kind.WARN: FrameHandler._on_warned,
+    Kind.PIECE: FrameHandler._on_piece,
+    Kind.ATTACH: FrameHandler._on_attach,
+    Kind.PROGRESS: FrameHandler._on_progress,
     Kind.TIMER: FrameHandler._on_timer,
-    Kind.STALLED: FrameHandler._on_stalled,
+    Kind.POLLED: FrameHandler._on_polled,
     Kind.PONG: FrameHandler._on_pong,
     Kind.FRAMES: FrameHandler._on_variables,
     Kind.DONE: FrameHandler._on_done,

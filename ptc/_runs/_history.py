@@ -22,7 +22,7 @@ from .._journal._journal import DecisionRow, Journal, PendingKind, RunRecord, Ru
 from .._journal._location import check_journal, default_journal
 from .._journal._sqlite import SqliteJournal
 from .._records._limits import Limits
-from .._records._result import PendingCall, RunResult
+from .._records._result import PendingCall, RunResult, RunWarning
 from .._schema._check import value_check
 from .._tools._allow import AllowList
 from .._tools._tool import Tool
@@ -193,7 +193,7 @@ class History:
         rows = self.journal.pending()
         return tuple(pending_call(row, run) for run, row in rows)
 
-    def warning_of(self, run_id: str) -> str | None:
+    def warning_of(self, run_id: str) -> RunWarning | None:
         """Describe the side effects of a run for a new run of its script; None if it had none."""
         recorded = self.recorded(run_id)
         undone = {row.path for row in recorded.reverts if row.status == "reverted"}
@@ -215,7 +215,7 @@ class History:
             lines.append(f"- {row.tool} (call {row.path}, {status})")
         if len(effects) > _MAX_EFFECTS_SHOWN:
             lines.append(f"- ...and {len(effects) - _MAX_EFFECTS_SHOWN} more")
-        return "\n".join(lines)
+        return RunWarning("earlier_effects", "\n".join(lines))
 
     # --- deciding ---------------------------------------------------------------------------
 

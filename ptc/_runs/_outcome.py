@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from .._records._limits import Usage
 from .._records._result import (
@@ -14,10 +14,12 @@ from .._records._result import (
     PendingCall,
     RunEvent,
     RunResult,
+    RunWarning,
     Status,
     Variables,
 )
 from .._wire._protocol import Output
+from ._attached import AttachedFiles
 from ._breaches import limit_failure
 from ._intake import Intake, ReturnValue, TruncatedValue
 from ._program import Program
@@ -60,10 +62,14 @@ class Outcome:
         self._cut: Cut | None = None
         self._frames: tuple[Variables, ...] = ()
         self._stdout, self._stderr = Tail(), Tail()
-        self._warnings: list[str] = list(program.warnings)
+        self._warnings: list[RunWarning] = list(program.warnings)
         self.intake = Intake(program.limits)
         """Values that the script sent: emitted values, and those in transfer."""
         self.events = Subscriber(on_event, program.run_id, self._warnings)
+        self.files = AttachedFiles(program.limits.max_attachment_bytes)
+        """Files that the script attached."""
+        self.progress: dict[str, Any] | None = None
+        """The latest report of progress."""
         self.status: Status | None = None
         """None while the run is open."""
         self.value = ReturnValue(0)
@@ -104,37 +110,47 @@ class Outcome:
         stored = f"the whole value is in {truncated.cut.artifact}"
         if truncated.problem:
             stored = f"the whole value could not be stored: {truncated.problem}"
-        self._warnings.append(f"the value has {self.value.excess}: it was truncated; {stored}")
+        message = f"the value has {self.value.excess}: it was truncated; {stored}"
+        self._warnings.append(RunWarning("value_truncated", message))
         self.value, self._cut = ReturnValue(self.value.size, truncated.value), truncated.cut
 
     def add_output(self, text: str, output: Output) -> None:
         """Capture text that the script printed or logged."""
         (self._stdout if output is Output.STDOUT else self._stderr).add(text)
         self.events.emit(_OUTPUT_EVENTS[output], text=text)
-        self._messages += 1
-        used, limits = self._stdout.bytes + self._stderr.bytes, self._program.limits
-        if used > limits.max_stdout_bytes:
+        used = self._stdout.bytes + self._stderr.bytes
+        if used > self._program.limits.max_stdout_bytes:
             self.exceed("max_stdout_bytes", used)
-        elif self._messages > limits.max_messages:
+        self._count_message()
+
+    def report_progress(self, done: float, total: float | None, message: str) -> None:
+        """Record a report of progress, and pass it on."""
+        self.progress = {"done": done, "total": total, "message": message}
+        self.events.emit("progress", text=message, value=self.progress)
+        self._count_message()
+
+    def _count_message(self) -> None:
+        self._messages += 1
+        if self._messages > self._program.limits.max_messages:
             self.exceed("max_messages", self._messages)
 
-    def add_warning(self, text: str) -> None:
+    def add_warning(self, warning: RunWarning) -> None:
         """Add a warning from the worker; those over 100 are dropped."""
         if len(self._warnings) < _MAX_WARNINGS:
-            self._warnings.append(text)
-            self.events.emit("warning", text=text)
+            self._warnings.append(warning)
+            self.events.emit("warning", text=str(warning), value=warning)
 
     @property
     def has_output(self) -> bool:
-        """True if the script printed, logged or emitted anything."""
-        return bool(self._stdout.bytes or self._stderr.bytes or self.intake.partial)
+        """True if the script printed, logged, emitted, attached or reported anything."""
+        return bool(self._messages or self.intake.partial or self.files.count)
 
     def to_result(
         self,
         *,
         calls: tuple[CallRecord, ...],
         pending: tuple[PendingCall, ...],
-        warnings: list[str],
+        warnings: list[RunWarning],
         duration_ms: float,
         queued_ms: float,
         tool_calls: int,
@@ -159,8 +175,10 @@ class Outcome:
                 emit_bytes=self.intake.emit_bytes,
             ),
             limits=self._program.limits,
-            warnings=(*self._warnings, *warnings),
+            warnings=(*self._warnings, *warnings, *self.files.warnings),
             cut=self._cut,
             pending=pending,
+            attached=tuple(self.files.stored),
+            progress=self.progress,
             frames=self._frames,
         )

@@ -14,7 +14,7 @@ __all__ = ["validate_packages"]
 
 
 def validate_packages(names: Iterable[str]) -> tuple[str, ...]:
-    """Return `names` without duplicates if all of them can be offered.
+    """Return `names` without duplicates, with the packages they bring, if all can be offered.
 
     Raises:
         UsageError: If one is not the name of a module, is not installed, or is already available to
@@ -23,7 +23,10 @@ def validate_packages(names: Iterable[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         msg = f"packages must be a list of names: packages=[{names!r}]"
         raise UsageError(msg)
-    found = dict.fromkeys(parts_of("packages", names, "a list of module names"))
+    found: dict[str, None] = {}
+    for asked in parts_of("packages", names, "a list of module names"):
+        for name in _PRESETS.get(asked, (asked,)) if isinstance(asked, str) else (asked,):
+            found |= dict.fromkeys((*_BRINGS.get(name, ()), name))
     for name in found:
         if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
             msg = f"packages: {name!r:.80} is not the name of a module, such as 'numpy'"
@@ -42,4 +45,12 @@ def validate_packages(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-_KNOWN = ("matplotlib", "numpy", "pandas", "polars", "scipy", "sklearn", "sympy")
+_PRESETS = {"data": ("numpy", "pandas", "matplotlib")}
+"""Names for several packages."""
+_BRINGS = {
+    "pandas": ("numpy",),
+    "matplotlib": ("numpy",),
+    "seaborn": ("numpy", "pandas", "matplotlib"),
+}
+"""Packages that scripts import beside one of these."""
+_KNOWN = (*_PRESETS, "matplotlib", "numpy", "pandas", "polars", "scipy", "sklearn", "sympy")

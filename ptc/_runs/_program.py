@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from .._core import _json
+from .._core._arguments import nearest
 from .._records._limits import Breach, Limits
-from .._records._result import Failure, Finding, RunResult
+from .._records._result import Failure, Finding, RunResult, RunWarning
 from .._schema._check import ValueCheck
 from .._tools._allow import AllowList
 from .._tools._tool import Tool
 from ..errors import UsageError
 
 __all__ = [
+    "NonFinite",
     "Program",
     "ProgramOptions",
     "encode_inputs",
@@ -25,7 +27,13 @@ __all__ = [
     "read_script",
     "reject_unsendable",
     "validate_filename",
+    "validate_non_finite",
 ]
+
+
+NonFinite: TypeAlias = Literal["null", "text", "error"]
+"""Form of NaN and the infinities in results."""
+_NON_FINITE: Final[tuple[NonFinite, ...]] = ("null", "text", "error")
 
 
 class UntypedOptions(TypedDict, total=False):
@@ -35,7 +43,7 @@ class UntypedOptions(TypedDict, total=False):
     path: str | Path | None
     inputs: Mapping[str, Any] | None
     allowed_tools: AllowList | None
-    limits: Limits | None
+    limits: Limits | Mapping[str, Any] | None
     filename: str | None
     env: Mapping[str, Any] | None
     run_id: str | None
@@ -57,7 +65,7 @@ class Program:
     inputs_json: bytes
     tools: Mapping[str, Tool]
     limits: Limits
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[RunWarning, ...] = ()
     check_value: ValueCheck | None = None
     only_check: bool = False
     """True: the script is checked, not run."""
@@ -65,8 +73,12 @@ class Program:
     """Start of the script's clock, in seconds since 1970."""
     seed: int = 0
     """Seed of the script's random numbers."""
+    resumed: bool = False
+    """True: it is the program of a recorded run, so the check before the run only warns."""
     until: str | None = None
     """Stop the replay after the outcome of this call was sent to the script."""
+    non_finite: NonFinite = "null"
+    """Form of NaN and the infinities in results."""
     schema: Any = None
     """Output schema that `check_value` was compiled from."""
     has_rules: bool = False
@@ -81,6 +93,13 @@ def validate_filename(name: str | None) -> str:
         msg = f"filename must be 1 to 200 printable characters, not {name!r:.80}"
         raise UsageError(msg)
     return name
+
+
+def validate_non_finite(form: object) -> None:
+    """Raise `UsageError` if `form` is not a form of NaN and the infinities."""
+    if form not in _NON_FINITE:
+        msg = f"non_finite={form!r} is unknown{nearest(form, _NON_FINITE)}; forms: "
+        raise UsageError(msg + ", ".join(_NON_FINITE))
 
 
 def encode_inputs(inputs: Mapping[str, Any] | None, limits: Limits) -> bytes:

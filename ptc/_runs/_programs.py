@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from .._core import _json
 from .._core._arguments import parts_of, path_of
+from .._journal._journal import RunRow
 from .._records._limits import Limits
 from .._records._result import RunResult
 from .._schema._check import value_check, value_reader
@@ -19,7 +21,7 @@ from .._tools._catalog import Catalog
 from ..errors import UsageError
 from ._ceiling import LimitPolicy
 from ._history import History, load_result, restore_program, validate_run_id
-from ._program import Program, encode_inputs, read_script, validate_filename
+from ._program import NonFinite, Program, encode_inputs, read_script, validate_filename
 
 __all__ = ["ProgramBuilder", "typed_result"]
 
@@ -28,8 +30,14 @@ class ProgramBuilder:
     """Builds programs with the tools and the limits of a session."""
 
     def __init__(
-        self, root: Path, catalog: Catalog, limit_policy: LimitPolicy, history: History
+        self,
+        root: Path,
+        catalog: Catalog,
+        limit_policy: LimitPolicy,
+        history: History,
+        non_finite: NonFinite,
     ) -> None:
+        self._non_finite: NonFinite = non_finite
         self._root = root
         self._catalog = catalog
         self._limit_policy = limit_policy
@@ -43,7 +51,7 @@ class ProgramBuilder:
         allowed_tools: AllowList | None = None,
         filename: str | None = None,
         inputs: Mapping[str, Any] | None = None,
-        limits: Limits | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
         output_schema: Any = None,
         run_id: str | None = None,
     ) -> Program:
@@ -62,7 +70,7 @@ class ProgramBuilder:
             raise UsageError(msg)
         # Editors on Windows write a byte order mark, which `compile` rejects in text.
         source = source.removeprefix("\ufeff")
-        allowed = allowed_tools
+        allowed = self._catalog.default if allowed_tools is None else allowed_tools
         if allowed is not None:
             # Read twice below, and may be a generator.
             allowed = parts_of("allowed_tools", allowed, "a list of names of tools")
@@ -80,6 +88,7 @@ class ProgramBuilder:
             limits=applied,
             check_value=value_check(output_schema) if output_schema is not None else None,
             warnings=warnings,
+            non_finite=self._non_finite,
         )
 
     def find_result(self, program: Program) -> RunResult | None:
@@ -114,9 +123,21 @@ class ProgramBuilder:
             UsageError: If a tool or a rule of the run is missing.
         """
         row = self._history.run(run_id)
+        if allowed_tools is None:
+            allowed_tools = self._default_of(row)
         program = restore_program(row, self._catalog.select, allowed_tools, output_schema)
         limits = program.limits.clamp(self._limit_policy.ceiling)
-        return replace(program, limits=limits, until=until)
+        return replace(
+            program, limits=limits, until=until, resumed=True, non_finite=self._non_finite
+        )
+
+    def _default_of(self, row: RunRow) -> AllowList | None:
+        """Return the session's allow-list if the run had rules, which are not recorded, and it."""
+        default = self._catalog.default
+        options = _json.loads(row.options)
+        if default is None or not options["rules"]:
+            return None
+        return default if set(self._catalog.select(None)) == set(options["tools"]) else None
 
     def for_retry(self, run_id: str, allowed_tools: AllowList | None) -> Program:
         """Build a recorded program as a new run, with a warning about the earlier effects.
@@ -130,9 +151,10 @@ class ProgramBuilder:
         return replace(
             program,
             run_id=uuid.uuid4().hex,
+            resumed=False,
             clock=time.time(),
             seed=random.getrandbits(48),
-            warnings=(*program.warnings, *([warning] if warning else [])),
+            warnings=(*program.warnings, *([warning] if warning is not None else [])),
         )
 
 

@@ -81,6 +81,7 @@ _LIMIT_CODES = {
     "limit_max_tasks",
     "limit_max_output_bytes",
     "limit_max_emit_bytes",
+    "limit_max_attachment_bytes",
     "memory",
     "recursion",
 }

@@ -14,28 +14,30 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 import anyio
 import anyio.lowlevel
 
+from .._calls._attachments import AttachmentStore
 from .._calls._dispatch import Dispatch
 from .._calls._recorder import RunRecorder
 from .._core import _json
 from .._core._reactor import Reactor
 from .._core._redact import safe_text
 from .._records._artifacts import ArtifactStore
-from .._records._result import Failure, RunEvent, RunResult, Status
-from .._wire._protocol import Kind, ProtocolError
+from .._records._result import Failure, RunEvent, RunResult, RunWarning, Status
+from .._wire._protocol import Kind, ProtocolError, State
 from .._workers._process import Worker, WorkerGoneError
 from ..errors import JournalError
 from ._breaches import cpu_failure, exit_failure, timeout_failure
 from ._clocks import Clocks
 from ._code_cache import CodeCache
 from ._frames import FrameHandler
-from ._opening import opening_frames
 from ._outcome import Outcome
 from ._program import Program
+from ._report import quote_line
 from ._script_calls import ScriptCalls
 from ._violation import Violation, ViolationLog
 
@@ -46,6 +48,8 @@ _MESSAGE_CHARS: Final = 4_000
 _CALLS_AT_ONCE: Final = 1_000
 """Records of calls that are encoded in one iteration of the event loop: 3 ms, or 10 if all of them
 have long errors."""
+_PLACE_SECONDS: Final = 0.05
+"""Time that a script has to say on which line it waits or computes, after its time is used up."""
 
 
 class RunResources(NamedTuple):
@@ -55,6 +59,8 @@ class RunResources(NamedTuple):
     """Compiled scripts."""
     artifacts: ArtifactStore
     """Store of values over their limit."""
+    attachments: AttachmentStore
+    """Store of files that scripts attach."""
     violations: ViolationLog
     reactor: Reactor
     """The event loop."""
@@ -135,17 +141,22 @@ class Run:
             self._resources.reactor.call_later(0, worker.hang_up)
         if self._outcome.value.large is not None:
             await self._truncate_value()
+        await self._outcome.files.store(self._resources.attachments)
+        return await self._record_result(*await self._encode_result())
+
+    async def _encode_result(self) -> tuple[RunResult, bytes]:
+        """Return the result and, if the run is recorded, its JSON."""
         # Shielded: a run that has ended must not lose its result.
         with anyio.CancelScope(shield=True):
             result = await self._build_result()
-            data = b"" if self._dispatch.recorder is None else await _encode(result)
-        return await self._record_result(result, data)
+            return result, b"" if self._dispatch.recorder is None else await _encode(result)
+        raise AssertionError  # The scope suppresses no exception but its own cancellation.
 
     def _attach(self, worker: Worker) -> None:
         """Send the program to `worker` and subscribe to its frames."""
         sent = False
         try:
-            sent = worker.send(*opening_frames(self._program, self._resources.cache))
+            sent = worker.send(*self._frames.open())
         finally:
             if not sent:
                 worker.hang_up()
@@ -189,7 +200,7 @@ class Run:
             await self._dispatch.recorder.end_run(result.status, data)
         except JournalError as error:
             # The effects of the run stand; only its record is incomplete.
-            warning = f"the end of the run was not recorded: {error}"
+            warning = RunWarning("not_recorded", f"the end of the run was not recorded: {error}")
             return replace(result, warnings=(*result.warnings, warning))
         return result
 
@@ -217,18 +228,68 @@ class Run:
             self._worker.busy_poll(1)
 
     def _time_out(self) -> None:
+        """Finish the run; a script that waits is first asked where."""
         self._read_last_frames()
+        line, worker = self._calls.running_line(), self._worker
+        if line or worker is None or worker.state is not State.RUNNING or self._resuming:
+            self._finish_timed_out(line)
+            return
+        self._frames.on_places = self._finish_timed_out
+        if not worker.send((Kind.INSPECT, b"[1]")):
+            self._finish_timed_out()
+            return
+        self._resources.reactor.call_later(
+            _PLACE_SECONDS, lambda: self._ask_place(partial(self._finish_timed_out, computing=True))
+        )
+
+    def _ask_place(self, finish: Callable[[int], None]) -> None:
+        """Call `finish` with the line at which the script computes; 0: it did not say."""
+        if self._outcome.status is not None:
+            return
+        if self._worker is None or not self._worker.ask_place():
+            finish(0)
+            return
+        self._frames.on_places = finish
+        self._resources.reactor.call_later(_PLACE_SECONDS, lambda: finish(0))
+
+    @property
+    def _resuming(self) -> bool:
+        return self._calls.replay is not None
+
+    def _checked_line(self, line: int) -> int:
+        """Return `line`, which is the worker's word; 0 if the script has no such line."""
+        return line if 0 <= line <= self._program.source.count("\n") + 1 else 0
+
+    def _finish_timed_out(self, line: int = 0, computing: bool = False) -> None:
+        used = self._clocks.elapsed
+        running, polled = self._calls.running(), self._frames.polled
+        # Reports come at twice the number of readings each: a loop that goes on was seen lately.
+        idle = not running and (computing or not line)
+        polling = idle and polled is not None and polled[1] * 2 >= used
+        if polling and polled is not None:
+            line = line or polled[0]
+        line = self._checked_line(line)
         failure = timeout_failure(
             self._program.limits,
-            used_ms=round(self._clocks.elapsed * 1000),
-            running=self._calls.running(),
-            stalled=self._frames.stalled,
+            used_ms=round(used * 1000),
+            running=running,
+            line=line,
+            polling=polling,
+            computing=computing,
+            last_call=self._calls.last_call(),
         )
-        self._outcome.finish("timed_out", failure)
+        excerpt = quote_line(self._program.source, line)
+        self._outcome.finish("timed_out", replace(failure, excerpt=excerpt))
 
     def _exceed_cpu(self, used_ms: int) -> None:
         self._read_last_frames()
-        self._outcome.finish("limit_exceeded", cpu_failure(self._program.limits, used_ms))
+        self._ask_place(partial(self._finish_over_cpu, used_ms))
+
+    def _finish_over_cpu(self, used_ms: int, line: int) -> None:
+        line = self._checked_line(line)
+        failure = cpu_failure(self._program.limits, used_ms, line)
+        excerpt = quote_line(self._program.source, line)
+        self._outcome.finish("limit_exceeded", replace(failure, excerpt=excerpt))
 
     def _tick(self, elapsed: float) -> None:
         """Send the script the time, when its timer fires."""
@@ -264,7 +325,8 @@ class Run:
             self._restarted = self._worker_lost = True
             self._calls.scheduler.wake()
             return
-        self._outcome.finish(*exit_failure(self._program.limits, how))
+        status, failure = exit_failure(self._program.limits, how)
+        self._outcome.finish(status, replace(failure, hint=failure.hint or self._calls.last_call()))
 
     def _has_visible_effect(self) -> bool:
         """Return True if the script did anything that a restart would repeat or contradict."""
@@ -280,7 +342,14 @@ class Run:
             return
         message = violation.message
         self._outcome.events.emit("violation", text=message, value=violation)
-        failure = Failure(code=violation.code, message=message, syscall=violation.syscall)
+        # The worker is dead: the last line that the host knows is that of the last call.
+        failure = Failure(
+            violation.code,
+            message,
+            line=self._calls.last_line(),
+            hint=self._calls.last_call(),
+            syscall=violation.syscall,
+        )
         self._outcome.finish("violation", failure)
 
 

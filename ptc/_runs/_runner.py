@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import inspect
-import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from .._core._arguments import parts_of
+from .._calls._subscribers import EventSink, join_subscribers
+from .._core._arguments import parts_of, require_function
 from .._records._limits import Limits
-from .._records._result import Finding, PendingCall, RunEvent, RunResult
+from .._records._result import Finding, RunEvent, RunResult
 from .._tools._allow import AllowList
 from .._tools._environment import Environment, environment_of
 from .._tools._tool import Tool
+from ._announce import OnApproval, announce
 from ._history import History
-from ._program import reject_unsendable
+from ._program import Program, reject_unsendable
 from ._programs import ProgramBuilder, typed_result
 from ._runs import Executor
 
-__all__ = ["OnApproval", "ProgramRunner"]
-
-OnApproval: TypeAlias = Callable[[PendingCall], Awaitable[None] | None]
-"""Receives a call that a run paused for."""
-
-_log = logging.getLogger("ptc")
+__all__ = ["ProgramRunner"]
 
 
 class ProgramRunner:
@@ -42,6 +37,7 @@ class ProgramRunner:
         *,
         tools: Mapping[str, Tool],
         env: Mapping[str, Any] | None,
+        on_event: EventSink | None = None,
         on_approval: OnApproval | None = None,
     ) -> None:
         """Prepare to run scripts; nothing is started.
@@ -52,6 +48,7 @@ class ProgramRunner:
             history: Record of the runs.
             tools: Tools of the session.
             env: The session's values for its tools.
+            on_event: Receives the events of all runs.
             on_approval: Receives each call that a run pauses for.
         """
         self._programs = programs
@@ -59,6 +56,7 @@ class ProgramRunner:
         self._history = history
         self._tools = tools
         self._env = dict(env or {})
+        self._on_event = on_event
         self._on_approval = on_approval
 
     async def run(
@@ -68,7 +66,7 @@ class ProgramRunner:
         path: str | Path | None,
         inputs: Mapping[str, Any] | None,
         allowed_tools: AllowList | None,
-        limits: Limits | None,
+        limits: Limits | Mapping[str, Any] | None,
         output_schema: Any,
         filename: str | None,
         env: Mapping[str, Any] | None,
@@ -94,7 +92,7 @@ class ProgramRunner:
             environment = environment_of(self._tools.values(), self._env, env)
         early = reject_unsendable(program)
         if early is not None:
-            return early
+            return self._finish(early)
         if run_id is not None:
             known = self._programs.find_result(program)
             if known is not None:
@@ -103,8 +101,7 @@ class ProgramRunner:
                 return await self.resume(
                     run_id, allowed_tools, output_schema, None, on_event, environment
                 )
-        result = await self._executor.execute(program, on_event, environment)
-        await self._announce(result)
+        result = await self._execute(program, on_event, environment)
         return typed_result(result, output_schema)
 
     async def check(
@@ -139,8 +136,7 @@ class ProgramRunner:
     ) -> RunResult:
         """Resume a recorded run, as `Session.resume`."""
         program = self._programs.from_journal(run_id, allowed_tools, output_schema, until)
-        result = await self._executor.execute(program, on_event, environment, resume=True)
-        await self._announce(result)
+        result = await self._execute(program, on_event, environment, resume=True)
         return typed_result(result, output_schema)
 
     async def retry(
@@ -151,18 +147,24 @@ class ProgramRunner:
     ) -> RunResult:
         """Run the script of a recorded run as a new run, as `Session.retry`."""
         program = self._programs.for_retry(run_id, allowed_tools)
-        result = await self._executor.execute(program, on_event)
-        await self._announce(result)
-        return result
+        return await self._execute(program, on_event)
 
-    async def _announce(self, result: RunResult) -> None:
-        """Pass the calls that a run paused for to `on_approval`, which cannot fail the run."""
-        if self._on_approval is None:
-            return
-        for call in result.pending:
-            try:
-                answer = self._on_approval(call)
-                if inspect.isawaitable(answer):
-                    await answer
-            except Exception:  # noqa: BLE001  # the callback is its author's code
-                _log.exception("on_approval failed for call %s of run %s", call.call, call.run_id)
+    async def _execute(
+        self,
+        program: Program,
+        on_event: EventSink | None,
+        environment: Environment | None = None,
+        *,
+        resume: bool = False,
+    ) -> RunResult:
+        require_function("on_event", on_event)
+        subscriber = join_subscribers(self._on_event, on_event)
+        result = await self._executor.execute(program, subscriber, environment, resume=resume)
+        await announce(self._on_approval, result.pending)
+        return self._finish(result)
+
+    def _finish(self, result: RunResult) -> RunResult:
+        """Report the end of a run to the session's subscriber."""
+        if self._on_event is not None:
+            self._on_event(RunEvent("finished", result.run_id, value=result))
+        return result

@@ -12,7 +12,6 @@ import anyio
 from .._calls._budget import Budget
 from .._calls._dispatch import Dispatch
 from .._calls._scope import Shared
-from .._core._arguments import require_function
 from .._records._artifacts import ArtifactStore
 from .._records._result import Failure, RunEvent, RunResult
 from .._tools._discovery import discovery_tools
@@ -106,7 +105,6 @@ class Executor:
             SessionClosedError: If the session was closed while the program waited for its turn.
         """
         assert self._slots is not None  # noqa: S101  # set when the session was opened
-        require_function("on_event", on_event)
         requested = time.perf_counter()
         with self._count_unfinished():
             async with self._slots:
@@ -131,7 +129,13 @@ class Executor:
         run = Run(
             program,
             dispatch,
-            RunResources(self.code, self._artifacts, self.violations, self._pool.reactor),
+            RunResources(
+                self.code,
+                self._artifacts,
+                self._shared.attachments,
+                self.violations,
+                self._pool.reactor,
+            ),
             on_event=on_event,
             queued_ms=(time.perf_counter() - requested) * 1000,
             start_record=partial(self._history.start_record, program) if is_new else None,

@@ -143,8 +143,6 @@ class CallScheduler:
         with anyio.CancelScope() as scope:
             while True:
                 while self._waiting and not self._stopped and await self._has_turn(worker):
-                    if not self._waiting:  # Another server was faster.
-                        break
                     number, call = self._waiting.popleft()
                     if number in self._cancelled:
                         scope.cancel()
@@ -168,7 +166,7 @@ class CallScheduler:
             self._wake_server()
 
     async def _has_turn(self, worker: Worker) -> bool:
-        """Wait until the worker reads and the run has time; False if another server continues.
+        """Wait until the worker reads and the run has time; False if this server has no call left.
 
         Tools that never wait would starve timers and other runs.
         """
@@ -179,7 +177,8 @@ class CallScheduler:
                 return False
             await self._turns.next()
             self._wake_idle()
-        return not self._stopped
+        # Other servers may have taken the calls meanwhile.
+        return bool(self._waiting) and not self._stopped
 
     def _wake_idle(self) -> None:
         """Wake servers for waiting calls, since the tool of the next call may wait.

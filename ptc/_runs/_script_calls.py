@@ -209,6 +209,22 @@ class ScriptCalls:
         """List the tools of the calls that have started and not finished."""
         return [c.call.name for c in self.calls if c.started and not c.ended]
 
+    def running_line(self) -> int:
+        """Return the line of the first call that has not finished; 0: unknown."""
+        lines = (c.call.line for c in self.calls if c.started and not c.ended)
+        return next((line for line in lines if line), 0)
+
+    def last_line(self) -> int:
+        """Return the line of the last call whose line is known; 0: there is none."""
+        return next((c.call.line for c in reversed(self.calls) if c.call.line), 0)
+
+    def last_call(self) -> str:
+        """Return the script's last call and its line, in words; ``""`` if it made none."""
+        if not self.calls:
+            return ""
+        call = self.calls[-1].call
+        return f"its last call was {call.name}, on line {call.line or '?'}"
+
     async def records(self) -> tuple[CallRecord, ...]:
         """Record every call in order; calls that tools made follow their caller."""
         nested = defaultdict[int, list[OpenCall]](list)

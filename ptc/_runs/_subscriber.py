@@ -9,7 +9,7 @@ from typing import Any, Final
 from .._calls._call import OpenCall
 from .._core import _json
 from .._core._redact import safe_text
-from .._records._result import EventKind, RunEvent
+from .._records._result import EventKind, RunEvent, RunWarning
 
 __all__ = ["Subscriber"]
 
@@ -26,7 +26,7 @@ class Subscriber:
         self,
         on_event: Callable[[RunEvent], None] | None,
         run_id: str,
-        warnings: list[str],
+        warnings: list[RunWarning],
     ) -> None:
         """Deliver events of one run.
 
@@ -65,6 +65,6 @@ class Subscriber:
             self._on_event = None
             _log.exception("run %s: on_event failed", self._run_id)
             why = _json.plain_text(safe_text(str(error)), _MESSAGE_CHARS)
-            self._warnings.append(
-                f"on_event raised {type(error).__name__}: {why}; it received no further events"
-            )
+            what = f"on_event raised {type(error).__name__}: {why}"
+            warning = RunWarning("on_event_failed", f"{what}; it received no further events")
+            self._warnings.append(warning)

@@ -38,7 +38,6 @@ __all__ = [
     "ValueCheck",
     "compile_schema",
     "describe_function",
-    "has_named_fields",
     "make_adapter",
     "model_validator",
     "plain_data",
@@ -385,13 +384,6 @@ def result_reader(function: Callable[..., Any]) -> Callable[[Any], Any]:
 def plain_data(data: Any) -> Any:
     """Return JSON data as it is."""
     return data
-
-
-def has_named_fields(schema: Any) -> bool:
-    """True if the schema, or a part of it, describes an object with named fields."""
-    if isinstance(schema, Mapping):
-        return "properties" in schema or any(map(has_named_fields, schema.values()))
-    return isinstance(schema, list | tuple) and any(map(has_named_fields, schema))
 
 
 def make_adapter(kind: Any, what: str) -> tuple[TypeAdapter[Any], dict[str, Any]]:

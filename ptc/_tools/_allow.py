@@ -9,10 +9,12 @@ Rule 2: a path is normalized before it is compared, and one with ``..`` matches 
 from __future__ import annotations
 
 import inspect
+import operator
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -23,9 +25,38 @@ from ..errors import ToolError, UsageError
 from ._tool import Tool
 from ._toolset import match_names
 
-__all__ = ["Allow", "AllowList", "select"]
+__all__ = ["Allow", "AllowList", "Bounds", "select"]
 
 Matcher: TypeAlias = str | bool | int | float | Iterable[Any] | Callable[[Any], bool] | None
+
+
+_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Matcher of numbers within all of the bounds."""
+
+    bounds: tuple[tuple[str, float], ...]
+    """Operators, and the numbers on their right: ``("<=", 100)``."""
+
+    def __call__(self, value: object) -> bool:
+        # True is not a number here.
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+            return False
+        try:
+            return all(_COMPARE[sign](value, bound) for sign, bound in self.bounds)
+        except ArithmeticError:
+            # NaN of Decimal is within no bound, as that of float.
+            return False
+
+    def __str__(self) -> str:
+        return " and ".join(f"{sign} {bound}" for sign, bound in self.bounds)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -129,6 +160,8 @@ def _compile_pattern(text: str) -> re.Pattern[str]:
 
 
 def _describe(matcher: Matcher) -> str:
+    if isinstance(matcher, Bounds):
+        return f"must be {matcher}"
     if callable(matcher):
         return f"must pass {getattr(matcher, '__name__', 'a rule')}"
     if isinstance(matcher, tuple):

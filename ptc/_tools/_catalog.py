@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
-from .._core._arguments import nearest
+from .._core._arguments import nearest, parts_of
 from ..errors import UsageError
-from ._allow import AllowList, select
+from ._allow import Allow, AllowList, select
 from ._tool import Tool
 from ._tool_result import ToolResult
 from ._toolset import Toolset, ToolSource, collect
 
-__all__ = ["Catalog", "Method"]
+__all__ = ["Catalog", "Method", "Namespace"]
 
-Method = Callable[..., Awaitable[Any]]
+Method: TypeAlias = Callable[..., Any]
+"""A tool as a method: an awaitable call, or a blocking one."""
+Run: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[ToolResult]]
+"""Calls a tool by name."""
+
+
+class Namespace:
+    """Tools of one namespace as methods: ``session.files.read(...)``."""
+
+    def __init__(self, name: str, members: Mapping[str, Method]) -> None:
+        self._name = name
+        self._members = dict(members)
+
+    def map(self, wrap: Callable[[Method], Method]) -> Namespace:
+        """Return the namespace with each method wrapped."""
+        return Namespace(self._name, {name: wrap(m) for name, m in self._members.items()})
+
+    def __getattr__(self, name: str) -> Method:
+        members: dict[str, Method] = self.__dict__.get("_members", {})
+        if name in members:
+            return members[name]
+        known = ", ".join(members)
+        msg = f"{self._name} has no tool {name!r}{nearest(name, members)}; tools: {known}"
+        raise AttributeError(msg)
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *self._members]
+
+    def __repr__(self) -> str:
+        return f"<namespace {self._name}: {', '.join(self._members)}>"
 
 
 class Catalog:
@@ -23,6 +52,8 @@ class Catalog:
     def __init__(self, sources: Iterable[ToolSource]) -> None:
         """Collect the tools. Raises `UsageError` if two share a name."""
         sources = list(sources)
+        self.default: tuple[str | Allow, ...] | None = None
+        """Allow-list of callers who pass none; None: all tools without a side effect."""
         self.tools: dict[str, Tool] = collect(sources)
         self._toolsets: dict[str, tuple[str, ...]] = {}
         for source in sources:
@@ -32,32 +63,80 @@ class Catalog:
                 self._toolsets[source.name] = (*before, *(item.name for item in source))
 
     def select(self, names: AllowList | None) -> dict[str, Tool]:
-        """Return the tools of an allow-list; None: all without a side effect.
+        """Return the tools of an allow-list; None: of the default.
 
         Raises:
             UsageError: If a name is unknown; the message has the nearest ones.
         """
+        names = self.default if names is None else names
         if names is None:
             return {n: tool for n, tool in self.tools.items() if not tool.side_effect}
         return select(names, self.tools, self._toolsets)
 
-    def method(
-        self, name: str, run: Callable[[str, dict[str, Any]], Awaitable[ToolResult]]
-    ) -> Method:
-        """Return a tool as a method: ``await session.read("a.txt")`` returns its value or raises.
+    def narrow(
+        self, allowed: AllowList | None, requested: Iterable[str] | None
+    ) -> list[str | Allow]:
+        """Return the part of an allow-list that a caller requests, with its rules.
+
+        Args:
+            allowed: The allow-list. None: the default.
+            requested: Names, patterns and toolsets. None: the whole list.
 
         Raises:
-            AttributeError: If there is no tool of that name.
+            UsageError: If an entry allows nothing, or a requested tool is not on the list.
         """
-        if name not in self.tools:
-            near = nearest(name, [*self.tools, "program", "tool"])
-            msg = f"Session has no method or tool {name!r}{near}"
-            raise AttributeError(msg)
-        return _as_method(self.tools[name], run)
+        # The default itself, since its tools by name would be without its rules.
+        given = self.default if allowed is None else allowed
+        if given is None:
+            given = list(self.select(None))
+        entries: list[str | Allow] = list(
+            parts_of("allowed_tools", given, "a list of names of tools")
+        )
+        ceiling = self.select(entries)
+        if requested is None:
+            return entries
+        sets = {
+            name: tuple(member for member in members if member in ceiling)
+            for name, members in self._toolsets.items()
+        }
+        names = select(requested, ceiling, sets)
+        narrowed: list[str | Allow] = []
+        for entry in entries:
+            if isinstance(entry, Allow):
+                narrowed += [entry] if entry.tool in names else []
+            else:
+                narrowed += [name for name in self.select([entry]) if name in names]
+        return narrowed
 
-    def method_of(
-        self, tool: Tool, run: Callable[[str, dict[str, Any]], Awaitable[ToolResult]]
-    ) -> Method:
+    def attribute_names(self) -> list[str]:
+        """List the tools and namespaces that `attribute` returns."""
+        names = dict.fromkeys(name.partition(".")[0] for name in self.tools)
+        return [name for name in names if name.isidentifier()]
+
+    def attribute(self, name: str, run: Run) -> Method | Namespace:
+        """Return a tool as a method, or a namespace of them.
+
+        ``await session.read("a.txt")`` and ``await session.files.read("a.txt")`` return the value
+        or raise its error.
+
+        Raises:
+            AttributeError: If there is no tool or namespace of that name.
+        """
+        if name in self.tools:
+            return _as_method(self.tools[name], run)
+        start = f"{name}."
+        members = {
+            full.removeprefix(start): _as_method(tool, run)
+            for full, tool in self.tools.items()
+            if full.startswith(start)
+        }
+        if members:
+            return Namespace(name, members)
+        near = nearest(name, [*self.attribute_names(), "program", "tool"])
+        msg = f"Session has no method or tool {name!r}{near}"
+        raise AttributeError(msg)
+
+    def method_of(self, tool: Tool, run: Run) -> Method:
         """Return the method that calls `tool`.
 
         Raises:
@@ -79,7 +158,7 @@ class Catalog:
         return _as_method(own, run)
 
 
-def _as_method(tool: Tool, run: Callable[[str, dict[str, Any]], Awaitable[ToolResult]]) -> Method:
+def _as_method(tool: Tool, run: Run) -> Method:
     name, parameters = tool.name, tool.parameter_names
 
     async def call(*args: Any, **arguments: Any) -> Any:

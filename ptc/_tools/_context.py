@@ -87,6 +87,8 @@ class ToolContext:
     """Values of the tool's ``env=``: an instance of that model. Never in a repr."""
     unprotected: frozenset[str] = frozenset()
     """Protected paths that the session has unprotected (`Session`, ``unprotected=``)."""
+    protected: frozenset[str] = frozenset()
+    """Further files and folders that the session protects, relative to the root."""
     _services: CallServices | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -6,18 +6,23 @@ The parameters are the first of ``args_schema``, ``parameters``, ``input_schema`
 and ``schema`` that is a JSON Schema or a pydantic model. With a schema, a method receives one dict,
 and ``func`` or a callable receives keywords if its signature has them. Without one, the signature
 defines the schema.
+
+Rule 1: a tool of another library that does not declare its effects is assumed to have a side
+    effect and not to be repeatable, so that scripts may call it only if it is allowed by name.
+    tests/core/tools/test_foreign.py::test_undeclared_foreign_tool_is_not_allowed_by_default
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Unpack
 
 from pydantic import BaseModel
 
 from ..errors import UsageError
-from ._tool import Tool, ToolOptions, define_tool, tool
+from ._tool import Tool, ToolOptions, tool, tool_from_schema, tool_from_signature
 
 __all__ = ["tool_from"]
 
@@ -37,12 +42,16 @@ def tool_from(
 
     That is an object with ``invoke``, ``call``, ``run`` or ``func``, or any callable.
 
+    An object declares its effects in attributes ``side_effect`` and ``idempotent``, or in MCP's
+    ``annotations``. One that does not is assumed to have a side effect and not to be repeatable:
+    pass ``side_effect=False`` if it only reads. A plain function has the defaults of `tool`.
+
     Args:
         thing: The tool. A `Tool` is returned unchanged.
         name: Default: its own.
         description: Default: its own.
         parameters: JSON Schema or pydantic model. Default: its own, or its signature.
-        **options: See `ToolOptions`. Side effects are not detected: pass ``side_effect=``.
+        **options: See `ToolOptions`.
 
     Raises:
         UsageError: If it has no runner, or as for `tool`.
@@ -60,22 +69,25 @@ def tool_from(
     if not isinstance(own_name, str):
         msg = f"{thing!r:.80} has no name; pass tool_from(..., name=...)"
         raise UsageError(msg)
-    if schema is None:
-        text = own_description if isinstance(own_description, str) else None
-        return tool(name=own_name, description=text or inspect.getdoc(thing), **options)(run)
     text = own_description if isinstance(own_description, str) else inspect.getdoc(thing)
+    if schema is None and _is_function(thing):
+        return tool(name=own_name, description=text, **options)(run)
+    declared = options if _is_function(thing) else _declare_effects(thing, options)
+    if schema is None:
+        return tool_from_signature(run, own_name, text, declared)
     plain = _schema_dict(own_name, schema)
     spread = kind in ("func", "itself") and _takes_keywords(run, plain)
-    return define_tool(own_name, text or "", plain, _adapt(run, spread), **options)
+    return tool_from_schema(own_name, text or "", plain, _adapt(run, spread), declared)
 
 
 def _find_runner(thing: Any) -> tuple[str, Callable[..., Any]] | None:
     if isinstance(thing, type):
         return None
-    for kind in _METHODS:
-        method = getattr(thing, kind, None)
-        if callable(method):
-            return kind, method
+    if not isinstance(thing, partial):  # its `func` lacks the bound arguments
+        for kind in _METHODS:
+            method = getattr(thing, kind, None)
+            if callable(method):
+                return kind, method
     return ("itself", thing) if callable(thing) else None
 
 
@@ -85,6 +97,42 @@ def _find_schema(thing: Any) -> Any:
         if isinstance(found, Mapping) or (isinstance(found, type) and issubclass(found, BaseModel)):
             return found
     return None
+
+
+def _is_function(thing: Any) -> bool:
+    """True for code of the application, which has the defaults of `tool`."""
+    while isinstance(thing, partial):
+        thing = thing.func
+    return inspect.isroutine(thing) and not any(callable(getattr(thing, m, None)) for m in _METHODS)
+
+
+def _declare_effects(thing: Any, options: ToolOptions) -> ToolOptions:
+    """Add the effects that a tool of another library declares, or else the worst ones.
+
+    LangChain's adapter of MCP puts the annotations into ``metadata``.
+    """
+    sources = [getattr(thing, "annotations", None), getattr(thing, "metadata", None)]
+    effect = options.get("side_effect", getattr(thing, "side_effect", None))
+    if not isinstance(effect, bool):
+        reads = any(_has_hint(source, _READ_ONLY) for source in sources)
+        effect = not reads or any(_has_hint(source, _DESTRUCTIVE) for source in sources)
+    repeatable = getattr(thing, "idempotent", None)
+    if not isinstance(repeatable, bool):
+        repeatable = not effect or any(_has_hint(source, _IDEMPOTENT) for source in sources)
+    declared: ToolOptions = {"side_effect": effect, "idempotent": repeatable}
+    return {**declared, **options}
+
+
+_READ_ONLY = ("readOnlyHint", "read_only_hint")
+_DESTRUCTIVE = ("destructiveHint", "destructive_hint")
+_IDEMPOTENT = ("idempotentHint", "idempotent_hint")
+
+
+def _has_hint(source: Any, names: tuple[str, ...]) -> bool:
+    # Exactly True: a mock, or text such as "false", declares nothing.
+    if isinstance(source, Mapping):
+        return any(source.get(name) is True for name in names)
+    return any(getattr(source, name, None) is True for name in names)
 
 
 def _schema_dict(name: str, schema: Any) -> dict[str, Any]:

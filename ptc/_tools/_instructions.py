@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 
 from .._records._limits import Limits
+from .._refused_names import PARENTS, PARTIAL
 from ._stub_text import is_plain_name, one_line
 from ._stub_types import kinds_of, properties_of, required_of
 from ._stubs import call_form, is_method_name, render_stubs
@@ -64,7 +65,8 @@ def _list_rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -
         calls = [
             f"Tools are methods of ctx: `await ctx.{shown}(...)`. They return data (text, "
             "numbers, lists, objects), not JSON text: do not use json.loads. Objects in a result: "
-            'row.field or row["field"]; pass an object as a dict.',
+            'row.field or row["field"] (row.items is the field "items", row.items() the dict '
+            "method); pass an object as a dict.",
             "Independent calls overlap: await asyncio.gather(*calls). At most "
             f"{limits.max_in_flight} run at once; the others wait.",
             "A tool that fails raises ToolError (no import needed), with code, message and "
@@ -78,13 +80,17 @@ def _list_rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -
             )
     imports = "No module can be imported."
     if modules:
-        listed = ", ".join(sorted(modules))
-        imports = f"Only these standard modules can be imported, some of them in part: {listed}."
+        imports = _list_modules(modules)
+        if "matplotlib" in modules:
+            imports += ' plt.savefig("chart.png") attaches the chart to the result.'
     return [
         *calls,
-        "Return JSON-able data, and only as much as needed: filter, count and join in the script.",
+        "Return data, and only as much as needed: filter, count and join in the script. Dates, "
+        "sets, dataclasses, arrays and tables are converted to JSON; bytes become a file.",
         "print(...) is for notes: the text is reported beside the result. ctx.emit(value) records "
-        "a partial value that is reported even if the run fails later.",
+        "a partial value that is reported even if the run fails later. ctx.progress(done, total, "
+        "message) reports progress. Files out: ctx.attach(name, data) with bytes or text, such as "
+        '`ctx.attach("report.csv", text)`.',
         f"Limits: {_format_limits(limits, {tool.name for tool in tools})}. ctx.budget has the "
         "remaining amounts: .tool_calls, .calls_by_tool, .time_ms, .stdout_bytes, .messages, "
         ".emits, .emit_bytes.",
@@ -92,6 +98,14 @@ def _list_rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -
         "No files, network, processes, environment or other packages except through ctx. No "
         "state persists between runs.",
     ]
+
+
+def _list_modules(modules: Sequence[str]) -> str:
+    known = sorted(set(modules) - PARENTS)
+    whole = ", ".join(module for module in known if module not in PARTIAL)
+    partial = "; ".join(f"{module} ({PARTIAL[module]})" for module in known if module in PARTIAL)
+    text = f"Only these standard modules can be imported: {whole}."
+    return f"{text} In part: {partial}." if partial else text
 
 
 def _format_limits(limits: Limits, tools: Set[str]) -> str:

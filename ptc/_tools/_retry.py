@@ -6,7 +6,7 @@ import inspect
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..errors import ToolError, UsageError
 
@@ -35,10 +35,10 @@ class Retry:
     """Longest wait between two attempts."""
     jitter: float = 0.0
     """Random share of the wait, 0 to 1, so that clients do not retry in step."""
-    should_retry: Callable[[Exception, int], bool] | None = None
-    """Predicate of the error and the number of the failed attempt, from 1. Called after every
-    failure, including the last. If it raises, the call is not retried. None: retry a `ToolError`
-    that is `retryable`, and every other exception."""
+    should_retry: Callable[[Exception], bool] | Callable[[Exception, int], bool] | None = None
+    """Predicate of the error, and optionally of the number of the failed attempt, from 1. Called
+    after every failure, including the last. If it raises, the call is not retried. None: retry a
+    `ToolError` that is `retryable`, and every other exception."""
     breaker_threshold: int | None = None
     """Consecutive failed calls that open the breaker: further calls fail with code
     ``circuit_open``. Retries of one call count once. None: no breaker. While the breaker is closed,
@@ -47,6 +47,7 @@ class Retry:
     cool_down_ms: int | None = None
     """Time after which an open breaker lets a single call through as a probe. None: it stays open
     for the rest of the session."""
+    _takes_attempt: bool = field(default=True, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _require_int("max_retries", self.max_retries, 0, _MAX_RETRIES)
@@ -67,6 +68,7 @@ class Retry:
         ):
             msg = f"Retry.should_retry must be a plain function, not {self.should_retry!r:.80}"
             raise UsageError(msg)
+        object.__setattr__(self, "_takes_attempt", _takes_attempt(self.should_retry))
 
     def wait_ms(self, retry: int) -> float:
         """Return the milliseconds to wait before retry number `retry`, from 1."""
@@ -78,12 +80,35 @@ class Retry:
         """True if a call that failed with `error` at attempt number `attempt` may be retried."""
         if self.should_retry is not None:
             try:
-                return self.should_retry(error, attempt) is True
+                predicate: Callable[..., bool] = self.should_retry
+                arguments = (error, attempt) if self._takes_attempt else (error,)
+                return predicate(*arguments) is True
             except Exception as own:  # noqa: BLE001  # the tool's own error is reported
                 # Without its traceback, which shows the tool's error and maybe a secret in it.
                 _log.error("should_retry failed: %s", type(own).__name__)
                 return False
         return error.retryable if isinstance(error, ToolError) else True
+
+
+def _takes_attempt(predicate: Callable[..., bool] | None) -> bool:
+    """True if a predicate takes the attempt beside the error. Raises `UsageError` for others."""
+    try:
+        parameters = inspect.signature(predicate) if predicate is not None else None
+    except (TypeError, ValueError):  # written in C: it has no signature
+        return True
+    if parameters is None:
+        return True
+    for arguments in ((None, 1), (None,)):
+        try:
+            parameters.bind(*arguments)
+        except TypeError:
+            continue
+        return len(arguments) > 1
+    msg = (
+        "Retry.should_retry must take the error, and optionally the number of the attempt; its "
+        f"signature is {parameters}"
+    )
+    raise UsageError(msg)
 
 
 def _require_int(name: str, value: object, least: int, most: int) -> None:

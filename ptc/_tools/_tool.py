@@ -33,7 +33,6 @@ from .._core._arguments import nearest
 from .._schema._check import (
     Validator,
     describe_function,
-    has_named_fields,
     model_validator,
     plain_data,
     raw_validator,
@@ -61,6 +60,8 @@ __all__ = [
     "define_tool",
     "get_tool_metadata",
     "tool",
+    "tool_from_schema",
+    "tool_from_signature",
 ]
 
 ToolFunction: TypeAlias = Callable[..., Any] | Callable[..., Awaitable[Any]]
@@ -156,8 +157,6 @@ class Tool(Generic[P, R_co]):
     """True: the function takes the arguments as keywords; False: as one dict or model."""
     is_async: bool = field(init=False)
     """True if the function is a coroutine function and runs in the event loop."""
-    returns_records: bool = field(init=False)
-    """True if the value contains objects with named fields: a script may read ``row.field``."""
 
     def __post_init__(self) -> None:
         function = self.function
@@ -165,7 +164,6 @@ class Tool(Generic[P, R_co]):
             getattr(function, "__call__", None)  # noqa: B004  # an object whose call is async
         )
         object.__setattr__(self, "is_async", is_async)
-        object.__setattr__(self, "returns_records", has_named_fields(self.result_schema))
         validate_fields(self, self.name)
         self._check_combinations()
 
@@ -204,7 +202,10 @@ class Tool(Generic[P, R_co]):
 
     def _check_combinations(self) -> None:
         if self.cache is not None and self.side_effect:
-            self._refuse("a tool with a side effect cannot be cached; leave out cache")
+            self._refuse(
+                "a tool with a side effect cannot be cached; leave out cache, or pass "
+                "side_effect=False"
+            )
         if self.revert is not None and not self.side_effect:
             self._refuse("revert is for a tool with a side effect; pass side_effect=True")
         for parameter in self.unrecorded:
@@ -383,28 +384,33 @@ def tool(
     """
 
     def make(target: ToolFunction) -> Tool:
-        own_name, own_description = _validate_texts(
-            _name_of(target) if name is None else name,
-            describe_function(target)[0] if description is None else description,
-        )
-        context = _find_context_parameter(target)
-        fields = fields_from(own_name, options)
-        parameters, validate = signature_validator(own_name, target, context, fields["unrecorded"])
-        fields.setdefault("result_schema", result_schema(target))
-        return _warn_without_context(
-            Tool(
-                name=own_name,
-                description=own_description,
-                parameters=parameters,
-                function=target,
-                validate=validate,
-                revive=result_reader(target),
-                context_parameter=context,
-                **fields,
-            )
-        )
+        return _warn_without_context(tool_from_signature(target, name, description, options))
 
     return make if function is None else make(function)
+
+
+def tool_from_signature(
+    target: ToolFunction, name: str | None, description: str | None, options: ToolOptions
+) -> Tool:
+    """Make a `Tool` from a function, as `tool`, without a warning about its options."""
+    own_name, own_description = _validate_texts(
+        _name_of(target) if name is None else name,
+        describe_function(target)[0] if description is None else description,
+    )
+    context = _find_context_parameter(target)
+    fields = fields_from(own_name, options)
+    parameters, validate = signature_validator(own_name, target, context, fields["unrecorded"])
+    fields.setdefault("result_schema", result_schema(target))
+    return Tool(
+        name=own_name,
+        description=own_description,
+        parameters=parameters,
+        function=target,
+        validate=validate,
+        revive=result_reader(target),
+        context_parameter=context,
+        **fields,
+    )
 
 
 def define_tool(
@@ -422,6 +428,17 @@ def define_tool(
     Raises:
         UsageError: If `parameters` is not a JSON Schema of an object, or as for `tool`.
     """
+    return _warn_without_context(tool_from_schema(name, description, parameters, function, options))
+
+
+def tool_from_schema(
+    name: str,
+    description: str,
+    parameters: Mapping[str, Any] | type[BaseModel],
+    function: ToolFunction,
+    options: ToolOptions,
+) -> Tool:
+    """Make a `Tool` from a schema, as `define_tool`, without a warning about its options."""
     own_name, own_description = _validate_texts(name, description)
     context = _find_context_parameter(function)
     _check_takes_one(own_name, function, context)
@@ -430,15 +447,13 @@ def define_tool(
         schema = publish_schema(own_name, parameters, from_hints=False)
     else:
         schema, validate = model_validator(own_name, parameters)
-    return _warn_without_context(
-        Tool(
-            name=own_name,
-            description=own_description,
-            parameters=schema,
-            function=function,
-            validate=validate,
-            context_parameter=context,
-            spread=False,
-            **fields_from(own_name, options),
-        )
+    return Tool(
+        name=own_name,
+        description=own_description,
+        parameters=schema,
+        function=function,
+        validate=validate,
+        context_parameter=context,
+        spread=False,
+        **fields_from(own_name, options),
     )

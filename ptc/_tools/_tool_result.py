@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias
 
 from .._core import _json
@@ -11,7 +11,7 @@ from .._core._redact import Redactor
 from .._records._content import Attachment, AttachmentRef, Content, TextContent, content_of
 from ..errors import ToolError
 
-__all__ = ["Render", "ToolResult", "redact_result", "result_of"]
+__all__ = ["Render", "ToolResult", "redact_result"]
 
 Render: TypeAlias = Callable[[Any], str]
 
@@ -144,6 +144,37 @@ class ToolResult:
             raise self.error
         return self.value
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON-able data, with the text that a model reads.
+
+        A value without a JSON form, which only a direct call can have, is None.
+        """
+        attachments = []
+        for item in self.attachments:
+            # The bytes of a file that is not stored yet are data of the tool, not of the result.
+            row = asdict(item)
+            row.pop("data", None)
+            attachments.append(row)
+        return {
+            "tool": self.tool,
+            "status": self.status,
+            "value": _json.data_of(self.value),
+            "error": None if self.error is None else _error_data(self.error),
+            "text": self.text,
+            "content": [asdict(part) for part in self.content],
+            "attachments": attachments,
+            "metadata": _json.data_of(dict(self.metadata)),
+            "exit_code": self.exit_code,
+        }
+
+    def to_json(self) -> bytes:
+        """Return `to_dict` as JSON."""
+        return _json.dumps(self.to_dict())
+
+
+def _error_data(error: ToolError) -> dict[str, Any]:
+    return {**error.to_dict(), "details": _json.data_of(error.details)}
+
 
 def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
     """Redact the data for the script and the model; the caller redacts the error."""
@@ -158,43 +189,3 @@ def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
         ),
         metadata=redactor.data(result.metadata),
     )
-
-
-def result_of(value: Any) -> ToolResult | None:
-    """Convert a tool's return value to a `ToolResult`; None for a plain value.
-
-    Besides a `ToolResult`, results in MCP's format are converted: a mapping or an object with
-    ``content``, ``isError`` and ``structuredContent``.
-
-    Raises:
-        ToolError: ``bad_content`` if a part of the content is neither text nor an image.
-    """
-    if isinstance(value, ToolResult):
-        return value
-    if isinstance(value, Mapping):
-        if not _MCP_KEYS.issuperset(value) or not isinstance(value.get("content"), list):
-            return None
-        row: Mapping[str, Any] = value
-        if not all(isinstance(part, Mapping) and "type" in part for part in row["content"]):
-            return None
-    elif isinstance(getattr(value, "content", None), list) and (
-        hasattr(value, "isError") or hasattr(value, "is_error")
-    ):
-        row = {
-            "content": value.content,
-            "isError": getattr(value, "isError", getattr(value, "is_error", False)),
-            "structuredContent": getattr(
-                value, "structuredContent", getattr(value, "structured_content", None)
-            ),
-        }
-    else:
-        return None
-    parts = content_of(row["content"])
-    text = "\n".join(part.text for part in parts if isinstance(part, TextContent))
-    if row.get("isError"):
-        return ToolResult.failure(text or "the tool failed without an error message")
-    data = row.get("structuredContent")
-    return ToolResult(value=text if data is None else data, content=parts)
-
-
-_MCP_KEYS = frozenset({"content", "isError", "structuredContent", "_meta"})

@@ -267,8 +267,12 @@ def _refuse_duplicates(tools: Iterable[Tool]) -> None:
             raise UsageError(msg)
 
 
-def installed_toolset(name: str) -> Toolset:
+def installed_toolset(name: str, **options: Any) -> Toolset:
     """Load the toolset that an installed package provides as entry point ``ptc.toolsets: name``.
+
+    Args:
+        name: Name of the entry point.
+        **options: Arguments of the function that creates the toolset, if it is one.
 
     Raises:
         UsageError: If it is not installed; the message lists those that are.
@@ -283,7 +287,9 @@ def installed_toolset(name: str) -> Toolset:
         raise UsageError(msg)
     try:
         loaded = found[name].load()
-        toolset = loaded() if callable(loaded) else loaded
+        toolset = loaded(**options) if callable(loaded) else loaded
+    except UsageError as error:
+        raise UsageError(f"toolset {name!r}: {error}") from None
     except Exception as error:  # another package's code may raise anything
         msg = (
             f"toolset {name!r} is installed but cannot be loaded: {type(error).__name__}: {error}; "

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from . import _wide
 from ._json_errors import MAX_DEPTH
 
 __all__ = [
@@ -60,7 +61,7 @@ def decode(body: bytes, levels: int = MAX_DEPTH) -> Any:
         msg = f"body is not JSON: {error}"
         raise ProtocolError(msg) from None
     if body.count(b"[") + body.count(b"{") > levels:
-        _check_depth(value, levels)
+        _check_depth(_wide.outline(body) if b"\t" in body else value, levels)
     return value
 
 
@@ -123,10 +124,12 @@ def load_json(body: bytes) -> Any:
     Raises:
         ValueError: If it is not JSON.
     """
+    # A tab marks integers over 64 bits; orjson writes none.
+    loads = _wide.loads if b"\t" in body else orjson.loads
     if len(body) < _LONG_BYTES or not gc.isenabled():
-        return orjson.loads(body)
+        return loads(body)
     gc.disable()
     try:
-        return orjson.loads(body)
+        return loads(body)
     finally:
         gc.enable()

@@ -16,10 +16,9 @@ from enum import Enum
 from typing import Any, Final, NoReturn
 from uuid import UUID
 
-__all__ = ["MAX_DEPTH", "Explainer"]
+from ._wide import INT64_MIN, MAX_DIGITS, MOST, UINT64_MAX
 
-INT64_MIN, UINT64_MAX = -(2**63), 2**64 - 1
-"""The integers orjson writes; a larger one would come back as a float in most readers."""
+__all__ = ["MAX_DEPTH", "Explainer", "is_exact"]
 
 MAX_DEPTH = 200
 """Lists and objects that may be nested in a value. orjson reads 1,024 levels and writes 254
@@ -94,8 +93,8 @@ class Explainer:
             self._fail(_SURROGATE, path)
 
     def _check_integer(self, value: int, path: str, _depth: int) -> None:
-        if not INT64_MIN <= int.__int__(value) <= UINT64_MAX:
-            message = f"integer over 64 bits has no exact JSON form; {self._verb} str(value)"
+        if not -MOST < int.__int__(value) < MOST:
+            message = f"integer of more than {MAX_DIGITS:,} digits; {self._verb} hex(value)"
             self._fail(message, path)
 
     def _check_float(self, value: float, path: str, _depth: int) -> None:
@@ -108,7 +107,7 @@ class Explainer:
         for key, item in dict.items(value):
             if type(key) is not str or not key.isascii():
                 self.check_key(key, path)
-            if not _is_exact(item):
+            if not is_exact(item):
                 self.explain(item, f"{path}.{str.__str__(key)[:_PATH_CHARS]}", depth + 1)
 
     def _check_items(self, value: Any, path: str, depth: int) -> None:
@@ -119,7 +118,7 @@ class Explainer:
         self.check_depth(path, depth)
         items = list.__iter__(value) if issubclass(kind, list) else tuple.__iter__(value)
         for index, item in enumerate(items):
-            if not _is_exact(item):
+            if not is_exact(item):
                 self.explain(item, f"{path}[{index}]", depth + 1)
 
     def _check_converted(self, value: Any, path: str, depth: int) -> None:
@@ -155,7 +154,7 @@ def _find_check(kind: type) -> Callable[[Explainer, Any, str, int], None]:
     return next(check for base, check in _CHECKS if issubclass(kind, base))
 
 
-def _is_exact(value: Any) -> bool:
+def is_exact(value: Any) -> bool:
     """True if a value is of the usual types and surely has an exact form: saves most calls."""
     kind = type(value)
     if kind is str:

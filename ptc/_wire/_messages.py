@@ -6,6 +6,7 @@ Rule 1: a body is decoded to exact types or raises `ProtocolError`; nothing is e
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
@@ -13,7 +14,9 @@ from typing import Any, Final
 from ._bodies import MAX_DEPTH, NOTHING, ProtocolError, Tally, decode, tally
 
 __all__ = [
+    "ATTACHMENT_PIECE",
     "IN_PARTS",
+    "MAX_ATTACHMENTS",
     "MAX_ELAPSED",
     "MAX_FINDINGS",
     "MAX_FRAMES",
@@ -26,6 +29,9 @@ __all__ = [
     "Finding",
     "Frame",
     "Output",
+    "Warned",
+    "is_media_type",
+    "parse_attach",
     "parse_call",
     "parse_elapsed",
     "parse_failure",
@@ -33,11 +39,13 @@ __all__ = [
     "parse_frames",
     "parse_nothing",
     "parse_number",
+    "parse_polled",
     "parse_print",
+    "parse_progress",
     "parse_raw",
     "parse_rejected",
-    "parse_text",
     "parse_value",
+    "parse_warning",
 ]
 
 IN_PARTS: Final = b"="
@@ -53,6 +61,10 @@ MAX_FINDINGS = 100
 """Findings about a rejected script."""
 MAX_PRINT = 131_072
 """Characters of one piece of printed text."""
+MAX_ATTACHMENTS = 100
+"""Files that a script may attach."""
+ATTACHMENT_PIECE = 65_536
+"""Bytes of an attachment in one frame."""
 MAX_ELAPSED = 1e9
 """Seconds since the start that a script may wait for: 31 years."""
 MAX_ID = 2**53
@@ -113,6 +125,22 @@ class Failure:
     """Suggested fix, or ``""``."""
 
 
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A problem that did not stop the script."""
+
+    code: str
+    """A stable word."""
+    message: str
+    path: str
+    """Position in a value, or ``""``."""
+    line: int
+    """Line of the script, for display; 0: unknown."""
+
+
+_WARNING_CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
 def _row(body: bytes, *types: type | tuple[type, ...]) -> list[Any]:
     # The row itself does not count as a level of the values in it.
     row = decode(body, MAX_DEPTH + 1)
@@ -159,9 +187,12 @@ def parse_elapsed(body: bytes) -> float:
     return float(elapsed)
 
 
-def parse_text(body: bytes) -> str:
-    (text,) = _row(body, str)
-    return str(text)
+def parse_warning(body: bytes) -> Warned:
+    code, message, path, line = _row(body, str, str, str, int)
+    if not _WARNING_CODE.fullmatch(code) or not 0 <= line < MAX_ID:
+        msg = "the code or the line of a warning is out of range"
+        raise ProtocolError(msg)
+    return Warned(code, message, path, line)
 
 
 def parse_print(body: bytes) -> tuple[str, Output]:
@@ -172,8 +203,40 @@ def parse_print(body: bytes) -> tuple[str, Output]:
     return text, Output(output)
 
 
+_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
+
+
+def is_media_type(text: str) -> bool:
+    """True for text such as ``image/png``."""
+    return _MEDIA_TYPE.fullmatch(text) is not None
+
+
+def parse_attach(body: bytes) -> tuple[str, str]:
+    name, media_type = _row(body, str, str)
+    if not 1 <= len(name) < MAX_NAME or not name.isprintable() or not is_media_type(media_type):
+        msg = "the name or the media type of an attachment is invalid"
+        raise ProtocolError(msg)
+    return name, media_type
+
+
+def parse_progress(body: bytes) -> tuple[float, float | None, str]:
+    done, total, message = _row(body, (float, int), (float, int, _NONE), str)
+    if len(message) > MAX_MESSAGE:
+        msg = f"the message of progress has {len(message):,} characters"
+        raise ProtocolError(msg)
+    return done, total, message
+
+
 def parse_nothing(body: bytes) -> None:
     _row(body)
+
+
+def parse_polled(body: bytes) -> tuple[int, int]:
+    line, readings = _row(body, int, int)
+    if not (0 <= line < MAX_ID and 0 <= readings < MAX_ID):
+        msg = "line or number of readings is out of range"
+        raise ProtocolError(msg)
+    return line, readings
 
 
 def parse_frames(body: bytes) -> list[tuple[str, int, dict[str, str]]]:

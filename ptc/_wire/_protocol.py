@@ -17,6 +17,7 @@ worker is hostile by assumption: once a script runs, the script wrote every fram
 
 from __future__ import annotations
 
+import signal
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
@@ -25,13 +26,14 @@ from typing import Any, Final
 
 from . import _messages
 from ._bodies import INLINE_BYTES, ProtocolError, load_json
-from ._messages import IN_PARTS, Call, Failure, Finding, Frame, Output
+from ._messages import IN_PARTS, Call, Failure, Finding, Frame, Output, Warned
 
 __all__ = [
     "ENVELOPE_BYTES",
     "FROM_WORKER",
     "IN_PARTS",
     "LEGAL",
+    "PLACE_SIGNAL",
     "Call",
     "Decoder",
     "Failure",
@@ -42,11 +44,16 @@ __all__ = [
     "OversizedError",
     "ProtocolError",
     "State",
+    "Warned",
     "encode",
     "load_json",
     "next_state",
     "parse",
 ]
+
+
+PLACE_SIGNAL: Final = signal.SIGUSR1
+"""Sent to a worker whose script computes and reads no frame: it answers FRAMES."""
 
 
 class OversizedError(ProtocolError):
@@ -62,14 +69,14 @@ class Kind(IntEnum):
     """Kinds of frame. The comment gives the body."""
 
     # host -> worker
-    START = 1  # {"inputs", "tools", "epoch", "seed", "limits", "check"}
+    START = 1  # {"inputs", "tools", "epoch", "seed", "limits", "check", "then"}
     SOURCE = 2  # raw: the script, UTF-8
     CODE = 3  # raw: compiled code, as a worker sent it for the same source
     RESULT = 4  # [id, elapsed, ok, records, value | error]
     TICK = 5  # [elapsed]
     REHEARSE = 6  # []: run the dummy scripts now; no answer
     PING = 7  # []: answer PONG when idle
-    INSPECT = 8  # []: answer FRAMES
+    INSPECT = 8  # []: answer FRAMES; [1]: without the variables, of the waiting code only
     # worker -> host
     READY = 16  # []
     COMPILED = 17  # raw: compiled code
@@ -79,14 +86,18 @@ class Kind(IntEnum):
     PRINT = 21  # [text, output]
     EMIT = 22  # the value itself, or IN_PARTS
     TIMER = 23  # [elapsed at which to send TICK]
-    WARN = 24  # [text]
-    STALLED = 25  # []: the script waits, and no pending result or timer can wake it
+    WARN = 24  # [code, message, path, line]
+    POLLED = 25  # [line, n]: the script has read its clock n times, now on that line
     DONE = 26  # the value itself, or IN_PARTS
     FAILED = 27  # {"type", "message", "frames", ...}, see Failure
     CHECKED = 28  # [finding, ...]: findings of a preflight, which runs nothing
     PONG = 29  # []: every frame before the PING was handled, and the script waits
     FRAMES = 30  # [[function, line, [[name, text], ...]], ...]: the local variables
     PART = 31  # one step of writing a large value, see `_parts`
+    ADVISED = 32  # [finding, ...]: advice about a script that will run
+    PIECE = 33  # raw: a piece of the next attachment
+    ATTACH = 34  # [name, media type]: the pieces before make an attachment
+    PROGRESS = 35  # [done, total | null, message]
 
 
 class State(IntEnum):
@@ -98,6 +109,7 @@ class State(IntEnum):
     COMPILING = 3
     RUNNING = 4
     ENDED = 5
+    ADVISED = 6
 
 
 _S, _K = State, Kind
@@ -111,12 +123,15 @@ _STAY = dict.fromkeys(
         _K.EMIT,
         _K.TIMER,
         _K.WARN,
-        _K.STALLED,
+        _K.POLLED,
         _K.PING,
         _K.PONG,
         _K.INSPECT,
         _K.FRAMES,
         _K.PART,
+        _K.PIECE,
+        _K.ATTACH,
+        _K.PROGRESS,
     ),
     _S.RUNNING,
 )
@@ -125,10 +140,16 @@ LEGAL: Final[dict[State, dict[Kind, State]]] = {
     _S.IDLE: {_K.REHEARSE: _S.IDLE, _K.START: _S.STARTED},
     _S.STARTED: {_K.SOURCE: _S.COMPILING, _K.CODE: _S.RUNNING},
     _S.COMPILING: {
+        _K.ADVISED: _S.ADVISED,
         _K.COMPILED: _S.RUNNING,
         _K.REJECTED: _S.ENDED,
         _K.CHECKED: _S.ENDED,
         _K.FAILED: _S.ENDED,  # no memory for inputs or source
+    },
+    _S.ADVISED: {
+        _K.COMPILED: _S.RUNNING,
+        _K.REJECTED: _S.ENDED,
+        _K.FAILED: _S.ENDED,  # no memory for the code
     },
     _S.RUNNING: {**_STAY, _K.DONE: _S.ENDED, _K.FAILED: _S.ENDED},
     _S.ENDED: {},
@@ -161,8 +182,8 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.PRINT: 2 * _MIB,
     _K.EMIT: 68 * _MIB,
     _K.TIMER: 64,
-    _K.WARN: 4096,
-    _K.STALLED: 64,
+    _K.WARN: 8192,
+    _K.POLLED: 64,
     _K.PING: 64,
     _K.PONG: 64,
     _K.INSPECT: 64,
@@ -171,6 +192,10 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.FAILED: _MIB,
     _K.CHECKED: _MIB,
     _K.PART: INLINE_BYTES + 1,
+    _K.ADVISED: _MIB,
+    _K.PIECE: _messages.ATTACHMENT_PIECE,
+    _K.ATTACH: 4096,
+    _K.PROGRESS: 8192,
 }
 """Largest body of each kind in bytes."""
 ENVELOPE_BYTES = 4_096
@@ -264,19 +289,23 @@ _PARSERS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.READY: _messages.parse_nothing,
     Kind.COMPILED: _messages.parse_raw,
     Kind.REJECTED: _messages.parse_rejected,
+    Kind.ADVISED: _messages.parse_findings,
     Kind.CHECKED: _messages.parse_findings,
     Kind.CALL: _messages.parse_call,
     Kind.CANCEL: _messages.parse_number,
     Kind.PRINT: _messages.parse_print,
     Kind.EMIT: _messages.parse_value,
     Kind.TIMER: _messages.parse_elapsed,
-    Kind.WARN: _messages.parse_text,
-    Kind.STALLED: _messages.parse_nothing,
+    Kind.WARN: _messages.parse_warning,
+    Kind.POLLED: _messages.parse_polled,
     Kind.PONG: _messages.parse_nothing,
     Kind.FRAMES: _messages.parse_frames,
     Kind.DONE: _messages.parse_value,
     Kind.FAILED: _messages.parse_failure,
     Kind.PART: _messages.parse_raw,
+    Kind.PIECE: _messages.parse_raw,
+    Kind.ATTACH: _messages.parse_attach,
+    Kind.PROGRESS: _messages.parse_progress,
 }
 
 

@@ -234,6 +234,7 @@ class Command:
             self._argv,
             [] if protection is None else sorted(protection.lifted),
             [] if home is None else [".", *home],
+            [] if protection is None else protection.files,
         )
         changes = "writable" if protection is None else "brokered"
         fields = [

@@ -27,6 +27,7 @@ from .._core._reactor import Reactor, Stop
 from .._wire._protocol import (
     FROM_WORKER,
     MAX_BODY,
+    PLACE_SIGNAL,
     Decoder,
     Kind,
     OversizedError,
@@ -219,6 +220,20 @@ class Worker:
             return time.clock_gettime((~pid << 3) | _PROCESS_CLOCK) if pid > 0 else None
         except (OSError, ValueError, IndexError):
             return None
+
+    def ask_place(self) -> bool:
+        """Ask for the lines that execute, with a signal; return False if it has exited.
+
+        It answers with FRAMES between two instructions of the interpreter, and not at all inside of
+        a long one, such as the sum of a large range.
+        """
+        if self._pidfd is None or self.exit is not None:
+            return False
+        try:
+            signal.pidfd_send_signal(self._pidfd, PLACE_SIGNAL)
+        except ProcessLookupError:
+            return False
+        return True
 
     def kill(self) -> None:
         """Kill the process. Does nothing if it has exited."""

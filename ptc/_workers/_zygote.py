@@ -53,6 +53,8 @@ def validate_isolation(level: str) -> str:
 
 
 _START_SECONDS = 20.0
+_PACKAGES_START_SECONDS = 60.0
+"""The same for a session with packages: matplotlib needs some seconds of CPU time."""
 _END_SECONDS = 1.0
 _MESSAGE_BYTES = 65_536
 _MESSAGES_IN_A_ROW = 64
@@ -160,10 +162,11 @@ class Zygote:
         Raises:
             SetupError: If a layer is missing or the process failed to start.
         """
-        with anyio.move_on_after(_START_SECONDS):
+        seconds = _PACKAGES_START_SECONDS if self._packages else _START_SECONDS
+        with anyio.move_on_after(seconds):
             await self._answered.wait()
         if self._hello is None:
-            fault = self._fault or f"the worker process did not start in {_START_SECONDS:.0f} s"
+            fault = self._fault or f"the worker process did not start in {seconds:.0f} s"
             raise SetupError(fault, layers=self._layers)
         return self._hello
 

@@ -17,7 +17,8 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scann
 from ._edits import Repair, Repairs
 from ._names import normalize
 from ._notation import ReadError
-from ._reader import Reader, Reading
+from ._reader import Reader
+from ._reading import Reading
 
 __all__ = [
     "AmbiguousTextError",

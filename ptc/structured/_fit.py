@@ -19,7 +19,7 @@ from ._candidates import read_whole
 from ._edits import Repairs
 from ._envelopes import GENERIC
 from ._names import collect_property_names, normalize
-from ._reader import ScalarId, json_equal
+from ._reading import ScalarId, json_equal
 from ._violations import pointer
 
 if TYPE_CHECKING:

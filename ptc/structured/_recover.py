@@ -27,7 +27,7 @@ from ._envelopes import unwrap_layers
 from ._fit import Fitter
 from ._names import collect_property_names, normalize
 from ._places import property_names_at
-from ._reader import OpenEnd, Reading, json_equal
+from ._reading import OpenEnd, Reading, json_equal
 from ._strict import StrictJsonError, loads
 
 __all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "recover_wrapped", "was_cut"]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import TruncatedError
 from ._contract import Contract
 from ._incremental import Incremental
-from ._reader import json_equal
+from ._reading import json_equal
 from ._recover import recover, recover_wrapped, was_cut
 from ._violations import pointer
 

@@ -7,7 +7,7 @@ import math
 from typing import Any, NoReturn
 
 from .._core import _json
-from ._reader import json_equal
+from ._reading import json_equal
 
 __all__ = ["StrictJsonError", "loads"]
 

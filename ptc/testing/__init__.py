@@ -1,12 +1,13 @@
-"""Test support: scripted models, recorded runs, and isolation without the kernel layer."""
+"""Test support: scripted models, recorded runs, contexts of tools, and one layer alone."""
 
 from typing import Final
 
 from .._workers._zygote import UnprotectedLevel
+from ._context import tool_context
 from ._model import Answer, ScriptedModel, cut, lost
 from ._recording import Recording
 
-__all__ = ["NO_KERNEL_LAYER", "Answer", "Recording", "ScriptedModel", "cut", "lost"]
+__all__ = ["NO_KERNEL_LAYER", "Answer", "Recording", "ScriptedModel", "cut", "lost", "tool_context"]
 
 NO_KERNEL_LAYER: Final = UnprotectedLevel("none")
 """``Session(isolation=NO_KERNEL_LAYER)``: the language layer alone, with limits on memory and CPU

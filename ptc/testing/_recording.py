@@ -32,7 +32,7 @@ from .._journal._journal import (
 from .._journal._journal import Delivery as _Delivery
 from .._records._result import RunResult
 from .._runs._history import History
-from .._session import Session
+from .._session._session import Session
 from .._tools._tool import Tool, define_tool
 from ..errors import ToolError, UsageError
 

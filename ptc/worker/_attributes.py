@@ -12,15 +12,23 @@ from __future__ import annotations
 
 import _string  # type: ignore[import-not-found]  # private, but the parser of str.format
 import enum
+import functools
 import string
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 from .._language import _policy as policy
-from ._classes import is_allowed_base, is_open, is_script_class
+from ._classes import NAME_HOOKS, is_allowed_base, is_open, is_script_class
 from ._freeze import class_namespace
-from ._internals import bound_object, globals_of
+from ._internals import (
+    bound_function,
+    bound_object,
+    defaults_of,
+    globals_of,
+    keyword_defaults_of,
+)
+from ._record import read_field
 from ._types import stands_for, type_of
 from ._views import demangle_keys, exact_text, namespace_of
 
@@ -29,7 +37,6 @@ __all__ = [
     "Attributes",
     "RefusedError",
     "attribute",
-    "cause",
     "format_map",
     "has_named",
     "method",
@@ -65,7 +72,7 @@ def attribute(obj: Any, name: str) -> Any:
     kind = type(obj)
     if kind is super:
         return _read_super(obj, name)
-    if _is_own(obj, kind, name):
+    if _is_own(obj, kind, name) or (kind is functools.partial and name == "func"):
         return getattr(obj, name)
     if name in {"format", "format_map"}:
         if issubclass(kind, str):
@@ -126,11 +133,33 @@ def _read_dunder(obj: Any, name: str) -> Any:
 
 
 def _read_cause(obj: Any) -> Any:
-    # Set by `raise ... from` in the script, or absent: never walked from a host's exception.
-    cause = obj.__cause__ if isinstance(obj, BaseException) else None
-    if cause is None:
-        refuse(obj, "__cause__", "this exception was not raised `from` another")
-    return cause
+    return obj.__cause__ if isinstance(obj, BaseException) else _read_own(obj, "__cause__")
+
+
+def _read_context(obj: Any) -> Any:
+    return obj.__context__ if isinstance(obj, BaseException) else _read_own(obj, "__context__")
+
+
+def _read_suppress_context(obj: Any) -> Any:
+    if isinstance(obj, BaseException):
+        return obj.__suppress_context__
+    return _read_own(obj, "__suppress_context__")
+
+
+def _read_traceback(obj: Any) -> Any:
+    """Return copies of the lines in the traceback, which itself leads to frames."""
+    from ._modules._traceback import safe_traceback
+
+    if isinstance(obj, BaseException):
+        return safe_traceback(obj)
+    return _read_own(obj, "__traceback__")
+
+
+def _read_own(obj: Any, name: str) -> Any:
+    """Load `name` of an object of the script, where it comes from its `__getattr__`."""
+    if is_script_class(type(obj)):
+        return getattr(obj, name)
+    refuse(obj, name)
 
 
 def _read_notes(obj: Any) -> Any:
@@ -146,35 +175,80 @@ def _read_members(obj: Any) -> Any:
 
 
 def _read_annotations(obj: Any) -> Any:
-    if issubclass(type(obj), type) and is_script_class(obj):
-        return demangle_keys(obj.__annotations__)
+    kind = type(obj)
+    if issubclass(kind, type):
+        if is_script_class(obj):
+            return demangle_keys(obj.__annotations__)
+    elif _is_own_function(obj):
+        return dict(obj.__annotations__)
+    elif is_script_class(kind):
+        for base in kind.__mro__:
+            found = class_namespace(base).get("__annotations__")
+            if is_script_class(base) and type(found) is dict:
+                return demangle_keys(found)
     refuse(obj, "__annotations__")
 
 
+def _is_own_function(obj: Any) -> bool:
+    return type(obj) is types.FunctionType and "@getattr" in globals_of(obj)
+
+
+def _function_of(obj: Any) -> Any:
+    """Return the function of a bound method, or `obj` itself."""
+    return bound_function(obj) if type(obj) is types.MethodType else obj
+
+
+def _read_defaults(obj: Any) -> Any:
+    function = _function_of(obj)
+    if _is_own_function(function):
+        return defaults_of(function)
+    refuse(obj, "__defaults__")
+
+
+def _read_keyword_defaults(obj: Any) -> Any:
+    function = _function_of(obj)
+    if _is_own_function(function):
+        found = keyword_defaults_of(function)
+        return None if found is None else dict(found)
+    refuse(obj, "__kwdefaults__")
+
+
+def _read_wrapped(obj: Any) -> Any:
+    """Load the undecorated function, if the script defines it."""
+    if type(obj) in {types.FunctionType, _CACHED}:
+        wrapped = obj.__dict__.get("__wrapped__")
+        if _is_own_function(wrapped) or (wrapped is not None and is_script_class(type(wrapped))):
+            return wrapped
+    refuse(obj, "__wrapped__")
+
+
+_CACHED: Final = type(functools.cache(len))
+
 _READERS: Final = {
     "__cause__": _read_cause,
+    "__context__": _read_context,
+    "__suppress_context__": _read_suppress_context,
+    "__traceback__": _read_traceback,
+    "__defaults__": _read_defaults,
+    "__kwdefaults__": _read_keyword_defaults,
+    "__wrapped__": _read_wrapped,
     "__notes__": _read_notes,
     "__members__": _read_members,
     "__annotations__": _read_annotations,
 }
 
 
-def cause(obj: Any) -> Any:
-    """Load `e.__cause__` in a test, where None is a valid answer."""
-    return obj.__cause__ if isinstance(obj, BaseException) else attribute(obj, "__cause__")
-
-
 def store(obj: Any, name: str, value: Any) -> None:
     """Store a guarded attribute, or delete it if `value` is `MISSING`."""
     kind = type(obj)
     own_class = issubclass(kind, type) and is_script_class(obj)
-    own_function = kind is types.FunctionType and "@getattr" in globals_of(obj)
+    own_function = _is_own_function(obj)
     if policy.is_dunder(name):
         allowed = (
             name in policy.WRITABLE
             and (own_class or own_function)
             and (type(value) is str or value is None)
-        ) or (own_class and name in policy.DEFINABLE and name not in _NAME_HOOKS)
+        ) or (own_class and name in policy.DEFINABLE and name not in NAME_HOOKS)
     else:
         allowed = own_class or own_function or is_script_class(kind) or is_open(kind)
     if not allowed:
@@ -183,10 +257,6 @@ def store(obj: Any, name: str, value: Any) -> None:
         delattr(obj, name)
     else:
         setattr(obj, name, value)
-
-
-# The compiler restores the spelling of their name argument in a class body only.
-_NAME_HOOKS: Final = frozenset({"__getattr__", "__setattr__", "__delattr__", "__set_name__"})
 
 
 class Attributes:
@@ -263,7 +333,7 @@ def read_named(obj: Any, name: object) -> Any:
     text = exact_text(name)
     kind = policy.kind_of(text)
     if kind == "ordinary":
-        return getattr(obj, text)
+        return read_field(obj, text)
     if kind == "private":
         return getattr(obj, policy.rename(text))
     if kind == "power" or text in policy.READABLE:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import ToolError
 from ._clock import Clock
-from ._values import Record
+from ._record import Record
 
 __all__ = ["Budget", "LimitError"]
 

@@ -15,15 +15,16 @@ import enum
 import types
 import typing
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from .._language import _policy as policy
 from . import _freeze
 from ._identity import ScriptObject
-from ._types import Token, target_of
+from ._types import Token, exact_text, make_classes_with, target_of
 
 __all__ = [
+    "NAME_HOOKS",
     "allow_bases",
     "build_class",
     "check_match_args",
@@ -31,12 +32,14 @@ __all__ = [
     "is_known",
     "is_open",
     "is_script_class",
+    "make_class",
     "offer",
     "open_type",
     "register",
     "stand_in_for_base",
 ]
 
+_T = typing.TypeVar("_T")
 _made: weakref.WeakSet[type] = weakref.WeakSet()
 _bases: set[type] = {
     object, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset,
@@ -50,7 +53,7 @@ def allow_bases(*kinds: type) -> None:
     _bases.update(kinds)
 
 
-def open_type(kind: type) -> type:
+def open_type(kind: type[_T]) -> type[_T]:
     """Declare that every public attribute of instances of `kind` is meant for scripts.
 
     For `ctx` and similar objects with tool names as attributes: a tool may be named `evaluate`.
@@ -95,7 +98,7 @@ def is_allowed_base(kind: object) -> bool:
         return False
     if is_script_class(kind) or kind in _bases:
         return True
-    # `except*` on a group whose split() lies is a type confusion in CPython: no such classes.
+    # `except*` trusts split() of a group, see `_groups`: no class may define its own.
     if issubclass(kind, BaseException):
         return not issubclass(kind, BaseExceptionGroup)
     return False
@@ -152,7 +155,6 @@ _ALIASES: Final = {
     types.GenericAlias, type(list[int]), type(list), type(typing.Callable),
     type(tuple), type(typing.Annotated[int, ""]), type(typing.Any),
 }  # fmt: skip
-_T = typing.TypeVar("_T")
 
 
 class _Sample(typing.Generic[_T]):
@@ -185,7 +187,57 @@ def build_class(
     **options: Any,
 ) -> Any:
     """Stand in for `__build_class__`, which the class statement calls."""
-    resolved = _resolve(bases)
+    maker, resolved = _maker(bases, metaclass)
+    made = builtins.__build_class__(
+        function, policy.demangle(name), *resolved, metaclass=maker, **options
+    )
+    return _finish(made)
+
+
+@make_classes_with
+def make_class(name: Any, bases: Any, namespace: Any, /, **options: Any) -> Any:
+    """Stand in for ``type(name, bases, namespace)``, under the rules of a class statement.
+
+    Raises:
+        TypeError: If a class statement could not define a name in `namespace`.
+    """
+    name = exact_text(name)
+    if policy.is_dunder(name):
+        raise TypeError(f"a class may not be named {name!r}")
+    if not isinstance(bases, tuple) or not isinstance(namespace, Mapping):
+        raise TypeError("type() needs a name, a tuple of bases and a dict")
+    members = dict(_checked_members(dict(namespace)))
+    maker, resolved = _maker(tuple(bases), _ABSENT)
+    prepared = maker.__prepare__(name, resolved, **options)
+    prepared["__module__"], prepared["__qualname__"] = "__main__", name
+    for key, value in members.items():
+        prepared[key] = value
+    return _finish(maker(name, resolved, prepared, **options))
+
+
+def _checked_members(namespace: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the members of a class that is made from a dict, with private names renamed."""
+    for key, value in namespace.items():
+        name = exact_text(key)
+        if name in {"__module__", "__qualname__"}:
+            continue
+        if name == "__annotations__":
+            value = {policy.rename(exact_text(each)): kind for each, kind in dict(value).items()}
+        elif name == "__doc__":
+            if value is not None and type(value) is not str:
+                raise TypeError("__doc__ must be a text")
+        elif policy.is_dunder(name) and (name not in policy.DEFINABLE or name in NAME_HOOKS):
+            raise TypeError(f"{name} must be defined in a class statement")
+        yield policy.rename(name), value
+
+
+#: Methods that receive an attribute's name; the compiler restores its spelling in a class body.
+NAME_HOOKS: Final = frozenset({"__getattr__", "__setattr__", "__delattr__", "__set_name__"})
+
+
+def _maker(bases: tuple[Any, ...], metaclass: Any) -> tuple[_Maker, tuple[Any, ...]]:
+    """Check the bases of a new class; return its maker, and the bases that it has."""
+    resolved = tuple(_resolve(bases))
     for base in resolved:
         if not is_allowed_base(base):
             raise TypeError(_base_error(base))
@@ -197,10 +249,11 @@ def build_class(
         chosen = target_of(metaclass) if type(metaclass) is Token else None
         if not any(chosen is known for known in _METACLASSES):
             raise TypeError("metaclasses are not available; use a decorator or __init_subclass__")
-    maker = _Maker(chosen, bases, resolved)
-    made = builtins.__build_class__(
-        function, policy.demangle(name), *resolved, metaclass=maker, **options
-    )
+    return _Maker(chosen, bases, resolved), resolved
+
+
+def _finish(made: Any) -> Any:
+    """Check a class that was made, and record it."""
     if not isinstance(made, type):
         raise TypeError("a class statement must make a class")
     if policy.PRIVATE_PREFIX in made.__qualname__:

@@ -19,18 +19,27 @@ from .._wire._messages import IN_PARTS, MAX_NAME
 from .._wire._protocol import MAX_BODY, Kind
 from ..errors import ToolError
 from . import _values, _writer
+from ._attach import Attacher
 from ._budget import Budget
+from ._byte_values import ByteValues
 from ._classes import open_type
 from ._clock import Clock
+from ._convert import Converter, NonFinite, Note
 from ._internals import frame_back, frame_code, frame_lineno
 from ._modules._console import LOG
-from ._wire import Wire, timer_body
+from ._record import records
+from ._threads import THREADS
+from ._values import shorten
+from ._wire import Wire
 from ._writer import PartWriter
 
 __all__ = ["Calls", "Context", "PendingCall"]
 
 _LARGE_BYTES = MAX_BODY[Kind.CALL]
 """Size of text in arguments that every limit rejects: it is not even written as JSON."""
+
+
+_WARNING_CHARS, _PATH_CHARS = 600, 300
 
 
 class PendingCall(asyncio.Future[Any]):
@@ -78,19 +87,25 @@ class PendingCall(asyncio.Future[Any]):
 class Calls:
     """The calls of one run: numbers them, sends them and delivers their results."""
 
-    def __init__(self, wire: Wire, clock: Clock, filename: str, budget: Budget) -> None:
+    def __init__(
+        self, wire: Wire, clock: Clock, filename: str, budget: Budget, non_finite: NonFinite
+    ) -> None:
         self._wire = wire
+        self._non_finite: NonFinite = non_finite
         self._clock = clock
         self.budget = budget
+        self.files = Attacher(wire, budget)
+        self.byte_values = ByteValues(self.files.attach)
         self._filename = filename
         self._numbers = itertools.count(1)
         self._pending: dict[int, PendingCall] = {}
+        self._blocking: dict[int, Any] = {}  # answers, or None, of calls that block a thread
         self._made: list[PendingCall] = []
 
     @property
     def pending(self) -> bool:
         """True while the host owes a result."""
-        return bool(self._pending)
+        return bool(self._pending or self._blocking)
 
     def find_unawaited(self) -> list[PendingCall]:
         """Return the calls that were never awaited."""
@@ -110,11 +125,12 @@ class Calls:
         def frame(body: bytes) -> bytes:
             return b"[%d,%s,%s,%s]" % (number, label, body, where)
 
-        body = self._write(values, name)
+        converter = Converter(name, strict=True)
+        body = self._write(values, converter)
         if body is not None:
             self._wire.queue(Kind.CALL, frame(body))
         else:
-            most, writer = self.budget.limit("max_argument_bytes"), PartWriter(values, name)
+            most, writer = self.budget.limit("max_argument_bytes"), PartWriter(values, converter)
             self._wire.queue_in_parts(
                 Kind.CALL, _parts_up_to(most, writer), lambda: frame(_size_body(most, writer.size))
             )
@@ -128,7 +144,7 @@ class Calls:
         self._made.append(call)
         return call
 
-    def _write(self, arguments: dict[str, Any], name: str) -> bytes | None:
+    def _write(self, arguments: dict[str, Any], converter: Converter) -> bytes | None:
         """Write the arguments for the frame of a call; return None if they are sent in parts.
 
         Arguments over their limit become their size, by which the host rejects the call.
@@ -136,7 +152,7 @@ class Calls:
         size = sum(len(value) for value in arguments.values() if type(value) is str)
         if size > _LARGE_BYTES:
             return b"%d" % size
-        body = _writer.write(arguments, name)
+        body = _writer.write(arguments, converter)
         most = self.budget.limit("max_argument_bytes")
         return body if body is None or len(body) <= most else b"%d" % len(body)
 
@@ -149,12 +165,15 @@ class Calls:
             return
         number, elapsed, ok, as_records, value = row
         self._advance(elapsed)
+        if number in self._blocking:
+            self._blocking[number] = row
+            return
         call = self._pending.pop(number, None)
         if call is None:
             return
         if ok:
             if not call.done():
-                call.set_result(_values.records(value) if as_records else value)
+                call.set_result(records(value) if as_records else value)
             return
         error = _tool_error(value)
         self.budget.refund_call(call.tool, error)
@@ -163,15 +182,30 @@ class Calls:
 
     def emit(self, value: Any) -> None:
         """Send a partial value."""
-        body = _writer.write(value, "emit")
+        converter = Converter("emit", non_finite=self._non_finite, attach=self.byte_values.handle)
+        body, size = _writer.write(value, converter), 0
         if body is not None:
-            self.budget.count_emit(len(body))
-            self._wire.send(Kind.EMIT, body)
-            return
-        parts = PartWriter(value, "emit")
-        self._wire.queue_in_parts(Kind.EMIT, parts, lambda: IN_PARTS)
+            self._wire.queue(Kind.EMIT, body)
+            size = len(body)
+        else:
+            parts = PartWriter(value, converter)
+            self._wire.queue_in_parts(Kind.EMIT, parts, lambda: IN_PARTS)
+            size = parts.size
+        for note in converter.notes():
+            self.warn(note, self._line() or 0)
         self._wire.flush()
-        self.budget.count_emit(parts.size)
+        self.budget.count_emit(size)
+
+    def warn(self, note: Note, line: int) -> None:
+        """Report a problem that does not stop the script.
+
+        Args:
+            note: The problem.
+            line: Line of the script; 0: unknown.
+        """
+        message = shorten(note.message, _WARNING_CHARS)
+        row = [note.code, message, shorten(note.path, _PATH_CHARS), line]
+        self._wire.queue(Kind.WARN, _values.dumps(row, "warning"))
 
     def sleep(self, seconds: float) -> None:
         """Sleep in a plain `def run`, blocking until the host reports the time."""
@@ -180,27 +214,26 @@ class Calls:
         if wait != wait:
             msg = "Invalid value NaN (not a number)"
             raise ValueError(msg)
-        until = self._clock.elapsed + max(0.0, wait)
-        self._wire.send(Kind.TIMER, timer_body(until))
-        while self._clock.elapsed < until:
-            self.deliver()
+        THREADS.sleep(wait)
 
     def _wait(self, number: int, name: str) -> Any:
-        while True:
-            kind, body = self._wire.receive()
-            row = _values.loads(body)
-            if kind is Kind.TICK:
-                self._advance(row[0])
-                continue
-            answered, elapsed, ok, as_records, value = row
-            self._advance(elapsed)
-            if answered != number:
-                continue
-            if not ok:
-                error = _tool_error(value)
-                self.budget.refund_call(name, error)
-                raise error
-            return _values.records(value) if as_records else value
+        """Block the running thread until a call is answered; return its value."""
+        answers = self._blocking
+        answers[number] = None
+        try:
+            if THREADS.alone:
+                while answers[number] is None:
+                    self.deliver()
+            else:
+                THREADS.wait(lambda: answers[number] is not None, None, f"ctx.{name}")
+        finally:
+            row: Any = answers.pop(number)
+        _, _, ok, as_records, value = row
+        if not ok:
+            error = _tool_error(value)
+            self.budget.refund_call(name, error)
+            raise error
+        return records(value) if as_records else value
 
     def _withdraw(self, number: int) -> None:
         if self._pending.pop(number, None) is not None:
@@ -238,6 +271,10 @@ def _tool_error(row: Mapping[str, Any]) -> ToolError:
         retryable=row["retryable"],
         details=row["details"],
     )
+
+
+class UnknownToolError(ToolError, AttributeError):
+    """Raised by ``ctx.name`` if the run has no such tool: ``except ToolError`` catches it, too."""
 
 
 _Make: TypeAlias = Callable[[str, Mapping[str, Any]], Any]
@@ -286,12 +323,14 @@ class Context:
     gives a script nothing new (tests/worker/test_reachability.py).
     """
 
-    __slots__ = ("_emit", "_make", "_methods", "_remaining")
+    __slots__ = ("_attach", "_emit", "_make", "_methods", "_progress", "_remaining")
 
     def __init__(self, calls: Calls, tools: Mapping[str, Sequence[str]]) -> None:
         set_slot = object.__setattr__
         set_slot(self, "_make", calls.make)
         set_slot(self, "_emit", calls.emit)
+        set_slot(self, "_attach", calls.files.attach)
+        set_slot(self, "_progress", calls.files.report)
         set_slot(self, "_remaining", calls.budget.remaining)
         set_slot(self, "_methods", {n: _ToolMethod(calls.make, n, p) for n, p in tools.items()})
 
@@ -309,7 +348,7 @@ class Context:
             near = f"; did you mean {' or '.join(close)}?" if close else ""
             allowed = ", ".join(methods) or "none"
             msg = f"no tool {name!r} is allowed in this run (allowed: {allowed}){near}"
-            raise AttributeError(msg)
+            raise UnknownToolError(msg, code="unknown_tool", tool=name)
         return method
 
     @property
@@ -339,6 +378,23 @@ class Context:
         """Add a partial value to the result of the run, which has it even if the run fails."""
         self._emit(value)
 
+    def attach(self, name: str, data: Any, media_type: str | None = None) -> Any:
+        """Attach a file to the result of the run, which has it even if the run fails.
+
+        Args:
+            name: Its name, such as ``"chart.png"``.
+            data: Bytes or text.
+            media_type: For example ``"image/png"``. Default: by the end of the name.
+
+        Returns:
+            Its name, media_type, size_bytes and id, which may be part of the returned value.
+        """
+        return self._attach(name, data, media_type)
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Report progress to the caller: ``ctx.progress(3, 10, "reading")``."""
+        self._progress(done, total, message)
+
     @property
     def budget(self) -> Any:
         """Remaining limits of the run: ``tool_calls``, ``calls_by_tool``, ``time_ms`` ..."""
@@ -352,7 +408,8 @@ class Context:
         return f"<ctx: {', '.join(self._methods)}>"
 
     def __dir__(self) -> list[str]:
-        own = ["budget", "call", "describe", "emit", "log", "search_tools", "tools"]
+        own = ["attach", "budget", "call", "describe", "emit", "log", "progress", "search_tools"]
+        own.append("tools")
         tools = dict.fromkeys(name.partition(".")[0] for name in self._methods)
         return [*tools, *own]
 
@@ -377,8 +434,9 @@ class _Namespace:
         method = self._methods.get(f"{self._name}.{name}")
         if method is None:
             listed = ", ".join(self.__dir__())
-            msg = f"no tool '{self._name}.{name}' is allowed in this run (allowed: {listed})"
-            raise AttributeError(msg)
+            full = f"{self._name}.{name}"
+            msg = f"no tool {full!r} is allowed in this run (allowed: {listed})"
+            raise UnknownToolError(msg, code="unknown_tool", tool=full)
         return method
 
     def __dir__(self) -> list[str]:

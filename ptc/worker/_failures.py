@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Container
-from typing import Any
+from collections.abc import Container, Iterator, Mapping
+from typing import Any, Final
 
 from .._wire._messages import MAX_FRAMES, MAX_MESSAGE, MAX_NAME
 from ..errors import ToolError
 from . import _values
 from ._budget import LimitError
-from ._internals import frame_code, traceback_frame
+from ._internals import frame_code, frame_locals, traceback_frame
+from ._threads import DeadlockError
 from ._values import shorten
 
-__all__ = ["failure_body", "minimal_failure"]
+__all__ = ["failure_body", "is_success", "minimal_failure", "script_variables"]
 
 _GROUPS = 4
 """Levels of nested exception groups whose members are reported."""
@@ -23,19 +24,37 @@ _MINIMAL = (
 )
 
 
-def failure_body(error: BaseException, filename: str, tools: Container[str]) -> bytes:
+_exit_code: Final = SystemExit.__dict__["code"].__get__
+
+
+def is_success(stop: SystemExit) -> bool:
+    """True if a `SystemExit` means success to a shell: ``sys.exit()`` and ``sys.exit(0)``."""
+    code = _exit_code(stop)
+    return code is None or (isinstance(code, int) and not int.__bool__(code))
+
+
+def failure_body(
+    error: BaseException,
+    filename: str,
+    tools: Container[str],
+    place: list[Any] | None = None,
+) -> bytes:
     """Build the body of FAILED for an exception that left the script.
 
     Args:
         error: The exception.
         filename: Name that the script was compiled under.
         tools: Names of the tools in the run.
+        place: Row of the value that the script returned, for an error about that value.
     """
     leaf = _leaf(error)
+    rows = _frames(error, filename) or _frames(leaf, filename) or _places(leaf)
+    if not rows and place is not None:
+        rows = [place]
     row = {
         "type": shorten(type(leaf).__name__, MAX_NAME),
         "message": shorten(_text_of(leaf), MAX_MESSAGE),
-        "frames": _frames(error, filename) or _frames(leaf, filename),
+        "frames": rows,
         "code": _code_of(leaf),
         "tool": shorten(leaf.tool, MAX_NAME) if isinstance(leaf, ToolError) else "",
         "hint": shorten(_hint(leaf, tools), MAX_MESSAGE),
@@ -56,6 +75,23 @@ def _frames(error: BaseException, filename: str) -> list[list[Any]]:
     return rows if len(rows) <= MAX_FRAMES else rows[: MAX_FRAMES // 2] + rows[-MAX_FRAMES // 2 :]
 
 
+def _places(error: BaseException) -> list[list[Any]]:
+    """Return the waiting frames of a deadlock among tasks, which no traceback has."""
+    if not isinstance(error, DeadlockError):
+        return []
+    return [[line, line, 0, 0, shorten(name, 200)] for line, name in error.places[-MAX_FRAMES:]]
+
+
+def script_variables(error: BaseException, filename: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the variables of the script's frames through which `error` was raised."""
+    trace = error.__traceback__
+    while trace is not None:
+        frame = traceback_frame(trace)
+        if frame_code(frame).co_filename == filename:
+            yield frame_locals(frame)
+        trace = trace.tb_next
+
+
 def _hint(error: BaseException, tools: Container[str]) -> str:
     if isinstance(error, NameError) and error.name is not None and error.name in tools:
         return f"tools are methods of ctx: ctx.{error.name}(...)"
@@ -63,6 +99,8 @@ def _hint(error: BaseException, tools: Container[str]) -> str:
         return "catch ToolError and return what the script has, or ask for a higher limit"
     if isinstance(error, LimitError):
         return f"do less at a time, or ask for a higher {error.limit}"
+    if isinstance(error, SystemExit):
+        return "sys.exit() without a code ends the run as completed"
     if isinstance(error, MemoryError):
         return "hold less data at a time, or ask for a higher limits.max_memory_bytes"
     return ""
@@ -116,12 +154,14 @@ _LIMITS = {
     "max_tasks",
     "max_output_bytes",
     "max_emit_bytes",
+    "max_attachment_bytes",
 }
 _CODES: tuple[tuple[type[BaseException], str], ...] = (
     (ToolError, "tool_error"),
     (MemoryError, "memory"),
     (RecursionError, "recursion"),
     (_values.ValueRefused, "not_json"),
+    (SystemExit, "exit"),
 )
 
 

@@ -20,7 +20,6 @@ from ._attributes import (
     Attributes,
     RefusedError,
     attribute,
-    cause,
     has_named,
     method,
     read_named,
@@ -28,7 +27,8 @@ from ._attributes import (
     store,
 )
 from ._classes import build_class, open_type
-from ._identity import stable_id
+from ._identity import show_as_builtin, stable_id
+from ._record import read_field
 from ._types import ScriptType, type_of
 from ._views import exact_text
 
@@ -81,6 +81,10 @@ def _open(file: object, mode: object = "r", *_: object, **__: object) -> NoRetur
 
 
 def _exit(code: object = None, /) -> NoReturn:
+    raise SystemExit(code)
+
+
+def _quit(code: object = None, /) -> NoReturn:
     raise SystemExit(code)
 
 
@@ -153,7 +157,7 @@ _GUARDED_BUILTINS: Final[dict[str, object]] = {
     "input": _input,
     "open": _open,
     "exit": _exit,
-    "quit": _exit,
+    "quit": _quit,
     "vars": _views.show_vars,
     "dir": _views.show_dir,
     "locals": _views.show_locals,
@@ -162,13 +166,16 @@ _GUARDED_BUILTINS: Final[dict[str, object]] = {
 for _name, _function in _GUARDED_BUILTINS.items():
     if isinstance(_function, types.FunctionType):
         _function.__name__ = _function.__qualname__ = _name
+# The other guards stay recognizable beside the real `getattr` or `open`, which no script may hold.
+for _name in ("hasattr", "id"):
+    show_as_builtin(_GUARDED_BUILTINS[_name], _name)
 
 # Modules that C code imports for itself, through the builtins of the running frame.
 _C_IMPORTS: Final = frozenset(
-    {"_io", "_strptime", "annotationlib", "asyncio.base_futures", "asyncio.events", "collections",
-     "collections.abc", "copyreg", "datetime", "decimal", "enum", "functools", "json.decoder",
-     "math", "numbers", "operator", "re", "time", "traceback", "types", "typing", "unicodedata",
-     "warnings", "zoneinfo", "zoneinfo._common"}
+    {"_io", "_pydecimal", "_strptime", "annotationlib", "asyncio.base_futures",
+     "asyncio.events", "collections", "collections.abc", "copyreg", "datetime", "decimal",
+     "enum", "functools", "json.decoder", "math", "numbers", "operator", "re", "time",
+     "traceback", "types", "typing", "unicodedata", "warnings", "zoneinfo", "zoneinfo._common"}
 )  # fmt: skip
 
 
@@ -191,10 +198,13 @@ def script_builtins(
         extra: Further names, such as `ToolError`.
         write: Receives printed text and its destination; None: the streams of the process.
     """
-    from ._modules._console import CONSOLE
+    from ._modules._console import CONSOLE, Console
 
     if write is not None:
         CONSOLE.write = write
+    show = CONSOLE.show
+    Console.show.__name__ = Console.show.__qualname__ = "print"
+    show_as_builtin(show, "print")
     table: dict[str, object] = {name: getattr(builtins, name) for name in _PLAIN_BUILTINS}
     table.update(
         (name, value)
@@ -206,7 +216,7 @@ def script_builtins(
     table |= _GUARDED_BUILTINS
     table |= {
         "None": None, "True": True, "False": False,
-        "print": CONSOLE.show, "__build_class__": build_class, "__import__": _c_import,
+        "print": show, "__build_class__": build_class, "__import__": _c_import,
     }  # fmt: skip
     table.update(extra)
     return table
@@ -257,7 +267,7 @@ def script_globals(
         "__name__": name,
         "__builtins__": builtins,
         "@getattr": attribute,
-        "@cause": cause,
+        "@field": read_field,
         "@method": method,
         "@attributes": Attributes,
         "@class": type_of,

@@ -15,19 +15,32 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import contextvars
 import ctypes
 import hashlib
 import pprint
+import re
 import reprlib
 import types
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
+from xml.etree import ElementTree
 
 from ._freeze import FreezeError, all_types, replace_attribute
-from ._internals import builtin_owner
+from ._internals import bound_function, bound_object, builtin_owner
 
-__all__ = ["ScriptObject", "find_id", "hide_addresses", "restart_numbers", "stable_id"]
+__all__ = [
+    "ScriptObject",
+    "calls_python",
+    "find_id",
+    "hide_addresses",
+    "is_shown_as_builtin",
+    "restart_numbers",
+    "show_as_builtin",
+    "stable_id",
+    "type_slot",
+]
 
 # Looks like an address, so that printed text looks familiar.
 _FIRST: Final = 0x7F00_0000_0000
@@ -136,7 +149,30 @@ def _object_repr(self: object) -> str:
     return f"<{_type_name(type(self))} object at {stable_id(self):#x}>"
 
 
+_as_builtin: dict[int, tuple[str, object]] = {}
+
+
+def show_as_builtin(function: object, name: str) -> None:
+    """Make the repr of a function of the worker that of the builtin which it stands for."""
+    _as_builtin[builtins.id(function)] = name, function
+
+
+def is_shown_as_builtin(function: object) -> bool:
+    """True if scripts see a builtin function in `function`."""
+    return builtins.id(function) in _as_builtin
+
+
+def _method_repr(self: types.MethodType) -> str:
+    if builtins.id(self) in _as_builtin:
+        return f"<built-in function {_as_builtin[builtins.id(self)][0]}>"
+    function = bound_function(self)
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", "?")
+    return f"<bound method {name} of {bound_object(self)!r}>"
+
+
 def _function_repr(self: types.FunctionType) -> str:
+    if builtins.id(self) in _as_builtin:
+        return f"<built-in function {_as_builtin[builtins.id(self)][0]}>"
     return f"<function {self.__qualname__} at {stable_id(self):#x}>"
 
 
@@ -188,16 +224,46 @@ def _hash_repr(self: Any) -> str:
     return f"<{self.name} {_type_name(type(self))} object @ {stable_id(self):#x}>"
 
 
+def _variable_repr(self: contextvars.ContextVar[Any]) -> str:
+    return re.sub(r"at 0x[0-9a-f]+>$", f"at {stable_id(self):#x}>", _library_variable_repr(self))
+
+
+def _token_repr(self: contextvars.Token[Any]) -> str:
+    used = "used " if "used var=" in _library_token_repr(self)[:16] else ""
+    return f"<Token {used}var={self.var!r} at {stable_id(self):#x}>"
+
+
+_library_variable_repr: Final = contextvars.ContextVar.__repr__
+_library_token_repr: Final = contextvars.Token.__repr__
+
+
+def _reference_repr(self: weakref.ref[Any]) -> str:
+    target = self()
+    if target is None:
+        return f"<weakref at {stable_id(self):#x}; dead>"
+    kind = type(target).__name__
+    return f"<weakref at {stable_id(self):#x}; to {kind!r} at {stable_id(target):#x}>"
+
+
+def _element_repr(self: ElementTree.Element) -> str:
+    return f"<Element {self.tag!r} at {stable_id(self):#x}>"
+
+
 _REPRS: Final[dict[type, Callable[[Any], str]]] = {
     object: _object_repr,
     types.FunctionType: _function_repr,
     types.BuiltinFunctionType: _builtin_repr,
+    types.MethodType: _method_repr,
     types.MethodWrapperType: _wrapper_repr,
     types.GeneratorType: _running_repr,
     types.CoroutineType: _running_repr,
     types.AsyncGeneratorType: _running_repr,
     asyncio.Future: _future_repr,
     asyncio.Task: _task_repr,
+    contextvars.ContextVar: _variable_repr,
+    contextvars.Token: _token_repr,
+    weakref.ref: _reference_repr,
+    ElementTree.Element: _element_repr,
     # OpenSSL's classes; Python's own have the default repr.
     **{
         type(made): _hash_repr
@@ -212,7 +278,8 @@ def _recursion(obj: object) -> str:
     return f"<Recursion on {type(obj).__name__} with id={stable_id(obj)}>"
 
 
-def _slot(kind: type, offset: int) -> ctypes.c_void_p:
+def type_slot(kind: type, offset: int) -> ctypes.c_void_p:
+    """Return the slot of a type at an offset, which can be read and written."""
     return ctypes.c_void_p.from_address(builtins.id(kind) + offset)
 
 
@@ -224,8 +291,16 @@ class _Python:
     def __repr__(self) -> str:
         return "python"
 
+    def __str__(self) -> str:
+        return "python"
+
     def __hash__(self) -> int:
         return 0
+
+
+def calls_python(offset: int) -> int | None:
+    """Return the C function that calls the Python method of a slot."""
+    return type_slot(_Python, offset).value
 
 
 def hide_addresses() -> None:
@@ -237,28 +312,29 @@ def hide_addresses() -> None:
         FreezeError: If this interpreter has the slots elsewhere.
     """
     _check_offsets()
-    calls_python = _slot(_Python, _TP_REPR).value
-    replaced = {_slot(kind, _TP_REPR).value: kind for kind in _REPRS}
+    python_repr = calls_python(_TP_REPR)
+    replaced = {type_slot(kind, _TP_REPR).value: kind for kind in _REPRS}
     # A type has a copy of the pointer that it inherits.
-    heirs = [kind for kind in all_types() if _slot(kind, _TP_REPR).value in replaced]
+    heirs = [kind for kind in all_types() if type_slot(kind, _TP_REPR).value in replaced]
     for kind, show in _REPRS.items():
         replace_attribute(kind, "__repr__", show)
     for kind in heirs:
-        _slot(kind, _TP_REPR).value = calls_python
+        type_slot(kind, _TP_REPR).value = python_repr
     # Tasks, calls and coroutines are stored in sets: by scripts, TaskGroup, `wait`, `as_completed`.
-    default = _slot(object, _TP_HASH).value
+    default = type_slot(object, _TP_HASH).value
     heirs = [kind for kind in all_types() if issubclass(kind, _HASHED)]
-    heirs = [kind for kind in heirs if _slot(kind, _TP_HASH).value == default]
+    heirs = [kind for kind in heirs if type_slot(kind, _TP_HASH).value == default]
     for kind in _HASHED:
         replace_attribute(kind, "__hash__", _number)
     for kind in heirs:
-        _slot(kind, _TP_HASH).value = _slot(_Python, _TP_HASH).value
-    for module in (asyncio.queues, reprlib):  # for the repr of a Queue, and of failing reprs
+        type_slot(kind, _TP_HASH).value = calls_python(_TP_HASH)
+    # For the repr of a Queue, of failing reprs, and of dictionaries of weak references.
+    for module in (asyncio.queues, reprlib, weakref):
         vars(module)["id"] = stable_id
     pprint.__dict__["_recursion"] = _recursion
 
 
-_HASHED: Final = (asyncio.Future, types.CoroutineType)
+_HASHED: Final = (asyncio.Future, types.CoroutineType, ElementTree.Element)
 
 
 def _check_offsets() -> None:
@@ -271,11 +347,11 @@ def _check_offsets() -> None:
         __slots__ = ()
 
     for offset in (_TP_REPR, _TP_HASH):
-        default = _slot(object, offset).value
-        others = {_slot(kind, offset).value for kind in (int, str, _Python)}
-        if default is None or _slot(Plain, offset).value != default or default in others:
+        default = type_slot(object, offset).value
+        others = {type_slot(kind, offset).value for kind in (int, str, _Python)}
+        if default is None or type_slot(Plain, offset).value != default or default in others:
             raise FreezeError(_NOT_THERE)
-        _slot(Plain, offset).value = _slot(_Python, offset).value
+        type_slot(Plain, offset).value = type_slot(_Python, offset).value
     for name in ("__repr__", "__hash__"):
         replace_attribute(Plain, name, vars(_Python)[name])  # leaves the slots alone
     if repr(Plain()) != "python" or hash(Plain()) != 0:

@@ -25,7 +25,7 @@ from ._internals import (
 )
 from ._values import shorten
 
-__all__ = ["frames"]
+__all__ = ["answer", "waiting_places"]
 
 _MOST_FRAMES = 50
 _MOST_NAMES = 200
@@ -33,6 +33,28 @@ _MOST_CHARS = 300
 _ALL_CHARS = 140_000
 """Characters of all names and texts: even with every character escaped they fit a frame."""
 _FUNCTION = 0x02  # inspect.CO_NEWLOCALS: set for functions, whose variables are shown
+
+
+def answer(filename: str, request: bytes) -> bytes:
+    """Return the body of FRAMES for the body of INSPECT."""
+    return frames(filename) if request == b"[]" else _places(filename)
+
+
+def _places(filename: str) -> bytes:
+    """Return the frames that wait, outermost first and without variables."""
+    found: list[list[Any]] = []
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame_code(frame).co_filename == filename:
+            found.insert(0, [shorten(frame_code(frame).co_name, MAX_NAME), frame_lineno(frame), []])
+        frame = frame_back(frame)
+    if not found:
+        try:
+            waiting = waiting_places(filename)
+        except RuntimeError:
+            waiting = []  # no loop runs
+        found = [[shorten(name, MAX_NAME), line, []] for line, name in waiting]
+    return _values.dumps(found[-_MOST_FRAMES:], "frames")
 
 
 def frames(filename: str) -> bytes:
@@ -70,11 +92,33 @@ def _stack(filename: str) -> Iterator[FrameType]:
     return reversed(found)
 
 
+def waiting_places(filename: str) -> list[tuple[int, str]]:
+    """Return line and function of the frames in which the script's first task waits."""
+    tasks = sorted(asyncio.all_tasks(), key=_creation)
+    found = _suspended(tasks[0].get_coro()) if tasks else ()
+    return [
+        (frame_lineno(frame) or 0, frame_code(frame).co_qualname)
+        for frame in found
+        if frame_code(frame).co_filename == filename
+    ]
+
+
+def _creation(task: asyncio.Task[Any]) -> tuple[int, str]:
+    name = task.get_name()
+    return len(name), name
+
+
 def _awaiting(coroutine: Any, filename: str) -> Iterator[FrameType]:
-    """Yield the frames of the script in which a task is suspended."""
+    """Yield the frames of the script's functions in which a task is suspended."""
+    for frame in _suspended(coroutine):
+        if _is_script_code(frame_code(frame), filename):
+            yield frame
+
+
+def _suspended(coroutine: Any) -> Iterator[FrameType]:
     while coroutine is not None:
         frame = coroutine_frame(coroutine)
-        if frame is not None and _is_script_code(frame_code(frame), filename):
+        if frame is not None:
             yield frame
         coroutine = coroutine_await(coroutine)
 

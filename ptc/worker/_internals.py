@@ -14,6 +14,7 @@ Rule 1: from anything that a script can hold, no attribute leads to a frame, a c
 from __future__ import annotations
 
 import abc
+import asyncio.format_helpers
 import collections
 import inspect
 import operator
@@ -33,6 +34,7 @@ __all__ = [
     "code_of",
     "coroutine_await",
     "coroutine_frame",
+    "coroutine_line",
     "defaults_of",
     "frame_back",
     "frame_code",
@@ -40,6 +42,7 @@ __all__ = [
     "frame_lineno",
     "frame_locals",
     "globals_of",
+    "is_unstarted",
     "keyword_defaults_of",
     "remove_internals",
     "traceback_frame",
@@ -83,6 +86,21 @@ def coroutine_frame(running: object) -> types.FrameType | None:
     """Return the frame of a coroutine or generator; None if it has finished or has none."""
     readers = _RUNNING.get(type(running))
     return readers[0](running) if readers is not None else None
+
+
+_coroutine_code: Final = _reader(types.CoroutineType, "cr_code")
+
+
+def coroutine_line(coroutine: types.CoroutineType[Any, Any, Any]) -> int:
+    """Return the line at which the function of a coroutine is defined."""
+    line: int = _coroutine_code(coroutine).co_firstlineno
+    return line
+
+
+def is_unstarted(coroutine: types.CoroutineType[Any, Any, Any]) -> bool:
+    """Return True if a coroutine has not been awaited yet."""
+    active = coroutine.cr_running or coroutine.cr_suspended
+    return coroutine_frame(coroutine) is not None and not active
 
 
 def coroutine_await(running: object) -> object:
@@ -155,6 +173,8 @@ def _patch_library(offered: Callable[[type], bool]) -> None:
     if not hasattr(sys, "_getframemodulename"):  # before 3.12
         typing.__dict__["_caller"] = _caller
     collections.__dict__["namedtuple"] = _namedtuple
+    # For the message about a callback that raised, which reads `__code__`.
+    asyncio.format_helpers.__dict__["_get_function_source"] = lambda function: None
     inspect.__dict__["_has_code_flag"] = has_code_flag
     inspect.__dict__["isawaitable"] = is_awaitable
     if hasattr(inspect, "_has_coroutine_mark"):  # 3.12

@@ -1,6 +1,7 @@
 """The kernel layer of the sandbox, as set up in the zygote and inherited by its workers.
 
-This module confines the zygote; `_worker_jail` confines its workers. The rules hold for both.
+This module confines the zygote; `_worker_jail` confines its workers. The rules hold for both. The
+isolation levels are in `_isolation`; `_inheritance` has the steps for inherited state.
 
 Rule 1: Every layer that the isolation level requires is on, or nothing starts; no weaker level is
     ever chosen silently. (test_missing_landlock_is_an_error_with_a_suggested_fix)
@@ -29,40 +30,15 @@ import os
 import resource
 import select
 import signal
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NoReturn
 
+from ._inheritance import close_all_except, detach_from_terminal, drop_root, empty_environment
+from ._isolation import ISOLATION_LEVELS, JAIL, TEST_ONLY, JailError, ZygoteJail
 from ._listener import ListenerSocket
 from .kernel import _landlock, _libc, _namespaces, _seccomp
 
-__all__ = [
-    "ISOLATION_LEVELS",
-    "JAIL",
-    "PROCESS",
-    "TEST_ONLY",
-    "JailError",
-    "ZygoteJail",
-    "enter_zygote_jail",
-    "set_limits",
-]
-
-JAIL = "jail"
-"""The default level: seccomp, Landlock, limits and no_new_privs are required, namespaces used."""
-PROCESS = "process"
-"""Every layer of `JAIL` that the kernel offers; seccomp and Landlock are not required. If one is
-missing, one bug in the language layer gives a script the rights of the user."""
-TEST_ONLY = "none"
-"""Limits on memory and CPU time only, for tests of the language layer. Sessions can get this level
-only from `ptc.testing.NO_KERNEL_LAYER`."""
-ISOLATION_LEVELS = frozenset({JAIL, PROCESS, TEST_ONLY})
-
-NOBODY = 65534
-"""User and group of a zygote started by root, since limits on processes do not bind root."""
-
-KNOWN_ENVIRONMENT = frozenset({"PYTHONHASHSEED", "TZ", "LC_CTYPE", "__CF_USER_TEXT_ENCODING"})
-"""Permitted environment variables: ours, and those that CPython (PEP 538) and macOS add."""
+__all__ = ["LANDLOCK_ABI_WANTED", "OOM_FIRST", "enter_zygote_jail", "set_limits"]
 
 LANDLOCK_ABI_WANTED = 4
 """Linux 6.7. Older ABIs do not restrict truncate (before 3) and TCP (before 4)."""
@@ -86,62 +62,6 @@ _STATIC_LIMITS = {
     "RLIMIT_STACK": 8 << 20,
     "RLIMIT_NOFILE": ZYGOTE_FILES,
 }
-
-_REMEDY = (
-    'Fix that, or pass the weaker isolation level "process", which does not require it: one bug in '
-    "the language layer then gives a script your user's rights."
-)
-
-
-class JailError(Exception):
-    """Raised when a required layer cannot be set up; names it, the problem and the remedy.
-
-    Attributes:
-        layer: Name of the missing layer.
-    """
-
-    def __init__(self, layer: str, problem: str, remedy: str = _REMEDY) -> None:
-        super().__init__(f"jail layer {layer!r} is missing: {problem} {remedy}")
-        self.layer = layer
-
-
-@dataclass(frozen=True, slots=True)
-class ZygoteJail:
-    """State of a zygote's jail, and the data its workers need to set up their own part."""
-
-    isolation: str
-    """`JAIL`, `PROCESS` or `TEST_ONLY`."""
-    baseline_bytes: int
-    """Address space of the zygote before any script; a worker's limit is on top of it.
-    0 if it cannot be measured (not Linux): then memory is not limited."""
-    started_with: frozenset[str]
-    """Names of the environment variables the zygote was started with."""
-    namespaces: frozenset[str]
-    """Namespaces that differ from the host's, by the kernel's own names for them."""
-    empty_root: bool
-    """True if the root is an empty read-only file system."""
-    landlock_abi: int
-    """ABI in force, 0 for none."""
-    landlock_masks: tuple[int, int, int]
-    """Rights refused: file system, network, scope."""
-    notes: dict[str, str]
-    """Reasons why optional layers are off, by layer."""
-    oom_score: int
-    """Score for the kernel's out-of-memory killer, up to 1000; 0 if unknown."""
-    zygote_pid: int
-    """The zygote's process id as a worker sees it; 1 in a PID namespace."""
-    wire_fd: int
-    """Descriptor number of every worker's wire. Differs from the control socket's: an object of
-    the zygote that closes its socket late must not close the wire."""
-    filter: _seccomp.Filter | None
-    """The workers' system call filter that kills; None if there is none."""
-    listener_socket: ListenerSocket | None
-    """Reads the call at which a worker was stopped, and holds the filter for it; None if off."""
-
-    @property
-    def confines(self) -> bool:
-        """True unless the kernel layer is off, for tests."""
-        return self.isolation != TEST_ONLY
 
 
 def enter_zygote_jail(isolation: str, control_fd: int) -> ZygoteJail:
@@ -182,11 +102,11 @@ def _enter(isolation: str, control_fd: int) -> ZygoteJail:
         _require(notes)
     baseline = _address_space_bytes(required=isolation == JAIL)
     oom_score = _raise_oom_score()
-    started_with = _empty_environment()
+    started_with = empty_environment()
     _libc.limit_malloc_arenas()
-    _close_all_except(control_fd)
-    _detach_from_terminal()
-    _drop_root(notes)
+    close_all_except(control_fd)
+    detach_from_terminal()
+    drop_root(notes)
     namespaces, empty_root = frozenset[str](), False
     abi, masks = 0, (0, 0, 0)
     if isolation == TEST_ONLY:
@@ -278,55 +198,6 @@ def _raise_oom_score() -> int:
             return int(file.read())
     except OSError:
         return 0
-
-
-def _empty_environment() -> frozenset[str]:
-    """Empty the environment; return the names of the variables the process was started with.
-
-    They are read from the kernel: clearing `os.environ` leaves the strings on the initial stack,
-    where code with full use of the C library can read them.
-    """
-    names = set(os.environ)
-    with contextlib.suppress(OSError), open("/proc/self/environ", "rb") as file:
-        names |= {os.fsdecode(item.partition(b"=")[0]) for item in file.read().split(b"\0") if item}
-    os.environ.clear()
-    os.environ["TZ"] = "UTC0"
-    time.tzset()
-    return frozenset(names)
-
-
-def _close_all_except(control_fd: int) -> None:
-    """Close everything but `control_fd`; redirect the standard streams to /dev/null."""
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    for standard in (0, 1, 2):
-        os.dup2(null, standard, inheritable=False)
-    _libc.close_range(3, control_fd - 1)
-    _libc.close_range(control_fd + 1)
-
-
-def _detach_from_terminal() -> None:
-    """Start a session with default signals in /: Ctrl-C in the host's terminal is for the host."""
-    with contextlib.suppress(PermissionError):  # already a session leader
-        os.setsid()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    os.chdir("/")
-
-
-def _drop_root(notes: dict[str, str]) -> None:
-    """Become nobody if started by root. If that fails, the probe of `processes` decides."""
-    if os.geteuid() != 0:
-        return
-    if _libc.LINUX:
-        _libc.empty_bounding_set()  # impossible as nobody
-    try:
-        os.setgroups([])
-        os.setgid(NOBODY)  # as root this sets the real, effective and saved id
-        os.setuid(NOBODY)
-    except OSError as error:
-        notes["user"] = f"still uid {os.getuid()}: {error}"
-    if _libc.LINUX:
-        # The change of user made /proc/self belong to root; the id maps are written through it.
-        _libc.prctl(_libc.PR_SET_DUMPABLE, 1)
 
 
 def _enter_namespaces(notes: dict[str, str]) -> tuple[frozenset[str], bool]:

@@ -2,11 +2,11 @@
 
 It is not a `BaseEventLoop`, which creates sockets and processes: a script can hold its loop.
 
-Rule 1: one frame from the host is handled to quiescence before the next is read, so the order in
-    which a script's tasks run depends on the messages alone.
+Rule 1: one frame from the host is handled to quiescence, or for a fixed number of turns, before the
+    next is read, so the order in which a script's tasks run depends on the messages alone.
     tests/worker/test_runtime.py::test_results_are_handled_one_at_a_time_in_the_order_they_arrive
-Rule 2: only a frame advances the time.
-    tests/worker/test_runtime.py::test_time_stands_still_while_a_script_computes
+Rule 2: only a frame, or a reading by the script, advances the time.
+    tests/worker/test_clock.py::test_computing_does_not_advance_the_clock
 Rule 3: no attribute of a loop leads to the wire
     (tests/worker/test_reachability.py).
 """
@@ -21,39 +21,68 @@ import sys
 import typing
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
-from .._wire._protocol import Kind
 from ._budget import LimitError
 from ._clock import Clock
-from ._wire import Wire, timer_body
+from ._threads import MAIN, THREADS
 
-__all__ = ["ScriptLoop", "forbid_other_loops"]
+__all__ = ["LOOPS", "ScriptLoop", "forbid_other_loops"]
 
 _RESOLUTION_S = 1e-9
 """A timer is due if less than this remains; `BaseEventLoop` uses the system clock's resolution."""
+_BUSY_TURNS = 1_000
+"""Turns without a frame after which a loop that is never idle lets the host report. Without it,
+``while not task.done(): await asyncio.sleep(0)`` would never receive a result."""
 _MOST_CANCELLED = 100
 """Cancelled timers that may stay scheduled; as in `BaseEventLoop`."""
 _Handler = Callable[[Any, dict[str, Any]], object]
 
 
-class _NoOtherLoops:
-    """Event loop policy without loops: asyncio's open descriptors, a forbidden system call here.
+class _ScriptLoops:
+    """Event loop policy: the loop of the run, and one for each thread of a script that asks.
 
-    `asyncio.gather(...)` outside of a coroutine requests one.
+    The library's own loops open descriptors, a forbidden system call here. `asyncio.gather(...)`
+    outside of a coroutine requests a loop.
     """
 
-    def get_event_loop(self) -> NoReturn:
-        msg = "no running event loop: call this inside `async def run(ctx, inputs)`"
-        raise RuntimeError(msg)
+    __slots__ = ("_by_thread", "create", "main")
 
-    new_event_loop = get_event_loop
+    def __init__(self) -> None:
+        #: Loop of the main thread; None in a process that executes no script.
+        self.main: ScriptLoop | None = None
+        #: Makes a loop for another thread.
+        self.create: Callable[[], ScriptLoop] = _no_loop
+        self._by_thread: dict[int, ScriptLoop] = {}
+
+    def start(self, main: ScriptLoop, create: Callable[[], ScriptLoop]) -> None:
+        """Set the loops of a run."""
+        self.main, self.create = main, create
+        self._by_thread = {MAIN: main}
+
+    def get_event_loop(self) -> ScriptLoop:
+        """Return the loop of the running thread."""
+        if self.main is None:
+            _no_loop()
+        number = THREADS.current
+        if number not in self._by_thread:
+            self._by_thread[number] = self.create()
+        return self._by_thread[number]
+
+    def new_event_loop(self) -> ScriptLoop:
+        """As `get_event_loop`."""
+        return self.get_event_loop()
+
+
+def _no_loop() -> NoReturn:
+    msg = "no running event loop: call this inside `async def run(ctx, inputs)`"
+    raise RuntimeError(msg)
 
 
 def forbid_other_loops() -> None:
     """Make asyncio refuse to create an event loop in this process."""
     if sys.version_info < (3, 14):  # later versions refuse by themselves
-        asyncio.events.__dict__["_event_loop_policy"] = _NoOtherLoops()
+        asyncio.events.__dict__["_event_loop_policy"] = LOOPS
 
 
 class ScriptLoop:
@@ -62,41 +91,20 @@ class ScriptLoop:
     It has the methods of `AbstractEventLoop` that asyncio calls for tasks and timers, and no other.
     """
 
-    _wait_for_frame: Callable[[], None]
-    _owed: Callable[[], bool]
-    _request_timer: Callable[[float], None]
-    _report_stall: Callable[[], None]
-
     def __init__(self, clock: Clock) -> None:
         """Create a loop on the run's logical clock; `attach` it before it runs."""
-        self._clock_time = clock.read
+        self._clock_time = clock.peek
         self._ready: deque[Any] = deque()  # handles, whose methods the library leaves untyped
         self._scheduled: list[Any] = []
         self._stopping = self._running = False
         self._handler: _Handler | None = None
         self._timer_requested = -1.0
-        self._cancelled = 0
+        self._cancelled = self._busy = 0
         self._made = self._count_at = self._max_tasks = 0
         self._task_names = (f"Task-{number}" for number in itertools.count(1))
 
-    def attach(
-        self,
-        wire: Wire,
-        deliver: Callable[[], None],
-        owed: Callable[[], bool],
-        max_tasks: int,
-    ) -> None:
-        """Connect the loop.
-
-        Args:
-            wire: Sends requests for timers.
-            deliver: Reads one frame and delivers it; called when idle.
-            owed: True while a result from the host is pending.
-            max_tasks: Tasks that may exist at once, not counting that of the script itself.
-        """
-        self._wait_for_frame, self._owed = deliver, owed
-        self._request_timer = lambda deadline: wire.queue(Kind.TIMER, timer_body(deadline))
-        self._report_stall = lambda: wire.queue(Kind.STALLED, b"[]")
+    def attach(self, max_tasks: int) -> None:
+        """Connect the loop to a run, with `max_tasks` tasks at once beside that of the script."""
         self._max_tasks = self._count_at = max_tasks + 1
 
     @property
@@ -151,7 +159,13 @@ class ScriptLoop:
         self._drop_cancelled()
         scheduled, ready = self._scheduled, self._ready
         if not ready:
+            self._busy = 0
             self._wait(scheduled[0].when() if scheduled else None)
+        else:
+            self._busy += 1
+            if self._busy >= _BUSY_TURNS:
+                self._busy = 0
+                THREADS.yield_to_host(scheduled[0].when() if scheduled else None)
         due = self._clock_time() + _RESOLUTION_S
         while scheduled and scheduled[0].when() < due:
             timer = heapq.heappop(scheduled)
@@ -174,15 +188,7 @@ class ScriptLoop:
             self._cancelled -= 1
 
     def _wait(self, deadline: float | None) -> None:
-        if deadline is None:
-            if not self._owed():
-                self._report_stall()
-        elif deadline <= self._clock_time():
-            return
-        elif deadline != self._timer_requested:
-            self._timer_requested = deadline
-            self._request_timer(deadline)
-        self._wait_for_frame()
+        THREADS.idle(lambda: bool(self._ready), deadline)
 
     def _close_generator(self, generator: Any) -> None:
         """Close an asynchronous generator without references."""
@@ -278,3 +284,7 @@ class ScriptLoop:
     def get_debug(self) -> bool:
         """Return False."""
         return False
+
+
+#: The loops of this process.
+LOOPS: Final = _ScriptLoops()

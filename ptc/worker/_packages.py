@@ -18,9 +18,12 @@ import secrets
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any, Final, NoReturn
 
 from .._language import _policy as policy
+from ._charts import Charts, importing_charts
+from ._introspection import replace_signatures
 from ._modules._facade import make_module
 
 __all__ = ["PackageError", "Packages", "close_files"]
@@ -39,6 +42,8 @@ _SETTINGS: Final = {
 }  # fmt: skip
 
 # Submodules that a package imports on first use. A name with a final dot is a folder of them.
+_DRAWING: Final = frozenset({"matplotlib", "seaborn"})
+"""Packages that load matplotlib."""
 _LATE: Final = {
     "numpy": "numpy.dtypes numpy.exceptions numpy.fft numpy.linalg numpy.ma numpy.polynomial "
     "numpy.random numpy.rec numpy.strings numpy.char numpy.lib.stride_tricks",
@@ -64,9 +69,15 @@ class Packages:
             PackageError: If one of them cannot be imported.
         """
         self._names = tuple(names)
+        self.charts: Charts | None = None
         tops = {name.partition(".")[0] for name in self._names}
         if tops:
-            self._import(rng)
+            with importing_charts() if tops & _DRAWING else nullcontext():
+                self._import(rng)
+                if "matplotlib" in sys.modules:
+                    tops.add("mpl_toolkits")
+                    self.charts = _make_charts()
+            replace_signatures(tops)
             policy.TRUSTED_PACKAGES.update(tops)
         loaded = {
             name: module
@@ -109,6 +120,16 @@ class Packages:
         numpy: Any = sys.modules.get("numpy.random") if self._names else None
         if numpy is not None:
             numpy.seed(seed % 2**32)
+
+
+def _make_charts() -> Charts:
+    try:
+        return Charts()
+    except Exception as error:
+        raise PackageError(
+            f"package 'matplotlib' cannot draw in a worker: {type(error).__name__}: {error}. "
+            "Install a version from 3.9 on, or leave it out of packages."
+        ) from error
 
 
 def close_files() -> None:
@@ -172,13 +193,16 @@ def _is_public(name: str) -> bool:
 def _facades(loaded: Mapping[str, types.ModuleType]) -> dict[str, object]:
     """Make a facade for each module, submodules first, so that ``np.linalg`` is one, too."""
     made: dict[str, object] = {}
-    for name in sorted(loaded, key=lambda name: -name.count(".")):
+    # Last of its level, since it shows `matplotlib.style`.
+    order = sorted(loaded, key=lambda name: (-name.count("."), name == "matplotlib.pyplot"))
+    for name in order:
         members = {
-            key: value
+            key: made.get(value.__name__) if isinstance(value, types.ModuleType) else value
             for key, value in vars(loaded[name]).items()
             if key.isidentifier()
             and (not key.startswith("_") or key == "__version__")
-            and not isinstance(value, types.ModuleType | property)
+            and not isinstance(value, property)
+            and (not isinstance(value, types.ModuleType) or value.__name__ in made)
         }
         for below, facade in made.items():
             parent, _, last = below.rpartition(".")

@@ -1,88 +1,178 @@
 """Static check of a script: wrong tool calls, missing awaits.
 
-It reads the script's syntax tree and the parameters of the tools, and executes nothing. It reports
-only certain errors; if the script may still be correct, the finding is advice.
+It reads the script's syntax tree and the parameters of the tools, and executes nothing. A finding
+is certain if the script fails wherever it gets to that line, and is bound to get there unless it
+fails before (`_certainty`); otherwise the finding is advice.
 """
 
 from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from .._language._entry import final_assignments, name_of_ctx
+from .._language._scopes import CHILDLESS, add_children
 from .._wire._protocol import Finding
+from ._certainty import certain_nodes
 
-__all__ = ["Signature", "preflight"]
+__all__ = ["OWN", "Row", "Signature", "literal_kind", "preflight"]
 
-_OWN = {"call", "describe", "emit", "log", "search_tools", "tools"}
-_AWAITABLES = {"search_tools", "describe"}
+OWN: Final = frozenset({
+    "attach", "budget", "call", "describe", "emit", "log", "progress", "search_tools", "tools",
+})  # fmt: skip
+"""Attributes of `ctx` that are not tools. They hide tools of the same name."""
+_AWAITABLES = frozenset({"search_tools", "describe"})
+_FUTURE = frozenset({
+    "add_done_callback", "cancel", "cancelled", "done", "exception", "get_loop",
+    "remove_done_callback", "result",
+})  # fmt: skip
+"""Attributes that a call has before it is awaited."""
+_READERS = frozenset({
+    "all", "any", "bool", "dict", "enumerate", "float", "int", "len", "list", "max", "min", "print",
+    "reversed", "set", "sorted", "str", "sum", "tuple", "zip",
+})  # fmt: skip
+"""Builtins that use each positional argument as a value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """Parameters of a tool."""
 
-    parameters: tuple[str, ...]
-    required: frozenset[str]
+    parameters: Sequence[str]
+    required: Collection[str]
     closed: bool
     """True if no other arguments are allowed."""
+    refused: Mapping[str, tuple[str, str]]
+    """By parameter: its type in words, and the kinds of literals (`literal_kind`) it refuses."""
 
 
-def preflight(source: str, tools: Mapping[str, Signature]) -> list[Finding]:
-    """Check the tool calls in `source`, which must compile under the policy."""
-    tree = ast.parse(source)
+Row: TypeAlias = Sequence[Any]
+"""Fields of a `Signature`, as the host sends them."""
+
+
+def preflight(
+    tree: ast.Module, source: str, tools: Mapping[str, Row], read: Iterable[str]
+) -> list[Finding]:
+    """Check the tool calls of a script, in order of position.
+
+    Args:
+        tree: Syntax tree of the script, as parsed.
+        source: Text of the script.
+        tools: Signatures of the tools that it may call.
+        read: All names that it reads as variables.
+    """
     functions = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    run = next((function for function in functions if function.name == "run"), None)
-    if run is None:
-        names = {"ctx"}
-    else:
-        arguments = [*run.args.posonlyargs, *run.args.args]
-        if not arguments:
-            return []
-        names = {arguments[0].arg}
-    if names & set(_bound_names(tree)):
-        # The name of ctx is also bound to other values: no certain finding is possible.
+    run = next((function for function in reversed(functions) if function.name == "run"), None)
+    findings = _check_calls(tree, source, tools, read, run)
+    if run is None and (ends := final_assignments(tree)):
+        lines = source.encode().splitlines()
+        findings += [_describe_end(last, lines) for last in ends]
+    return sorted(findings, key=lambda f: (f.line, f.column))
+
+
+def _check_calls(
+    tree: ast.Module,
+    source: str,
+    tools: Mapping[str, Row],
+    read: Iterable[str],
+    run: ast.FunctionDef | ast.AsyncFunctionDef | None,
+) -> list[Finding]:
+    name = name_of_ctx(run)
+    if name not in read:
         return []
-    finder = _Finder(names, tools, source.encode().splitlines())
-    finder.visit(tree)
-    return sorted(finder.findings, key=lambda f: (f.line, f.column))
+    finder = _Finder(name, tools, source.encode().splitlines(), is_async=_has_await(tree, run))
+    finder.walk(list(tree.body))
+    if not finder.found or finder.rebound:
+        # Where `ctx` may be something else, no finding is possible.
+        return []
+    # Where a loop may run, the error of a call is raised when it is awaited.
+    loop = finder.is_async or any(isinstance(n, ast.AsyncFunctionDef) for n in ast.walk(tree))
+    targets = {node: late and loop for node, late, _ in finder.found}
+    certain = certain_nodes(tree, run, name, targets)
+    return [f if n in certain else replace(f, advisory=True) for n, _, f in finder.found]
 
 
-def _bound_names(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.alias):
-            yield (node.asname or node.name).partition(".")[0]
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-            yield node.name
+def _describe_end(node: ast.Assign | ast.AnnAssign | ast.AugAssign, lines: list[bytes]) -> Finding:
+    """Report that the value of a top-level script is that of its last assignment."""
+    target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+    text = f"the script ends in an assignment: its value is that of {target}"
+    hint = f"write {target} on a line of its own at the end"
+    return replace(_finding_at(node, lines, "ends_in_assignment", text, hint), advisory=True)
 
 
-class _Finder(ast.NodeVisitor):
-    """Visitor of a script's tree that tracks if it is inside an async function."""
+def _has_await(tree: ast.Module, run: ast.AST | None) -> bool:
+    """True for a top-level script that awaits: its calls are promises at the top level, too."""
+    todo: list[ast.AST] = [] if run is not None else [tree]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
+            return True
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            todo.extend(ast.iter_child_nodes(node))
+    return False
 
-    def __init__(self, names: set[str], tools: Mapping[str, Signature], lines: list[bytes]) -> None:
-        self.findings: list[Finding] = []
-        self._names = names
+
+class _Finder:
+    """Walk over a script's tree that tracks if it is inside an async function.
+
+    Attributes:
+        is_async: True for a top-level script that awaits.
+        rebound: True if the name of `ctx` is bound otherwise than as a parameter.
+        found: Each finding with its node, and True if the error is raised only when the call is
+            awaited.
+    """
+
+    def __init__(
+        self, name: str, tools: Mapping[str, Row], lines: list[bytes], *, is_async: bool
+    ) -> None:
+        self.found: list[tuple[ast.AST, bool, Finding]] = []
+        self.is_async = self._in_async = is_async
+        self.rebound = False
+        self._name = name
         self._tools = tools
+        self._namespaces = {tool.partition(".")[0] for tool in tools if "." in tool}
         self._lines = lines
-        self._in_async = False
 
-    # --- functions ------------------------------------------------------------------------------
+    def walk(self, nodes: list[Any]) -> None:
+        """Check nodes and everything below them. `nodes` is used up."""
+        while nodes:
+            node = nodes.pop()
+            kind = type(node)
+            if kind in CHILDLESS:
+                continue
+            if self._in_async and kind in _OPERANDS:
+                self._check_operands(_OPERANDS[kind](node))
+            check = _CHECKS.get(kind)
+            if check is None or check(self, node):
+                add_children(node, nodes)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self._function(node, in_async=True)
+    # Each of these returns True if the children of the node are to be checked, too.
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+    def _check_name(self, node: ast.Name) -> bool:
+        if node.id == self._name and not isinstance(node.ctx, ast.Load):
+            self.rebound = True
+        return False
+
+    def _check_binding(self, node: Any) -> bool:
+        if _BINDERS[type(node)](node) == self._name:
+            self.rebound = True
+        return True
+
+    def _check_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        self._check_binding(node)
+        before = self._in_async
         # A plain function inside an async one runs in the same loop: its calls are awaitable, too.
-        self._function(node, in_async=self._in_async)
-
-    def _function(self, node: ast.AST, *, in_async: bool) -> None:
-        before, self._in_async = self._in_async, in_async
-        self.generic_visit(node)
+        self._in_async = before or isinstance(node, ast.AsyncFunctionDef)
+        self.walk([*node.decorator_list, *node.args.defaults, *node.args.kw_defaults, *node.body])
         self._in_async = before
+        return False
+
+    def _check_annotated(self, node: ast.AnnAssign) -> bool:
+        # The annotation is not evaluated.
+        self.walk([node.target, node.value])
+        return False
 
     # --- a tool as a method of ctx ---------------------------------------------------------------
 
@@ -92,84 +182,106 @@ class _Finder(ast.NodeVisitor):
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self._names or not parts:
+        if not isinstance(node, ast.Name) or node.id != self._name or not parts:
             return None
-        parts.reverse()
-        if parts[0] == "tools":
-            del parts[0]
-        return ".".join(parts) or None
+        if parts[-1] == "tools":
+            parts.pop()
+        return ".".join(reversed(parts)) or None
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:
+    def _check_attribute(self, node: ast.Attribute) -> bool:
         name = self._tool_of(node)
         if name is None:
-            self.generic_visit(node)
-            return
+            return True
         first = name.partition(".")[0]
-        namespaces = {tool.partition(".")[0] for tool in self._tools if "." in tool}
-        is_known = name in self._tools or name in namespaces
-        if first not in _OWN and not is_known and first not in self._tools:
-            self._unknown(node, name)
+        known = name in self._tools or name in self._namespaces
+        if not known and first not in OWN and first not in self._tools and first[0] != "_":
+            self._unknown(node, name, late=False)
+        return False
 
-    def visit_Call(self, node: ast.Call) -> None:
+    def _check_call(self, node: ast.Call) -> bool:
         name = self._tool_of(node.func)
         if name == "call":
             self._call_by_name(node)
-        elif name in self._tools:
+        elif name in self._tools and name not in OWN:
             self._check_arguments(node, str(name), node.args, node.keywords)
-        self.generic_visit(node)
+        return True
 
     def _call_by_name(self, node: ast.Call) -> None:
         first = node.args[0] if node.args else None
-        if isinstance(first, ast.Constant) and isinstance(first.value, str):
-            if first.value not in self._tools and first.value not in _AWAITABLES:
-                self._unknown(first, first.value)
-            elif len(node.args) == 2 and first.value in self._tools:
-                keys = _literal_keys(node.args[1])
-                if keys is not None and isinstance(node.args[1], ast.Dict):
-                    self._check_names(node, first.value, keys, [node.args[1]] * len(keys), 0)
+        if not isinstance(first, ast.Constant) or not isinstance(first.value, str):
+            return
+        if first.value not in self._tools:
+            if first.value not in _AWAITABLES:
+                self._unknown(node, first.value, late=True, at=first)
+        elif len(node.args) == 2 and isinstance(node.args[1], ast.Dict):
+            pairs = _literal_pairs(node.args[1])
+            if pairs is not None:
+                self._check_pairs(node, first.value, pairs, set())
 
-    def _unknown(self, node: ast.expr, name: str) -> None:
+    def _unknown(
+        self, node: ast.expr, name: str, *, late: bool, at: ast.expr | None = None
+    ) -> None:
         close = difflib.get_close_matches(name, list(self._tools), n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}?" if close else ""
         allowed = ", ".join(self._tools) or "none"
-        self._add(node, "unknown_tool", f"there is no tool {name!r}; allowed: {allowed}", hint)
+        text = f"there is no tool {name!r}; allowed: {allowed}"
+        self._add(node, "unknown_tool", text, hint, late=late, at=at)
 
     def _check_arguments(
         self, node: ast.Call, name: str, args: list[ast.expr], keywords: list[ast.keyword]
     ) -> None:
-        signature = self._tools[name]
+        parameters = Signature(*self._tools[name]).parameters
         if any(isinstance(a, ast.Starred) for a in args) or any(k.arg is None for k in keywords):
             return
-        names = [str(k.arg) for k in keywords]
-        nodes: Sequence[ast.AST] = keywords
-        if len(args) == 1 and not keywords and not isinstance(args[0], ast.Constant):
+        only = args[0] if len(args) == 1 and not keywords else None
+        if only is not None and _may_be_dict(only):
             # A single dict holds the arguments; only a literal has known keys.
-            keys = _literal_keys(args[0])
-            if keys is None:
+            pairs = _literal_pairs(only) if isinstance(only, ast.Dict) else None
+            if pairs is None:
                 return
-            if keys and set(keys) <= set(signature.parameters):
-                names, nodes, args = keys, [args[0]] * len(keys), []
-        if len(args) > len(signature.parameters):
-            maximum, listed = len(signature.parameters), ", ".join(signature.parameters)
-            text = f"{name} takes at most {maximum} arguments: {listed}"
+            if pairs and {key for key, _, _ in pairs} <= set(parameters):
+                self._check_pairs(node, name, pairs, set())
+                return
+        if len(args) > len(parameters):
+            text = f"{name} takes at most {len(parameters)} arguments: {', '.join(parameters)}"
             self._add(node, "too_many_arguments", text, "")
             return
-        self._check_names(node, name, names, nodes, len(args))
+        named: list[_Pair] = [(str(k.arg), k.value, k) for k in keywords]
+        positional = [(key, value, value) for key, value in zip(parameters, args, strict=False)]
+        twice = {key for key, _, _ in positional} & {key for key, _, _ in named}
+        if twice:
+            text = f"{name} got two values for {', '.join(sorted(twice))}"
+            self._add(node, "duplicate_argument", text, "")
+            return
+        self._check_pairs(node, name, named, set(parameters[: len(args)]))
+        for key, value, _ in positional:
+            self._check_literal(node, name, key, value)
 
-    def _check_names(
-        self, node: ast.Call, name: str, names: list[str], nodes: Sequence[ast.AST], positional: int
+    def _check_pairs(
+        self, node: ast.Call, name: str, pairs: list[_Pair], positional: set[str]
     ) -> None:
-        signature = self._tools[name]
-        for key, key_node in zip(names, nodes, strict=True):
+        """Check the named arguments of a call, and that none is missing."""
+        signature = Signature(*self._tools[name])
+        for key, value, at in pairs:
             if signature.closed and key not in signature.parameters:
                 close = difflib.get_close_matches(key, signature.parameters, n=1, cutoff=0.5)
                 listed = ", ".join(signature.parameters)
                 hint = f"did you mean {close[0]}?" if close else f"its parameters: {listed}"
-                self._add(key_node, "unknown_argument", f"{name} has no parameter {key!r}", hint)
-        missing = signature.required - set(names) - set(signature.parameters[:positional])
+                text = f"{name} has no parameter {key!r}"
+                self._add(node, "unknown_argument", text, hint, late=True, at=at)
+            else:
+                self._check_literal(node, name, key, value)
+        missing = {*signature.required} - {key for key, _, _ in pairs} - positional
         if missing:
             listed = ", ".join(p for p in signature.parameters if p in missing)
-            self._add(node, "missing_argument", f"{name} needs {listed}", "")
+            self._add(node, "missing_argument", f"{name} needs {listed}", "", late=True)
+
+    def _check_literal(self, node: ast.Call, name: str, key: str, value: ast.expr) -> None:
+        words, kinds = Signature(*self._tools[name]).refused.get(key, ("", ""))
+        kind = literal_kind(value)
+        if kind is not None and set(kind) <= set(kinds):
+            text = f"{key!r} of {name} takes {words}, not {_KINDS[kind[0]]}"
+            self._add(node, "wrong_type", text, "", late=True, at=value)
 
     # --- an awaitable used as a value ------------------------------------------------------------
 
@@ -177,71 +289,161 @@ class _Finder(ast.NodeVisitor):
         if not self._in_async or not isinstance(node, ast.Call):
             return None
         name = self._tool_of(node.func)
-        return name if name in self._tools or name in _AWAITABLES or name == "call" else None
+        if name is None or name in _AWAITABLES or name == "call":
+            return name
+        return name if name in self._tools and name not in OWN else None
 
-    def visit(self, node: ast.AST) -> None:
-        """Visit a node and check the expressions that it uses as values."""
-        for child in _value_operands(node):
+    def _check_operands(self, operands: list[ast.AST]) -> None:
+        """Check expressions that are used as values."""
+        for child in operands:
             name = self._awaitable_call(child)
             if name is not None:
                 text = f"the result of ctx.{name}(...) is used without await"
                 self._add(child, "missing_await", text, f"write (await ctx.{name}(...))")
-        if isinstance(node, ast.Expr):
-            name = self._awaitable_call(node.value)
-            if name is not None:
-                text = f"the call of ctx.{name} is not awaited: it runs, but its error is lost"
-                self._add(
-                    node.value, "not_awaited", text, f"write await ctx.{name}(...)", advisory=True
-                )
-        super().visit(node)
+
+    def _check_statement(self, node: ast.Expr) -> bool:
+        name = self._awaitable_call(node.value)
+        if name is not None:
+            text = f"the call of ctx.{name} is not awaited: it runs, but its error is lost"
+            fix = f"write await ctx.{name}(...)"
+            # The node itself is never certain: nothing fails.
+            self._add(node, "not_awaited", text, fix, late=True, at=node.value)
+        return True
 
     def _add(
-        self, node: Any, code: str, message: str, hint: str, *, advisory: bool = False
+        self,
+        node: ast.AST,
+        code: str,
+        message: str,
+        hint: str,
+        *,
+        late: bool = False,
+        at: Any = None,
     ) -> None:
-        line, end_line = node.lineno, node.end_lineno or node.lineno
-        finding = Finding(
-            code=code,
-            message=message,
-            line=line,
-            column=self._column(line, node.col_offset),
-            end_line=end_line,
-            end_column=self._column(end_line, node.end_col_offset or 0),
-            hint=hint,
-            advisory=advisory,
-        )
-        self.findings.append(finding)
-
-    def _column(self, line: int, offset: int) -> int:
-        raw = self._lines[line - 1] if line <= len(self._lines) else b""
-        return len(raw[:offset].decode(errors="ignore")) + 1
+        finding = _finding_at(node if at is None else at, self._lines, code, message, hint)
+        self.found.append((node, late, finding))
 
 
-def _literal_keys(node: ast.expr) -> list[str] | None:
-    """Return the keys of a dict display, ``[]`` if it cannot be a dict, None if unknown."""
-    if isinstance(node, ast.Dict):
-        keys = [k.value if isinstance(k, ast.Constant) else None for k in node.keys]
-        texts = [key for key in keys if isinstance(key, str)]
-        return texts if len(texts) == len(keys) else None
-    return [] if isinstance(node, ast.JoinedStr | ast.List | ast.Tuple | ast.BinOp) else None
+def _finding_at(node: Any, lines: list[bytes], code: str, message: str, hint: str) -> Finding:
+    end_line = node.end_lineno or node.lineno
+    return Finding(
+        code=code,
+        message=message,
+        line=node.lineno,
+        column=_column(lines, node.lineno, node.col_offset),
+        end_line=end_line,
+        end_column=_column(lines, end_line, node.end_col_offset or 0),
+        hint=hint,
+    )
 
 
-def _value_operands(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the children that this node uses as values."""
-    match node:
-        case (
-            ast.Attribute(value=value)
-            | ast.Subscript(value=value)
-            | ast.FormattedValue(value=value)
-        ):
-            yield value
-        case ast.For(iter=iterable) | ast.comprehension(iter=iterable, is_async=0):
-            yield iterable
-        case ast.BinOp(left=left, right=right):
-            yield left
-            yield right
-        case ast.Compare(left=left, comparators=comparators, ops=ops):
-            if not all(isinstance(op, ast.Is | ast.IsNot) for op in ops):
-                yield left
-                yield from comparators
-        case ast.If(test=test) | ast.While(test=test) | ast.IfExp(test=test):
-            yield test
+def _column(lines: list[bytes], line: int, offset: int) -> int:
+    raw = lines[line - 1] if line <= len(lines) else b""
+    return len(raw[:offset].decode(errors="ignore")) + 1
+
+
+_Pair = tuple[str, ast.expr, ast.AST]
+"""Name of an argument, its value, and the node to point at."""
+
+
+def _may_be_dict(node: ast.AST) -> bool:
+    return literal_kind(node) in (None, "o") and not isinstance(node, ast.BinOp)
+
+
+def _literal_pairs(node: ast.Dict) -> list[_Pair] | None:
+    """Return the arguments in a dict display; None if a key is not a literal."""
+    pairs: list[_Pair] = [
+        (key.value, value, node)
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    ]
+    return pairs if len(pairs) == len(node.keys) else None
+
+
+_KINDS: Final = {
+    "t": "text", "d": "text", "i": "a number", "f": "a number", "b": "a bool", "n": "None",
+    "l": "a list", "o": "a dict",
+}  # fmt: skip
+
+
+def literal_kind(node: ast.AST) -> str | None:
+    """Return the possible kinds of a literal; None if `node` is not one.
+
+    ``t``: text, ``d``: text that may be a number, ``i``, ``f``, ``b``, ``n``: None, ``l``: a list,
+    ``o``: an object.
+    """
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        node = node.operand
+    if isinstance(node, ast.Constant):
+        return _constant_kind(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "td"
+    if isinstance(node, ast.List | ast.ListComp | ast.Tuple):
+        return "l"
+    return "o" if isinstance(node, ast.Dict | ast.DictComp) else None
+
+
+def _constant_kind(value: object) -> str | None:
+    if isinstance(value, str):
+        return "d" if any(map(str.isdigit, value)) else "t"
+    kinds: dict[type, str] = {bool: "b", int: "i", float: "f", type(None): "n"}
+    return kinds.get(type(value))
+
+
+def _operands_of_attribute(node: Any) -> list[ast.AST]:
+    return [] if node.attr in _FUTURE or node.attr[0] == "_" else [node.value]
+
+
+def _operands_of_comparison(node: Any) -> list[ast.AST]:
+    if all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
+        return []
+    return [node.left, *node.comparators]
+
+
+def _operands_of_call(node: Any) -> list[ast.AST]:
+    reads = isinstance(node.func, ast.Name) and node.func.id in _READERS
+    return node.args if reads else []
+
+
+def _operands_of_loop(node: Any) -> list[ast.AST]:
+    return [] if getattr(node, "is_async", 0) else [node.iter]
+
+
+_BINDERS: Final[dict[type, Callable[[Any], str | None]]] = {
+    ast.FunctionDef: lambda node: node.name,
+    ast.AsyncFunctionDef: lambda node: node.name,
+    ast.ClassDef: lambda node: node.name,
+    ast.alias: lambda node: (node.asname or node.name).partition(".")[0],
+    ast.ExceptHandler: lambda node: node.name,
+    ast.MatchAs: lambda node: node.name,
+    ast.MatchStar: lambda node: node.name,
+    ast.MatchMapping: lambda node: node.rest,
+}
+"""By type of node: the name that it binds. A parameter is not among them (`_certainty`)."""
+_OPERANDS: Final[dict[type, Callable[[Any], list[ast.AST]]]] = {
+    ast.Attribute: _operands_of_attribute,
+    ast.Subscript: lambda node: [node.value],
+    # `!r` and `!a` show the call itself.
+    ast.FormattedValue: lambda node: [node.value] if node.conversion in (-1, 115) else [],
+    ast.For: _operands_of_loop,
+    ast.comprehension: _operands_of_loop,
+    ast.BinOp: lambda node: [node.left, node.right],
+    ast.Compare: _operands_of_comparison,
+    ast.If: lambda node: [node.test],
+    ast.While: lambda node: [node.test],
+    ast.IfExp: lambda node: [node.test],
+    ast.UnaryOp: lambda node: [node.operand],
+    ast.Call: _operands_of_call,
+}
+"""By type of node: the children that it uses as values."""
+_CHECKS: Final[dict[type, Callable[[_Finder, Any], bool]]] = {
+    **dict.fromkeys(_BINDERS, _Finder._check_binding),
+    ast.Name: _Finder._check_name,
+    ast.FunctionDef: _Finder._check_function,
+    ast.AsyncFunctionDef: _Finder._check_function,
+    ast.AnnAssign: _Finder._check_annotated,
+    ast.Attribute: _Finder._check_attribute,
+    ast.Call: _Finder._check_call,
+    ast.Expr: _Finder._check_statement,
+}
+"""Checks by type of node."""

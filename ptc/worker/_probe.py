@@ -17,46 +17,21 @@ import select
 import signal
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from ._jail import (
-    JAIL,
-    KNOWN_ENVIRONMENT,
-    LANDLOCK_ABI_WANTED,
-    OOM_FIRST,
-    JailError,
-    ZygoteJail,
-)
+from ._inheritance import KNOWN_ENVIRONMENT
+from ._isolation import ZygoteJail
+from ._jail import OOM_FIRST
+from ._layers import STILL_ALIVE, UNDER_FILTER, Findings, Layer, make_report
 from ._listener import read_stopped_call
 from ._worker_jail import confine_worker, lock_down
-from .kernel import _libc, _namespaces
+from .kernel import _libc
 
-__all__ = ["Layer", "probe_layers", "require_layers"]
+__all__ = ["probe_layers"]
 
 _MEMORY_BYTES = 64 << 20
 _CPU_SECONDS = 5
 _TIMEOUT_MS = 10_000
 _MAX_DESCRIPTORS = 1024
-_UNDER_FILTER = b"\n"
-_STILL_ALIVE = b"!"
-
-_Found = dict[str, tuple[bool, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One layer of the jail, its state, and how the state was verified."""
-
-    name: str
-    """A short stable word, e.g. ``seccomp`` or ``namespace_net``."""
-    on: bool
-    """True if the probe verified it."""
-    required: bool
-    """True if a session at this isolation level must not start without it."""
-    how: str
-    """Method of verification, in one sentence."""
-    detail: str
-    """Observation of the probe; for a layer that is off, the reason and how to turn it on."""
 
 
 def probe_layers(jail: ZygoteJail) -> tuple[Layer, ...]:
@@ -80,18 +55,7 @@ def probe_layers(jail: ZygoteJail) -> tuple[Layer, ...]:
         receiver = _Receiver(ours, jail)
         receiver.receive(child)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return _report(jail, receiver.report, status, receiver.call)
-
-
-def require_layers(layers: tuple[Layer, ...]) -> None:
-    """Require all layers marked as required.
-
-    Raises:
-        JailError: If one is off; names the first.
-    """
-    for layer in layers:
-        if layer.required and not layer.on:
-            raise JailError(layer.name, f"probe: {layer.how} Seen: {layer.detail}.")
+    return make_report(jail, receiver.report, status, receiver.call)
 
 
 class _Receiver:
@@ -163,7 +127,7 @@ def _read_rest(ours: socket.socket) -> bytes:
 
 def _run_probe(jail: ZygoteJail, wire_fd: int) -> None:
     """Run in the child: try every layer, send the findings, then be killed by the filter."""
-    found: _Found = {}
+    found: Findings = {}
     if jail.confines:
         found |= _probe_zygote_layers()
     wire = confine_worker(jail, wire_fd, _MEMORY_BYTES, _CPU_SECONDS)
@@ -171,16 +135,16 @@ def _run_probe(jail: ZygoteJail, wire_fd: int) -> None:
     problem = lock_down(jail, lambda: found.update(files=_limits_are_zero(resource.RLIMIT_NOFILE)))
     found["descriptors"] = _holds_only_the_wire(jail)
     found["violation_names"] = (not problem, problem)
-    wire.sendall(json.dumps(found).encode() + _UNDER_FILTER)  # the filter allows sending ...
+    wire.sendall(json.dumps(found).encode() + UNDER_FILTER)  # the filter allows sending ...
     if jail.filter is None:
         return
     try:
         os.open("/", os.O_RDONLY)  # ... and nothing else: the process is killed here
     except OSError:
-        wire.sendall(_STILL_ALIVE)
+        wire.sendall(STILL_ALIVE)
 
 
-def _probe_zygote_layers() -> _Found:
+def _probe_zygote_layers() -> Findings:
     # Before the limits: without a free descriptor, open() and socket() fail for that reason alone.
     return {
         "landlock": _fails_with({errno.EACCES}, lambda: os.close(os.open("/", os.O_RDONLY))),
@@ -197,7 +161,7 @@ def _probe_zygote_layers() -> _Found:
     }
 
 
-def _probe_worker_layers(jail: ZygoteJail) -> _Found:
+def _probe_worker_layers(jail: ZygoteJail) -> Findings:
     found = {
         "cpu": _limit_is(resource.RLIMIT_CPU, _CPU_SECONDS, _CPU_SECONDS + 1),
         "memory": _memory_runs_out(jail),
@@ -301,109 +265,3 @@ def _no_capabilities(jail: ZygoteJail) -> tuple[bool, str]:
 def _dies_with_the_zygote() -> tuple[bool, str]:
     seen = _libc.parent_death_signal()
     return seen == signal.SIGKILL, f"signal {seen}"
-
-
-# name -> how it is verified; the order is the order of the report
-_HOW = {
-    "seccomp": "A worker with the filter could use its wire, and was killed on opening '/'.",
-    "violation_names": "The kernel reported that call to the zygote, without the worker's help.",
-    "landlock": "open('/') in a worker failed, as intended.",
-    "no_new_privs": "Read back with prctl in a worker.",
-    "capabilities": "Read back with capget in a worker.",
-    "memory": "Allocating twice the limit raised MemoryError in a worker.",
-    "cpu": "The limit was read back in a worker.",
-    "processes": "fork() in a worker failed with EAGAIN, as intended.",
-    "files": "The limit on descriptors was read back in a worker.",
-    "file_size": "The limits on files and core dumps were read back in a worker.",
-    "descriptors": "Every descriptor number of a worker was tried.",
-    "environment": "The variables of the zygote at its start, and of a worker, were listed.",
-    "session": "A worker leads a session of its own.",
-    "goes_first": "The score for the out-of-memory killer was read back; workers inherit it.",
-    "not_dumpable": "Read back with prctl in a worker.",
-    "parent_death": "Read back with prctl in a worker.",
-    "code_memory": "Mapping writable and executable memory failed in a worker, without the filter.",
-    "empty_root": "A worker found none of the usual directories and a read-only root.",
-}
-
-_LINUX_ONLY = frozenset({"no_new_privs", "capabilities", "not_dumpable", "parent_death", "memory"})
-_OPTIONAL = frozenset({"code_memory", "empty_root", "goes_first", "violation_names"})
-_JAIL_REQUIRES = frozenset({"seccomp", "landlock"})
-_WITHOUT_KERNEL = frozenset(
-    {"memory", "cpu", "descriptors", "environment", "session", "goes_first", "parent_death"}
-)
-"""Layers that remain if the kernel layer is off, for tests."""
-
-
-def _report(
-    jail: ZygoteJail, report: bytes, status: int, call: tuple[int, ...] | None
-) -> tuple[Layer, ...]:
-    found = _parse(report)
-    if jail.filter is not None:
-        found["seccomp"] = _check_filter_kill(report, status, call)
-        # The fork reports why the call could not be read; only this process knows that it was.
-        if call is not None:
-            found["violation_names"] = (True, f"system call {call[1]}")
-        elif found.get("violation_names", (False, ""))[0]:
-            found["violation_names"] = (False, "the kernel reported nothing")
-    layers = [_layer(jail, name, found) for name in _HOW]
-    if jail.confines:
-        layers += [_namespace_layer(jail, name, found) for name in _namespaces.CLONE_FLAGS]
-    return tuple(layers)
-
-
-def _parse(report: bytes) -> _Found:
-    """Parse the findings. The child has run no script; still, they are treated as data only."""
-    try:
-        found = json.loads(report.rstrip(_UNDER_FILTER + _STILL_ALIVE))
-    except ValueError:
-        return {}
-    return {name: (on is True, str(detail)) for name, (on, detail) in found.items()}
-
-
-def _check_filter_kill(
-    report: bytes, status: int, call: tuple[int, ...] | None
-) -> tuple[bool, str]:
-    if not report.endswith(_UNDER_FILTER):
-        return False, f"the worker exited with {status}"
-    if call is not None:
-        return status == -signal.SIGKILL, f"stopped in system call {call[1]} and killed"
-    return (
-        status == -signal.SIGSYS,
-        "killed by SIGSYS" if status == -signal.SIGSYS else f"it exited with {status}",
-    )
-
-
-def _layer(jail: ZygoteJail, name: str, found: _Found) -> Layer:
-    if not jail.confines and name not in _WITHOUT_KERNEL:
-        return Layer(name, False, False, "Not tried.", "off, for tests of the language layer")
-    on, detail = found.get(name, (False, "the probe did not report it"))
-    if name == "seccomp" and jail.filter is None:
-        on, detail = False, "there is no filter"
-    if name == "violation_names" and not on:
-        detail += "; violations are then reported without the name of the call"
-    if name == "landlock":
-        on, detail = on and jail.landlock_abi > 0, f"ABI {jail.landlock_abi}; {detail}"
-        if on and jail.landlock_abi < LANDLOCK_ABI_WANTED:
-            detail += "; " + jail.notes.get(name, "namespaces close its gaps")
-    if name == "processes" and not on:
-        detail += "; a limit on processes does not bind root: run as an ordinary user"
-    if not on and name in jail.notes:
-        detail += f"; {jail.notes[name]}"
-    required = name not in _OPTIONAL and (_libc.LINUX or name not in _LINUX_ONLY)
-    if jail.isolation != JAIL and name in _JAIL_REQUIRES:
-        required = False
-    return Layer(name, on, required, _HOW[name], detail)
-
-
-def _namespace_layer(jail: ZygoteJail, name: str, found: _Found) -> Layer:
-    on = name in jail.namespaces
-    how = "The kernel's name for it was compared before and after unsharing."
-    note = jail.notes.get(f"namespace_{name}", "")
-    detail = "own" if on else note or "this kernel has none"
-    if on and note:
-        detail += f"; {note}"
-    if name == "net" and on:
-        closed, seen = found.get("namespace_net", (False, "the probe did not report it"))
-        on, detail = closed, f"own; connecting over UDP returned {seen}"
-        how = "Compared before and after unsharing, and a worker tried to connect over UDP."
-    return Layer(f"namespace_{name}", on, False, how, detail)

@@ -13,9 +13,10 @@ from . import _values
 
 __all__ = ["WARM_CALLS", "WARM_START", "WARM_SYNTAX", "Prompter"]
 
-WARM_START = b'{"inputs":{},"tools":{"t":["x"]},"limits":%b,"epoch":0,"seed":0}' % (
-    _values.dumps(asdict(Limits()), "limits")
-)
+WARM_START = (
+    b'{"inputs":{},"tools":{"t":["x"]},"limits":%b,"epoch":0,"seed":0,"check":'
+    b'{"t":[["x"],["x"],true,{"x":["a number","n"]}]},"then":"refuse"}'
+) % _values.dumps(asdict(Limits()), "limits")
 WARM_CALLS = b"""
 import asyncio, json
 async def run(ctx, inputs):

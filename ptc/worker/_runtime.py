@@ -6,7 +6,9 @@ a worker serves one and exits. An idle worker rehearses first (`warm`, `_rehears
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import contextlib
 import gc
 import inspect
 import marshal  # noqa: TID251  # reads code that a worker compiled from the same source (`_load`)
@@ -14,12 +16,13 @@ import mmap
 import random
 import types
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
 
-from .._language._compiler import TOP_LEVEL_VALUE, ScriptRejected, compile_script
+from .._language._compiler import RETURN_PLACE, TOP_LEVEL_VALUE, ScriptRejected, compile_script
+from .._language._scopes import Survey
 from .._wire._messages import (
     IN_PARTS,
     MAX_FINDINGS,
@@ -33,18 +36,21 @@ from . import _values
 from ._budget import Budget
 from ._clock import Clock
 from ._context import Calls, Context
-from ._failures import failure_body, minimal_failure
+from ._convert import Converter, NonFinite, Note
+from ._failures import failure_body, is_success, minimal_failure, script_variables
 from ._guards import script_builtins, script_globals
 from ._identity import restart_numbers
-from ._inspect import frames
+from ._inspect import answer, waiting_places
 from ._internals import code_of
-from ._loop import ScriptLoop
+from ._loop import LOOPS, ScriptLoop
 from ._modules import build_modules
+from ._modules._warnings import script_place, warn_forgotten
 from ._packages import Packages
-from ._preflight import Signature, preflight
+from ._preflight import Row, preflight
 from ._rehearsal import WARM_CALLS, WARM_START, WARM_SYNTAX, Prompter
+from ._threads import THREADS
 from ._values import shorten
-from ._wire import Wire
+from ._wire import Wire, timer_body
 from ._writer import PartWriter, write
 
 __all__ = ["Runtime"]
@@ -52,7 +58,8 @@ __all__ = ["Runtime"]
 _FILENAME = "\ud800script"
 """File name of compiled code. A lone surrogate cannot be a path: CPython opens the file of a
 SyntaxError to quote from it, which the system call filter would report as an attack."""
-_WARNING_CHARS = 600
+_OF_CHECKS = frozenset({"ends_in_assignment", "not_awaited"})
+"""Findings that are reported by a check alone, not by a run."""
 _FINDING_CHARS = 800
 """A hundred findings with hints of this length, of characters that JSON escapes, fit a frame."""
 _BALLAST_BYTES = 8 << 20
@@ -127,6 +134,17 @@ class Runtime:
         namespace: dict[str, Any] = script_globals(dict(self._builtins), self._modules)
         return _Kit(namespace, ScriptLoop(self._clock))
 
+    def report_place(self, _signal: int, _frame: object) -> None:
+        """Send the lines that execute to the host; the handler of its signal.
+
+        A script that computes reads no frame, so the host cannot ask it in any other way.
+        """
+        try:
+            if self._wire is not None:
+                self._wire.send(Kind.FRAMES, answer(_FILENAME, b"[1]"))
+        except BaseException:  # noqa: BLE001, S110  # must not reach the script; the line is lost
+            pass
+
     def drop_ballast(self) -> None:
         """Release address space for the report when memory has run out."""
         self._ballast.close()
@@ -146,7 +164,7 @@ class Runtime:
 
     def _run(self, wire: Wire, start: bytes, begin: Callable[[], None]) -> None:
         self._wire = wire
-        self._clock.elapsed = 0.0
+        self._clock.restart()
         _Run(self, wire, self._clock).execute(start, begin)
 
     def reset(
@@ -156,15 +174,17 @@ class Runtime:
         sleep: Callable[[float], None],
         run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any],
         budget: Budget,
+        attach: Callable[[str, bytes], object],
     ) -> None:
-        """Set the logical clock, the random seed and the budget for a run."""
+        """Set the logical clock, the random seed, the budget and the attachments for a run."""
         self._budget = budget
-        self._clock.epoch = epoch
-        self._clock.elapsed = 0.0
+        self._clock.restart(epoch)
         self._clock.sleep = sleep
         self._clock.run_coroutine = run_coroutine
         self._random.seed(seed)
         self._packages.seed(seed)
+        if self._packages.charts is not None:
+            self._packages.charts.attach = attach
 
     def _print(self, text: str, output: Output) -> None:
         """Send printed text to the host."""
@@ -207,7 +227,11 @@ class _Run:
         self._wire = wire
         self._clock = clock
         self._tools: Mapping[str, Any] = {}
-        self._check: Mapping[str, Any] | None = None
+        self._check: Mapping[str, Row] | None = None
+        self._then = ""
+        self._exiting: set[object] = set()
+        """Loops of which a task exited: their calls and tasks are being finished."""
+        self._place: list[Any] | None = None
 
     def execute(self, body: bytes, begin: Callable[[], None]) -> None:
         """Serve the run that the START frame `body` starts. It always sends a closing frame.
@@ -216,41 +240,67 @@ class _Run:
         """
         try:
             start = _values.loads(body)
-            self._tools, self._check = start["tools"], start.get("check")
+            self._tools = start["tools"]
+            self._check, self._then = start.get("check"), start.get("then", "")
             code = self._load()
             if code is None:
                 return
             budget = Budget(start["limits"], self._clock)
-            calls = Calls(self._wire, self._clock, _FILENAME, budget)
-            self._wire.inspect = partial(frames, _FILENAME)
+            non_finite = start.get("non_finite", "null")
+            calls = Calls(self._wire, self._clock, _FILENAME, budget, non_finite)
+            self._wire.inspect = partial(answer, _FILENAME)
             kit = self._runtime.take_kit()
+            self._start_loops(kit.loop, calls)
 
             def run_coroutine(coroutine: Coroutine[Any, Any, Any]) -> Any:
-                return self._run_coroutine(coroutine, kit.loop, calls)
+                return self._run_coroutine(coroutine, calls)
 
-            self._runtime.reset(start["epoch"], start["seed"], calls.sleep, run_coroutine, budget)
+            self._runtime.reset(
+                start["epoch"],
+                start["seed"],
+                calls.sleep,
+                run_coroutine,
+                budget,
+                calls.files.attach,
+            )
             context = Context(calls, self._tools)
             begin()
-            value = _call(code, kit.namespace, context, start["inputs"], run_coroutine)
-            self._send_result(value)
+            try:
+                value = _call(code, kit.namespace, context, start["inputs"], run_coroutine)
+            except SystemExit as stop:
+                if not is_success(stop):
+                    raise
+                value = kit.namespace.get(TOP_LEVEL_VALUE)
+            self._finish(kit.loop, calls)
+            warn_forgotten(kit.namespace)
+            self._place = _place_of_value(kit.namespace)
+            self._send_result(value, calls, non_finite)
         except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
             if isinstance(error, MemoryError):
                 self._runtime.drop_ballast()
             self._send_failure(error)
 
-    def _send_result(self, value: Any) -> None:
-        """Send the script's return value."""
+    def _send_result(self, value: Any, calls: Calls, non_finite: NonFinite) -> None:
+        """Send the script's return value, with a warning for each part that was replaced."""
+        converter = Converter("result", non_finite=non_finite, attach=calls.byte_values.handle)
+
+        def report(body: bytes) -> bytes:
+            line = self._place[0] if self._place is not None else 0
+            for note in converter.notes():
+                calls.warn(note, line)
+            return body
+
         try:
-            body = write(value, "result")
+            body = write(value, converter)
         except MemoryError:
             # Only the result needs memory now.
             self._runtime.drop_ballast()
-            body = write(value, "result")
+            body = write(value, converter)
         if body is not None:
-            self._wire.close(Kind.DONE, body)
+            self._wire.close(Kind.DONE, report(body))
             return
         self._runtime.drop_ballast()
-        self._wire.queue_in_parts(Kind.DONE, PartWriter(value, "result"), lambda: IN_PARTS)
+        self._wire.queue_in_parts(Kind.DONE, PartWriter(value, converter), lambda: report(IN_PARTS))
 
     def _load(self) -> types.CodeType | None:
         """Return the code of the script; None if it was rejected or only checked, and reported.
@@ -264,19 +314,23 @@ class _Run:
             code = marshal.loads(body)  # noqa: S302  # see above
             return code
         source = body.decode()
+        advice: list[Finding] = []
+        inspector = partial(self._inspect, source, advice)
         try:
             # The host has already checked the source against the caller's limit.
-            compiled = compile_script(source, _FILENAME, max_bytes=MAX_BODY[Kind.SOURCE])
+            compiled = compile_script(
+                source, _FILENAME, max_bytes=MAX_BODY[Kind.SOURCE], inspector=inspector
+            )
         except ScriptRejected as rejected:
-            self._wire.close(Kind.REJECTED, _rows(rejected.findings))
+            findings = [*rejected.findings, *(advice if self._then == "report" else ())]
+            findings.sort(key=lambda finding: (finding.line, finding.column))
+            self._wire.close(Kind.REJECTED, _rows(findings))
             return None
-        if self._check is not None:
-            signatures = {
-                name: Signature(tuple(row[0]), frozenset(row[1]), bool(row[2]))
-                for name, row in self._check.items()
-            }
-            self._wire.close(Kind.CHECKED, _rows(preflight(source, signatures)))
+        if self._then == "report":
+            self._wire.close(Kind.CHECKED, _rows(advice))
             return None
+        if advice:
+            self._wire.queue(Kind.ADVISED, _rows(advice))
         code = compiled.code
         data = marshal.dumps(code)
         if len(data) > MAX_BODY[Kind.COMPILED]:
@@ -288,27 +342,87 @@ class _Run:
         self._wire.send(Kind.COMPILED, data)
         return code
 
-    def _run_coroutine(
-        self, coroutine: Coroutine[Any, Any, Any], loop: ScriptLoop, calls: Calls
-    ) -> Any:
+    def _inspect(
+        self, source: str, advice: list[Finding], tree: ast.Module, survey: Survey
+    ) -> list[Finding]:
+        """Check the calls of tools: return the certain errors, and add the rest to `advice`."""
+        if self._check is None:
+            return []
+        findings = preflight(tree, source, self._check, survey.read)
+        if self._then != "report":
+            # The run itself reports calls that were not awaited, and its value.
+            findings = [finding for finding in findings if finding.code not in _OF_CHECKS]
+        if self._then == "warn":
+            findings = [replace(finding, advisory=True) for finding in findings]
+        advice += [finding for finding in findings if finding.advisory]
+        return [finding for finding in findings if not finding.advisory]
+
+    def _start_loops(self, main: ScriptLoop, calls: Calls) -> None:
+        """Connect the event loop and the threads to this run."""
         most = calls.budget.limit("max_tasks")
-        loop.attach(self._wire, calls.deliver, lambda: calls.pending, most)
-        loop.set_exception_handler(self._unhandled)
-        return loop.run_until_complete(self._main(coroutine, calls))
+
+        def request_timer(deadline: float) -> None:
+            self._wire.queue(Kind.TIMER, timer_body(deadline))
+
+        def connect(loop: ScriptLoop) -> ScriptLoop:
+            loop.attach(most)
+            loop.set_exception_handler(partial(_report_unhandled, calls))
+            return loop
+
+        def report_readings(number: int) -> None:
+            self._wire.send(Kind.POLLED, b"[%d,%d]" % (script_place()[0], number))
+
+        self._clock.report = report_readings
+        THREADS.attach(
+            self._clock,
+            calls.deliver,
+            lambda: calls.pending,
+            request_timer,
+            script_place,
+            partial(waiting_places, _FILENAME),
+            most,
+        )
+        LOOPS.start(connect(main), lambda: connect(ScriptLoop(self._clock)))
+
+    def _run_coroutine(self, coroutine: Coroutine[Any, Any, Any], calls: Calls) -> Any:
+        loop = LOOPS.get_event_loop()
+        try:
+            return loop.run_until_complete(self._main(coroutine, calls))
+        except SystemExit:
+            self._finish_tasks(loop, calls)
+            raise
+
+    def _finish(self, loop: ScriptLoop, calls: Calls) -> None:
+        """Wait for the threads of a script, and for tasks that a plain `def run` left behind."""
+        THREADS.finish()
+        if calls.find_unawaited() or asyncio.all_tasks(loop):  # type: ignore[arg-type]  # has what asyncio calls
+            self._finish_tasks(loop, calls)
+
+    def _finish_tasks(self, loop: ScriptLoop, calls: Calls) -> None:
+        """Finish calls and tasks of a loop that runs no more, for example after a `SystemExit`."""
+        self._exiting.add(loop)
+        finishing = loop.create_task(self._finish_calls(calls))
+        while not finishing.done():
+            # A task may exit once more: because it waited for the first one, or is cancelled.
+            with contextlib.suppress(SystemExit):
+                loop.run_until_complete(finishing)
+        self._exiting.discard(loop)
 
     async def _main(self, coroutine: Coroutine[Any, Any, Any], calls: Calls) -> Any:
         try:
             return await coroutine
         finally:
-            await self._finish_calls(calls)
+            if asyncio.get_running_loop() not in self._exiting:
+                await self._finish_calls(calls)
 
     async def _finish_calls(self, calls: Calls) -> None:
         """Wait for calls that were never awaited, then cancel other tasks, as asyncio.run does."""
-        forgotten = calls.find_unawaited()
+        loop = asyncio.get_running_loop()
+        forgotten = [call for call in calls.find_unawaited() if call.get_loop() is loop]
         if forgotten:
             names = ", ".join(f"ctx.{c.tool} (line {c.line})" for c in forgotten[:10])
             text = f"{len(forgotten)} tool call(s) never awaited, but executed: {names}"
-            self._warn(text)
+            calls.warn(Note("not_awaited", text, ""), forgotten[0].line or 0)
             await asyncio.wait(forgotten)
         me = asyncio.current_task()
         tasks = [task for task in asyncio.all_tasks() if task is not me]
@@ -317,21 +431,22 @@ class _Run:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _unhandled(self, _loop: object, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        detail = f": {type(error).__name__}: {error}" if error is not None else ""
-        self._warn(f"{context.get('message', 'unhandled error')}{detail}")
-
-    def _warn(self, text: str) -> None:
-        self._wire.queue(Kind.WARN, _values.dumps([shorten(text, _WARNING_CHARS)], "warning"))
-
     def _send_failure(self, error: BaseException) -> None:
         try:
-            body = failure_body(error, _FILENAME, self._tools)
+            for variables in script_variables(error, _FILENAME):
+                warn_forgotten(variables)
+            body = failure_body(error, _FILENAME, self._tools, self._place)
         except BaseException:  # noqa: BLE001  # no memory for it, or code of the script that fails
             gc.collect()
             body = minimal_failure(error)
         self._wire.close(Kind.FAILED, body)
+
+
+def _report_unhandled(calls: Calls, _loop: object, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    detail = f": {type(error).__name__}: {error}" if error is not None else ""
+    message = f"{context.get('message', 'unhandled error')}{detail}"
+    calls.warn(Note("task_failed", message, ""), 0)
 
 
 def _call(
@@ -342,7 +457,8 @@ def _call(
     run_coroutine: Callable[[Coroutine[Any, Any, Any]], Any],
 ) -> Any:
     """Execute the script, its `run` or its top-level code, and return its value."""
-    namespace["ctx"], namespace["inputs"] = context, inputs
+    # Found like builtins, so that `globals()` has the script's own names only.
+    namespace["__builtins__"] |= {"ctx": context, "inputs": inputs}
     value = eval(code, namespace)  # noqa: S307  # the policy's own code object: this is the job
     if isinstance(value, types.CoroutineType):
         # A top-level script with `await`.
@@ -351,10 +467,8 @@ def _call(
         value = namespace[TOP_LEVEL_VALUE]
     else:
         function = namespace["run"]
-        given = (context, inputs)
-        if isinstance(function, types.FunctionType):
-            given = given[: _positional(function)]  # type: ignore[assignment]  # 0 to 2 of them
-        value = function(*given)
+        positional, named = _arguments(function, context, inputs)
+        value = function(*positional, **named)
     # The exact type: the ABC inspects each type once, 40 us and eight pages in a worker.
     return run_coroutine(value) if isinstance(value, types.CoroutineType) else value
 
@@ -376,6 +490,27 @@ def _rows(findings: Iterable[Finding]) -> bytes:
     return _values.dumps(rows, "findings")
 
 
-def _positional(function: types.FunctionType) -> int:
+def _place_of_value(namespace: dict[str, Any]) -> list[Any] | None:
+    """Return the position of the value as a row of `Failure` frames."""
+    place = namespace.get(RETURN_PLACE)
+    if place is None:
+        return None
+    return [*place, "<module>" if TOP_LEVEL_VALUE in namespace else "run"]
+
+
+def _arguments(
+    function: object, context: Context, inputs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments that the script's `run` takes: `ctx`, `inputs`, both or none."""
+    both = (context, inputs)
+    if not isinstance(function, types.FunctionType):
+        return both, {}
     code = code_of(function)
-    return 2 if code.co_flags & inspect.CO_VARARGS else min(2, code.co_argcount)
+    if code.co_flags & inspect.CO_VARARGS:
+        return both, {}
+    count = code.co_argcount
+    # `def run(inputs)` reads the global `ctx`.
+    ordered = both[::-1] if count and code.co_varnames[0] == "inputs" else both
+    only = code.co_varnames[count : count + code.co_kwonlyargcount]
+    values = {"ctx": context, "inputs": inputs}
+    return ordered[:count], {name: values[name] for name in only if name in values}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ._classes import is_known
+from ._error_names import restore_error_names
 from ._freeze import freeze_types
+from ._groups import pin_group_methods
 from ._identity import hide_addresses
 from ._internals import remove_internals
 
@@ -11,7 +13,7 @@ __all__ = ["seal"]
 
 
 def seal() -> None:
-    """Hide addresses, remove interpreter internals and freeze every class; for good.
+    """Hide addresses and renamed names, remove interpreter internals, freeze every class; for good.
 
     Call it once, in the zygote, when everything that a run needs has been imported.
 
@@ -19,5 +21,7 @@ def seal() -> None:
         FreezeError: If this interpreter has another layout of its types.
     """
     hide_addresses()
+    restore_error_names()
+    pin_group_methods()
     remove_internals(is_known)
     freeze_types()

@@ -12,14 +12,39 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["Future", "ScriptType", "Task", "Token", "stands_for", "target_of", "type_of"]
+from ._identity import is_shown_as_builtin
+
+__all__ = [
+    "Future",
+    "ScriptType",
+    "Task",
+    "Token",
+    "exact_text",
+    "make_classes_with",
+    "stands_for",
+    "target_of",
+    "type_of",
+]
+
+
+_CLASS_MAKERS: Final[list[Callable[..., Any]]] = []
+"""The function behind ``type(name, bases, namespace)``; `_classes` imports this module."""
+
+
+def make_classes_with(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Register the function behind ``type(name, bases, namespace)``."""
+    _CLASS_MAKERS.append(function)
+    return function
 
 
 class _TypeMeta(type):
     def __call__(cls, *args: Any, **options: Any) -> Any:
-        if len(args) != 1 or options:
-            raise TypeError("type() takes one argument here; to make a class, use `class`")
-        return type_of(args[0])
+        if len(args) == 1 and not options:
+            return type_of(args[0])
+        if len(args) != 3:
+            raise TypeError("type() takes 1 or 3 arguments")
+        (make_class,) = _CLASS_MAKERS
+        return make_class(*args, **options)
 
     def __instancecheck__(cls, obj: object) -> bool:
         return isinstance(obj, type)
@@ -35,13 +60,30 @@ class _TypeMeta(type):
 
 
 class ScriptType(metaclass=_TypeMeta):
-    """The script's `type`: returns the class of an object, and cannot make classes."""
+    """The script's `type`: returns the class of an object, or makes a checked class."""
 
     __slots__ = ()
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Exist, as the method of `type` does: ``issubclass(type, Callable)`` asks for it."""
+        raise TypeError("'type' object is not callable")  # of an instance: there is none
 
 
 ScriptType.__name__ = ScriptType.__qualname__ = "type"
 ScriptType.__module__ = "builtins"
+
+
+def exact_text(name: object) -> str:
+    """Return `name` as an exact `str`: a subclass may lie about its text.
+
+    Raises:
+        TypeError: If `name` is not text.
+    """
+    if type(name) is str:
+        return name
+    if isinstance(name, str):
+        return str.__str__(name)
+    raise TypeError(f"attribute name must be string, not {type(name).__name__!r}")
 
 
 class _OpaqueMeta(type):
@@ -91,6 +133,7 @@ def target_of(token: Token) -> type:
     return _TARGETS[token]
 
 
+_FUNCTIONS: Final = (types.FunctionType, types.MethodType)
 _SHOWN: Final[dict[type, type]] = {Token: ScriptType}
 
 
@@ -111,6 +154,8 @@ def stands_for(shown: type) -> Callable[[type], type]:
 def type_of(obj: object) -> Any:
     """Return the class of `obj`; never a metaclass, which could make classes without checks."""
     kind = type(obj)
+    if kind in _FUNCTIONS and is_shown_as_builtin(obj):
+        return types.BuiltinFunctionType
     if kind in _SHOWN:
         return _SHOWN[kind]
     if issubclass(kind, type):

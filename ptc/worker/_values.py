@@ -1,4 +1,4 @@
-"""Values of a script as JSON and back; errors have the path to a part without an exact form.
+"""Values of a script as JSON and back: the conversions that lose nothing.
 
 A subclass of a builtin type that lies about itself can only lie about its own data.
 """
@@ -6,33 +6,38 @@ A subclass of a builtin type that lies about itself can only lie about its own d
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import mmap
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from array import array
+from collections import UserList, UserString, deque
+from collections.abc import Callable, ItemsView, KeysView, Mapping, Set, ValuesView
 from datetime import date, time, timedelta
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
-from functools import partial
 from pathlib import PurePath
-from typing import Any, cast
+from types import GeneratorType, SimpleNamespace
+from typing import Any, Final
+from uuid import UUID
 
 import orjson
 
 from .._language._compiler import demangle
 from .._wire._bodies import load_json
-from .._wire._json_errors import Explainer
-from ._classes import open_type
+from .._wire._wide import fragment
+from ._foreign import convert as convert_foreign
+from ._foreign import is_foreign
 
 __all__ = [
-    "Record",
+    "HINTS",
+    "ITERATORS",
+    "OPTIONS",
     "ValueRefused",
-    "check_depth",
-    "check_key",
+    "Wide",
+    "demangle",
     "dumps",
-    "encode",
-    "explain",
+    "key_of",
     "loads",
-    "records",
     "require_room",
     "shorten",
     "special",
@@ -41,40 +46,6 @@ __all__ = [
 
 class ValueRefused(TypeError):
     """A value has no exact JSON form. The message starts with the path to the part."""
-
-
-@open_type
-class Record(dict[str, Any]):
-    """An object of a tool's result: ``row.path`` and ``row["path"]`` are the same."""
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            fields = ", ".join(self)
-            msg = f"no field {name!r}; fields: {fields}"
-            raise AttributeError(msg) from None
-
-
-def records(value: Any) -> Any:
-    """Convert every object of freshly decoded JSON to a `Record`; lists are changed in place."""
-    kind = type(value)
-    if kind is dict:
-        made = Record(value)
-        for key, item in value.items():
-            if type(item) in _NESTED:
-                made[key] = records(item)
-        return made
-    if kind is list:
-        for index, item in enumerate(value):
-            if type(item) in _NESTED:
-                value[index] = records(item)
-    return value
-
-
-_NESTED = frozenset({dict, list})
 
 
 def loads(data: bytes) -> Any:
@@ -89,19 +60,55 @@ def loads(data: bytes) -> Any:
         raise MemoryError from None
 
 
+class Wide:
+    """An integer over 64 bits in data that is about to be written."""
+
+    __slots__ = ("digits", "number")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.digits = number.bit_length() // 3
+        """Characters of its JSON, rounded up."""
+
+
 def special(value: object) -> object:
-    """Convert a value of a type that orjson does not write by itself."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [field.name for field in dataclasses.fields(value)]
+    """Convert a value of a type that orjson does not write by itself.
+
+    Raises:
+        TypeError: If there is no such conversion.
+        Exception: Any error of the script's own code.
+    """
+    kind = type(value)
+    if kind is Wide:
+        return fragment(value.number)  # type: ignore[attr-defined]  # the exact type is checked
+    if is_foreign(kind):
+        raise TypeError
+    if dataclasses.is_dataclass(kind):
+        names = [field.name for field in dataclasses.fields(kind)]
         return {demangle(name): getattr(value, name) for name in names}
     for kinds, convert in _CONVERSIONS:
-        if isinstance(value, kinds):
+        if issubclass(kind, kinds):
             return convert(value)
-    if isinstance(value, Iterable) and type(value).__name__ in _VIEWS:
-        return list(value)
-    numpy: Any = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.ndarray | numpy.generic):
-        return cast("Any", value).tolist()
+    raise TypeError
+
+
+def key_of(value: object) -> object:
+    """Convert a key that is neither text nor a number nor a constant.
+
+    Raises:
+        TypeError: If it has no form as a key.
+        Exception: Any error of the script's own code.
+    """
+    kind = type(value)
+    if issubclass(kind, Enum):
+        return value.value  # type: ignore[attr-defined]  # as above
+    if is_foreign(kind):
+        plain, _ = convert_foreign(value)
+        if type(plain) in {str, int, float, bool, type(None)}:
+            return plain
+        raise TypeError
+    if issubclass(kind, _KEYS):
+        return special(value)
     raise TypeError
 
 
@@ -109,7 +116,7 @@ def _items_of_set(value: Any) -> list[Any]:
     items = list(value)
     try:
         return sorted(items)
-    except TypeError:
+    except Exception:  # noqa: BLE001  # no order, or one of the script that fails
         return items
 
 
@@ -118,59 +125,53 @@ def _items_of_tuple(value: Any) -> object:
     return dict(zip(map(demangle, fields), value, strict=False)) if fields else list(value)
 
 
+def _members_of(value: SimpleNamespace) -> dict[str, object]:
+    found = object.__getattribute__(value, "__dict__")
+    return {demangle(name): item for name, item in found.items()}
+
+
+def _iso(value: Any) -> object:
+    return value.isoformat()
+
+
 _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], object]], ...] = (
     ((set, frozenset), _items_of_set),
-    ((Decimal, Fraction, PurePath), str),
+    ((Decimal, Fraction, PurePath, UUID), str),
     (timedelta, timedelta.total_seconds),
+    ((date, time), _iso),
     (tuple, _items_of_tuple),
     (str, str.__str__),
+    ((deque, range, array, KeysView, ValuesView, ItemsView, Set), list),
     (Mapping, dict),
-    ((date, time), lambda value: value.isoformat()),  # of a subclass; orjson writes the plain ones
+    (SimpleNamespace, _members_of),
+    ((UserList, UserString), lambda value: value.data),
 )
-_VIEWS = {"deque", "dict_keys", "dict_values", "dict_items", "range", "map", "filter", "zip"}
-_OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS
+_KEYS: Final = (Decimal, Fraction, PurePath, UUID, date, time, timedelta)
+_ITERABLES: tuple[Any, ...] = ([], (), {}, {}.values(), {}.items(), set(), "", b"", range(0))
+ITERATORS: Final = (
+    GeneratorType, map, filter, zip, enumerate, reversed,
+    *(kind for kind in vars(itertools).values() if isinstance(kind, type)),
+    *map(type, map(iter, _ITERABLES)),
+)  # fmt: skip
+"""Types whose items can be read once."""
+OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+"""orjson crashes if a method of a script, such as `tzinfo.utcoffset`, raises an error."""
 
 
 def dumps(value: object, what: str) -> bytes:
-    """Write a small `value` as JSON. `_writer` writes values of arbitrary size.
+    """Write a small `value` of builtin types as JSON. `_writer` writes other values.
 
     Args:
-        value: Any object of a script.
-        what: Name of the value in errors, e.g. ``result``.
+        value: Data of the worker, with texts of the script.
+        what: Name of the value in errors, e.g. ``name``.
 
     Raises:
-        ValueRefused: If a part has no exact JSON form, with the path to it (``result.rows[2]``).
-    """
-    data = encode(value, special, partial(explain, value, what, 0))
-    if b"null" in data:
-        # orjson writes NaN and the infinities as null: look for one where a null was written.
-        explain(value, what, 0)
-    return data
-
-
-def encode(
-    value: object, default: Callable[[object], object], explain: Callable[[], None]
-) -> bytes:
-    """Write `value` as JSON; NaN and the infinities are written as null.
-
-    Args:
-        value: Any object of a script.
-        default: Converts values that orjson does not write by itself.
-        explain: Raises `ValueRefused` if `value` has no exact JSON form.
-
-    Raises:
-        ValueRefused: If `value` has no exact JSON form.
-        Exception: Any error of `default` except `TypeError`.
+        ValueRefused: If a text in it is not valid Unicode.
     """
     try:
-        return orjson.dumps(value, default=default, option=_OPTIONS)
-    except (TypeError, ValueError, RecursionError) as error:
-        # An error of `default` is the cause of orjson's own error.
-        cause = error.__cause__
-        if isinstance(cause, Exception) and not isinstance(cause, TypeError):
-            raise cause from None
-        explain()
-        msg = f"{type(value).__name__} has no JSON form"
+        return orjson.dumps(value, option=OPTIONS)
+    except TypeError as error:
+        msg = f"{what}: {error}"
         raise ValueRefused(msg) from None
 
 
@@ -195,7 +196,7 @@ def require_room(size: int) -> None:
         raise MemoryError(msg) from None
 
 
-_HINTS = {
+HINTS: Final = {
     "bytes": "return text, e.g. value.decode() or base64.b64encode(value).decode()",
     "bytearray": "return text, e.g. value.decode()",
     "coroutine": "put `await` before the call",
@@ -207,13 +208,3 @@ _HINTS = {
     "complex": "return [value.real, value.imag]",
     "": "return plain data",
 }
-
-
-def _refusal(message: str, path: str) -> ValueRefused:
-    return ValueRefused(f"{path}: {message}")
-
-
-_EXPLAINER = Explainer(_refusal, special, verb="return", hints=_HINTS)
-explain = _EXPLAINER.explain
-check_depth = _EXPLAINER.check_depth
-check_key = _EXPLAINER.check_key

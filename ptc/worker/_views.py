@@ -11,12 +11,14 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Iterable, Mapping, MutableMapping
-from typing import Any
+from typing import Any, cast
 
 from .._language import _policy as policy
 from ._classes import is_script_class
 from ._freeze import class_namespace
-from ._internals import frame_globals, frame_locals
+from ._internals import frame_code, frame_globals, frame_locals, globals_of
+from ._record import Record
+from ._types import exact_text
 
 __all__ = [
     "NamespaceView",
@@ -28,19 +30,6 @@ __all__ = [
     "show_locals",
     "show_vars",
 ]
-
-
-def exact_text(name: object) -> str:
-    """Return `name` as an exact `str`: a subclass may lie about its text.
-
-    Raises:
-        TypeError: If `name` is not text.
-    """
-    if type(name) is str:
-        return name
-    if isinstance(name, str):
-        return str.__str__(name)
-    raise TypeError(f"attribute name must be string, not {type(name).__name__!r}")
 
 
 def demangle_keys(found: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -154,16 +143,48 @@ def namespace_of(obj: Any) -> MutableMapping[str, Any] | None:
     return found if type(found) is dict else None
 
 
-def show_vars(*args: Any) -> dict[str, Any]:
+def show_vars(*args: Any) -> Mapping[str, Any]:
     if not args:
         return _frame_names(sys._getframe(1))
     (obj,) = args
     if isinstance(obj, type) and is_script_class(obj):
-        return demangle_keys(_own_names(class_namespace(obj)))
+        return _class_members(obj)
+    if type(obj) is Record:
+        return cast("Mapping[str, Any]", obj)
     namespace = namespace_of(obj)
     if namespace is None:
         raise TypeError("vars() argument must be an object of a class of the script")
     return NamespaceView(namespace)
+
+
+def _class_members(kind: type) -> Mapping[str, Any]:
+    """Return the namespace of a script's class: its own names, methods and plain data.
+
+    Not its descriptors for ``__dict__`` and ``__weakref__``: in a class of its own, a script could
+    read the real namespace of an instance with them.
+    """
+    namespace = class_namespace(kind)
+    found: dict[str, Any] = {"__module__": "__main__"}
+    for name, value in namespace.items():
+        if name == "__annotations__":
+            found[name] = demangle_keys(value)
+        elif name == "__static_attributes__":  # 3.13
+            found[name] = tuple(policy.demangle(each) for each in value)
+        elif name in {"__doc__", "__firstlineno__"} or (
+            name in policy.DEFINABLE and _is_own_method(value)
+        ):
+            found[name] = value
+        elif name in _own_names({name: value}):
+            found[policy.demangle(name)] = value
+    return types.MappingProxyType(found)
+
+
+def _is_own_method(value: Any) -> bool:
+    """True for a method that the script's source defines, and for None in place of one."""
+    function = value.__func__ if type(value) in {classmethod, staticmethod} else value
+    return value is None or (
+        type(function) is types.FunctionType and "@getattr" in globals_of(function)
+    )
 
 
 def _frame_names(frame: types.FrameType) -> dict[str, Any]:
@@ -172,7 +193,12 @@ def _frame_names(frame: types.FrameType) -> dict[str, Any]:
         raise RuntimeError("call locals() and globals() directly")
     if variables is module:
         return _Globals(module)
+    if not frame_code(frame).co_flags & _OPTIMIZED:  # the body of a class
+        return NamespaceView(variables)
     return demangle_keys({k: v for k, v in variables.items() if _is_shown(k)})
+
+
+_OPTIMIZED = 0x01  # inspect.CO_OPTIMIZED: variables of a function, which locals() copies
 
 
 def show_locals() -> dict[str, Any]:

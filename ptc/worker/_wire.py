@@ -50,13 +50,14 @@ class Wire:
         "_inbox",
         "_outbox",
         "_outbox_bytes",
+        "_sending",
         "_socket",
         "_writing",
         "inspect",
     )
 
-    inspect: Callable[[], bytes]
-    """Returns the script's local variables; set while a script runs."""
+    inspect: Callable[[bytes], bytes]
+    """Answers the body of INSPECT; set while a script runs."""
 
     def __init__(self, sock: Stream) -> None:
         self._socket = sock
@@ -64,7 +65,7 @@ class Wire:
         self._inbox: deque[tuple[Kind, bytes]] = deque()
         self._outbox: list[bytes] = []
         self._outbox_bytes = 0
-        self._writing = self._closed = False
+        self._writing = self._closed = self._sending = False
 
     def queue(self, kind: Kind, body: bytes) -> None:
         """Send a frame with the next batch. Raises `ValueError` if it is over its limit."""
@@ -116,8 +117,12 @@ class Wire:
 
     def flush(self) -> None:
         """Send the queued frames."""
-        if self._outbox:
-            # A finalizer of the script may queue a frame at any moment.
+        if self._sending:
+            # A finalizer of the script or a signal handler runs inside the loop below: what it
+            # queued follows the frames that are being sent.
+            return
+        self._sending = True
+        while self._outbox:
             batch, self._outbox = self._outbox, []
             self._outbox_bytes = 0
             data = b"".join(batch) if len(batch) > 1 else batch[0]
@@ -125,6 +130,7 @@ class Wire:
                 self._socket.sendall(data)
             except OSError:
                 self._terminate()
+        self._sending = False
 
     def receive(self, *, spin: bool = True) -> tuple[Kind, bytes]:
         """Wait for the next frame and return it.
@@ -151,7 +157,7 @@ class Wire:
             self.send(Kind.PONG, b"[]")
             return self.receive(spin=spin)
         if frame[0] is Kind.INSPECT:
-            self.send(Kind.FRAMES, self.inspect())
+            self.send(Kind.FRAMES, self.inspect(frame[1]))
             return self.receive(spin=spin)
         return frame
 

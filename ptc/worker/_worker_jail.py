@@ -11,7 +11,8 @@ import signal
 import socket
 from collections.abc import Callable
 
-from ._jail import ZygoteJail, set_limits
+from ._isolation import ZygoteJail
+from ._jail import set_limits
 from .kernel import _libc
 
 __all__ = ["confine_worker", "enter_worker_jail", "lock_down"]

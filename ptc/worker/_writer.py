@@ -12,15 +12,21 @@ Rule 2: the parts of a value make the JSON that orjson would write.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
 from itertools import chain, islice
 from typing import Any
+from uuid import UUID
+
+import orjson
 
 from .._wire._bodies import INLINE_BYTES, MAX_DEPTH, ProtocolError, decode
 from . import _values
-from ._values import Record, check_depth, check_key, explain, require_room
+from ._convert import Converter, TooHeavyError
+from ._record import Record
+from ._values import Wide, require_room
 
 __all__ = ["PartWriter", "write"]
 
@@ -40,24 +46,29 @@ _FIRST_BATCH, _LARGEST_BATCH = 64, 6_000
 just fit into `INLINE_BYTES`."""
 
 
-def write(value: object, what: str) -> bytes | None:
+def write(value: object, converter: Converter) -> bytes | None:
     """Write `value` as JSON; return None if it is too heavy to be written at once.
 
     Args:
         value: Any object of a script.
-        what: Name of the value in errors, e.g. ``result``.
+        converter: Converts the parts that have no exact JSON form.
 
     Raises:
-        ValueRefused: If a part has no exact JSON form, with the path to it.
+        ValueRefused: If a part has no JSON form and the converter is strict, with the path to it.
         MemoryError: If there is not enough memory to write it.
     """
-    return _write(value, 0, partial(explain, value, what, 0))[0]
+    return _write(value, 0, partial(converter.convert, value, converter.what, 0, _MOST))[0]
 
 
-def _write(value: object, depth: int, explain: Callable[[], None]) -> tuple[bytes | None, int]:
+def _write(value: object, depth: int, convert: Callable[[], object]) -> tuple[bytes | None, int]:
     """Return the JSON of a value with `depth` lists and objects around it, and its weight.
 
     The JSON is None if the value is too heavy.
+
+    Args:
+        value: Any object of a script.
+        depth: Number of lists and objects around it.
+        convert: Converts `value` to data with an exact JSON form.
     """
     weight, kinds = _weigh([value], depth)
     if weight > _MOST:
@@ -65,17 +76,58 @@ def _write(value: object, depth: int, explain: Callable[[], None]) -> tuple[byte
     if weight > _SMALL:
         require_room(_ROOM_BYTES)
     try:
-        body = _values.encode(value, _Special(), explain)
-        if not kinds <= _PLAIN:
-            # orjson writes NaN and the infinities as null.
-            if b"null" in body:
-                explain()
-            if not kinds <= _KNOWN:
-                # The result of a conversion may be nested.
-                decode(body, MAX_DEPTH - depth)
-    except (_HeavyError, ProtocolError):
+        body = _encode(value, depth, kinds)
+        if body is None:
+            plain = convert()
+            weight, kinds = _weigh([plain], depth)
+            if weight > _MOST:
+                return None, weight
+            body = orjson.dumps(plain, default=_values.special, option=_values.OPTIONS)
+    except (TooHeavyError, ProtocolError):
         return None, _TOO_HEAVY
     return (body, weight) if len(body) <= INLINE_BYTES else (None, _TOO_HEAVY)
+
+
+def _encode(value: object, depth: int, kinds: set[type]) -> bytes | None:
+    """Write a light value; return None if a part of it has no exact JSON form.
+
+    Raises:
+        TooHeavyError: If a conversion makes it too heavy.
+        ProtocolError: If it is nested too deeply.
+    """
+    if not kinds <= _KNOWN and _is_unsafe(kinds):
+        return None
+    try:
+        body = orjson.dumps(value, default=_Special(), option=_values.OPTIONS)
+    except (TypeError, ValueError, RecursionError) as error:
+        # An error of `_Special` is the cause of orjson's own error.
+        cause = error.__cause__
+        if isinstance(cause, TooHeavyError | MemoryError):
+            raise cause from None
+        return None
+    # orjson writes NaN and the infinities as null.
+    if not kinds <= _PLAIN and b"null" in body and not (kinds <= _KNOWN and _is_finite([value])):
+        return None
+    if not kinds <= _KNOWN:
+        # The result of a conversion may be nested.
+        decode(body, MAX_DEPTH - depth)
+    return body
+
+
+def _is_unsafe(kinds: set[type]) -> bool:
+    """Return True for types whose attributes orjson reads: it crashes if that raises an error."""
+    return any(issubclass(kind, Enum | UUID) for kind in kinds)
+
+
+def _is_finite(level: list[Any]) -> bool:
+    """Return True if sibling values of the types in `_KNOWN` hold no NaN and no infinity."""
+    while level:
+        if not math.isfinite(sum([x for x in level if type(x) is float])):
+            return False
+        lists = [x for x in level if type(x) in _LISTS]
+        objects = [dict.values(x) for x in level if type(x) in _OBJECTS]
+        level = list(chain.from_iterable(chain(lists, objects)))
+    return True
 
 
 def _first_batch(length: int) -> int:
@@ -90,10 +142,6 @@ def _next_batch(count: int, weight: int) -> int:
     return min(_LARGEST_BATCH, max(1, count * _USUAL // weight))
 
 
-class _HeavyError(Exception):
-    """The result of a conversion is too heavy to be written at once."""
-
-
 class _Special:
     """Converts the values that orjson does not write by itself, up to a total weight."""
 
@@ -104,9 +152,12 @@ class _Special:
 
     def __call__(self, value: object) -> object:
         plain = _values.special(value)
-        self._left -= _weigh([plain], 0)[0]
+        weight, kinds = _weigh([plain], 0)
+        if _is_unsafe(kinds):
+            raise TypeError
+        self._left -= weight
         if self._left < 0:
-            raise _HeavyError
+            raise TooHeavyError
         return plain
 
 
@@ -144,8 +195,8 @@ def _weigh(level: list[Any], depth: int) -> tuple[int, set[type]]:
             return _TOO_HEAVY, found
         try:
             weight += sum(map(str.__len__, chain.from_iterable(objects)))
-        except TypeError:
-            return _TOO_HEAVY, found  # a key that is not text: writing in parts finds its path
+        except TypeError:  # a key that is not text
+            weight += sum(map(len, objects)) * _VALUE_WEIGHT
         level = list(chain.from_iterable(chain(lists, map(dict.values, objects))))
         depth += 1
     return weight, found
@@ -155,20 +206,33 @@ def _sort(values: Iterator[Any], lists: list[Any], objects: list[Any]) -> int:
     """Add the contents of values of other types to `lists` and `objects`; return their weight."""
     weight = 0
     for value in values:
-        if isinstance(value, Enum):
-            lists.append((value.value,))
-        elif isinstance(value, str):
+        kind = type(value)  # `isinstance` reads `__class__`, which may be the script's code
+        if issubclass(kind, Enum):
+            lists.append((_value_of(value),))
+        elif issubclass(kind, str):
             weight += str.__len__(value)
+        elif kind is Wide:
+            weight += value.digits
         # Methods of the builtin types: those of a script's class may do anything.
-        elif isinstance(value, list):
+        elif issubclass(kind, list):
             if list.__len__(value) > _LARGEST_BATCH:
                 return _TOO_HEAVY
             lists.append(list.copy(value))
-        elif isinstance(value, dict):
+        elif issubclass(kind, dict):
             if dict.__len__(value) > _LARGEST_BATCH:
                 return _TOO_HEAVY
             objects.append(dict(dict.items(value)))
     return weight
+
+
+def _value_of(member: Any) -> object:
+    """Return the value of an enum's member; None if the script's own property fails."""
+    try:
+        return member.value
+    except MemoryError:
+        raise
+    except BaseException:  # noqa: BLE001  # the script's own code
+        return None
 
 
 class PartWriter:
@@ -178,56 +242,54 @@ class PartWriter:
         size: Bytes of JSON written so far.
     """
 
-    __slots__ = ("_value", "_what", "size")
+    __slots__ = ("_converter", "_value", "size")
 
-    def __init__(self, value: object, what: str) -> None:
+    def __init__(self, value: object, converter: Converter) -> None:
         """Prepare to write `value`; nothing is written yet.
 
         Args:
             value: Any object of a script.
-            what: Name of the value in errors, e.g. ``result``.
+            converter: Converts the parts that have no exact JSON form.
         """
         self.size = 0
-        self._value, self._what = value, what
+        self._value, self._converter = value, converter
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield the parts.
 
         Raises:
-            ValueRefused: If a part has no exact JSON form, with the path to it.
+            ValueRefused: If a part has no JSON form and the converter is strict, with the path.
             MemoryError: If there is not enough memory to write it.
         """
-        return self._write_heavy(self._value, self._what, 0)
+        return self._write_heavy(self._value, self._converter.what, 0)
 
     def _write_heavy(self, value: Any, path: str, depth: int) -> Iterator[bytes]:
         """Write a value that is too heavy to be written at once."""
-        if isinstance(value, Enum):
-            check_depth(path, depth)
-            yield from self._write_heavy(value.value, path, depth + 1)
-        elif isinstance(value, str):
-            yield from self._write_text(str.__str__(value), path)
-        elif isinstance(value, dict):
-            check_depth(path, depth)
-            yield from self._write_object(value, path, depth)
-        elif isinstance(value, list) or type(value) is tuple:
-            check_depth(path, depth)
-            yield from self._write_list(value, path, depth)
-        else:
-            try:
-                plain = _values.special(value)
-            except TypeError:
-                explain(value, path, depth)
-                raise
-            yield from self._write_heavy(plain, path, depth)
+        converter = self._converter
+        plain = converter.step(value, path)
+        if not isinstance(plain, dict | list | tuple):
+            # Light values are never written here, so this is text.
+            yield from self._write_text(plain, path)
+            return
+        replaced = converter.enter(value, path, depth)
+        if replaced is not None:
+            yield from self._write_text(replaced, path)
+            return
+        try:
+            if isinstance(plain, dict):
+                yield from self._write_object(plain, path, depth)
+            else:
+                yield from self._write_list(plain, path, depth)
+        finally:
+            converter.leave(value)
 
     def _write_list(self, items: Sequence[Any], path: str, depth: int) -> Iterator[bytes]:
         yield self._write_bracket(b"[")
-        # Methods of the builtin types: those of a script's class may do anything.
-        take: Any = list.__getitem__ if isinstance(items, list) else tuple.__getitem__
-        at, most = 0, _first_batch(list.__len__(items) if isinstance(items, list) else len(items))
-        while batch := list(take(items, slice(at, at + most))):
-            explain_batch = partial(_explain_items, batch, at, path, depth)
-            body, weight = _write(batch, depth, explain_batch)
+        at, most = 0, _first_batch(len(items))
+        while batch := list(items[at : at + most]):
+            body, weight = _write(
+                batch, depth, partial(self._convert_items, batch, at, path, depth)
+            )
             most = _next_batch(len(batch), weight)
             if body is None and len(batch) > 1:
                 continue
@@ -240,14 +302,22 @@ class PartWriter:
             at += len(batch)
         yield self._write_bracket(b"]")
 
-    def _write_object(self, members: dict[Any, Any], path: str, depth: int) -> Iterator[bytes]:
+    def _convert_items(self, batch: list[Any], at: int, path: str, depth: int) -> list[Any]:
+        convert = self._converter.convert
+        return [
+            convert(item, f"{path}[{index}]", depth + 1, _MOST)
+            for index, item in enumerate(batch, start=at)
+        ]
+
+    def _write_object(self, members: dict[str, Any], path: str, depth: int) -> Iterator[bytes]:
         yield self._write_bracket(b"{")
-        rest = iter(dict.items(members))
-        held: list[tuple[Any, Any]] = []
-        written, most = False, _first_batch(dict.__len__(members))
+        rest = iter(members.items())
+        held: list[tuple[str, Any]] = []
+        written, most = False, _first_batch(len(members))
         while held := [*held, *islice(rest, max(0, most - len(held)))]:
             batch = dict(held[:most])
-            body, weight = _write(batch, depth, partial(explain, batch, path, depth))
+            convert = partial(self._converter.convert, batch, path, depth, _MOST)
+            body, weight = _write(batch, depth, convert)
             most = _next_batch(len(batch), weight)
             if body is None and len(batch) > 1:
                 continue
@@ -261,16 +331,15 @@ class PartWriter:
             del held[: len(batch)]
         yield self._write_bracket(b"}")
 
-    def _write_member(self, key: Any, value: Any, path: str, depth: int) -> Iterator[bytes]:
-        check_key(key, path)
-        name = str.__str__(key)
+    def _write_member(self, name: str, value: Any, path: str, depth: int) -> Iterator[bytes]:
         yield from self._write_text(name, path)
         self.size += 1
         path = f"{path}.{name[:80]}"
         body = None
         # With a short key, the value must be the heavy part: it is not weighed again.
         if len(name) > _PIECE_CHARS or not isinstance(value, _COMPOUND):
-            body, _ = _write(value, depth + 1, partial(explain, value, path, depth + 1))
+            convert = partial(self._converter.convert, value, path, depth + 1, _MOST)
+            body, _ = _write(value, depth + 1, convert)
         if body is None:
             yield from self._write_heavy(value, path, depth + 1)
         else:
@@ -282,7 +351,7 @@ class PartWriter:
         at, most = 0, _PIECE_CHARS
         while True:
             piece = text[at : at + most]
-            body, _ = _write(piece, 0, partial(explain, piece, path, 0))
+            body, _ = _write(piece, 0, partial(self._converter.convert, piece, path, 0, _MOST))
             if body is None:
                 most //= 8  # of characters that JSON escapes
                 continue
@@ -296,8 +365,3 @@ class PartWriter:
     def _write_bracket(self, bracket: bytes) -> bytes:
         self.size += 1
         return bracket
-
-
-def _explain_items(items: Sequence[Any], at: int, path: str, depth: int) -> None:
-    for index, item in enumerate(items, start=at):
-        explain(item, f"{path}[{index}]", depth + 1)

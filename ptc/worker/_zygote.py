@@ -35,13 +35,15 @@ from typing import Any
 import orjson
 
 from .._language._compiler import POLICY_VERSION
-from .._wire._protocol import Kind
-from ._jail import JailError, ZygoteJail, enter_zygote_jail
+from .._wire._protocol import PLACE_SIGNAL, Kind
+from ._isolation import JailError, ZygoteJail
+from ._jail import enter_zygote_jail
+from ._layers import Layer, require_layers
 from ._listener import read_stopped_call
 from ._loop import forbid_other_loops
 from ._modules._console import STDOUT
 from ._packages import PackageError, close_files
-from ._probe import Layer, probe_layers, require_layers
+from ._probe import probe_layers
 from ._runtime import Runtime
 from ._seal import seal
 from ._wire import Wire
@@ -214,6 +216,7 @@ class _Server:
     def _run_worker(self, message: dict[str, Any], wire_fd: int) -> None:
         try:
             self._control.detach()
+            signal.signal(PLACE_SIGNAL, self._runtime.report_place)
             wire = Wire(enter_worker_jail(self._jail, wire_fd, message["memory"], message["cpu"]))
             wire.send(Kind.READY, b"[]")
             self._runtime.serve(wire)

@@ -21,7 +21,7 @@ import mcp
 from mcp_types import CallToolResult, TextContent
 
 SECONDS = 20.0
-"""How long a test waits for what must happen; far more than it takes."""
+"""Upper bound of each wait; far more than any takes."""
 
 COUNT = """
 import asyncio

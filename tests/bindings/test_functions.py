@@ -259,8 +259,8 @@ async def test_program_function_never_raises_for_a_script(tmp_path: Path) -> Non
         assert outcome == {"value": 42}
 
         refused = await program("async def run(ctx, inputs):\n    return await ctx.write('x')")
-        assert refused["status"] == "failed"
-        assert "no tool 'write' is allowed" in refused["error"]["message"]
+        assert refused["status"] == "rejected"
+        assert "there is no tool 'write'; allowed: add" in refused["error"]["message"]
         assert refused["error"]["line"] == 2
 
         wrong: Any = {"n": {1, 2}.__iter__()}

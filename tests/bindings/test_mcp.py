@@ -136,6 +136,9 @@ async def test_a_client_cannot_widen_its_tools_or_limits(root: Path) -> None:
     source = script("return await ctx.write('x')")
     async with in_process(root, add, write) as (client, _):
         refused = await client.call_tool("program", source)
+        assert "there is no tool 'write'; allowed: add" in texts(refused)[0]
+        unchecked = script("return await getattr(ctx, inputs['tool'])('x')")
+        refused = await client.call_tool("program", unchecked | {"inputs": {"tool": "write"}})
         assert "no tool 'write' is allowed" in texts(refused)[0]
         for extra in ({"allowed_tools": ["write"]}, {"limits": {"timeout_ms": 1}}):
             result = await client.call_tool("program", source | extra)

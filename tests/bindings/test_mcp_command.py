@@ -67,7 +67,7 @@ async def test_client_receives_the_reason_a_script_failed(root: Path) -> None:
         "unknown tool": ("await ctx.reed('a.py')", ["line 4, column 11", "did you mean read"]),
         "denied import": ("import subprocess", ["line 4", "import subprocess", "Suggested fix"]),
         "error": ("return 1 / 0", ["ZeroDivisionError: division by zero", "line 4, column 12"]),
-        "no JSON": ("return object()", ["no JSON form"]),
+        "no JSON": ("await ctx.read(path=b'x')", ["no JSON form"]),
         "time": ("while True:\n    pass", ["The run timed out", "longer than 700 ms"]),
     }
     async with stdio(root, "--timeout-ms", "700") as client:
@@ -217,6 +217,40 @@ def test_disconnected_client_causes_one_line_and_no_traceback(root: Path) -> Non
     assert errors == b"ptc mcp: the client disconnected\n"
 
 
+OWN = """
+from ptc import tool
+
+@tool
+async def price(item: str) -> float:
+    \"\"\"Look up a price.\"\"\"
+    return 2.5
+
+@tool(side_effect=True, idempotent=True)
+async def pay(amount: int) -> int:
+    \"\"\"Pay.\"\"\"
+    return amount
+"""
+
+
+@over_pipes
+@pytest.mark.usefixtures("nothing_left")
+async def test_server_offers_the_tools_and_the_rules_of_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(OWN)
+    (tmp_path / "ptc.toml").write_text(
+        'toolsets = []\ntools = ["tools.py"]\nallow = ["price", "pay(amount <= 100)"]\n'
+    )
+    source = script("return [await ctx.price('tea'), await ctx.pay(inputs['amount'])]")
+    async with stdio(tmp_path, "--direct-tools") as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        done = await client.call_tool("program", {**source, "inputs": {"amount": 100}})
+        over = await client.call_tool("program", {**source, "inputs": {"amount": 101}})
+        direct = await client.call_tool("pay", {"amount": 101})
+    assert names == ["program", "price", "pay"]
+    assert done.structured_content["value"] == [2.5, 100]
+    assert "not allowed in this run: amount must be <= 100" in texts(over)[0]
+    assert "not allowed in this run: amount must be <= 100" in texts(direct)[0]
+
+
 # --- the command --------------------------------------------------------------------------------
 
 
@@ -229,7 +263,7 @@ def test_print_config_is_one_line_that_starts_this_server(root: Path) -> None:
     assert Path(entry["command"]).is_absolute()
     _, found, rest = " ".join(entry["args"]).partition("mcp ")
     assert found
-    assert rest == f"--root {root} --allow read,grep --direct-tools --max-tool-calls 7"
+    assert rest == f"--root {root} --allow read,grep --max-tool-calls 7 --direct-tools"
 
 
 def test_print_config_contains_the_absolute_path_of_the_journal(
@@ -313,4 +347,4 @@ def test_mcp_client_sample_runs(tmp_path: Path) -> None:
     first, second, third = done.stdout.splitlines()
     assert first == "program - Run a Python script that calls tools and returns one result"
     assert second == "{'a.py': 2}"
-    assert third.startswith("AttributeError: no tool 'cat' is allowed in this run")
+    assert third.startswith("there is no tool 'cat'; allowed: read, grep")

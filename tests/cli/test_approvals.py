@@ -35,9 +35,10 @@ def test_pause_and_ctrl_c_print_the_command_that_continues_the_run(
     done = command("run", script(PAY), *SHELF, *at, "--allow", "pay", "--input", "cents=5")
     assert (done.status, done.out) == (6, "")
     run_id = json.loads(command("approvals", *at, "--json").out)[0]["run_id"]
+    options = f"--toolset shelf --allow pay --journal '{at[1]}'"
     assert done.err.splitlines()[-2:] == [
-        f"next: ptc approve {run_id} --toolset shelf --journal '{at[1]}' --resume",
-        f"  or: ptc reject {run_id} --toolset shelf --journal '{at[1]}' --reason TEXT --resume",
+        f"next: ptc approve {run_id} {options} --resume",
+        f"  or: ptc reject {run_id} {options} --reason TEXT --resume",
     ]
     (tmp_path / "slow.py").write_text("async def run(ctx, inputs):\n    await ctx.announce()\n")
     shown = terminal("run", "slow.py", *SHELF)

@@ -103,7 +103,8 @@ def test_run_pauses_if_the_question_is_left(
     assert paid(tmp_path) == []
     (waiting,) = json.loads(command("approvals", "--json").out)
     run_id = waiting["run_id"]
-    following = f"next: ptc approve {run_id} --toolset shelf --resume"
+    options = "--toolset shelf --allow pay,gate,save --resume"
+    following = f"next: ptc approve {run_id} {options}"
     assert following in shown.screen()
     done = command(*following.split()[2:])
     assert (done.status, json.loads(done.out)["cents"]) == (0, 500), done.err

@@ -23,7 +23,7 @@ BAD = """\
 import subprocess
 
 async def run(ctx, inputs):
-    return ctx.grep(patern="x")
+    return await ctx.grep(patern="x")
 """
 
 
@@ -31,7 +31,7 @@ def test_findings_are_printed_with_location_caret_and_suggested_fix(tmp_path: Pa
     (tmp_path / "job.py").write_text(BAD.replace("import subprocess", ""))
     done = check("job.py", "--allow", "grep", cwd=tmp_path)
     assert done.returncode == 1
-    assert "job.py:4:12: grep needs pattern [missing_argument]" in done.stdout
+    assert "job.py:4:18: grep needs pattern [missing_argument]" in done.stdout
     assert "did you mean pattern?" in done.stdout
     assert "^" in done.stdout
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -107,7 +107,10 @@ def test_run_over_a_limit_exits_with_3_and_names_the_limit(command: Any, script:
     spin = script("def run(ctx, inputs):\n    while True:\n        pass\n")
     done = command("run", spin, "--toolset", "shelf", "--timeout-ms", "150")
     assert done.status == 3
-    assert done.err.startswith("Error: the run timed out: the run took longer than 150 ms\nhint: ")
+    assert done.err.startswith(
+        "Error: the run timed out in line 2: the run took longer than 150 ms"
+    )
+    assert "computing on line 2\n        while True:\nhint: " in done.err
 
 
 def test_max_tool_calls_option_limits_the_run(command: Any, script: Any) -> None:
@@ -334,14 +337,15 @@ UNSEALED_ZYGOTE = str(Path(__file__).parent.parent / "core" / "runs" / "unsealed
 NO_FIRST_FENCE = f"""
 import marshal, subprocess, sys
 from ptc._cli import main
-from ptc._runs._code_cache import CodeCache
+from ptc._runs._code_cache import CachedCode, CodeCache
 hostile = '''
 def run(ctx, inputs):
     for kind in ().__class__.__base__.__subclasses__():
         if kind.__name__ == "_wrap_close":
             kind.__init__.__globals__["open"]("/etc/passwd", 0)
 '''
-CodeCache.get = lambda cache, source: marshal.dumps(compile(hostile, "script", "exec"))
+code = CachedCode(marshal.dumps(compile(hostile, "script", "exec")))
+CodeCache.get = lambda cache, source, signatures: code
 
 class Opened(subprocess.Popen):
     def __init__(self, command, **options):
@@ -393,7 +397,7 @@ def test_a_script_may_lie_outside_the_root(command: Any, tmp_path: Path) -> None
 def test_run_on_a_pipe_does_not_import_rich(command: Any, script: Any) -> None:
     done = command("run", script(HELLO), "--toolset", "shelf", PYTHONPROFILEIMPORTTIME="1")
     loaded = {line.rpartition("|")[2].strip() for line in done.err.splitlines()}
-    assert "ptc._session" in loaded
+    assert "ptc._session._session" in loaded
     assert not {name for name in loaded if name.partition(".")[0] == "rich"}
 
 
@@ -462,7 +466,6 @@ WRONG: list[tuple[list[str], str]] = [
     (["one.py", "--input", "a"], "Error: --input 'a': write NAME=VALUE"),
     (["one.py", "--input", "=1"], "Error: --input '=1': write NAME=VALUE"),
     (["one.py", "--input", "a=1", "--input", "a=2"], "Error: --input 'a' is repeated"),
-    (["one.py", "--input", f"a={2**70}"], "Error: --inputs.a: integer over 64 bits"),
     (["one.py", "--inputs", "nope.json"], "Error: --inputs 'nope.json' cannot be read: No such"),
     (["one.py", "--inputs", "list.json"], "Error: --inputs 'list.json' must be a JSON object"),
     (["one.py", "--inputs", "half.json"], "Error: --inputs 'half.json' is not JSON: "),

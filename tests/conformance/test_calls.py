@@ -222,8 +222,8 @@ def _circle() -> list[Any]:
 async def test_result_without_json_form_is_an_error_naming_its_path(
     tmp_path: Path,
 ) -> None:
-    values: list[Any] = [{"a": [object()]}, _circle(), 2**70, float("nan"), b"x", {1: 2}]
-    good: list[Any] = [None, "", 0, False, [], "text", {"k": 1}]
+    values: list[Any] = [{"a": [object()]}, _circle(), float("nan"), b"x", {1: 2}]
+    good: list[Any] = [None, "", 0, False, [], "text", {"k": 1}, 2**70]
 
     async def give(arguments: Mapping[str, Any]) -> Any:
         return (values + good)[arguments["n"]]

@@ -1,4 +1,4 @@
-"""What the wheel holds: three packages, typed, and the data they need."""
+"""Content of the wheel: three packages, typed, and the data they need."""
 
 from __future__ import annotations
 

@@ -50,6 +50,9 @@ def judge(
         (".vscode/tasks.json", "editor"),
         (".idea/workspace.xml", "editor"),
         ("ours.code-workspace", "editor"),
+        ("ptc.toml", "ptc"),
+        ("PTC.TOML", "ptc"),
+        (".local/state/ptc/ptc-trusted/x", "state"),
         (".mcp.json", "agent"),
         (".claude/settings.local.json", "agent"),
     ],
@@ -255,6 +258,18 @@ def test_refusal_names_the_rule_and_how_to_unprotect_the_path() -> None:
         assert rule.reason in explain("x", rule.name, rule.name)
 
 
+def test_named_file_and_the_folders_above_it_are_protected() -> None:
+    protection = Protection(files=["tools.py", "ours/shop/prices.py"])
+    for path in (
+        *("tools.py", "TOOLS.PY", "tools.py.", "tools.py/x", "TOOLS~1.PY"),
+        *("ours", "ours/shop", "Ours/Shop", "ours/shop/prices.py", "ours/shop/prices.py/x"),
+    ):
+        assert judge(path, protection=protection) == "named", path
+    for path in ("tools", "tools.pyc", "x/tools.py", "ours/x", "ours/shop/x", "shop/prices.py"):
+        assert judge(path, protection=protection) is None, path
+    assert judge("tools.py", protection=Protection(["named"], files=["tools.py"])) is None
+
+
 def test_any_file_system_name_can_be_checked() -> None:
     for name in ("\udcff.git", "a" * 255, "\n", "\x01", "'", "\u202e.git", "💥"):
         judge(name)
@@ -268,6 +283,6 @@ def test_security_page_documents_every_protection_rule() -> None:
     assert set(rows) == {rule.name for rule in RULES}
     for rule in RULES:
         shown = [name for name in rule.names if f"`{name}`" in rows[rule.name]]
-        assert shown or rule.name == "home", rule.name
+        assert shown or rule.name in ("home", "named"), rule.name
         if rule.name in ("agent", "editor"):
             assert len(shown) >= len(rule.names) - 8

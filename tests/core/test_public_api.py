@@ -1,4 +1,4 @@
-"""What is public is listed, sorted, loads, and costs nothing until it is used."""
+"""Public names are listed, sorted, loadable, and cost nothing until they are used."""
 
 from __future__ import annotations
 
@@ -82,6 +82,5 @@ def test_a_session_loads_no_optional_dependency_and_nothing_of_the_worker() -> N
 
 def test_the_worker_loads_nothing_of_the_host() -> None:
     loaded = modules_loaded_by("import ptc.worker._zygote")
-    # Prefixes: `ptc._tool` is that of `_tools` and of `_tool_session`.
-    host = ("ptc._session", "ptc._tool", "ptc._runs", "ptc._calls", "ptc._workers", "ptc._journal")
+    host = ("ptc._session", "ptc._tools", "ptc._runs", "ptc._calls", "ptc._workers", "ptc._journal")
     assert not {name for name in loaded if name.startswith((*host, "pydantic", "anyio"))}

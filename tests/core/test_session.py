@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from ptc import (
     Limits,
     RunEvent,
     RunResult,
+    RunWarning,
     Session,
     SessionClosedError,
     SetupError,
@@ -23,7 +26,7 @@ from ptc import (
     UsageError,
     tool,
 )
-from ptc._runs._code_cache import CodeCache
+from ptc._runs._code_cache import CachedCode, CodeCache
 from ptc.testing import NO_KERNEL_LAYER
 
 pytestmark = pytest.mark.anyio
@@ -113,11 +116,12 @@ async def test_cached_compiled_script_runs_again(tmp_path: Path) -> None:
 
 def test_code_cache_evicts_the_least_recently_used_script() -> None:
     cache = CodeCache(most_bytes=30)
+    code = CachedCode(b"123456789")
     for source in ("a", "b", "c"):
         cache.put(source, b"123456789")
-    assert cache.get("a") == b"123456789"
+    assert cache.get("a") == code
     cache.put("d", b"123456789")
-    assert [cache.get(source) for source in "abcd"] == [b"123456789", None, *[b"123456789"] * 2]
+    assert [cache.get(source) for source in "abcd"] == [code, None, code, code]
     cache.put("a", b"123456789")
     cache.put("e", b"1" * 19)
     assert [source for source in "acde" if cache.get(source)] == ["a", "e"]
@@ -127,7 +131,14 @@ def test_code_cache_stores_nothing_over_its_size() -> None:
     cache = CodeCache(most_bytes=30)
     cache.put("a", b"1" * 29)
     cache.put("b", b"1" * 30)
-    assert [cache.get(source) for source in "ab"] == [b"1" * 29, None]
+    assert [cache.get(source) for source in "ab"] == [CachedCode(b"1" * 29), None]
+
+
+def test_code_cache_tells_scripts_that_were_checked_against_other_tools_apart() -> None:
+    cache = CodeCache()
+    cache.put("a", b"1", b"tools")
+    assert cache.get("a", b"tools") == CachedCode(b"1")
+    assert cache.get("a", b"other tools") is None
 
 
 async def test_calls_start_before_they_are_awaited(tmp_path: Path) -> None:
@@ -160,7 +171,22 @@ async def test_call_never_awaited_is_executed_recorded_and_reported(tmp_path: Pa
         result = await s.program(source=source, allowed_tools=["write"])
     assert result.value == 1
     assert [(c.tool, c.status) for c in result.calls] == [("write", "succeeded")]
-    assert "never awaited, but executed: ctx.write (line 2)" in result.warnings[0]
+    assert "never awaited, but executed: ctx.write (line 2)" in result.warnings[0].message
+
+
+async def test_warnings_are_the_same_in_events_json_and_the_journal(tmp_path: Path) -> None:
+    source = "async def run(ctx, inputs):\n    ctx.write(text='abc')\n    return 1\n"
+    events: list[RunEvent] = []
+    async with session(tmp_path) as s:
+        result = await s.program(
+            source=source, allowed_tools=["write"], run_id="r", on_event=events.append
+        )
+        recorded = await s.program(source=source, allowed_tools=["write"], run_id="r")
+    [warning] = result.warnings
+    assert (warning.code, warning.path, warning.line) == ("not_awaited", "", 2)
+    assert [e.value for e in events if e.kind == "warning"] == [warning]
+    assert json.loads(result.to_json())["warnings"] == [dataclasses.asdict(warning)]
+    assert recorded.warnings == (warning,)
 
 
 @pytest.mark.parametrize(
@@ -401,7 +427,10 @@ async def test_limit_above_the_ceiling_is_clamped_with_a_warning(tmp_path: Path)
         result = await s.program(source=SYNC, limits=Limits(max_tool_calls=500))
     assert result.limits.max_tool_calls == 200
     assert result.warnings == (
-        "limits.max_tool_calls=500 is above the session's ceiling and was clamped to 200",
+        RunWarning(
+            "limit_clamped",
+            "limits.max_tool_calls=500 is above the session's ceiling and was clamped to 200",
+        ),
     )
 
 
@@ -564,7 +593,7 @@ async def test_truncated_value_that_cannot_be_stored_causes_a_warning(tmp_path: 
         result = await s.program(source="'x' * 100_000")
     assert result.cut is not None
     assert (result.cut.bytes, result.cut.artifact) == (100_002, "")
-    assert "could not be stored" in result.warnings[0]
+    assert "could not be stored" in result.warnings[0].message
 
 
 def test_session_used_in_another_event_loop_raises(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ WRONG: tuple[Any, ...] = (
     None, 5, -1, True, 1.5, float("nan"), "", "x", "\0", "\ud800", b"x", [], ["x"], [5], (), {},
     {"x": 1}, {1: 2}, {"a"}, object(), int, lambda: 1, Limits(), Path("\0"),
 )  # fmt: skip
-# What a wrong value may be met with. Anything else came from inside, by accident.
+# Errors that a wrong value may cause. Any other was raised inside, by accident.
 ANSWERS = (UsageError, JournalError, ToolError)
 GIVEN: dict[str, dict[str, Any]] = {
     "program": {"source": "1 + 1"},
@@ -89,7 +89,7 @@ async def test_invalid_method_argument_raises_a_documented_error(tmp_path: Path)
             function = getattr(session, method)
             names = list(arguments_of(function))
             if method == "generate_object":
-                from ptc._generation._generate import GenerateOptions
+                from ptc._generation._question import GenerateOptions
 
                 names += GenerateOptions.__annotations__
             for name in names:
@@ -143,11 +143,11 @@ async def test_a_schema_that_is_text_is_refused_and_never_evaluated(tmp_path: Pa
 
 
 async def test_argument_error_names_the_argument_and_the_expected_type(tmp_path: Path) -> None:
-    wrong: dict[str, Any] = {"timeout_ms": 5}
+    wrong: Any = 5
     async with Session(root=tmp_path) as session:
         with pytest.raises(UsageError) as caught:
-            await session.program(source="1 + 1", limits=wrong)  # type: ignore[call-overload]  # wrong
-        assert str(caught.value) == "limits must be a ptc.Limits(...), not {'timeout_ms': 5}"
+            await session.program(source="1 + 1", limits=wrong)
+        assert str(caught.value) == "limits must be a ptc.Limits(...) or a dict of limits, not 5"
         with pytest.raises(UsageError, match=r"^there is no tool 'reed' \(did you mean `read`"):
             await session.tool("reed", {"path": "x"})
         with pytest.raises(UsageError, match="arguments must be a dict by parameter, not 5"):

@@ -50,7 +50,7 @@ TEXT = [
 
 PRELUDE = '''
 import abc, asyncio, collections, contextlib, copy, dataclasses, enum, functools, inspect, json
-import logging, operator, random, re, string, types, typing, warnings
+import logging, operator, random, re, string, sys, traceback, types, typing, warnings
 from dataclasses import dataclass, field, InitVar, KW_ONLY
 KEPT = []
 FOREIGN = []
@@ -89,6 +89,7 @@ class Spy:
     def __str__(self): return "a"
 def gen():
     x = yield 1
+def hinted(x: "X[Y]", y: "typing.List['Hooked']" = 1, *, z: "X.gi_frame" = 2) -> "Spy | None": ...
 async def coro(): pass
 async def agen(): yield 1
 def error(function, *args):
@@ -300,7 +301,22 @@ class Hooks:
              f"{foreign}.throw(ValueError)", f"{foreign}.send(Spy())", f"sum([{foreign}], Spy())",
              f"made.{attr}.__get__({foreign})", f"super(made, made(1)).{attr}",
              f"map(Spy(), [{foreign}]) and list(map(Spy(), [{foreign}]))", f"max([{foreign}], key=Spy())",
-             f"match_it({foreign}, made)", "enum.unique(made)", f"made[{name}]", "made['a']"]
+             f"match_it({foreign}, made)",
+             f"inspect.signature({foreign})", "inspect.signature(made)", f"inspect.signature(made.{attr})",
+             f"inspect.signature(gen).bind({foreign}).args", "str(inspect.signature(made))",
+             f"inspect.Parameter({name}, 1, default=Spy(), annotation={foreign})",
+             f"typing.get_type_hints({foreign})", "typing.get_type_hints(made)",
+             f"typing.get_type_hints(hinted, {{'X': {foreign}}}, Spy())", f"{foreign}.__annotations__",
+             f"{foreign}.__defaults__", f"{foreign}.__wrapped__", f"{foreign}.__context__",
+             f"{foreign}.__traceback__.tb_frame", f"error(lambda: {foreign}.x).__traceback__.tb_next",
+             f"traceback.extract_tb(error(lambda: {foreign}.x).__traceback__)", "sys.exc_info()",
+             f"traceback.format_exception(error(lambda: {foreign}.x))", f"traceback.format_list([{foreign}])",
+             f"functools.wraps({foreign})(lambda: 1).__wrapped__", f"functools.partial({foreign}).func",
+             f"functools.singledispatchmethod({foreign})", f"functools.singledispatchmethod(gen).register({foreign}, Spy())",
+             f"functools.singledispatchmethod(Spy()).__get__({foreign}, made)",
+             f"type('T', (made,), {{{name}: {foreign}}})", f"type('T', (Hooked,), {{{name}: Spy()}})()",
+             f"type('T', (type({foreign}),), {{}})", f"dataclasses.make_dataclass('M', [({name}, Spy())])",
+             f"dataclasses.make_dataclass('M', ['a'], bases=(made,), namespace={{{name}: {foreign}}})(1)", "enum.unique(made)", f"made[{name}]", "made['a']"]
         )  # fmt: skip
 
     def act(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import ctypes
 import importlib.abc
+import inspect
 import io
 import json
 import mmap
@@ -21,7 +22,7 @@ from typing import Any, TypeAlias
 
 from ptc._wire._protocol import Kind, encode
 from ptc.worker import _context, _freeze, _internals, _rehearsal, _runtime, _seal, _wire
-from ptc.worker._modules import _text
+from ptc.worker._modules import _signature, _text
 from ptc.worker._runtime import Runtime
 
 real = vars(__import__("builtins"))
@@ -52,6 +53,8 @@ ALLOWED = {
     "ptc.worker._internals._patch_library.<locals>.subclasses",
     "ptc.worker._internals._snapshot", "_thread.RLock",
     "sys.getdefaultencoding", "sys.getrecursionlimit", "sys.getsizeof", "sys.intern",
+    "sys.get_int_max_str_digits", "sys.set_int_max_str_digits",
+    "os._fscodec.<locals>.fsdecode", "os._fscodec.<locals>.fsencode", "os.PathLike.__fspath__",
     # Plain predicates that the facade of `inspect` exposes, and their implementations.
     *(f"inspect.{name}" for name in [
         "isabstract", "isasyncgen", "isasyncgenfunction", "isawaitable", "isbuiltin", "isclass",
@@ -59,6 +62,14 @@ ALLOWED = {
         "ismethod", "isroutine",
     ]),
 }  # fmt: skip
+# Classes of the worker that bear a library's name.
+OWN_CLASSES = [
+    kind
+    for name, kind in vars(_signature).items()
+    if isinstance(kind, type)
+    and kind.__module__ == "inspect"
+    and kind is not vars(inspect).get(name)
+]  # fmt: skip
 POWER_BUILTINS = {
     id(real[name]): name
     for name in ("open", "eval", "exec", "compile", "__import__", "breakpoint", "input", "help")
@@ -184,7 +195,7 @@ def forbidden(obj: Any) -> str:
     if issubclass(kind, type | types.FunctionType | types.BuiltinFunctionType):
         module = getattr(obj, "__module__", None)
         name = f"{module}.{getattr(obj, '__qualname__', '')}"
-        if module in POWER_MODULES and name not in ALLOWED:
+        if module in POWER_MODULES and name not in ALLOWED and obj not in OWN_CLASSES:
             return f"{kind.__name__} {name}"
     return ""
 

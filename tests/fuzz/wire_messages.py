@@ -52,7 +52,8 @@ class Play:
 _SOURCES = ("return 1", "x = 1\nx", "def run(ctx, inputs):\n    return ctx.add(1)\n")
 _TO_HOST = [kind for kind in Kind if kind >= Kind.READY]
 _STAYING = [
-    Kind.CALL, Kind.CANCEL, Kind.PRINT, Kind.EMIT, Kind.TIMER, Kind.WARN, Kind.STALLED,
+    Kind.CALL, Kind.CANCEL, Kind.PRINT, Kind.EMIT, Kind.TIMER, Kind.WARN, Kind.POLLED, Kind.PIECE,
+    Kind.ATTACH, Kind.PROGRESS,
 ]  # fmt: skip
 
 _ODD = [
@@ -176,12 +177,33 @@ class _Author:
         makers: dict[Kind, Callable[[], bytes]] = {
             Kind.CALL: self.call,
             Kind.CANCEL: lambda: b"[%b]" % self.number(),
+            Kind.POLLED: lambda: b"[%b,64]" % self.number(),
             Kind.TIMER: lambda: b"[%b]" % self.chance.choice([b"0", b"0.001", b"5", self.number()]),
             Kind.PRINT: lambda: b"[%b,%b]" % (
                 self.chance.choice([b'"x\\n"', b'""', self.value()]),
                 self.chance.choice([b"3", b"-1"] if self.strange(0.2) else [b"0", b"1", b"2"]),
             ),
-            Kind.WARN: lambda: b"[%b]" % self.chance.choice([b'"careful"', self.value()]),
+            Kind.WARN: lambda: b'["careful",%b,%b,%b]' % (
+                self.value() if self.strange(0.2) else b'"careful"',
+                self.value() if self.strange(0.2) else self.chance.choice([b'""', b'"result.a"']),
+                self.chance.choice([b"-1", b"null"] if self.strange(0.2) else [b"0", b"7"]),
+            ),
+            Kind.PIECE: lambda: self.chance.randbytes(
+                self.chance.choice([0, 65_537] if self.strange(0.2) else [1, 500, 65_536])
+            ),
+            Kind.ATTACH: lambda: b"[%b,%b]" % (
+                self.chance.choice([b'""', b'"a\\n"', self.value()])
+                if self.strange(0.2)
+                else b'"a.png"',
+                self.chance.choice([b'"png"', self.value()])
+                if self.strange(0.2)
+                else b'"image/png"',
+            ),
+            Kind.PROGRESS: lambda: b"[%b,%b,%b]" % (
+                self.number(),
+                self.chance.choice([b"null", self.number()]),
+                self.value() if self.strange(0.2) else b'"reading"',
+            ),
             Kind.EMIT: lambda: self.chance.choice([self.sane(), self.value()]),
             Kind.DONE: lambda: self.chance.choice([self.sane(), self.value()]),
             Kind.FAILED: self.failure,
@@ -301,11 +323,13 @@ class _Author:
         """Return very many very small frames."""
         one = self.chance.choice(
             [
-                _frame(Kind.STALLED, b"[]"), _frame(Kind.TIMER, b"[0]"),
+                _frame(Kind.POLLED, b"[1,64]"), _frame(Kind.TIMER, b"[0]"),
                 _frame(Kind.TIMER, b"[9]"), _frame(Kind.EMIT, b"1"),
                 _frame(Kind.PRINT, b'["",0]'), _frame(Kind.PRINT, b'["x",1]'),
-                _frame(Kind.WARN, b'["x"]'), _frame(Kind.CANCEL, b"[3]"), _frame(Kind.PONG, b"[]"),
-                _frame(Kind.DONE, b"1"), _frame(Kind.STALLED, b""),
+                _frame(Kind.WARN, b'["x","y","",0]'), _frame(Kind.CANCEL, b"[3]"),
+                _frame(Kind.PONG, b"[]"), _frame(Kind.PIECE, b"x"),
+                _frame(Kind.ATTACH, b'["a","a/b"]'), _frame(Kind.PROGRESS, b'[1,2,"x"]'),
+                _frame(Kind.DONE, b"1"), _frame(Kind.POLLED, b""),
             ]
         )  # fmt: skip
         count = self.chance.choice([2_000, 20_000, 100_000])

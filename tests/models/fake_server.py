@@ -18,7 +18,7 @@ __all__ = ["FakeServer", "Step"]
 
 @dataclass(frozen=True)
 class Step:
-    """What the server does with one request."""
+    """Reaction of the server to one request."""
 
     args: str | None = None
     """Arguments of a call of the tool that was offered."""

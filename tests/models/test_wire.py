@@ -1,4 +1,4 @@
-"""What goes over the wire, with the providers' own packages and a server of this machine."""
+"""Requests and answers of the providers' own packages, against a server of this machine."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def outcome(source: str) -> dict[str, Any]:
 
 
 def confine() -> None:
-    """What plain CPython is not given: the network, endless memory, large files."""
+    """Deny plain CPython the network, unlimited memory and large files."""
     # Best effort: a kernel without user namespaces runs the programs with its network.
     ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
     resource.setrlimit(resource.RLIMIT_AS, (1 << 31, 1 << 31))

@@ -60,7 +60,7 @@ def load(path: Path) -> list[dict[str, Any]]:
 
 
 def plain(programs: dict[str, str], folder: Path, seed: int = 0) -> dict[str, dict[str, Any]]:
-    """What CPython makes of each program."""
+    """Run each program in CPython; return the outcomes by id."""
     given = folder / f"programs-{seed}.json"
     answers = folder / f"outcomes-{seed}.jsonl"
     given.write_text(json.dumps([{"id": id_, "source": text} for id_, text in programs.items()]))
@@ -89,7 +89,7 @@ def report(text: str) -> None:
 
 
 # ---------------------------------------------------------------------------------------------
-# What models wrote
+# Scripts that models wrote
 
 _HOUSE = [
     "put", "goto", "take_from", "open_receptacle", "toggle", "close_receptacle", "clean", "heat",
@@ -165,7 +165,7 @@ async def test_model_written_scripts_behave_as_in_cpython(tmp_path: Path) -> Non
     }
     why = {id_: str(results[id_].error)[:300] for id_ in refused}
     assert same / counted >= 0.995, why
-    # What ends in an error of its own ends in the same error here, if it was not refused.
+    # A program that fails in CPython fails with the same error here, if it was not refused.
     assert not {
         id_: (expected[id_]["error"], str(results[id_].error)[:300])
         for id_ in told

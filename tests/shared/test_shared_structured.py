@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ptc.structured import recover
-from ptc.structured._reader import json_equal
+from ptc.structured._reading import json_equal
 
 SHARED = Path(os.environ.get("PTC_SHARED", Path(__file__).parents[3] / "shared"))
 ROWS = SHARED / "data" / "structured" / "mutations_dev.jsonl"

@@ -240,7 +240,8 @@ found = await ctx.batch(calls=[
         assert codes[2] not in ("secret", "open")
         assert codes[3] == "open"
         without = await session.program(source=source, allowed_tools=["read"])
-        assert without.status == "failed"
+        assert without.error is not None
+        assert (without.status, without.error.code) == ("rejected", "unknown_tool")
     assert sorted(p.name for p in root.iterdir() if p.name != ".ptc") == ["open.txt", "secret.txt"]
 
 

@@ -281,7 +281,7 @@ def test_concurrent_commands_cannot_assemble_a_git_folder(tmp_path: Path) -> Non
 _UNBROKERED = """
 import os, sys
 sys.path.insert(0, {source!r})
-from ptc.worker.command import _jail
+from ptc.worker.command import _jail, _mounts
 import _socket
 near, far = _socket.socket(fileno=int(sys.argv[1])), _socket.socket(fileno=int(sys.argv[2]))
 entered = frozenset()
@@ -292,13 +292,13 @@ if "pid" in entered:
     child = os.fork()
     if child:
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-settled = _jail.set_up_mounts(entered, root, tmp, writable=True)
+settled = _mounts.set_up_mounts(entered, root, tmp, writable=True)
 os.chdir(root)
 _jail.confine(
     entered, settled, root=root, tmp=tmp, readable=[], programs=[], writable=True, network=True,
     required=True, handover=far,
 )
-os.execvp("sh", ["sh", "-c", sys.argv[6]])
+os.execv("/bin/sh", ["sh", "-c", sys.argv[6]])
 """
 
 _CHANGES = """

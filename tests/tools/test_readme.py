@@ -14,7 +14,7 @@ import ptc_tools
 from ptc import Tool, ToolContext
 from ptc_tools import _batch
 from ptc_tools.files import _change, _ls, _patch, _read, _read_files
-from ptc_tools.search import _glob, _grep
+from ptc_tools.search import _glob, _grep, _lines
 
 README = Path(__file__).parents[2] / "tools" / "README.md"
 HEAD = ["tool", "parameters", "value", "text", "flags", "limits", "errors"]
@@ -102,8 +102,8 @@ MODULES = {
     "glob": ("_glob", "_pattern"),
     "grep": ("_grep", "_pattern", "_ripgrep"),
     "write": ("_write", "_change", "_atomic"),
-    "edit": ("_edit", "_change", "_diff", "_read"),
-    "patch": ("_patch", "_change", "_diff", "_atomic", "_read"),
+    "edit": ("_edit", "_change", "_diff", "_hunks", "_read"),
+    "patch": ("_patch", "_change", "_diff", "_hunks", "_atomic", "_read"),
     "batch": ("_batch",),
 }
 
@@ -158,7 +158,7 @@ def mib(size: int) -> str:
                 f"{_grep.DEFAULT_LIMIT:,} matches",
                 f"{_grep.MAX_CONTEXT_LINES} lines of context",
                 f"{mib(_grep.MAX_TEXT_BYTES)} of text",
-                f"{_grep.MAX_LINE_BYTES // 1024} KiB",
+                f"{_lines.MAX_LINE_BYTES // 1024} KiB",
             ],
         ),
         ("write", [mib(_change.MAX_CONTENT_BYTES), f"up to {mib(_change.MAX_FILE_BYTES)}"]),

@@ -73,8 +73,8 @@ async def test_content_is_in_no_record_and_no_event(root: Path) -> None:
 
 async def test_disallowed_call_is_recorded_without_content(root: Path) -> None:
     async with Session(root=root) as session:
-        source = f'await ctx.call("write", {{"path": "a", "content": "{CANARY}"}})'
-        result = await session.program(source=source)
+        source = f'await ctx.call(inputs["tool"], {{"path": "a", "content": "{CANARY}"}})'
+        result = await session.program(source=source, inputs={"tool": "write"})
     assert [call.error_code for call in result.calls] == ["not_allowed"]
     assert CANARY not in repr(result.calls)
 

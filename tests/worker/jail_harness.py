@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ptc._workers._syscall_names import syscall_name
-from ptc.worker._probe import Layer
+from ptc.worker._layers import Layer
 
 HERE = Path(__file__).parent
 PROBES = [
@@ -33,7 +33,7 @@ ORDINARY_USER = 54321
 
 
 def modules_of(script: str) -> set[str]:
-    """What a probe imports: an attacker with code execution does not need the file system."""
+    """Return the modules a probe imports: an attacker with code execution has them in memory."""
     names = set()
     for node in ast.walk(ast.parse(script)):
         if isinstance(node, ast.Import):
@@ -47,13 +47,13 @@ IMPORTS = (
     "import asyncio, datetime, decimal, fractions, functools, gc, hashlib, json, mmap, os, random\n"
     "import re, resource, signal, socket, statistics, threading, time, uuid, ctypes\n"
 )
-"""What a zygote imports before the jail, besides what the probes use."""
+"""Modules that a zygote imports before the jail, besides those of the probes."""
 PRELOAD = modules_of(IMPORTS) | {"_strptime", "encodings.idna"}
 
 
 @dataclass
 class Outcome:
-    """How one worker ended."""
+    """End of one worker."""
 
     status: int
     """Exit code, or minus the signal."""
@@ -64,7 +64,7 @@ class Outcome:
 
 
 def stopped(call: str) -> Outcome:
-    """How a worker ends that makes a forbidden call."""
+    """Expected end of a worker that makes a forbidden call."""
     return Outcome(-signal.SIGKILL, call=call)
 
 
@@ -74,7 +74,7 @@ class StartRefusedError(Exception):
 
 @dataclass(frozen=True)
 class Setting:
-    """What a zygote is started in."""
+    """Environment in which a zygote is started."""
 
     isolation: str = "jail"
     uid: int | None = None
@@ -83,7 +83,7 @@ class Setting:
     """System calls the kernel refuses, as under a container's profile."""
     use_filter: bool = True
     landlock_abi: int | None = None
-    """What the kernel is said to offer."""
+    """Landlock version that the kernel reports; None: the real one."""
     listen: bool = True
     """False: another filter has the listener, and there may be one."""
 
@@ -173,7 +173,7 @@ def wait_for_end(pidfd: int) -> bool:
 ROOT = os.name == "posix" and os.geteuid() == 0
 ORDINARY_UID = ORDINARY_USER if ROOT else None
 NO_NAMESPACES = ("unshare", "setns", "mount", "pivot_root")
-"""What a container's profile refuses."""
+"""System calls that a container's profile refuses."""
 SETTINGS = {
     "namespaces": Setting(),
     "no-namespaces": Setting(deny=("unshare",)),
@@ -204,7 +204,7 @@ class PlantedSecrets:
         }
 
     def escaped(self, outcome: Outcome) -> str:
-        """How the worker got out, or ``""``."""
+        """Return the trace of an escape of the worker, or ``""``."""
         result = outcome.result if isinstance(outcome.result, str) else json.dumps(outcome.result)
         if self.token in result:
             return "the token is in the result"

@@ -26,7 +26,8 @@ from typing import Any
 
 sys.path.insert(0, sys.argv[1])
 
-from ptc.worker._jail import ZygoteJail, enter_zygote_jail
+from ptc.worker._isolation import ZygoteJail
+from ptc.worker._jail import enter_zygote_jail
 from ptc.worker._listener import read_stopped_call
 from ptc.worker._probe import probe_layers
 from ptc.worker._worker_jail import enter_worker_jail

@@ -29,7 +29,7 @@ from ptc.errors import ToolError
 from ptc.worker import _guards
 from ptc.worker._clock import Clock
 from ptc.worker._modules import build_modules
-from ptc.worker._modules._text import format_error
+from ptc.worker._modules._traceback import format_error
 from ptc.worker._seal import seal
 
 HOST_SECRET = "unset"
@@ -138,7 +138,7 @@ def compile_code(source: Any, case: dict[str, Any]) -> Any:
 
 
 def import_facade(modules: Any, name: str) -> Any:
-    """What `import` gives to code that was not compiled under the policy."""
+    """Import a façade for code that was not compiled under the policy."""
     if name not in modules:
         raise ImportError(name)
     return modules[name.partition(".")[0]]

@@ -69,7 +69,7 @@ TOOLS = (after, echo, fails, rows)
 
 @dataclass
 class Tape:
-    """What went over one worker's socket."""
+    """Traffic of one worker's socket."""
 
     sent: list[tuple[int, Kind, bytes]] = field(default_factory=list)
     """Bytes the worker had said, and the frame the host sent then."""
@@ -155,7 +155,7 @@ async def replay(tape: Tape, pool: Pool) -> bytes:
 async def find_differences(
     programs: dict[str, str], root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[dict[str, str], dict[str, tuple[bytes, bytes]]]:
-    """How each program ended, and both streams of those whose replay differs."""
+    """Return the outcome of each program, and both streams of those whose replay differs."""
     taped = await record(list(programs.values()), root, monkeypatch)
     monkeypatch.setattr("ptc._workers._pool.Worker", TapedWorker)
     pool = Pool(isolation="jail", size=2, memory_bytes=MEMORY_BYTES, cpu_ms=20_000)
@@ -420,6 +420,26 @@ def run(ctx, inputs):
 """,
 }
 IDENTITY = {
+    "reprs of formats and references": """
+import ast, bz2, codecs, configparser, contextvars, gzip, lzma, mimetypes, queue, tomllib, weakref
+import xml.etree.ElementTree as ET
+class Node:
+    pass
+def run(ctx, inputs):
+    node, var = Node(), contextvars.ContextVar("var", default=[1])
+    token = var.set(2)
+    things = [ast.parse("x"), ast.Name, ast.NodeVisitor(), bz2.BZ2Compressor(), var, token,
+        lzma.LZMADecompressor(), codecs.lookup("utf-8"), codecs.getincrementaldecoder("gbk")(),
+        configparser.ConfigParser(), queue.Queue(), queue.PriorityQueue(), ET.Element("a"),
+        ET.ElementTree(), ET.XMLParser(), ET.Comment("x"), ET.QName("a", "b"), weakref.ref(node),
+        weakref.WeakSet([node]), weakref.WeakValueDictionary(a=node), weakref.WeakKeyDictionary(),
+        mimetypes.guess_type, gzip.compress(b"x" * 9).hex(), ET.Element("a").iter()]
+    shown = [repr(thing) for thing in things]
+    var.reset(token)
+    elements = {ET.Element(str(n)) for n in range(50)}
+    gone = weakref.ref(Node())
+    return [shown, repr(token), repr(gone), [e.tag for e in elements], id(things[0]) > 0]
+""",
     "reprs of the library": """
 import array, asyncio, contextlib, csv, decimal, difflib, functools, hashlib, hmac, io, json, re
 import itertools, logging, pprint, random, reprlib, string, struct, sys, textwrap, types, typing

@@ -187,9 +187,50 @@ result = [type(C) is type, type(type) is type, type(int) is type, type(type(C)) 
           type(1) is int, str(type)]
 """)
     assert found["result"] == [True] * 6 + [False, True, True, "<class 'type'>"]
-    for source in ("type('A', (), {})", "type(int)('A', (), {})", "type[int]('A', (), {})"):
-        with pytest.raises(TypeError, match="takes one argument"):
+    for source in ("type('A', (type,), {})", "type(int)('A', (type(int),), {})", "type(1, 2)"):
+        with pytest.raises(TypeError, match=r"may not subclass|takes 1 or 3 arguments"):
             execute(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("type('A', (slice,), {})", "may not subclass"),
+        ("type('A', (ExceptionGroup,), {})", "may not subclass"),
+        ("type('A', [], {})", "a tuple of bases"),
+        ("type('A', (), {'__slots__': ('gi_frame',)})", "__slots__ must be defined"),
+        ("type('A', (), {'__match_args__': ('gi_frame',)})", "__match_args__ must be defined"),
+        ("type('A', (), {'__getattribute__': len})", "__getattribute__ must be defined"),
+        ("type('A', (), {'__del__': len})", "__del__ must be defined"),
+        ("type('A', (), {'__getattr__': len})", "__getattr__ must be defined"),
+        ("type('A', (), {'__class__': int})", "__class__ must be defined"),
+        ("type('A', (), {'__doc__': 1})", "__doc__ must be a text"),
+        ("type('A', (), {1: 2})", "must be string"),
+        ("type('__import__', (), {})", "may not be named"),
+        ("type('A', (), {}, metaclass=type)", "keyword arguments"),
+        ("type(type('B', (), {}))('A', (list, slice), {})", "may not subclass"),
+    ],
+)
+def test_class_made_by_type_follows_the_rules_of_a_class_statement(
+    source: str, message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        execute(source)
+
+
+def test_class_made_by_type_belongs_to_the_script() -> None:
+    found = execute("""
+A = type("A", (dict,), {"_x": 1, "gi_frame": 2, "f": lambda self: self._x})
+a = A(b=1)
+class B(A):
+    def __init_subclass__(cls, tag=0): cls.tag = tag
+C = type("C", (B,), {"__annotations__": {"_y": "int"}}, tag=5)
+a._z = 3
+result = [a.f(), a.gi_frame, a["b"], sorted(vars(a)), C.tag, C.__annotations__, C.__name__, repr(C)]
+""")
+    assert found["result"] == [
+        1, 2, 1, ["_z"], 5, {"_y": "int"}, "C", "<class '__main__.C'>",
+    ]  # fmt: skip
 
 
 def test_script_cannot_construct_a_task_from_its_type() -> None:
@@ -257,7 +298,7 @@ def test_a_metaclass_is_refused() -> None:
 
 
 def test_match_args_cannot_name_a_power_attribute() -> None:
-    # What a decorator or a library function makes is checked as well: dataclasses fill the tuple.
+    # Results of decorators and library functions are checked too: dataclasses fill the tuple.
     for names, kept in (
         (("x", "gi_frame"), ()),
         (("__globals__",), ()),
@@ -457,7 +498,7 @@ class _A:
 result = _A.names + [_A.__name__, type(_A()).__name__, (lambda: 1).__name__, len.__name__]
 """)
     assert found["result"] == [
-        "_m", "_A__n", "_B", "_A._B", "_A", "_A", "<lambda>", "len",
+        "_m", "__n", "_B", "_A._B", "_A", "_A", "<lambda>", "len",
     ]  # fmt: skip
 
 
@@ -472,7 +513,8 @@ except ValueError as error:
     result = repr(error.__cause__)
 """)
     assert found["result"] == "KeyError('a')"
-    refusal_of("try:\n    1/0\nexcept Exception as e:\n    e.__cause__")
+    found = execute("try:\n    1/0\nexcept Exception as e:\n    result = e.__cause__")
+    assert found["result"] is None
 
 
 def test_chain_of_exception_causes_can_be_walked() -> None:
@@ -507,8 +549,6 @@ except ValueError as error:
 """)
     root = "KeyError('a')"
     assert found["result"] == [["ValueError", "KeyError"], root, root, root, "none"]
-    for kept in ("x = e.__cause__", "x = 0 or e.__cause__", "x = str(e.__cause__)"):
-        refusal_of(f"e = KeyError()\n{kept}")
 
 
 @pytest.mark.parametrize(
@@ -518,8 +558,6 @@ except ValueError as error:
         ("open('x', 'rb')", FileNotFoundError),
         ("open('x', 'w')", PermissionError),
         ("input('?')", EOFError),
-        ("exit(1)", SystemExit),
-        ("quit()", SystemExit),
     ],
 )
 def test_possibly_unreachable_refusal_is_deferred_to_run_time(
@@ -528,7 +566,7 @@ def test_possibly_unreachable_refusal_is_deferred_to_run_time(
     execute(f"asked = False\nif asked:\n    {source}")
     execute(f"asked = False\nx = asked and {source}\ny = {source} if asked else 1")
     execute(f"def never():\n    return {source}")
-    with pytest.raises(kind, match="|".join(("ctx", "inputs", "1", "^None$"))):
+    with pytest.raises(kind, match=r"ctx|inputs"):
         execute(f"if 1:\n    {source}")
     caught = execute(f"try:\n    {source}\nexcept {kind.__name__}:\n    result = 'caught'")
     assert caught["result"] == "caught"
@@ -600,3 +638,50 @@ def test_an_unknown_module_raises_as_in_python() -> None:
     source = "try:\n    import numpy\nexcept ImportError as error:\n    result = repr(error)"
     with contextlib.suppress(ImportError):
         assert execute(source)["result"] == "ModuleNotFoundError(\"No module named 'numpy'\")"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "len.__defaults__", "print.__annotations__", "hasattr.__defaults__", "Tool.__annotations__",
+        "Tool().__annotations__", "int.__annotations__", "[].append.__wrapped__",
+        "(1).__context__", "[].__traceback__", "print.__kwdefaults__", "call.__defaults__",
+        "call.__wrapped__", "call.__annotations__",
+    ],
+)  # fmt: skip
+def test_introspection_of_foreign_objects_is_refused(expression: str) -> None:
+    class Tool:
+        value: int = 1
+
+    def call(a: int = 1) -> None: ...
+
+    call.__wrapped__ = len  # type: ignore[attr-defined]  # functions take attributes
+    # Before the freeze, a script's class is one that a class statement of a script made.
+    refusal_of(f"x = {expression}", Tool=Tool, call=call)
+
+
+def test_traceback_is_a_copy_that_cannot_be_changed() -> None:
+    found = execute("""
+def fail():
+    raise ValueError("x")
+try:
+    fail()
+except ValueError as error:
+    e = error
+tb = e.__traceback__
+def tries(function):
+    try:
+        return function()
+    except Exception as error:
+        return type(error).__name__
+def change():
+    tb.tb_next = None
+result = [tb.tb_lineno, tb.tb_next.tb_lineno, tb.tb_next.tb_next, tries(change), type(tb).__name__,
+          tries(lambda: tb.tb_frame.f_globals), tries(lambda: tb.tb_frame.f_back),
+          tries(lambda: tb.tb_frame.f_code.co_code), tries(lambda: type(tb)().tb_frame)]
+""")
+    refused = "AttributeError"
+    assert found["result"] == [
+        5, 3, None, refused, "traceback", refused, refused, refused, refused,
+    ]  # fmt: skip
+    refusal_of("tb = ValueError()\nsetattr(tb, '__traceback__', None)")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ptc._workers._syscall_names import syscall_name
-from ptc.worker._probe import require_layers
+from ptc.worker._layers import require_layers
 from ptc.worker.kernel import _seccomp
 
 from .jail_harness import (
@@ -100,7 +100,7 @@ SECOND_LINE = {
     "session",
     "tty",
 }
-"""What Landlock, limits and namespaces refuse on the day the filter has a gap."""
+"""Probes that Landlock, limits and namespaces refuse if the filter has a gap."""
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)

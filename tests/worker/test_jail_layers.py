@@ -1,4 +1,4 @@
-"""What a jail says of its layers, and the starts that it refuses."""
+"""Reported layers of a jail, and the starts that it refuses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from ptc.worker._jail import enter_zygote_jail
-from ptc.worker._probe import require_layers
+from ptc.worker._layers import require_layers
 from ptc.worker.kernel import _seccomp
 
 from .jail_harness import (

@@ -101,7 +101,7 @@ def plain(case: dict[str, Any]) -> str:
 
 
 def modules() -> list[str]:
-    """What the scripts import, as far as it exists here: an import inside the jail is death."""
+    """List the existing modules that the scripts import: an import inside the jail is fatal."""
     names = {"asyncio", "inspect", "json"}
     for case in CASES:
         with contextlib.suppress(SyntaxError, ValueError):
@@ -150,7 +150,7 @@ class Zygote:
         assert "refused" not in hello, hello
 
     def run(self, script: str, inputs: dict[str, str]) -> tuple[int, str]:
-        """How the worker ended, and all it said."""
+        """Run a script; return the worker's exit status and output."""
         ours, theirs = socket.socketpair()
         ours.settimeout(PATIENCE_S)
         request = {"memory_bytes": 256 << 20, "cpu_seconds": 2}

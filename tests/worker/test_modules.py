@@ -71,7 +71,7 @@ def in_worker(program: str, script: str = "") -> Any:
 
 
 def plain_result(source: str) -> Any:
-    """What CPython makes of a script."""
+    """Return the result of a script in CPython."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with contextlib.redirect_stdout(io.StringIO()):
         code = compile(source, "script.py", "exec", dont_inherit=True)
@@ -356,12 +356,17 @@ result = [time.time(), time.time_ns(), time.monotonic(), time.perf_counter(),
         print(json.dumps(run(script)))
     """
     answer = in_worker(program, script)
-    moment = "2023-11-14T22:13:21.500000"
+
+    def moment(readings: int) -> str:
+        return f"2023-11-14T22:13:21.{5_000 + readings:04}00"
+
+    # Each reading advances the clock by 0.1 ms.
     assert answer == [
-        1_700_000_001.5, 1_700_000_001_500_000_000, 1.5, 1.5, 1_500_000_000,
+        1_700_000_001.5001, 1_700_000_001_500_199_936, 1.5003, 1.5004, 1_500_500_000,
         "22:13:21", 2023, "Tue Nov 14 22:13:21 2023",
-        moment, moment, moment, "2023-11-14", moment + "+00:00", "2023-11-15T00:13:21.500000+02:00",
-        True, True, 1_700_000_001.5, moment + "+00:00",
+        moment(9), moment(10), moment(11), "2023-11-14",
+        f"{moment(13)}+00:00", f"2023-11-15T{moment(14)[11:]}+02:00".replace("T22:", "T00:"),
+        True, True, 1_700_000_001.5017, f"{moment(18)}+00:00",
     ]  # fmt: skip
 
 
@@ -459,15 +464,19 @@ def run(ctx, inputs):
         return traceback.format_exc()
 """
     answer = run_scripts([{"id": "1", "script": script}], tmp_path)["1"]
+    newest = sys.version_info >= (3, 13)  # it underlines a call that is the whole line
+    carets, call = ("    ~~~~~~^^\n", "    ~~~~~~~~~~^^^^^\n") if newest else ("", "")
     assert json.loads(answer["result"]) == (
         "Traceback (most recent call last):\n"
-        '  File "script.py", line 9, in run\n'
-        '  File "script.py", line 5, in _inner\n'
+        '  File "script.py", line 9, in run\n    _inner()\n'
+        f"{carets}"
+        '  File "script.py", line 5, in _inner\n    json.loads("{")\n'
+        f"{call}"
         "json.decoder.JSONDecodeError: Expecting property name enclosed in double quotes: "
         "line 1 column 2 (char 1)\n"
         "\nThe above exception was the direct cause of the following exception:\n\n"
         "Traceback (most recent call last):\n"
-        '  File "script.py", line 11, in run\n'
+        '  File "script.py", line 11, in run\n    raise _Bad("outer") from error\n'
         "_Bad: outer\n"
     )
 
@@ -477,7 +486,7 @@ def run(ctx, inputs):
     [
         ("pathlib.Path('x').read_text()", "`await ctx.read(path)`"),
         ("pathlib.Path('x').exists()", "`await ctx.glob(pattern)`"),
-        ("asyncio.run(None)", "write `await` before the coroutine"),
+        ("asyncio.run(None)", "a coroutine was expected"),
         ("json.dumps = 1", "cannot be changed"),
     ],
 )
@@ -519,3 +528,53 @@ except zoneinfo.ZoneInfoNotFoundError:
     """
     answer = in_worker(program, script)
     assert answer == "2:00:00 unknown"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "inspect.signature(len)",
+        "inspect.signature(ctx)",
+        "inspect.signature(json.loads)",
+        "inspect.signature(print)",
+        "inspect.signature(inspect.signature)",
+        "inspect.signature(int)",
+        "inspect.signature(type(ctx))",
+        "typing.get_type_hints(json.loads)",
+        "typing.get_type_hints(ctx)",
+        "typing.get_type_hints(inspect.Signature)",
+        "inspect.Signature.from_callable",
+    ],
+)
+def test_signature_of_foreign_callable_is_refused(call: str, tmp_path: Path) -> None:
+    script = (
+        "import inspect, json, typing\ndef run(ctx, inputs):\n"
+        f"    try:\n        {call}\n"
+        "    except (ValueError, TypeError, AttributeError) as error:\n        return str(error)\n"
+    )
+    answer = run_scripts([{"id": "1", "script": script}], tmp_path)["1"]
+    assert json.loads(answer["result"]), answer
+
+
+def test_type_hints_evaluate_no_code(tmp_path: Path) -> None:
+    script = """
+import typing
+done = []
+def mark(): done.append(1)
+def run(ctx, inputs):
+    found = []
+    for text in ["mark()", "[mark() for x in y]", "(lambda: 1)()", "__builtins__", "__import__",
+                 "run.__globals__", "int.__subclasses__", "x := 1", "'" * 3000, "1 +",
+                 "int if mark() else str", "f'{mark()}'"]:
+        def f(x: 1): ...
+        made = type("A", (), {"__annotations__": {"x": text}})
+        try:
+            found.append(repr(typing.get_type_hints(made)))
+        except (NameError, TypeError, AttributeError, SyntaxError) as error:
+            found.append(type(error).__name__)
+    return [found, done]
+"""
+    answer = run_scripts([{"id": "1", "script": script}], tmp_path)["1"]
+    found, done = json.loads(answer["result"])
+    assert done == []
+    assert set(found) <= {"NameError", "TypeError", "AttributeError", "SyntaxError", "RefusedError"}

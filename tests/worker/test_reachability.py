@@ -18,7 +18,11 @@ import pytest
 
 HERE = Path(__file__).parent
 PROGRAMS = HERE.parent / "programs"
-SCRIPTS = [PROGRAMS / "reach" / "everything.py", *sorted((PROGRAMS / "allowed").glob("*.py"))]
+SCRIPTS = [
+    PROGRAMS / "reach" / "everything.py",
+    PROGRAMS / "reach" / "introspection.py",
+    *sorted((PROGRAMS / "allowed").glob("*.py")),
+]
 
 
 def walk(*options: str) -> dict[str, Any]:
@@ -34,7 +38,7 @@ def walk(*options: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def full_walk() -> dict[str, Any]:
-    """What a walk finds when nothing is left in reach."""
+    """Findings of a walk when nothing is left in reach."""
     return walk()
 
 
@@ -58,7 +62,7 @@ def test_no_reachable_function_opens_files_or_makes_system_calls(full_walk: dict
     assert {
         name: why
         for name, why in found.items()
-        # What `ntpath` names `replace` is the method of `str`.
+        # The `replace` of `ntpath` is the method of `str`.
         if name not in REVIEWED and not (name.startswith("ntpath.") and why == "posix.replace")
     } == {}
 

@@ -73,7 +73,7 @@ ENDS: dict[str, set[str]] = {
     "res-076": {"max_source_bytes"},
     "res-077": MEMORY,
     "res-080": ENDLESS,
-    "res-082": {"import_refused"},
+    "res-082": {"exception"},
     "res-083": {"max_tasks"},
     "res-086": ENDLESS,
     "res-088": {"name_refused"},
@@ -82,7 +82,7 @@ ENDS: dict[str, set[str]] = {
     "res-092": ENDLESS,
     "res-094": {"import_refused"},
     "res-095": {"module_name_refused"},
-    "res-096": {"import_refused"},
+    "res-096": ENDLESS,
     "res-097": {"import_refused"},
     "res-098": {"import_refused"},
     "pro-001": {"max_stdout_bytes"},
@@ -91,19 +91,19 @@ ENDS: dict[str, set[str]] = {
     "pro-004": {"max_stdout_bytes"},
     "pro-005": {"max_tool_calls"},
     "pro-006": {"max_tool_calls"},
-    "pro-011": {"not_json"},
+    "pro-011": {"unknown_argument"},
     "pro-012": {"not_json"},
     "pro-015": {"completed"},
     "pro-016": {"completed"},
     "pro-017": {"attribute_refused"},
     "pro-020": {"completed"},
     "pro-021": {"not_json"},
-    "pro-022": {"not_json"},
+    "pro-022": {"unknown_argument"},
     "pro-026": {"completed"},
     "pro-027": {"not_json"},
-    "pro-029": {"import_refused"},
+    "pro-029": {"completed"},
     "pro-030": MEMORY,
-    "pro-032": {"not_json"},
+    "pro-032": {"completed"},
     "pro-034": {"max_output_bytes"},
     "pro-037": {"name_refused"},
     "pro-048": {"completed"},
@@ -118,8 +118,8 @@ ENDS: dict[str, set[str]] = {
 }
 """By row: names of limits, codes of errors, or ``completed``."""
 GROWTH_BYTES = 96 << 20
-"""What the host may have held at once beside what it had before: it takes in at most 16 MiB of one
-script's JSON, and two scripts run at a time."""
+"""Bound of the host's growth at any time: it reads at most 16 MiB of one script's JSON, and two
+scripts run at a time."""
 
 
 @tool

@@ -25,7 +25,7 @@ def decide(
     arch: int | None = None,
     notice_fd: int | None = None,
 ) -> int:
-    """What the filter answers: classic BPF, include/uapi/linux/bpf_common.h."""
+    """Return the filter's answer: classic BPF, include/uapi/linux/bpf_common.h."""
     program = _seccomp.build(table, WIRE, notice_fd)
     code = bytearray(program.code)
     for offset in program.pid_offsets:
@@ -95,6 +95,7 @@ CALLS: list[tuple[str, tuple[int, ...], int]] = [
     ("exit_group", (0,), ALLOW),
     ("close", (7,), ALLOW),
     ("rt_sigprocmask", (0, 0, 0, 8), ALLOW),
+    ("rt_sigreturn", (), ALLOW),
     ("getpid", (), ALLOW),
     ("gettid", (), ALLOW),
     ("tgkill", (PID, PID, 6), ALLOW),
@@ -198,7 +199,7 @@ def test_system_call_numbers_match_the_kernel_headers(machine: str, header: str)
     table = _seccomp.MACHINES[machine]
     for name, number in table.numbers.items():
         assert known[name] == number
-    # What the generic header has and 64-bit arm has not: calls of 32 bits, marks, another name.
+    # In the generic header but not on 64-bit arm: calls of 32 bits, marks, another name.
     others = re.compile(
         r".*time64|clock_\w+64|timerfd?_\w+64|syscalls|arch_spec\w+|fstatat|\w+_range2"
     )

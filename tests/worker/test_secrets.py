@@ -1,4 +1,4 @@
-"""Whatever a host holds, none of it is in its zygote and workers: their whole memory is read."""
+"""No secret of a host is in its zygote and workers: their whole memory is searched."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Process:
 
     @property
     def anonymous(self) -> set[str]:
-        """What the zygote holds of its workers: where they end, where they are stopped."""
+        """Descriptors that the zygote holds of its workers: their ends and their listeners."""
         kinds = ("anon_inode:[pidfd]", "pidfd:", "anon_inode:seccomp notify")
         return {name for name in self.descriptors if name.startswith(kinds)}
 

@@ -245,6 +245,7 @@ except ZeroDivisionError:
 """
     error = (
         'Traceback (most recent call last):\n  File "script.py", line 8, in <module>\n'
+        "    1 / 0\n    ~~^~~\n"
         "ZeroDivisionError: division by zero\n"
     )
     assert capture_streams(source)["said"] == [
@@ -285,8 +286,11 @@ def test_a_logged_exception_shows_the_frames_of_the_script_only() -> None:
     assert output == "LOG"
     assert text.startswith(
         "ERROR:root:bad input\nTraceback (most recent call last):\n"
-        '  File "script.py", line 5, in <module>\n  File "script.py", line 3, in f\njson.decoder'
+        '  File "script.py", line 5, in <module>\n    f()\n'
     )
+    lines = [line for line in text.splitlines() if "~" not in line]  # 3.13 underlines calls
+    assert lines[4:6] == ['  File "script.py", line 3, in f', "    json.loads('{')"]
+    assert lines[6].startswith("json.decoder.JSONDecodeError: ")
 
 
 HOSTILE = {
@@ -301,7 +305,7 @@ HOSTILE = {
     "class record": "return logging.Formatter('%(call)s').formatMessage(type(ctx))",
     "function record": "return logging.Formatter('%(__wrapped__)s').formatMessage(run)",
     "own template": "f = logging.Formatter()\n    f.template = Take()\n"
-    "    f.format(logging.LogRecord('n', 1, 'm', (), None, (0, '')))\n"
+    "    f.format(logging.LogRecord('n', 1, 'p', 0, 'm', (), None))\n"
     "    return 'ESCAPED:' + str(seen)",
     "file": "logging.basicConfig(filename='x.log')",
     "not an exception": "logging.warning('x', exc_info=(1, ctx, 3))\n"

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal
 from ptc._core._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from ptc import Toolset
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ._batch import BatchProblem as BatchProblem
     from ._batch import BatchResult as BatchResult
     from ._batch import batch as batch
+    from ._compat import compat as compat
     from .files._change import Change as Change
     from .files._edit import edit as edit
     from .files._ls import Entry, ls
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     from .files._read_files import FileProblem, FileRest, FileText, read_files
     from .files._write import write as write
     from .search._glob import glob as glob
-    from .search._grep import Match, MatchCount, grep
+    from .search._grep import MatchCount, grep
+    from .search._lines import Match
     from .vcs._git import git, git_tool
     from .web._web_fetch import Page, web_fetch_tool
     from .web._web_search import (
@@ -84,6 +87,7 @@ __all__ = [
     "bash_tool",
     "batch",
     "builtin",
+    "compat",
     "edit",
     "git",
     "git_tool",
@@ -106,6 +110,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "_bash": ["CommandResult", "bash", "bash_tool"],
         "_batch": ["BatchCall", "BatchProblem", "BatchResult", "batch"],
+        "_compat": ["compat"],
         "files._change": ["Change"],
         "files._edit": ["edit"],
         "files._ls": ["Entry", "ls"],
@@ -114,7 +119,8 @@ __getattr__, __dir__ = lazy_exports(
         "files._read_files": ["FileProblem", "FileRest", "FileText", "read_files"],
         "files._write": ["write"],
         "search._glob": ["glob"],
-        "search._grep": ["Match", "MatchCount", "grep"],
+        "search._grep": ["MatchCount", "grep"],
+        "search._lines": ["Match"],
         "vcs._git": ["git", "git_tool"],
         "web._web_fetch": ["Page", "web_fetch_tool"],
         "web._web_search": [
@@ -134,6 +140,7 @@ def builtin(
     *,
     network: bool = False,
     git_writes: bool = False,
+    readable: "Sequence[str | Path]" = (),
     confinement: 'Literal["required", "available"]' = "required",
 ) -> "Toolset":
     """Create the toolset ``builtin``: the tools of this package, confined to the session's root.
@@ -143,6 +150,7 @@ def builtin(
             the environment names a search engine (`search_provider_from_environment`),
             `web_search`.
         git_writes: True: `git` can also add, commit and check out.
+        readable: Absolute folders that commands of `bash` may read and execute, as a toolchain.
         confinement: For `bash`, `git` and `web_fetch`: see `bash_tool`.
 
     Raises:
@@ -154,7 +162,7 @@ def builtin(
     from .vcs import _git
 
     made = {
-        "bash": _bash.bash_tool(network=network, confinement=confinement),
+        "bash": _bash.bash_tool(network=network, confinement=confinement, readable=readable),
         "git": _git.git_tool(writes=git_writes, confinement=confinement),
     }
     found = [made.get(name) or __getattr__(name) for name in _BUILTIN]

@@ -173,7 +173,7 @@ def bash_tool(
             network=network,
             required=confinement == "required",
             readable=folders,
-            protection=protection_of(ctx.root, ctx.unprotected),
+            protection=protection_of(ctx.root, ctx.unprotected, ctx.protected),
         )
         limit_ms = timeout_ms or default_timeout_ms
         ended = await in_killable_thread(lambda: command.run(limit_ms), command.kill, _limiter())

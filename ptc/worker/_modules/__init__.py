@@ -11,19 +11,34 @@ from __future__ import annotations
 import encodings
 import importlib
 import random
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
 from ..._language._policy import MODULES
 from .._classes import allow_bases
 from .._clock import Clock
-from .._types import Future, Task, Token
-from . import _copy, _dataclasses, _own, _patches, _text
+from .._hints import get_type_hints
+from .._types import Token
+from . import _copy, _dataclasses, _own, _patches, _signature, _syntax_trees, _text
 from ._console import redirect_stderr, redirect_stdout
+from ._event_loop import asyncio_members
 from ._facade import make_facade
+from ._formats import (
+    codecs_members,
+    confine_formats,
+    gzip_members,
+    mimetypes_members,
+    xml_members,
+)
+from ._futures import futures_members
 from ._logging import BASES as LOGGING_BASES
 from ._logging import logging_members
+from ._queues import queue_members
+from ._references import weakref_members
+from ._threading import threading_members
 from ._time import time_modules
+from ._traceback import traceback_members
 from ._warnings import warnings_members
 
 __all__ = ["build_modules"]
@@ -31,19 +46,25 @@ __all__ = ["build_modules"]
 # Modules with members of our own; those of the others come from the real module, name by name.
 _WRITTEN_HERE: Final = frozenset(
     [
+        "concurrent",
+        "concurrent.futures",
         "datetime",
         "logging",
         "os",
         "pathlib",
         "pprint",
+        "queue",
         "random",
         "secrets",
         "sys",
+        "threading",
         "time",
         "traceback",
         "urllib",
         "uuid",
         "warnings",
+        "xml",
+        "xml.etree",
         "zoneinfo",
     ]
 )
@@ -80,6 +101,7 @@ _CODECS: Final = [
     "utf_8",
     "utf_8_sig",
     "zlib_codec",
+    "uu_codec",
     "big5",
     "gbk",
     "gb2312",
@@ -114,8 +136,11 @@ _LATE: Final = [
 
 _BASES: Final = {
     "abc": "ABC",
+    "ast": "NodeTransformer NodeVisitor",
     "collections": "ChainMap Counter OrderedDict UserDict UserList defaultdict deque",
     "collections.abc": "*",
+    "configparser": "BasicInterpolation ConfigParser ExtendedInterpolation Interpolation "
+    "RawConfigParser",
     "contextlib": "AbstractAsyncContextManager AbstractContextManager AsyncContextDecorator "
     "AsyncExitStack ContextDecorator ExitStack",
     "datetime": "date datetime time timedelta tzinfo",
@@ -128,9 +153,12 @@ _BASES: Final = {
     "pathlib": "Path PurePath PurePosixPath",
     "random": "Random",
     "string": "Template",
+    "threading": "Thread Timer",
     "types": "SimpleNamespace",
     "typing": "Generic Protocol SupportsAbs SupportsFloat SupportsIndex SupportsInt",
-    "csv": "excel excel_tab unix_dialect",
+    "csv": "Dialect excel excel_tab unix_dialect",
+    "os": "PathLike",
+    "queue": "LifoQueue PriorityQueue Queue",
 }
 
 
@@ -140,15 +168,11 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
     import enum
 
     return {
-        "ast": {"literal_eval": _own.literal_eval},
+        "ast": _syntax_trees.syntax_members(),
         "abc": {"ABCMeta": Token("abc.ABCMeta", abc.ABCMeta)},
-        "asyncio": {
-            "Future": Future,
-            "Task": Task,
-            "TaskGroup": _own.TaskGroup,
-            "create_task": _own.create_task,
-            "run": _own.asyncio_runner(clock),
-        },
+        "asyncio": asyncio_members(clock),
+        "calendar": _text.calendar_members(),
+        "codecs": codecs_members(),
         "collections": {"namedtuple": _own.namedtuple},
         "contextlib": {
             "contextmanager": _own.contextmanager,
@@ -156,12 +180,17 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "redirect_stderr": redirect_stderr,
             "redirect_stdout": redirect_stdout,
         },
-        "copy": {"copy": _copy.shallow, "deepcopy": _copy.deepcopy},
+        "copy": {
+            "copy": _copy.shallow,
+            "deepcopy": _copy.deepcopy,
+            "replace": _dataclasses.copy_replace,
+        },
         "dataclasses": {
             "asdict": _dataclasses.asdict,
             "astuple": _dataclasses.astuple,
             "dataclass": _dataclasses.dataclass,
             "fields": _dataclasses.fields,
+            "make_dataclass": _dataclasses.make_dataclass,
             "replace": _dataclasses.replace,
         },
         "enum": {
@@ -173,10 +202,19 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "cached_property": _own.cached_property,
             "lru_cache": _own.lru_cache,
             "singledispatch": _own.singledispatch,
+            "singledispatchmethod": _own.singledispatchmethod,
             "update_wrapper": _own.update_wrapper,
             "wraps": _own.wraps,
         },
+        "gzip": gzip_members(clock),
+        "inspect": {
+            "BoundArguments": _signature.BoundArguments,
+            "Parameter": _signature.Parameter,
+            "Signature": _signature.Signature,
+            "signature": _signature.signature,
+        },
         "heapq": {"merge": _own.merge},
+        "mimetypes": mimetypes_members(),
         "operator": {"attrgetter": _own.attrgetter, "methodcaller": _own.methodcaller},
         "shlex": {"split": _own.shlex_split},
         "types": {"SimpleNamespace": _own.SimpleNamespace},
@@ -184,8 +222,32 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "NamedTuple": _own.NamedTuple,
             "TypedDict": _own.TypedDict,
             "get_origin": _own.get_origin,
+            "get_type_hints": get_type_hints,
+            "reveal_type": _own.reveal_type,
         },
+        "weakref": weakref_members(),
+        "xml.etree.ElementTree": xml_members(),
     }
+
+
+def _random_members(rng: random.Random) -> dict[str, Any]:
+    """Return the members of `statistics` that would draw from the system."""
+    import statistics
+
+    if not hasattr(statistics, "kde_random"):  # before 3.13
+        return {}
+    kde_random: Any = statistics.__dict__["kde_random"]
+
+    def seeded(*args: Any, seed: Any = None, **options: Any) -> Any:
+        seed = rng.getrandbits(128) if seed is None else seed
+        return kde_random(*args, seed=seed, **options)
+
+    seeded.__name__ = seeded.__qualname__ = "kde_random"
+    return {"kde_random": seeded}
+
+
+if sys.version_info >= (3, 13):
+    _LATE.append("_pydecimal")  # for the error of a wrong format of a Decimal
 
 
 def _preload() -> None:
@@ -206,6 +268,7 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
         clock: Read by every function that returns the time; the runtime sets its fields.
         rng: Source of `random`, `secrets` and `uuid4`; the runtime seeds it for each run.
     """
+    import os
     import posixpath
 
     _preload()
@@ -213,36 +276,48 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
     _patches.vet_enum_calls()
     _patches.vet_enum_properties()
     _patches.vet_field_names()
+    confine_formats()
+    _syntax_trees.open_nodes()
     own = _own_members(clock)
     members: dict[str, dict[str, Any]] = time_modules(clock, rng)
     members |= {
         "logging": logging_members(clock),
         "pathlib": dict(_text.PATHS),
         "pprint": _text.pprint_members(),
+        "concurrent.futures": futures_members(),
+        "queue": queue_members(),
         "sys": _text.sys_members(),
-        "traceback": _text.traceback_members(),
+        "threading": threading_members(),
+        "traceback": traceback_members(),
         "warnings": warnings_members(),
     }
     for name in MODULES.keys() - _WRITTEN_HERE - {"os.path"}:
-        real = importlib.import_module(name)
+        try:
+            real = importlib.import_module(name)
+        except ImportError:  # this Python was built without it, such as `lzma`
+            continue
+        replaced = own.get(name, {})
         chosen = {
-            each: getattr(real, each)
+            each: replaced[each] if each in replaced else getattr(real, each)
             for each in MODULES[name]
-            if each not in own.get(name, {}) and hasattr(real, each)
         }
-        members[name] = chosen | own.get(name, {})
+        members[name] = chosen
     members["os.path"] = {name: getattr(posixpath, name) for name in MODULES["os.path"]}
     members["os.path"]["relpath"] = _text.relpath
+    members["os"] = {
+        **{name: getattr(os, name) for name in MODULES["os"] - {"path"}},
+        **_text.environment_members(),
+        "urandom": rng.randbytes,
+    }
+    members["statistics"] |= _random_members(rng)
     _text.confine_paths()  # last: reading time zones needs paths
     return _assemble(members)
 
 
 def _assemble(members: dict[str, dict[str, Any]]) -> Mapping[str, object]:
-    import os
-
     built: dict[str, object] = {}
-    members["os"] = {"fspath": os.fspath, "linesep": "\n", "sep": "/"}
-    members["urllib"] = {}
+    for name in ("concurrent", "urllib", "xml", "xml.etree"):
+        members[name] = {}
     for name in sorted(members, key=lambda name: -name.count(".")):  # submodules first
         parent, _, last = name.rpartition(".")
         built[name] = make_facade(name, members[name])

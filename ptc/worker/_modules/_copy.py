@@ -24,17 +24,20 @@ import uuid
 import zoneinfo
 from collections.abc import Callable
 from typing import Any, Final
+from xml.etree import ElementTree
 
 from ..._language._policy import demangle
 from .._classes import is_open, is_script_class
 from .._identity import find_id
 from .._internals import bound_function, bound_object
+from .._record import Record
+from ._syntax_trees import copy_node, is_node
 
 __all__ = ["deepcopy", "shallow"]
 
 # Immutable in every part, or shared by design, as in the library.
 _SHARED: Final = (
-    type(None), int, float, complex, str, bytes, bool, range, slice, type(...),
+    type(None), int, float, complex, str, bytes, bool, range, type(...),
     type(NotImplemented), type, types.FunctionType, types.BuiltinFunctionType, property,
     types.GenericAlias, types.UnionType, types.MethodDescriptorType, types.WrapperDescriptorType,
     types.MethodWrapperType, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo,
@@ -58,7 +61,11 @@ def deepcopy(x: Any, memo: Any = None) -> Any:
 def _copy(x: Any, memo: _Memo) -> Any:
     kind = type(x)
     own = is_script_class(kind)
-    if not own and (issubclass(kind, _SHARED) or is_open(kind)):
+    if is_node(x):
+        if id(x) not in memo:
+            copy_node(x, lambda part: _copy(part, memo), lambda made: memo.update({id(x): made}))
+        return memo[id(x)]
+    if not own and kind is not Record and (issubclass(kind, _SHARED) or is_open(kind)):
         return x
     if id(x) in memo:
         return memo[id(x)]
@@ -214,10 +221,19 @@ def _copy_namespace(x: Any, memo: _Memo) -> Any:
     return made
 
 
+def _copy_element(x: Any, memo: _Memo) -> Any:
+    made = x.makeelement(_copy(x.tag, memo), _copy(x.attrib, memo))
+    memo[id(x)] = made
+    made.text, made.tail = _copy(x.text, memo), _copy(x.tail, memo)
+    made.extend([_copy(each, memo) for each in x])
+    return made
+
+
 _COPIERS: Final[dict[type, Callable[[Any, _Memo], Any]]] = {
     list: _copy_list,
     tuple: _copy_tuple,
     dict: _copy_dict,
+    Record: _copy_dict,
     collections.OrderedDict: _copy_dict,
     collections.Counter: _copy_dict,
     collections.defaultdict: _copy_defaultdict,
@@ -227,7 +243,9 @@ _COPIERS: Final[dict[type, Callable[[Any, _Memo], Any]]] = {
     collections.UserList: _copy_wrapper,
     set: _copy_set,
     frozenset: _copy_set,
+    slice: lambda x, memo: slice(*(_copy(part, memo) for part in (x.start, x.stop, x.step))),
     bytearray: lambda x, memo: bytearray(x),
     array.array: lambda x, memo: copy.copy(x),
     types.MethodType: _copy_method,
+    ElementTree.Element: _copy_element,
 }

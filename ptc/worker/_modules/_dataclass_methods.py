@@ -68,9 +68,10 @@ class Methods:
     def add(self, name: str, arguments: str, body: Iterable[str], decorator: str = "") -> None:
         """Add the method `name`; the first of its `arguments` is the receiver."""
         receiver = arguments.partition(",")[0]
+        returns = " -> None" if name == "__init__" else ""
         self._texts += [f" {decorator}"] if decorator else []
         self._texts += [
-            f" def {name}({arguments}):",
+            f" def {name}({arguments}){returns}:",
             f"  if __dataclass_type__({receiver}) is not __dataclass_class__:",
             f"   __dataclass_require__({receiver})",
             *(f"  {line}" for line in body),
@@ -92,7 +93,9 @@ class Methods:
         )
         namespace: dict[str, Any] = {"__builtins__": {"NotImplemented": NotImplemented}}
         # The text has checked identifiers and our own names, no text of a script.
-        exec(compile(text, "\ud800dataclass", "exec"), namespace)  # noqa: S102  # see above
+        # Not under this module's own `annotations` feature: the annotations are values.
+        code = compile(text, "\ud800dataclass", "exec", dont_inherit=True)
+        exec(code, namespace)  # noqa: S102  # see above
         made, bind = namespace["__create_fn__"](**self._values)
         return dict(zip(names, made, strict=True)), bind
 

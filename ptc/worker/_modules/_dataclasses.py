@@ -16,6 +16,7 @@ import collections
 import copy
 import inspect
 import itertools
+import keyword
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,9 +24,11 @@ from dataclasses import MISSING, Field
 from typing import Any, Final
 
 from ..._language import _policy as policy
-from .._classes import is_script_class, register
+from .._classes import is_script_class, make_class, register
 from .._freeze import class_namespace
+from .._record import Record
 from .._signatures import signature_of
+from .._types import exact_text
 from ._copy import deepcopy
 from ._dataclass_fields import (
     CLASSVAR,
@@ -49,7 +52,16 @@ from ._dataclass_methods import (
     tuple_text,
 )
 
-__all__ = ["asdict", "astuple", "dataclass", "dataclass_fields", "fields", "replace"]
+__all__ = [
+    "asdict",
+    "astuple",
+    "copy_replace",
+    "dataclass",
+    "dataclass_fields",
+    "fields",
+    "make_dataclass",
+    "replace",
+]
 
 
 def dataclass(
@@ -78,6 +90,28 @@ def dataclass(
         return _process(cls, options)
 
     return decorate if cls is None else decorate(cls)
+
+
+def make_dataclass(
+    cls_name: Any, fields: Any, *, bases: Any = (), namespace: Any = None, **options: Any
+) -> Any:
+    """`dataclasses.make_dataclass`; the names follow the rules of a class statement."""
+    members: dict[str, Any] = {}
+    annotations: dict[str, Any] = {}
+    for each in fields:
+        name, kind, *default = (each, "typing.Any") if isinstance(each, str) else each
+        name = exact_text(name)
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise TypeError(f"Field names must be valid identifiers: {name!r}")
+        if name in annotations:
+            raise TypeError(f"Field name duplicated: {name!r}")
+        annotations[name] = kind
+        if default:
+            (members[name],) = default
+    options.pop("module", None)
+    members = {**dict(namespace or {}), **members, "__annotations__": annotations}
+    made = make_class(cls_name, tuple(bases), members)
+    return dataclass(**options)(made)
 
 
 def _hash_action(cls: type, options: Options) -> str:
@@ -288,7 +322,12 @@ def fields(class_or_instance: Any) -> tuple[Any, ...]:
 
 
 def _values_of(obj: Any) -> list[tuple[str, Any]] | None:
-    """Return names and values of the fields of an instance; None if it is not of a dataclass."""
+    """Return names and values of the fields of an instance; None if it is not of a dataclass.
+
+    An object of a tool's result counts as one: scripts read its fields as attributes.
+    """
+    if type(obj) is Record:
+        return list(obj.items())
     found = None if isinstance(obj, type) else dataclass_fields(type(obj))
     if found is None:
         return None
@@ -345,3 +384,17 @@ def replace(obj: Any, /, **changes: Any) -> Any:
                 raise (TypeError if sys.version_info >= (3, 13) else ValueError)(text)
             changes[name] = getattr(obj, check_name(each.name))
     return kind(**changes)
+
+
+def copy_replace(obj: Any, /, **changes: Any) -> Any:
+    """`copy.replace` of 3.13."""
+    kind = type(obj)
+    if dataclass_fields(kind) is not None:
+        return replace(obj, **changes)
+    function = getattr(kind, "__replace__", None)
+    if function is None:
+        raise TypeError(f"replace() does not support {policy.demangle(kind.__name__)} objects")
+    return function(obj, **changes)
+
+
+copy_replace.__name__ = copy_replace.__qualname__ = "replace"

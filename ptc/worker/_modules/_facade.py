@@ -6,12 +6,24 @@ each name of the table in `ptc._policy_modules` and nothing else, not even a `__
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from ..._language._policy import MODULES
 from .._classes import offer, open_type
 from .._freeze import make_slots_readonly
+from .._identity import show_as_builtin
+from .._internals import (
+    bound_function,
+    bound_object,
+    closure_of,
+    code_of,
+    defaults_of,
+    globals_of,
+    keyword_defaults_of,
+)
 
 __all__ = ["make_facade", "make_module"]
 
@@ -27,6 +39,35 @@ def _refuse(self: Any, name: str) -> NoReturn:
     raise AttributeError(f"{self!r} cannot be changed; keep {name!r} in a variable of your own")
 
 
+def _stand_in(module: str, name: str, member: Any) -> Any:
+    """Give a function of the worker the name, and the look, of the library's function."""
+    method = type(member) is types.MethodType
+    function = bound_function(member) if method else member
+    if type(function) is not types.FunctionType or not function.__module__.startswith("ptc."):
+        return member
+    real = vars(sys.modules[module]).get(name) if module in sys.modules else None
+    if id(member) in _named:  # under two names
+        function = _copy_of(function)
+        member = types.MethodType(function, bound_object(member)) if method else function
+    function.__name__ = function.__qualname__ = name
+    _named[id(member)] = member
+    if type(real) is types.BuiltinFunctionType:
+        show_as_builtin(member, name)
+    return member
+
+
+_named: dict[int, object] = {}
+
+
+def _copy_of(function: types.FunctionType) -> types.FunctionType:
+    made = types.FunctionType(
+        code_of(function), globals_of(function), function.__name__, defaults_of(function),
+        closure_of(function),
+    )  # fmt: skip
+    made.__kwdefaults__ = keyword_defaults_of(function)
+    return made
+
+
 def make_facade(name: str, members: Mapping[str, object]) -> object:
     """Create a frozen object with the members that the table lists for module `name`.
 
@@ -35,8 +76,7 @@ def make_facade(name: str, members: Mapping[str, object]) -> object:
 
     Args:
         name: A module of the table.
-        members: Values by name, except those that the running Python lacks. A property is a
-            member that can change, such as `sys.stdout`.
+        members: Values by name. A property is a member that can change, such as `sys.stdout`.
 
     Raises:
         ValueError: If a member is not in the table.
@@ -44,20 +84,33 @@ def make_facade(name: str, members: Mapping[str, object]) -> object:
     surplus = members.keys() - MODULES[name]
     if surplus:
         raise ValueError(f"{name}: {', '.join(sorted(surplus))} not in the table of modules")
-    return make_module(name, members)
+    named = {each: _stand_in(name, each, value) for each, value in members.items()}
+    real = sys.modules.get(name)
+    facts = {each: getattr(real, each, None) for each in ("__doc__", "__name__", "__version__")}
+    return make_module(name, named, {each: text for each, text in facts.items() if text})
 
 
-def make_module(name: str, members: Mapping[str, object]) -> object:
-    """Create a facade with `members`, without checking the table."""
+def make_module(
+    name: str, members: Mapping[str, object], facts: Mapping[str, object] | None = None
+) -> object:
+    """Create a facade with `members`, without checking the table.
+
+    Args:
+        name: Name of the module.
+        members: Values by name, as for `make_facade`.
+        facts: Attributes that describe the module, such as ``__doc__``.
+    """
+    described = {"__doc__": None, "__name__": name, **(facts or {})}
     live = {each: value for each, value in members.items() if isinstance(value, property)}
     fixed = {each: value for each, value in members.items() if each not in live}
-    kind = open_type(
+    kind: type[object] = open_type(
         type(
             "module",
             (),
             {
                 **live,
-                "__slots__": tuple(fixed),
+                "__doc__": described.pop("__doc__"),
+                "__slots__": (*described, *fixed),
                 "__setattr__": _set,
                 "__delattr__": _refuse,
                 "__repr__": lambda self: f"<module {name!r}>",
@@ -66,7 +119,7 @@ def make_module(name: str, members: Mapping[str, object]) -> object:
         )
     )
     made = kind()
-    for member, value in fixed.items():
+    for member, value in {**described, **fixed}.items():
         object.__setattr__(made, member, value)
         if isinstance(value, type):
             offer(value)

@@ -6,6 +6,7 @@ Rule 1: a format reads the fields of the record and follows the rules of source
 
 from __future__ import annotations
 
+import posixpath
 import string
 import sys
 import time
@@ -17,7 +18,7 @@ from .._attributes import format_map
 from .._classes import open_type
 from .._clock import Clock
 from .._views import exact_text
-from ._text import format_error
+from ._traceback import format_error
 
 __all__ = [
     "BASIC_FORMATS",
@@ -80,21 +81,34 @@ class LogRecord:
     """A log record: plain data, without frames or tracebacks."""
 
     def __init__(
-        self, name: str, level: int, msg: Any, args: Any, error: BaseException | None, location: Any
+        self,
+        name: str,
+        level: int,
+        pathname: str,
+        lineno: int,
+        msg: Any,
+        args: Any,
+        exc_info: Any,
+        func: str | None = None,
+        sinfo: str | None = None,
+        **_: Any,
     ) -> None:
-        line, function = location
-        now = STATE.clock.now()
+        now = STATE.clock.epoch + STATE.clock.peek()
+        error = error_in(exc_info)
+        args = () if args is None else args
         if len(args) == 1 and isinstance(args[0], Mapping) and args[0]:
             args = args[0]
         self.name, self.msg, self.args = name, msg, args
         self.levelname, self.levelno = level_name(level), level
-        self.pathname = self.filename = "script.py"
-        self.module, self.lineno, self.funcName = "script", line, function
+        self.pathname = str(pathname)
+        self.filename = posixpath.basename(self.pathname)
+        self.module = posixpath.splitext(self.filename)[0]
+        self.lineno, self.funcName = lineno, func
         self.exc_info = None if error is None else (type(error), error, None)
         self.exc_text = None if error is None else format_error(error).rstrip("\n")
-        self.stack_info = None
+        self.stack_info = sinfo
         self.created, self.msecs = now, float(int(now % 1 * 1000))
-        self.relativeCreated = STATE.clock.elapsed * 1000
+        self.relativeCreated = STATE.clock.peek() * 1000
         self.thread, self.threadName = 0, "MainThread"
         self.process, self.processName, self.taskName = 0, "MainProcess", None
 
@@ -104,7 +118,8 @@ class LogRecord:
         return text % self.args if self.args else text
 
     def __repr__(self) -> str:
-        return f'<LogRecord: {self.name}, {self.levelno}, script.py, {self.lineno}, "{self.msg}">'
+        place = f"{self.pathname}, {self.lineno}"
+        return f'<LogRecord: {self.name}, {self.levelno}, {place}, "{self.msg}">'
 
 
 _DEFAULT_FORMATS: Final = {"%": "%(message)s", "{": "{message}", "$": "${message}"}

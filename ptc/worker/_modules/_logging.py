@@ -26,7 +26,7 @@ from ._log_records import (
     level_name,
     level_of,
 )
-from ._text import format_exc
+from ._traceback import format_exc
 from ._warnings import script_place
 
 __all__ = ["BASES", "logging_members"]
@@ -354,7 +354,8 @@ def _record(
     stacklevel: int = 1,
 ) -> LogRecord:
     error = error_in(exc_info)
-    record = LogRecord(name, level, msg, args, error, script_place(max(1, stacklevel)))
+    line, function = script_place(max(1, stacklevel))
+    record = LogRecord(name, level, "script.py", line, msg, args, error, function)
     if exc_info and error is None:
         record.exc_text = "NoneType: None"
     for key, value in (extra or {}).items():

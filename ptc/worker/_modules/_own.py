@@ -6,8 +6,6 @@ attribute from anything, `dataclasses.asdict` shows renamed names.
 
 from __future__ import annotations
 
-import ast
-import asyncio
 import collections
 import contextlib
 import functools
@@ -16,17 +14,16 @@ import shlex
 import types
 import typing
 import unicodedata
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ..._language import _policy as policy
 from .. import _classes
 from .._attributes import read_named
-from .._clock import Clock
 from .._internals import globals_of
-from .._types import ScriptType
+from .._types import ScriptType, type_of
 from .._views import exact_text
+from ._console import CONSOLE
 
 # ---------------------------------------------------------------------------------------------
 # operator
@@ -85,11 +82,13 @@ def update_wrapper(wrapper: Any, wrapped: Any, *_: Any, **__: Any) -> Any:
                 setattr(wrapper, name, value)
         if type(wrapped) is types.FunctionType:
             wrapper.__dict__.update(wrapped.__dict__)
+            wrapper.__annotations__ = wrapped.__annotations__
+        wrapper.__dict__["__wrapped__"] = wrapped
     return wrapper
 
 
 # A global of the functions that may be renamed: the script's, and the ones made here.
-_MARKS: Final = frozenset({"@getattr", "asyncio_runner"})
+_MARKS: Final = frozenset({"@getattr", "singledispatch"})
 
 
 def wraps(wrapped: Any, *_: Any, **__: Any) -> Callable[[Any], Any]:
@@ -169,6 +168,8 @@ def cache(function: Any, /) -> Any:
 
 
 def _annotated_class(function: Any) -> Any:
+    if type(function) in {classmethod, staticmethod}:
+        function = function.__func__
     if type(function) is not types.FunctionType:
         raise TypeError("register() needs a class, or a function with an annotated first argument")
     found = [kind for name, kind in function.__annotations__.items() if name != "return"]
@@ -213,6 +214,43 @@ def singledispatch(function: Any) -> Any:
     wrapper.register = register  # type: ignore[attr-defined]  # functions take attributes
     wrapper.dispatch = dispatch  # type: ignore[attr-defined]  # functions take attributes
     return wrapper
+
+
+class singledispatchmethod:  # the library's name
+    """`functools.singledispatchmethod`."""
+
+    __slots__ = ("_dispatcher", "_function")
+
+    def __init__(self, func: Any) -> None:
+        if not callable(func) and type(func) not in _BINDABLE:
+            raise TypeError(f"{func!r} is not callable or a descriptor")
+        self._function = func
+        self._dispatcher = singledispatch(_unbound(func))
+        self._dispatcher.register(object, func)
+
+    def register(self, cls: Any, method: Any = None) -> Any:
+        """Register an implementation for a class."""
+        return self._dispatcher.register(cls, method)
+
+    def __get__(self, obj: Any, cls: Any = None) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            if not args:
+                name = _unbound(self._function).__name__
+                raise TypeError(f"{name} requires at least 1 positional argument")
+            method = self._dispatcher.dispatch(type(args[0]))
+            # Other descriptors are not bound: a raw slot of a type works on any object.
+            bound = method.__get__(obj, cls) if type(method) in _BINDABLE else method
+            return bound(*args, **options)
+
+        call.register = self.register  # type: ignore[attr-defined]  # functions take attributes
+        return update_wrapper(call, _unbound(self._function))
+
+
+_BINDABLE: Final = frozenset({types.FunctionType, classmethod, staticmethod})
+
+
+def _unbound(method: Any) -> Any:
+    return method.__func__ if type(method) in {classmethod, staticmethod} else method
 
 
 # ---------------------------------------------------------------------------------------------
@@ -317,6 +355,13 @@ class SimpleNamespace(types.SimpleNamespace):
     __hash__ = None  # as the library's: mutable
 
 
+def reveal_type(obj: Any, /) -> Any:
+    """`typing.reveal_type`: prints the name of the type and returns the object."""
+    shown = policy.demangle(type_of(obj).__name__)
+    CONSOLE.show(f"Runtime type is {shown!r}", file=CONSOLE.stderr)
+    return obj
+
+
 def get_origin(kind: Any) -> Any:
     """`typing.get_origin`, but never a metaclass."""
     found = typing.get_origin(kind)
@@ -324,70 +369,7 @@ def get_origin(kind: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------
-# asyncio
-
-
-async def _wait_for(call: Any) -> Any:
-    return await call
-
-
-def _as_coroutine(awaitable: Any) -> Any:
-    """Return a coroutine that waits for a call on ctx, which has started already."""
-    return _wait_for(awaitable) if isinstance(awaitable, asyncio.Future) else awaitable
-
-
-def create_task(coro: Any, *, name: Any = None) -> Any:
-    """`asyncio.create_task`, which also accepts a call on ctx."""
-    return asyncio.create_task(_as_coroutine(coro), name=name)
-
-
-class TaskGroup(asyncio.TaskGroup):
-    """`asyncio.TaskGroup`, which also accepts calls on ctx."""
-
-    def create_task(self, coro: Any, *, name: Any = None) -> Any:  # type: ignore[override]  # no `context`: contextvars is not offered
-        """As `asyncio.TaskGroup.create_task`."""
-        return super().create_task(_as_coroutine(coro), name=name)
-
-
-def asyncio_runner(clock: Clock) -> Callable[..., Any]:
-    """Create `asyncio.run` on the only loop of the run."""
-
-    def asyncio_run(main: Any, *, debug: bool | None = None) -> Any:
-        if asyncio._get_running_loop() is not None or clock.run_coroutine is None:
-            raise RuntimeError(
-                "asyncio.run() cannot be called while a loop is running; "
-                "write `await` before the coroutine instead"
-            )
-        if not isinstance(main, types.CoroutineType):
-            raise ValueError(f"a coroutine was expected, got {type(main).__name__}")
-        return clock.run_coroutine(main)
-
-    return asyncio_run
-
-
-_LITERAL_CHARS: Final = 1 << 20
-
-
-def literal_eval(node_or_string: str) -> Any:
-    """`ast.literal_eval` of text; scripts have no syntax trees.
-
-    The file name cannot be a path and warnings are off: CPython opens the file of an error, and of
-    a warning, to quote from it, which the system call filter would report as an attack.
-    """
-    text = exact_text(node_or_string)
-    if len(text) > _LITERAL_CHARS:
-        raise ValueError(f"a literal may have {_LITERAL_CHARS} characters, not {len(text)}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = compile(text.lstrip(" \t"), "\ud800literal", "eval", ast.PyCF_ONLY_AST)
-        return ast.literal_eval(tree)
-    except SyntaxError as error:
-        error.filename = "<unknown>"
-        raise
-    except ValueError:
-        # The library's message has an address, which differs in every run.
-        raise ValueError("malformed node or string: it is not a literal") from None
+# shlex
 
 
 def shlex_split(s: str, comments: bool = False, posix: bool = True) -> list[str]:

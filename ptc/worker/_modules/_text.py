@@ -1,120 +1,35 @@
-"""traceback, pprint, sys and paths: modules that would reach outside of the script.
+"""pprint, sys and paths: modules that would reach outside of the script.
 
-Each is rewritten to work on text alone: the originals read source files, walk frames or write to
-the process's own streams.
+Each is rewritten to work on text alone: the originals open files or write to the process's own
+streams.
 """
 
 from __future__ import annotations
 
+import calendar
 import ntpath
 import os
 import pathlib
 import posixpath
 import pprint
 import sys
-import types
-from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
 from ..._language import _policy as policy
 from .._freeze import class_namespace, remove_attributes, replace_attribute
-from .._internals import frame_code, frame_globals, traceback_frame
 from ._console import CONSOLE
 from ._facade import make_module
+from ._traceback import exc_info, exception
 
 __all__ = [
     "PATHS",
+    "calendar_members",
     "confine_paths",
-    "format_error",
-    "format_exc",
+    "environment_members",
     "pprint_members",
     "relpath",
     "sys_members",
-    "traceback_members",
 ]
-
-# ---------------------------------------------------------------------------------------------
-# traceback
-
-
-def _lines(error: BaseException, seen: set[int]) -> Iterator[str]:
-    seen.add(id(error))
-    cause, context = error.__cause__, error.__context__
-    if cause is not None and id(cause) not in seen:
-        yield from _lines(cause, seen)
-        yield "\nThe above exception was the direct cause of the following exception:\n\n"
-    elif context is not None and not error.__suppress_context__ and id(context) not in seen:
-        yield from _lines(context, seen)
-        yield "\nDuring handling of the above exception, another exception occurred:\n\n"
-    yield "Traceback (most recent call last):\n"
-    frame: types.TracebackType | None = error.__traceback__
-    while frame is not None:
-        # Frames of the worker and of the library are hidden from scripts.
-        if "@getattr" in frame_globals(traceback_frame(frame)):
-            code = frame_code(traceback_frame(frame))
-            where = policy.demangle(code.co_name)
-            # The runtime's file name for the script cannot be a path, and is not shown.
-            file = code.co_filename if code.co_filename.isprintable() else "script.py"
-            yield f'  File "{file}", line {frame.tb_lineno}, in {where}\n'
-        frame = frame.tb_next
-    yield _last_line(error)
-
-
-def _last_line(error: BaseException) -> str:
-    kind = type(error)
-    module = kind.__module__
-    name = (
-        kind.__qualname__ if module in {"builtins", "__main__"} else f"{module}.{kind.__qualname__}"
-    )
-    try:
-        text = policy.demangle(str(error))
-    except Exception:  # noqa: BLE001  # a script's __str__ may raise anything
-        text = "<exception str() failed>"
-    return f"{policy.demangle(name)}: {text}\n" if text else f"{policy.demangle(name)}\n"
-
-
-def _format(*args: Any, **options: Any) -> list[str]:
-    errors = [arg for arg in (*args, options.get("value")) if isinstance(arg, BaseException)]
-    return list(_lines(errors[0], set())) if errors else ["NoneType: None\n"]
-
-
-def format_error(error: BaseException) -> str:
-    """Format the traceback of `error`: frames of the script only, without source lines."""
-    return "".join(_lines(error, set()))
-
-
-def format_exc(*_: Any, **__: Any) -> str:
-    """`traceback.format_exc`: frames of the script only, without source lines."""
-    error = sys.exc_info()[1]
-    return "".join(_lines(error, set())) if error is not None else "NoneType: None\n"
-
-
-def _to_stderr(text: str, file: Any = None) -> None:
-    CONSOLE.show(text, end="", file=CONSOLE.stderr if file is None else file)
-
-
-def traceback_members() -> dict[str, Any]:
-    """Return the members of `traceback`."""
-
-    def print_exc(limit: Any = None, file: Any = None, chain: bool = True) -> None:
-        _to_stderr(format_exc(), file)
-
-    def print_exception(*args: Any, file: Any = None, **options: Any) -> None:
-        files = [arg for arg in args[3:] if hasattr(arg, "write")]  # (type, value, tb, limit, file)
-        _to_stderr("".join(_format(*args, **options)), file or (files[0] if files else None))
-
-    def format_exception_only(*args: Any) -> list[str]:
-        errors = [arg for arg in args if isinstance(arg, BaseException)]
-        return [_last_line(errors[0])] if errors else ["NoneType: None\n"]
-
-    return {
-        "format_exc": format_exc,
-        "print_exc": print_exc,
-        "print_exception": print_exception,
-        "format_exception": _format,
-        "format_exception_only": format_exception_only,
-    }
-
 
 # ---------------------------------------------------------------------------------------------
 # pprint, sys
@@ -156,6 +71,18 @@ def pprint_members() -> dict[str, Any]:
     }
 
 
+def calendar_members() -> dict[str, Any]:
+    """Return the functions of `calendar` that print to the script's output."""
+
+    def prmonth(*args: Any, **options: Any) -> None:
+        CONSOLE.show(calendar.month(*args, **options), end="")
+
+    def prcal(*args: Any, **options: Any) -> None:
+        CONSOLE.show(calendar.calendar(*args, **options), end="")
+
+    return {"prcal": prcal, "prmonth": prmonth}
+
+
 # Each call from Python through C and back takes up to 2 KB of a stack of 8 MB; `sorted` on 3.13
 # takes more and crashes at about 1,800. Calls of plain functions take none.
 _RECURSION: Final = 3_000
@@ -184,24 +111,64 @@ def sys_members() -> dict[str, Any]:
             for name in [
                 "byteorder",
                 "float_info",
+                "float_repr_style",
+                "get_int_max_str_digits",
                 "getdefaultencoding",
                 "getrecursionlimit",
                 "getsizeof",
                 "hash_info",
+                "hexversion",
                 "int_info",
                 "intern",
                 "maxsize",
                 "maxunicode",
                 "platform",
+                "set_int_max_str_digits",
                 "version",
                 "version_info",
             ]
         },
+        "exc_info": exc_info,
+        "exception": exception,
         "exit": exit_,
         "setrecursionlimit": setrecursionlimit,
         "stdout": _stream_property("stdout"),
         "stderr": _stream_property("stderr"),
     }
+
+
+# ---------------------------------------------------------------------------------------------
+# os
+
+
+class Environment(dict[str, str]):
+    """`os.environ`: empty at first, and never passed to a process."""
+
+    __slots__ = ()
+
+    def __missing__(self, key: object) -> NoReturn:
+        error = KeyError(key)
+        error.add_note("a script has no environment; take values from `inputs`")
+        raise error
+
+    def __setitem__(self, key: str, value: str) -> None:
+        for text in (key, value):
+            if not isinstance(text, str):
+                raise TypeError(f"str expected, not {type(text).__name__}")
+        super().__setitem__(str.__str__(key), str.__str__(value))
+
+    def __repr__(self) -> str:
+        return f"environ({super().__repr__()})"
+
+
+def environment_members() -> dict[str, Any]:
+    """Return the members of `os` that read the environment."""
+    environment = Environment()
+
+    def getenv(key: str, default: Any = None) -> Any:
+        return environment.get(key, default)
+
+    return {"environ": environment, "getenv": getenv}
 
 
 # ---------------------------------------------------------------------------------------------
@@ -308,3 +275,5 @@ PATHS: Final[dict[str, Any]] = {
     "PurePosixPath": pathlib.PurePosixPath,
     "PureWindowsPath": pathlib.PureWindowsPath,
 }
+if hasattr(pathlib, "UnsupportedOperation"):  # 3.13
+    PATHS["UnsupportedOperation"] = pathlib.__dict__["UnsupportedOperation"]

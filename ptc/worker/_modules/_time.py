@@ -61,7 +61,7 @@ def _time(clock: Clock) -> dict[str, Any]:
         clock.sleep(seconds)
 
     def elapsed_ns() -> int:
-        return round(clock.elapsed * 1e9)
+        return round(clock.read() * 1e9)
 
     return {
         "time": clock.now,
@@ -78,6 +78,8 @@ def _time(clock: Clock) -> dict[str, Any]:
         "mktime": lambda moment: float(calendar.timegm(moment)),
         "struct_time": time.struct_time,
         "timezone": 0,
+        "altzone": 0,
+        "daylight": 0,
         "tzname": ("UTC", "UTC"),
     }
 
@@ -135,11 +137,10 @@ def _secrets(rng: random.Random) -> dict[str, Any]:
 
 def _uuid(rng: random.Random) -> dict[str, Any]:
     return {
-        "UUID": uuid.UUID,
         "uuid3": uuid.uuid3,
         "uuid4": lambda: uuid.UUID(int=rng.getrandbits(128), version=4),
         "uuid5": uuid.uuid5,
-        **{name: getattr(uuid, name) for name in MODULES["uuid"] if name.startswith("NAMESPACE")},
+        **{name: getattr(uuid, name) for name in MODULES["uuid"] if not name.startswith("uuid")},
     }
 
 

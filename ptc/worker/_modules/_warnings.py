@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import types
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ..._language import _policy as policy
-from .._internals import frame_back, frame_code, frame_globals, frame_lineno
+from .._classes import is_script_class
+from .._internals import (
+    coroutine_line,
+    frame_back,
+    frame_code,
+    frame_globals,
+    frame_lineno,
+    is_unstarted,
+)
+from . import _own
 from ._console import CONSOLE
 
-__all__ = ["script_place", "warnings_members"]
+__all__ = ["script_place", "warn_forgotten", "warn_unawaited", "warnings_members"]
 
 _FILE: Final = "script.py"
 _ACTIONS: Final = frozenset({"always", "default", "error", "ignore", "module", "once"})
@@ -156,7 +168,13 @@ def _action(text: str, category: type, line: int) -> str:
 
 
 def _warn(
-    message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **_: Any
+    message: Any,
+    category: Any = None,
+    stacklevel: int = 1,
+    source: Any = None,
+    *,
+    line: int = 0,
+    **_: Any,
 ) -> None:
     own = isinstance(message, Warning)
     kind: Any = type(message) if own else category or UserWarning
@@ -164,7 +182,7 @@ def _warn(
         raise TypeError(f"category must be a Warning subclass, not {type(category).__name__!r}")
     text = str(message)
     warning = message if own else kind(message)
-    line, _function = script_place(max(1, stacklevel))
+    line = script_place(max(1, stacklevel))[0] or line
     action = _action(text, kind, line)
     if action == "error":
         raise warning
@@ -179,6 +197,28 @@ def _warn(
     )
 
 
+_OWN_COROUTINES: Final = frozenset({"_Run._finish_calls", "_Run._main", "_wait_for"})
+
+
+def warn_unawaited(coroutine: Any) -> None:
+    """Warn of a coroutine that was never awaited; CPython calls it when one is dropped.
+
+    It never raises: CPython would print that to the standard error of the process.
+    """
+    if coroutine.__qualname__ in _OWN_COROUTINES:
+        return
+    text = f"coroutine '{policy.demangle(coroutine.__qualname__)}' was never awaited"
+    with contextlib.suppress(Exception):
+        _warn(text, RuntimeWarning, line=coroutine_line(coroutine))
+
+
+def warn_forgotten(namespace: Mapping[str, Any]) -> None:
+    """Warn of coroutines in the variables of a script that has ended."""
+    for value in list(namespace.values()):
+        if type(value) is types.CoroutineType and is_unstarted(value):
+            warn_unawaited(value)
+
+
 def _is_new(action: str, text: str, kind: type, line: int) -> bool:
     if action == "always":
         return True
@@ -191,9 +231,65 @@ def _is_new(action: str, text: str, kind: type, line: int) -> bool:
     return True
 
 
+class deprecated:  # the library's name
+    """`warnings.deprecated` of 3.13: a call of the function or class warns."""
+
+    def __init__(
+        self,
+        message: str,
+        /,
+        *,
+        category: type[Warning] | None = DeprecationWarning,
+        stacklevel: int = 1,
+    ) -> None:
+        if not isinstance(message, str):
+            raise TypeError(
+                f"Expected an object of type str for 'message', not {type(message).__name__!r}"
+            )
+        self.message = message
+        self.category = category
+        self.stacklevel = stacklevel
+
+    def __call__(self, arg: Any, /) -> Any:
+        if self.category is None:
+            return arg
+        if isinstance(arg, type):
+            return self._decorate_class(arg)
+        if not callable(arg):
+            raise TypeError(
+                "@deprecated decorator with non-None category must be applied to a class or "
+                f"callable, not {arg!r}"
+            )
+
+        def call(*args: Any, **options: Any) -> Any:
+            self._warn()
+            return arg(*args, **options)
+
+        return _own.update_wrapper(call, arg)
+
+    def _decorate_class(self, kind: Any) -> Any:
+        if not is_script_class(kind):
+            raise TypeError("@deprecated works on the script's own classes only")
+        original = kind.__init__
+
+        def init(instance: Any, *args: Any, **options: Any) -> None:
+            if type(instance) is kind:
+                self._warn()
+            original(instance, *args, **options)
+
+        kind.__init__ = init
+        return kind
+
+    def _warn(self) -> None:
+        _warn(self.message, self.category, self.stacklevel)
+
+
 def warnings_members() -> dict[str, Any]:
-    """Return the members of `warnings`."""
+    """Return the members of `warnings`; the interpreter's own warning goes there, too."""
+    warnings.__dict__["_warn_unawaited_coroutine"] = warn_unawaited
+    later = {"deprecated": deprecated} if "deprecated" in policy.MODULES["warnings"] else {}
     return {
+        **later,
         "catch_warnings": catch_warnings,
         "filterwarnings": _filterwarnings,
         "resetwarnings": _resetwarnings,

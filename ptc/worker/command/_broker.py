@@ -7,8 +7,8 @@ paths (`ptc._protected`) allows (`_broker_calls`); an opened file becomes a desc
 command.
 
 Rule 1: A path is read from the command's memory once. Its target is opened, checked under the
-    kernel's own name for it, and used by descriptor, so concurrent changes by the command have no
-    effect. (test_changing_a_path_during_its_check_bypasses_nothing)
+    kernel's own name for it, and used by descriptor (`_folders`), so concurrent changes by the
+    command have no effect. (test_changing_a_path_during_its_check_bypasses_nothing)
 Rule 2: Calls outside the root are not brokered: the kernel continues the call as the command made
     it, under the command's own confinement. The command may have changed the call by then, and
     gains nothing, since Landlock lets no call change the root. Calls that Landlock does not cover
@@ -21,7 +21,6 @@ See seccomp_unotify(2). A command starts in milliseconds, so this module imports
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
@@ -32,7 +31,7 @@ from _socket import CMSG_SPACE, SCM_RIGHTS, SOL_SOCKET
 from contextlib import suppress
 
 from ..._protected import Refusal
-from ..kernel import _libc
+from ._caller import FOLDER, PATH_MAX, Caller, ContinueError
 
 TYPE_CHECKING = False  # `typing` takes 3 ms to import.
 if TYPE_CHECKING:
@@ -41,21 +40,11 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ..._protected import Protection
+    from ._folders import Folders
 
     Handler: TypeAlias = Callable[["Broker", "Caller", Sequence[int]], "Opened | int"]
 
-__all__ = [
-    "AT_FDCWD",
-    "Broker",
-    "Caller",
-    "ContinueError",
-    "Entry",
-    "Folders",
-    "Opened",
-    "WouldBlockError",
-    "receive_listener",
-    "send_listener",
-]
+__all__ = ["Broker", "Opened", "WouldBlockError", "receive_listener", "send_listener"]
 
 # include/uapi/linux/seccomp.h; the same numbers on x86-64 and aarch64.
 _RECEIVE, _ANSWER, _IS_VALID, _ADD_DESCRIPTOR = 0xC0502100, 0xC0182101, 0x40082102, 0x40182103
@@ -66,35 +55,12 @@ _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 _RESPONSE = struct.Struct("=QqiI")
 _DESCRIPTOR = struct.Struct("=QIIII")
 
-_OPENAT2, _NO_MAGIC_LINKS = 437, 2
-AT_FDCWD = -100
-_PATH_MAX = 4096
-_PATH_ONLY = os.O_PATH | os.O_CLOEXEC
-_FOLDER = _PATH_ONLY | os.O_DIRECTORY
 _MAX_REFUSALS = 20
 """Maximum number of refusals reported; a program may retry a change a thousand times."""
 
 
-class ContinueError(Exception):
-    """Raised to have the kernel continue the call as the command made it."""
-
-
 class WouldBlockError(Exception):
     """Raised if an open would block; the argument is the function that retries it."""
-
-
-class Folders:
-    """The folders in which a command may change files, and /proc descriptors for lookups."""
-
-    __slots__ = ("own", "proc", "root", "scratch")
-
-    def __init__(self, root: bytes) -> None:
-        """Open /proc, which must belong to the namespace that this process was started in."""
-        self.root = root
-        self.scratch: tuple[bytes, ...] = ()
-        """Folders for temporary files, which the command changes without the broker."""
-        self.proc = os.open("/proc", _FOLDER)
-        self.own = os.open("/proc/self/fd", _FOLDER)
 
 
 class Opened:
@@ -105,93 +71,6 @@ class Opened:
     def __init__(self, fd: int, flags: int) -> None:
         self.fd = fd
         self.close_on_exec = bool(flags & os.O_CLOEXEC)
-
-
-class Entry:
-    """A name in an open folder."""
-
-    __slots__ = ("folder", "is_scratch", "name", "parts")
-
-    def __init__(
-        self, folder: int, name: bytes, parts: tuple[str, ...] | None, *, is_scratch: bool
-    ) -> None:
-        self.folder = folder
-        self.name = name
-        """Includes trailing slashes, which the kernel interprets."""
-        self.parts = parts
-        """Names from the root to the entry; None if it is not in the root."""
-        self.is_scratch = is_scratch
-
-    def mode(self) -> int | None:
-        """Return the entry's ``st_mode``, or None if it does not exist."""
-        try:
-            return os.stat(
-                self.name.rstrip(b"/"), dir_fd=self.folder, follow_symlinks=False
-            ).st_mode
-        except OSError:
-            return None
-
-
-class Caller:
-    """The thread that made a call, and the descriptors held until the call is answered."""
-
-    __slots__ = ("_opened", "_proc")
-
-    def __init__(self, proc: int, thread: int) -> None:
-        self._opened: list[int] = []
-        self._proc = self.keep(os.open(b"%d" % thread, _FOLDER, dir_fd=proc))
-
-    def keep(self, fd: int) -> int:
-        """Hold `fd` open until the call is answered."""
-        self._opened.append(fd)
-        return fd
-
-    def close(self) -> None:
-        """Close all held descriptors."""
-        opened, self._opened = self._opened, []
-        for fd in opened:
-            os.close(fd)
-
-    def read_string(self, address: int) -> bytes:
-        """Read the string at an address of its memory.
-
-        Raises:
-            OSError: EFAULT or ENAMETOOLONG, as from the kernel.
-        """
-        memory = os.open(b"mem", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
-        try:
-            # The top byte may be a tag (aarch64).
-            data = os.pread(memory, _PATH_MAX, address & (1 << 56) - 1)
-        except (OSError, OverflowError):
-            raise OSError(errno.EFAULT, "not readable") from None
-        finally:
-            os.close(memory)
-        text, end, _ = data.partition(b"\0")
-        if not end:
-            raise OSError(errno.ENAMETOOLONG, "too long")
-        return text
-
-    def descriptor(self, number: int) -> int:
-        """Open the file behind one of its descriptors, or (AT_FDCWD) its current folder."""
-        name = b"cwd" if number == AT_FDCWD else b"fd/%d" % number
-        try:
-            return self.keep(os.open(name, _PATH_ONLY, dir_fd=self._proc))
-        except OSError:
-            raise OSError(errno.EBADF, "no such descriptor") from None
-
-    def start(self, number: int, path: bytes) -> tuple[int, bytes]:
-        """Resolve the start of a path passed with a descriptor number; return it and the path."""
-        number, path = _resolve_own_proc(number, path)
-        return (AT_FDCWD if path.startswith(b"/") else self.descriptor(number)), path
-
-    def umask(self) -> int:
-        """Return its umask."""
-        status = os.open(b"status", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
-        try:
-            _, _, rest = os.read(status, 4096).partition(b"\nUmask:\t")
-        finally:
-            os.close(status)
-        return int(rest.partition(b"\n")[0], 8)
 
 
 class Broker:
@@ -213,11 +92,10 @@ class Broker:
             handlers: Handler of each call, by system call number.
         """
         self.listener = listener
-        self._folders = folders
-        self._beneath = folders.root.rstrip(b"/") + b"/"
+        self.folders = folders
         self._protection = protection
         self._handlers = handlers
-        self._root = os.open(folders.root, _FOLDER)
+        self._root = os.open(folders.root, FOLDER)
         self._blocked: list[tuple[int, Caller, Callable[[], Opened]]] = []
         self.refusals: dict[tuple[str, str, str], None] = {}
         """Path, rule and lifting entry of the first refused changes."""
@@ -246,7 +124,7 @@ class Broker:
             return  # The caller has been killed.
         notification, thread, _, number, _, _, *arguments = _NOTIFICATION.unpack(data)
         try:
-            caller = Caller(self._folders.proc, thread)
+            caller = Caller(self.folders.proc, thread)
         except OSError:
             self._respond(notification, error=errno.EPERM)
             return
@@ -310,80 +188,6 @@ class Broker:
             reply = bytearray(_RESPONSE.pack(notification, value, -error, flags))
             fcntl.ioctl(self.listener, _ANSWER, reply)
 
-    # --- paths ------------------------------------------------------------------------------
-
-    def pin(self, caller: Caller, base: int, path: bytes, flags: int = 0) -> int:
-        """Open the target of a path with O_PATH: no right to read or change it.
-
-        Args:
-            caller: Owner of the path.
-            base: Descriptor that the path starts from.
-            path: The path; empty for `base` itself.
-            flags: Additional flags of open(2).
-        """
-        if not path:
-            return base
-        # Magic links of /proc would lead to files open in this process, not in the command.
-        return caller.keep(_openat2(base, path, _PATH_ONLY | flags))
-
-    def entry(self, caller: Caller, base: int, path: bytes) -> Entry:
-        """Resolve the folder of a path and its last name."""
-        bare = path.rstrip(b"/")
-        head, slash, name = bare.rpartition(b"/")
-        if name in (b"", b".", b".."):
-            raise ContinueError  # The kernel rejects all of these.
-        try:
-            folder = self.pin(caller, base, head or b"/", os.O_DIRECTORY) if slash else base
-            path = name + path[len(bare) :]
-            where = self._path(folder)
-        except OSError:
-            raise ContinueError from None  # The kernel returns the right error.
-        inner = self._beneath_root(where)
-        parts = None if inner is None else (*inner, os.fsdecode(name))
-        return Entry(folder, path, parts, is_scratch=self._is_scratch(where))
-
-    def parts_of(self, fd: int) -> tuple[str, ...] | None:
-        """Return the names from the root to an open file; None if it is not in the root."""
-        return self._beneath_root(self._path(fd))
-
-    def is_scratch(self, fd: int) -> bool:
-        """True if an open file is in a folder for temporary files."""
-        return self._is_scratch(self._path(fd))
-
-    def _path(self, fd: int) -> bytes:
-        return os.readlink(b"%d" % fd, dir_fd=self._folders.own)
-
-    def _beneath_root(self, path: bytes) -> tuple[str, ...] | None:
-        if self._is_scratch(path):
-            return None
-        if path == self._folders.root:
-            return ()
-        if not path.startswith(self._beneath):
-            return None
-        return tuple(os.fsdecode(path[len(self._beneath) :]).split("/"))
-
-    def _is_scratch(self, path: bytes) -> bool:
-        folders = self._folders.scratch
-        return any(path == folder or path.startswith(folder + b"/") for folder in folders)
-
-    def reopen(self, caller: Caller, fd: int, flags: int, mode: int = 0) -> int:
-        """Open a pinned file for use."""
-        return caller.keep(os.open(b"%d" % fd, flags, mode, dir_fd=self._folders.own))
-
-    def change_mode(self, fd: int, mode: int) -> None:
-        """Set the permissions of a pinned file."""
-        os.chmod(b"%d" % fd, mode, dir_fd=self._folders.own)
-
-    def link(self, fd: int, target: Entry) -> None:
-        """Give a pinned file another name."""
-        name, own = b"%d" % fd, self._folders.own
-        os.link(
-            *(name, target.name),
-            src_dir_fd=own,
-            dst_dir_fd=target.folder,
-            follow_symlinks=True,
-        )
-
     # --- decisions --------------------------------------------------------------------------
 
     def check_change(
@@ -424,12 +228,6 @@ class Broker:
         return True
 
 
-def _openat2(base: int, path: bytes, flags: int) -> int:
-    name = ctypes.create_string_buffer(path)
-    how = ctypes.create_string_buffer(struct.pack("=3Q", flags, 0, _NO_MAGIC_LINKS), 24)
-    return _libc.syscall(_OPENAT2, base, ctypes.addressof(name), ctypes.addressof(how), 24)
-
-
 def send_listener(near: socket, listener: int, scratch: Sequence[bytes]) -> None:
     """Send a listener to the process that will serve it, and close it here.
 
@@ -444,35 +242,8 @@ def send_listener(near: socket, listener: int, scratch: Sequence[bytes]) -> None
 
 def receive_listener(near: socket) -> tuple[int, tuple[bytes, ...]] | None:
     """Receive a listener and its folders; None if the other side exited first."""
-    data, rights, _, _ = near.recvmsg(3 * _PATH_MAX, CMSG_SPACE(4))
+    data, rights, _, _ = near.recvmsg(3 * PATH_MAX, CMSG_SPACE(4))
     if not rights:
         return None
     (listener,) = struct.unpack_from("=i", rights[0][2])
     return listener, tuple(data.split(b"\0"))
-
-
-_STREAMS = {b"/dev/stdin": 0, b"/dev/stdout": 1, b"/dev/stderr": 2}
-_SELF = (b"/proc/self/", b"/proc/thread-self/")
-
-
-def _resolve_own_proc(number: int, path: bytes) -> tuple[int, bytes]:
-    """Resolve a path through the command's own /proc entries without /proc.
-
-    Only paths that name them directly: through links they lead to /proc entries of this process,
-    which are not in the root.
-    """
-    if path in _STREAMS:
-        return _STREAMS[path], b""
-    if path.startswith(b"/dev/fd/"):
-        path = b"/proc/self" + path[4:]
-    for folder in _SELF:
-        if path.startswith(folder):
-            kind, _, rest = path[len(folder) :].partition(b"/")
-            if kind == b"cwd":
-                return AT_FDCWD, rest or b"."
-            if kind == b"root":
-                return number, b"/" + rest
-            digits, _, rest = rest.partition(b"/")
-            if kind == b"fd" and digits.isdigit() and len(digits) < 10:
-                return int(digits), rest
-    return number, path

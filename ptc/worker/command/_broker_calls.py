@@ -1,4 +1,6 @@
-"""The broker's handler of each system call that could change a file.
+"""The broker's handlers of the system calls that could change a file.
+
+`_open_calls` handles those that open one.
 
 Rule 1: Both entries of a rename or a link are checked. Only single files that are not links may
     move into the root from outside, or into a git folder: a folder or a link could bring content
@@ -11,37 +13,31 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import os
 import stat
 import struct
 
 from ..._protected import Refusal
 from ..kernel import _libc
-from ._broker import AT_FDCWD, Broker, Caller, ContinueError, Entry, Opened, WouldBlockError
+from ._caller import AT_FDCWD, PERMISSIONS, ContinueError, read_start, with_umask
+from ._open_calls import open_file
 
 TYPE_CHECKING = False  # `typing` takes 3 ms to import.
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from ._broker import Handler
+    from ._broker import Broker, Handler, Opened
+    from ._caller import Caller
+    from ._folders import Entry
 
 __all__ = ["CALLS", "handlers"]
 
-_MAX_LINKS = 40
-"""Links followed in one path, as in the kernel (path_resolution(7))."""
 _MAX_FILE_BYTES = 8 << 30
 """Equals the command's own file size limit, since this process makes its `truncate` calls."""
 
 # AT_* and RENAME_* of include/uapi/linux/fcntl.h and fs.h
 _SYMLINK_NOFOLLOW, _REMOVE_FOLDER, _SYMLINK_FOLLOW, _EMPTY_PATH = 0x100, 0x200, 0x400, 0x1000
 _RENAME_EXCHANGE = 2
-_TMPFILE = os.O_TMPFILE & ~os.O_DIRECTORY
-_PERMISSIONS = 0o7777
-_STATUS_FLAGS = os.O_APPEND | os.O_DIRECT | os.O_NOATIME | os.O_NONBLOCK | os.O_ASYNC
-"""Flags that fcntl(F_SETFL) sets."""
-_RESOLVED_FLAGS = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-"""Flags that have no effect on a pinned file."""
 
 
 def handlers(numbers: Mapping[str, int]) -> dict[int, Handler]:
@@ -54,157 +50,12 @@ def _signed(argument: int) -> int:
     return (argument & 0xFFFFFFFF ^ 0x80000000) - 0x80000000
 
 
-def _start(caller: Caller, dirfd: int, address: int) -> tuple[int, bytes]:
-    """Read a path from the command's memory; return its start and the path."""
-    path = caller.read_string(address)
-    if not path:
-        raise ContinueError  # The kernel returns ENOENT, or another error of the call.
-    return caller.start(dirfd, path)
-
-
-def _with_umask(caller: Caller, call: Callable[[], int | None]) -> int:
-    """Run `call` under the command's umask."""
-    own = os.umask(caller.umask())
-    try:
-        return call() or 0
-    finally:
-        os.umask(own)
-
-
-# --- opening --------------------------------------------------------------------------------------
-
-
-def _open(
-    broker: Broker, caller: Caller, dirfd: int, address: int, flags: int, mode: int
-) -> Opened:
-    if flags & os.O_PATH:
-        raise ContinueError
-    try:
-        return _open_to_change(broker, caller, dirfd, address, flags, mode)
-    except ContinueError:
-        if flags & os.O_TRUNC and flags & os.O_ACCMODE not in (os.O_WRONLY, os.O_RDWR):
-            # Landlock before ABI 3 treats that as reading.
-            raise PermissionError(errno.EACCES, "O_TRUNC on a file opened for reading") from None
-        raise
-
-
-def _open_to_change(
-    broker: Broker, caller: Caller, dirfd: int, address: int, flags: int, mode: int
-) -> Opened:
-    base, path = _start(caller, dirfd, address)
-    if flags & _TMPFILE:
-        return _open_nameless(broker, caller, base, path, flags, mode)
-    exclusive = bool(flags & os.O_CREAT and flags & os.O_EXCL)
-    follow = not (flags & os.O_NOFOLLOW or exclusive)
-    for _ in range(_MAX_LINKS):
-        fd = _pin_existing(broker, caller, base, path, flags, follow=follow)
-        if fd is not None:
-            if exclusive:
-                raise ContinueError
-            return _open_pinned(broker, caller, fd, flags)
-        entry = broker.entry(caller, base, path)
-        existing = entry.mode()
-        if existing is None:
-            created = _create(broker, caller, entry, flags, mode)
-            if created is not None:
-                return created
-        elif path.endswith(b"/"):
-            raise ContinueError
-        elif stat.S_ISLNK(existing) and follow:
-            # A dangling link: the file is created at its target.
-            path, base = os.readlink(entry.name, dir_fd=entry.folder), entry.folder
-        elif not follow:
-            raise ContinueError
-    raise OSError(errno.ELOOP, "too many links, or links that keep changing")
-
-
-def _pin_existing(
-    broker: Broker, caller: Caller, base: int, path: bytes, flags: int, *, follow: bool
-) -> int | None:
-    """Pin the file at a path; None if it does not exist and the call may create it."""
-    try:
-        return broker.pin(caller, base, path, 0 if follow else os.O_NOFOLLOW)
-    except FileNotFoundError:
-        if flags & os.O_CREAT:
-            return None
-        raise ContinueError from None
-    except OSError:
-        raise ContinueError from None
-
-
-def _open_pinned(broker: Broker, caller: Caller, fd: int, flags: int) -> Opened:
-    kind = os.fstat(fd).st_mode
-    is_pipe = stat.S_ISFIFO(kind)
-    if not stat.S_ISREG(kind) and not is_pipe:
-        raise ContinueError  # EISDIR, ELOOP, ENXIO; Landlock decides about devices.
-    parts = broker.parts_of(fd)
-    if parts is None:
-        raise ContinueError
-    broker.check_change(parts, replaces=True, content=True)
-
-    def attempt() -> Opened:
-        # O_NONBLOCK: never wait for a reader, or for the holder of a lease on the file.
-        opened = broker.reopen(caller, fd, flags & ~_RESOLVED_FLAGS | os.O_NONBLOCK | os.O_NOCTTY)
-        return _set_status_flags(opened, flags)
-
-    if not is_pipe or flags & os.O_NONBLOCK:
-        return attempt()
-
-    def wait() -> Opened:
-        try:
-            return attempt()
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                raise WouldBlockError(wait) from None
-            raise
-
-    return wait()
-
-
-def _set_status_flags(fd: int, flags: int) -> Opened:
-    fcntl.fcntl(fd, fcntl.F_SETFL, flags & _STATUS_FLAGS)
-    return Opened(fd, flags)
-
-
-def _create(broker: Broker, caller: Caller, entry: Entry, flags: int, mode: int) -> Opened | None:
-    """Create a file; None if a link appeared in its place."""
-    if entry.parts is None:
-        raise ContinueError
-    broker.check_change(entry.parts, content=True)
-    how = flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-    try:
-        fd = _with_umask(
-            caller,
-            lambda: os.open(entry.name, how, mode & _PERMISSIONS, dir_fd=entry.folder),
-        )
-    except OSError as error:
-        if error.errno == errno.ELOOP and not flags & os.O_NOFOLLOW:
-            return None
-        raise
-    return _set_status_flags(caller.keep(fd), flags)
-
-
-def _open_nameless(
-    broker: Broker, caller: Caller, base: int, path: bytes, flags: int, mode: int
-) -> Opened:
-    """Open an O_TMPFILE, a file that has no name until it is linked."""
-    folder = broker.pin(caller, base, path, os.O_DIRECTORY)
-    parts = broker.parts_of(folder)
-    if parts is None:
-        raise ContinueError
-    broker.check_change((*parts, "#"))
-    opened = _with_umask(
-        caller, lambda: broker.reopen(caller, folder, flags & ~_RESOLVED_FLAGS, mode & _PERMISSIONS)
-    )
-    return Opened(opened, flags)
-
-
 # --- names ----------------------------------------------------------------------------------------
 
 
 def _new_entry(broker: Broker, caller: Caller, dirfd: int, address: int) -> Entry:
     """Resolve a new name in the root; it must be free and not protected."""
-    entry = broker.entry(caller, *_start(caller, dirfd, address))
+    entry = broker.folders.entry(caller, *read_start(caller, dirfd, address))
     if entry.parts is None or entry.mode() is not None:
         raise ContinueError
     broker.check_change(entry.parts, content=True)
@@ -213,14 +64,12 @@ def _new_entry(broker: Broker, caller: Caller, dirfd: int, address: int) -> Entr
 
 def _mkdir(broker: Broker, caller: Caller, dirfd: int, address: int, mode: int) -> int:
     entry = _new_entry(broker, caller, dirfd, address)
-    return _with_umask(
-        caller, lambda: os.mkdir(entry.name, mode & _PERMISSIONS, dir_fd=entry.folder)
-    )
+    return with_umask(caller, lambda: os.mkdir(entry.name, mode & PERMISSIONS, dir_fd=entry.folder))
 
 
 def _mknod(broker: Broker, caller: Caller, dirfd: int, address: int, mode: int, device: int) -> int:
     entry = _new_entry(broker, caller, dirfd, address)
-    return _with_umask(
+    return with_umask(
         caller, lambda: os.mknod(entry.name, mode, device=device, dir_fd=entry.folder)
     )
 
@@ -244,16 +93,17 @@ def _link(
 ) -> int:
     if flags & _EMPTY_PATH:
         raise ContinueError
-    base, path = _start(caller, dirfd, address)
-    target = broker.entry(caller, *_start(caller, to, to_address))
+    base, path = read_start(caller, dirfd, address)
+    target = broker.folders.entry(caller, *read_start(caller, to, to_address))
     follow = bool(flags & _SYMLINK_FOLLOW)
     try:
-        fd = broker.pin(caller, base, path, 0 if follow else os.O_NOFOLLOW)
+        fd = broker.folders.pin(caller, base, path, 0 if follow else os.O_NOFOLLOW)
     except OSError:
         raise ContinueError from None
-    parts = broker.parts_of(fd)
+    parts = broker.folders.parts_of(fd)
     if target.mode() is not None or not _is_brokered_move(
-        (parts is not None, broker.is_scratch(fd)), (target.parts is not None, target.is_scratch)
+        (parts is not None, broker.folders.is_scratch(fd)),
+        (target.parts is not None, target.is_scratch),
     ):
         raise ContinueError
     if parts is not None:
@@ -263,7 +113,7 @@ def _link(
         broker.check_change(target.parts, content=True)
     if stat.S_ISLNK(os.fstat(fd).st_mode):
         _check_link_target(broker, target)
-        source = broker.entry(caller, base, path)
+        source = broker.folders.entry(caller, base, path)
         os.link(
             *(source.name, target.name),
             src_dir_fd=source.folder,
@@ -271,7 +121,7 @@ def _link(
             follow_symlinks=False,
         )
     else:
-        broker.link(fd, target)
+        broker.folders.link(fd, target)
     return 0
 
 
@@ -283,8 +133,8 @@ def _is_brokered_move(*ends: tuple[bool, bool]) -> bool:
 def _rename(
     broker: Broker, caller: Caller, dirfd: int, address: int, to: int, to_address: int, flags: int
 ) -> int:
-    source = broker.entry(caller, *_start(caller, dirfd, address))
-    target = broker.entry(caller, *_start(caller, to, to_address))
+    source = broker.folders.entry(caller, *read_start(caller, dirfd, address))
+    target = broker.folders.entry(caller, *read_start(caller, to, to_address))
     ends = ((end.parts is not None, end.is_scratch) for end in (source, target))
     if source.mode() is None or not _is_brokered_move(*ends):
         raise ContinueError
@@ -362,7 +212,7 @@ def _move_index(broker: Broker, caller: Caller, source: Entry, target: Entry, fl
 
 
 def _unlink(broker: Broker, caller: Caller, dirfd: int, address: int, flags: int) -> int:
-    entry = broker.entry(caller, *_start(caller, dirfd, address))
+    entry = broker.folders.entry(caller, *read_start(caller, dirfd, address))
     if entry.parts is None or entry.mode() is None:
         raise ContinueError
     if flags & _REMOVE_FOLDER:
@@ -404,16 +254,16 @@ def _fail_on_continue(handler: Handler) -> Handler:
 def _truncate(broker: Broker, caller: Caller, address: int, length: int) -> int:
     if length >> 63:
         raise OSError(errno.EINVAL, "negative")
-    fd = broker.pin(caller, *_start(caller, AT_FDCWD, address))
+    fd = broker.folders.pin(caller, *read_start(caller, AT_FDCWD, address))
     mode = os.fstat(fd).st_mode
     if not stat.S_ISREG(mode):
         raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, "not a file")
-    parts = broker.parts_of(fd)
+    parts = broker.folders.parts_of(fd)
     if parts is not None:
         broker.check_change(parts, replaces=True, content=True)
-    elif not broker.is_scratch(fd):
+    elif not broker.folders.is_scratch(fd):
         raise PermissionError(errno.EACCES, "outside")
-    opened = broker.reopen(caller, fd, os.O_WRONLY | os.O_NONBLOCK)
+    opened = broker.folders.reopen(caller, fd, os.O_WRONLY | os.O_NONBLOCK)
     if length > _MAX_FILE_BYTES:
         raise OSError(errno.EFBIG, "too large")
     os.ftruncate(opened, length)
@@ -424,7 +274,7 @@ def _chmod(broker: Broker, caller: Caller, dirfd: int, address: int, mode: int, 
     if flags & _EMPTY_PATH and not caller.read_string(address):
         return _fchmod(broker, caller, dirfd, mode)
     follow = 0 if not flags & _SYMLINK_NOFOLLOW else os.O_NOFOLLOW
-    fd = broker.pin(caller, *_start(caller, dirfd, address), follow)
+    fd = broker.folders.pin(caller, *read_start(caller, dirfd, address), follow)
     if stat.S_ISLNK(os.fstat(fd).st_mode):
         raise OSError(errno.EOPNOTSUPP, "a link has no permissions")
     return _change_mode(broker, fd, mode)
@@ -435,12 +285,12 @@ def _fchmod(broker: Broker, caller: Caller, number: int, mode: int) -> int:
 
 
 def _change_mode(broker: Broker, fd: int, mode: int) -> int:
-    parts = broker.parts_of(fd)
+    parts = broker.folders.parts_of(fd)
     if parts is not None:
         broker.check_change(parts)
     # Outside the root all mounts are read-only, for this process too; otherwise the filter rejects
     # these calls, see `_filter.build`.
-    broker.change_mode(fd, mode & _PERMISSIONS)
+    broker.folders.change_mode(fd, mode & PERMISSIONS)
     return 0
 
 
@@ -450,9 +300,9 @@ _CREAT = os.O_CREAT | os.O_WRONLY | os.O_TRUNC
 _HERE = AT_FDCWD
 
 CALLS: dict[str, Handler] = {
-    "open": lambda b, c, a: _open(b, c, _HERE, a[0], _signed(a[1]), a[2]),
-    "creat": lambda b, c, a: _open(b, c, _HERE, a[0], _CREAT, a[1]),
-    "openat": lambda b, c, a: _open(b, c, _signed(a[0]), a[1], _signed(a[2]), a[3]),
+    "open": lambda b, c, a: open_file(b, c, _HERE, a[0], _signed(a[1]), a[2]),
+    "creat": lambda b, c, a: open_file(b, c, _HERE, a[0], _CREAT, a[1]),
+    "openat": lambda b, c, a: open_file(b, c, _signed(a[0]), a[1], _signed(a[2]), a[3]),
     "mkdir": lambda b, c, a: _mkdir(b, c, _HERE, a[0], a[1]),
     "mkdirat": lambda b, c, a: _mkdir(b, c, _signed(a[0]), a[1], a[2]),
     "mknod": lambda b, c, a: _mknod(b, c, _HERE, a[0], a[1] & 0xFFFF, a[2] & 0xFFFFFFFF),

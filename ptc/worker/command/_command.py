@@ -31,12 +31,14 @@ import resource
 import select
 import signal
 import sys
+import warnings  # noqa: F401  # `os.execvpe` imports it: too late once files are confined
 
 from ..._protected import Protection
 from ..kernel import _libc
-from . import _filter, _jail
-from ._broker import Broker, Folders, receive_listener
+from . import _filter, _jail, _mounts
+from ._broker import Broker, receive_listener
 from ._broker_calls import handlers
+from ._folders import Folders
 
 TYPE_CHECKING = False  # `typing` takes 3 ms to import.
 if TYPE_CHECKING:
@@ -65,14 +67,15 @@ class _Spec:
         """Relative to the root, without links; empty for the root."""
         self.tmp = next(fields)
         lists = []
-        for _ in range(6):
+        for _ in range(7):
             lists.append([next(fields) for _ in range(int(next(fields)))])
-        self.readable, self.programs, environment, self.argv, lifted, home = lists
+        self.readable, self.programs, environment, self.argv, lifted, home, files = lists
         """`programs`: files that may be executed; empty for every readable file."""
         self.protection = Protection(
             map(os.fsdecode, lifted),
             # ``.`` first: a home that is the root has no further names.
             [os.fsdecode(name) for name in home[1:]] if home else None,
+            map(os.fsdecode, files),
         )
         pairs = [item.partition(b"=") for item in environment]
         self.environment = {name: value for name, _, value in pairs}
@@ -117,7 +120,7 @@ def _run(spec: _Spec, lifeline: int, report: int) -> None:
         if child == 0:
             _first_process(spec, entered, lifeline, report, guard)
     else:
-        mounts = _jail.set_up_mounts(entered, spec.root, spec.tmp, writable=spec.writable)
+        mounts = _mounts.set_up_mounts(entered, spec.root, spec.tmp, writable=spec.writable)
         _jail.isolate_process_tree()
         child = os.fork()
         if child == 0:
@@ -225,7 +228,7 @@ def _first_process(
     """Run as process 1 of the namespace: start the command, reap orphans, exit with it."""
     try:
         _libc.prctl(_libc.PR_SET_PDEATHSIG, signal.SIGKILL)
-        mounts = _jail.set_up_mounts(entered, spec.root, spec.tmp, writable=spec.writable)
+        mounts = _mounts.set_up_mounts(entered, spec.root, spec.tmp, writable=spec.writable)
         child = os.fork()
         if child == 0:
             _become_command(spec, entered, mounts, lifeline, report, guard)

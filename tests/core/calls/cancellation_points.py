@@ -23,7 +23,7 @@ MODES: dict[str, tuple[Mode, ...]] = {
 
 @dataclass
 class Outcome:
-    """How a coroutine ended that was to be cancelled at one of its awaits."""
+    """End of a coroutine that was to be cancelled at one of its awaits."""
 
     steps: int = 0
     """Awaits that gave up control to the event loop."""

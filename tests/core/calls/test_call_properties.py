@@ -1,4 +1,4 @@
-"""What holds of calls whatever their order: keys, limits, cache, breaker, redaction."""
+"""Properties of calls in any order: keys, limits, cache, breaker, redaction."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_additional_call_does_not_change_other_keys(
 
 
 def run_concurrently(made: list[tuple[int, int]], work: Any, **options: Any) -> list[Any]:
-    """What calls that are made at once come to: a value, or the code of an error."""
+    """Make calls at once; return for each its value, or the code of its error."""
     found: list[Any] = [None] * len(made)
 
     async def main() -> None:

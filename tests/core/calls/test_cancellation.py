@@ -65,7 +65,7 @@ class Tools:
 
 
 class Books:
-    """What is there before, and the wait until no more than that is there again."""
+    """Snapshot of a session's resources, and a wait until only those are left again."""
 
     def __init__(self, session: Session) -> None:
         self._pool = session._pool
@@ -95,7 +95,7 @@ async def open_warm_session(root: Path, tools: Tools) -> AsyncIterator[Session]:
                 assert (await session.program(source=SOURCE)).value == VALUE
             while session._pool.live != 1 or session._pool.ready != 1:
                 await anyio.sleep(0.001)
-            # What the last run has asked to be done a moment later is done.
+            # Wait for the callbacks that the last run has deferred.
             seen = [0]
             while len(seen) < 10 or len(set(seen[-10:])) > 1:
                 await anyio.sleep(0.002)

@@ -17,7 +17,8 @@ from urllib.parse import quote
 import pytest
 
 from ptc import RunEvent, Session, ToolContext, ToolError, tool
-from ptc._core._redact import SENT, Redactor, SentCredentials, mask, safe_text
+from ptc._core._credentials import mask
+from ptc._core._redact import SENT, Redactor, SentCredentials, safe_text
 
 pytestmark = pytest.mark.anyio
 TOKEN = "tk+Zf9/aaBB=ccDD77"

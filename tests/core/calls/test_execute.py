@@ -51,7 +51,7 @@ class WordlessError(Exception):
 
 
 async def both_ways(root: Path, function: Any, **options: Any) -> tuple[Any, Any, str]:
-    """What a script and an application get of a function, and the status in the record."""
+    """Call a function from a script and directly; return both results and the recorded status."""
     work = define_tool("work", "Work.", ANY, function, **options)
     async with Session(root, tools=[work], toolsets=(), journal=None) as session:
         result = await session.program(source=CAUGHT, allowed_tools=["work"])
@@ -275,7 +275,7 @@ async def test_concurrent_mutually_calling_tools_do_not_deadlock(
                 group.start_soon(ask, "two")
         with anyio.fail_after(20):
             await session.tool("one")
-    # Whoever waited first has the other's whole answer; the other made a call of its own.
+    # The first to wait has the other's whole answer; the other made a call of its own.
     assert set(found) == {"one", "two"}
     assert found["one"][0] == "one"
     assert found["two"][0] == "two"

@@ -1,4 +1,4 @@
-"""Which nested call is which: `NestedCalls` by itself."""
+"""Identity of nested calls: `NestedCalls` by itself."""
 
 from __future__ import annotations
 

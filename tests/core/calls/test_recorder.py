@@ -1,4 +1,4 @@
-"""What the journal has of a call, and when: what is promised of it, and never its content."""
+"""The record of a call in the journal: its time, its promises, and never its content."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def run(ctx, inputs):
     started = meanwhile[0]
     assert started == CallRow("1", "put", b'{"n":1}', keys[0] or "", True, 5, 1, started.at_ms)
     assert rows[0].end is not None
-    assert rows[0].end.body == b"[true,false,7]"
+    assert rows[0].end.body == b"[true,true,7]"
     assert rows[1].end is not None
     assert b'"code":"empty"' in rows[1].end.body
     assert len(set(keys)) == 3
@@ -86,7 +86,7 @@ async def test_unrecordable_outcome_does_not_fail_the_call(tmp_path: Path) -> No
         source = "async def run(ctx, inputs):\n    return await ctx.put()\n"
         result = await session.program(source=source, allowed_tools=["put"], run_id="r")
         assert result.unwrap() == 7, "it was done"
-        assert "the end of the run was not recorded" in result.warnings[0]
+        assert "the end of the run was not recorded" in result.warnings[0].message
         with closing(sqlite3.connect(file)) as db, db:
             db.execute("ALTER TABLE gone RENAME TO calls")
     async with Session(root, tools=[put_tool], toolsets=(), journal=file) as session:
@@ -225,7 +225,7 @@ async def test_warning_lists_at_most_five_completed_effects(
         warning = session.history.warning_of("r")
         with pytest.raises(JournalError, match="there is no run"):
             session.history.warning_of("s")
-    listed = [line for line in (warning or "").splitlines() if line.startswith("- ")]
+    listed = [line for line in str(warning).splitlines() if line.startswith("- ")]
     assert len(listed) == lines
     assert (warning is None) is (effects == 0)
     assert listed[5:] == (["- ...and 1 more"] if effects == 6 else [])

@@ -285,7 +285,7 @@ async def test_truncated_answer_is_an_error_and_not_sent_back() -> None:
         with pytest.raises(TruncatedError) as caught:
             await session.generate_object(SCHEMA, "Read it.")
         assert (caught.value.text, len(model.requests)) == ('{"total": 1234', 1)
-        # What was cut behind the value is nothing lost.
+        # The text truncated after the value held nothing of it.
         assert (await session.generate_object(SCHEMA, "Read it.")).object == {"total": 1}
 
 
@@ -464,7 +464,7 @@ async def test_repair_or_validator_objection_resets_the_partials() -> None:
     assert set(attempts) == {1, 2, 3}
     firsts = [partials[attempts.index(number)] for number in (1, 2, 3)]
     assert [partial.reset for partial in firsts] == [False, True, True]
-    # What a validator refused was never told as the final value.
+    # A value that a validator rejected was never reported as the final one.
     assert [partial.final for partial in partials].count(True) == 1
     assert partials[-1].value == third
 

@@ -85,7 +85,7 @@ def test_limits_above_a_ceiling_are_clamped_and_named() -> None:
 def test_limits_do_not_exceed_a_ceiling_raised_to_them() -> None:
     limits = Limits(**dict.fromkeys(NUMBERS, 4_000), max_calls_by_tool={"add": 2})
     assert limits.over(CEILING.raise_to(limits)) == []
-    # What is not named is not bounded, and a floor cannot bound it.
+    # A limit that is not named is not clamped, and a floor cannot clamp it.
     assert CEILING.raise_to(limits).max_calls_by_tool == {}
 
 
@@ -155,10 +155,10 @@ async def test_ceiling_limits_tools_that_the_run_does_not_name(
     assert (own.value["add"], own.value["other"], own.warnings) == (2, 6, ())
     asked = await run(tmp_path, CALLS, Limits(max_calls_by_tool={"add": 5}), ceiling=ceiling)
     assert asked.value["add"] == 2
-    assert asked.warnings == (
+    assert [str(warning) for warning in asked.warnings] == [
         "limits.max_calls_by_tool={'add': 5} is above the session's ceiling and was clamped to "
         "{'add': 2}",
-    )
+    ]
     async with Session(
         tmp_path, tools=[add, other], toolsets=(), workers=1, ceiling=ceiling
     ) as session:

@@ -46,7 +46,6 @@ FOR_EVER = {
         "def",
         "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
     ),
-    "await that nothing ends": ("async def", "await asyncio.Event().wait()"),
     "sleep for ever": ("async def", "while True: await asyncio.sleep(3600)"),
     "sleep in no time": ("async def", "while True: await asyncio.sleep(0)"),
     "catastrophic regex": ("def", "re.match('(a+)+$', 'a' * 64 + 'b')"),
@@ -74,13 +73,6 @@ async def test_endless_script_is_stopped_at_its_timeout(session: Session, name: 
     assert result.partial == ("begun",)
     assert result.stdout == "hello\n"
     assert result.usage.duration_ms > 199
-
-
-async def test_await_that_can_never_finish_is_explained(session: Session) -> None:
-    body = FOR_EVER["await that nothing ends"][1]
-    result = await run(session, body, kind="async def", timeout_ms=100)
-    assert result.error is not None
-    assert "an event that could never happen" in result.error.message
 
 
 MEMORY = {
@@ -272,7 +264,7 @@ async def test_result_over_the_limit_is_truncated_and_stored_whole(
     assert len(whole["rows"]) == 2_000
     assert Path(result.cut.artifact).is_relative_to(session.root)
     assert result.cut.bytes == result.usage.output_bytes > 4_000
-    assert "it was truncated; the whole value is in" in result.warnings[0]
+    assert "it was truncated; the whole value is in" in result.warnings[0].message
 
 
 async def test_result_at_the_limit_is_not_truncated(session: Session) -> None:
@@ -293,33 +285,6 @@ except ToolError as error:
     result = await run(session, body, max_tool_result_bytes=1_000)
     assert result.value == ["result_too_large", 100]
     assert result.calls[0].error_code == "result_too_large"
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ("{'stats': [1.0, float('nan')]}", "result.stats[1]: nan has no JSON form"),
-        ("{1: 2}", "result: key 1 is not a string"),
-        ("[2 ** 80]", "result[0]: integer over 64 bits"),
-        ("{'a': b'x'}", "result.a: bytes has no JSON form"),
-        ("run", "result: function has no JSON form"),
-    ],
-)
-async def test_result_that_is_not_json_is_an_error_naming_the_path(
-    session: Session, value: str, message: str
-) -> None:
-    result = await run(session, f"return {value}")
-    assert result.status == "failed"
-    assert result.error is not None
-    assert result.error.code == "not_json"
-    assert message in result.error.message
-
-
-async def test_self_referencing_result_is_refused(session: Session) -> None:
-    result = await run(session, "a = []\na.append(a)\nreturn a")
-    assert result.status == "failed"
-    assert result.error is not None
-    assert "contains itself" in result.error.message
 
 
 async def test_error_message_length_is_bounded(session: Session) -> None:

@@ -28,7 +28,7 @@ SOURCE = "def run(ctx, inputs):\n    return 1\n"
 LONG_SOURCE = "x = 1\n" * 20_000
 KINDS = {
     "COMPILED": 17, "REJECTED": 18, "CALL": 19, "CANCEL": 20, "PRINT": 21, "EMIT": 22, "TIMER": 23,
-    "STALLED": 25, "DONE": 26, "FAILED": 27, "PART": 31,
+    "POLLED": 25, "DONE": 26, "FAILED": 27, "PART": 31, "PIECE": 33, "ATTACH": 34, "PROGRESS": 35,
 }  # fmt: skip
 BATCH = b"[" + b"[]," * 42_000 + b"[]]"
 """As many lists as one part can have."""
@@ -102,8 +102,12 @@ FLOODS: dict[str, Callable[[], Iterable[bytes]]] = {
     ),
     "prints of one character": lambda: repeat(frame("PRINT", b'["x",0]') * 2_000),
     "timers": lambda: repeat(frame("TIMER", b"[0]") * 2_000),
-    "stalls": lambda: repeat(frame("STALLED", b"[]") * 2_000),
+    "readings of the clock": lambda: repeat(frame("POLLED", b"[1,64]") * 2_000),
     "empty parts": lambda: repeat(frame("PART", b"<%c" % KINDS["DONE"]) * 2_000),
+    "attachments": lambda: repeat(frame("PIECE", b"x" * 65_536)),
+    "attachments in pieces of two bytes": lambda: repeat(frame("PIECE", b"xy") * 2_000),
+    "empty attachments": lambda: repeat(frame("ATTACH", b'["a","a/b"]')),
+    "reports of progress": lambda: repeat(frame("PROGRESS", b'[1,2,"x"]') * 2_000),
     "a failure of many lines": lambda: [frame("FAILED", failure())],
     "100 findings": lambda: [
         frame("REJECTED", b"[%b]" % b",".join(finding(n) for n in range(100)))
@@ -116,8 +120,10 @@ _ENDLESS = {
     "calls with 1 MB of text",
     "prints of one character",
     "timers",
-    "stalls",
+    "readings of the clock",
     "empty parts",
+    "attachments in pieces of two bytes",
+    "reports of progress",
 }
 """Only the time-out ends them, or a limit where the machine is fast."""
 

@@ -116,7 +116,7 @@ except ToolError as error:
     assert (code, details) == ("timeout", {"limit": "tool_timeout_ms", "most": 50})
     assert f"{name} took longer than 50 ms (tool_timeout_ms)" in message
     assert "raise tool_timeout_ms" in message
-    # What has a side effect may have done it: its outcome is not known, and not to be repeated.
+    # A tool with a side effect may have made it: its outcome is unknown, and it is not repeated.
     status = result.calls[0].status
     assert retryable == (status != "unknown")
     assert after == 3
@@ -172,7 +172,7 @@ return out
     fits, *refused = result.value
     assert fits == 996
     for row, size in zip(refused, (997, 5_000, 2_000_000, 40_000_000), strict=True):
-        # What is hopeless is not even written: its text alone is counted.
+        # A value that cannot fit is not written at all: its text alone is counted.
         told = size + 11 if size < 16_000_000 else size
         assert row[:3] == ["arguments_too_large", 1_007, told]
         assert "(max_argument_bytes); pass less at a time" in row[3]

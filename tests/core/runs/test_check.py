@@ -124,3 +124,78 @@ async def test_possibly_intended_code_is_only_advice(tmp_path: Path) -> None:
         (found,) = await session.check(source=source)
     assert found.advisory
     assert found.excerpt == "    ctx.grep('x')\n    ^^^^^^^^^^^^^"
+
+
+# --- before a run ---------------------------------------------------------------------------------
+
+CERTAIN = {
+    "unknown_tool": "await ctx.gerp('x')",
+    "unknown_argument": "await ctx.grep(patern='x', pattern='y')",
+    "missing_argument": "await ctx.grep()",
+    "wrong_type": "await ctx.grep('x', limit='all')",
+    "missing_await": "return ctx.grep('x')[0]",
+    "too_many_arguments": "await ctx.grep('x', 'y', 3, 4)",
+}
+
+
+@pytest.mark.parametrize("code", list(CERTAIN))
+async def test_certain_error_is_reported_before_the_first_call(session: Session, code: str) -> None:
+    ran.clear()
+    body = f"await ctx.grep('first')\n    {CERTAIN[code]}"
+    result = await session.program(source=f"async def run(ctx, inputs):\n    {body}\n")
+    assert (result.status, result.calls, ran) == ("rejected", (), [])
+    assert result.error is not None
+    assert (result.error.code, result.error.line) == (code, 3)
+    assert result.error.excerpt
+
+
+async def test_policy_and_tool_errors_are_reported_together(session: Session) -> None:
+    source = (
+        "import socket\nasync def run(ctx, inputs):\n    await ctx.gerp('x')\n    ctx.grep('x')\n"
+    )
+    result = await session.program(source=source)
+    assert result.error is not None
+    assert [f.code for f in result.error.findings] == ["import_refused", "unknown_tool"]
+    found = [f.code for f in await session.check(source=source)]
+    assert found == ["import_refused", "unknown_tool", "not_awaited"]
+
+
+OPTION = """
+async def run(ctx, inputs):
+    if inputs.get("other"):
+        return await ctx.gerp("x")
+    return 1
+"""
+
+
+async def test_advice_is_a_warning_of_each_run(session: Session) -> None:
+    for _ in range(2):  # the second run has the code and the decision from the cache
+        result = await session.program(source=OPTION)
+        assert (result.status, result.value) == ("completed", 1)
+        [warning] = result.warnings
+        assert (warning.code, warning.line) == ("unknown_tool", 4)
+        assert warning.message.endswith("did you mean grep?")
+
+
+async def test_decision_of_the_check_is_used_for_the_same_tools_only(session: Session) -> None:
+    ran.clear()
+    source = "async def run(ctx, inputs):\n    return await ctx.grep('x')\n"
+    for names in (["grep"], ["github.create_issue"], ["grep"]):
+        result = await session.program(source=source, allowed_tools=names)
+        assert result.status == ("completed" if names == ["grep"] else "rejected")
+    assert ran == ["x", "x"]
+
+
+async def test_unknown_tool_can_be_caught_as_tool_error(session: Session) -> None:
+    source = """
+async def run(ctx, inputs):
+    found = []
+    for kind in (ToolError, AttributeError):
+        try:
+            await ctx.gerp("x")
+        except kind as error:
+            found.append(getattr(error, "code", None))
+    return [*found, hasattr(ctx, "gerp"), getattr(ctx, "gerp", None)]
+"""
+    result = await session.program(source=source)
+    assert (result.error, result.value) == (None, ["unknown_tool", "unknown_tool", False, None])

@@ -1,4 +1,4 @@
-"""What breaks under the host, a process, a limit of the machine, a callback: one clear outcome."""
+"""A process, a limit of the machine or a callback that fails: one clear outcome."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ async def test_worker_killed_in_any_state_has_one_defined_outcome(
             if state in (State.FORKED, State.IDLE):
                 assert result.value == 1
             else:
-                # What it had said may have come before its end.
+                # Its last frames may have arrived before its end.
                 assert result.status in {"crashed", "completed"}
                 assert result.status != "crashed" or "SIGKILL" in str(result.error)
             assert (await session.program(source=SOURCE)).value == 1
@@ -640,7 +640,7 @@ with BlockingSession(sys.argv[1], tools=[interrupt], toolsets=(), workers=1) as 
         try:
             work()
         except KeyboardInterrupt:
-            # What was asked for has ended before its caller goes on.
+            # The requested work has ended before its caller continues.
             print("interrupted", calls, ended)
     print(session.program(source="1 + 1").value, len(session._session._runs.active))
 try:

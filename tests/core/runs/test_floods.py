@@ -1,4 +1,4 @@
-"""Whatever a hostile worker sends, the host's memory grows by a bounded amount.
+"""The host's memory grows by a bounded amount under any flood of a hostile worker.
 
 Stalls of the event loop are measured by the same program: ``python tests/core/runs/floods.py``.
 """
@@ -17,7 +17,7 @@ from .floods import FLOODS
 COMMAND = Path(__file__).with_name("floods.py")
 MIB = 1 << 20
 MOST_BYTES = {
-    # What is over its limit is stored, up to 16 MiB; a thread decodes one part at a time.
+    # A value over its limit is stored, up to 16 MiB; a thread decodes one part at a time.
     "15 MB of [] in parts": 40 * MIB,
     "15 MB of wide text in parts": 40 * MIB,
     "objects of one key in parts": 40 * MIB,
@@ -37,6 +37,9 @@ MOST_BYTES = {
     "calls that wait": 40 * MIB,
     # 32 MiB of arguments at a time.
     "calls with 100 KB of text": 60 * MIB,
+    # 16 MiB, which `max_attachment_bytes` allows, and the buffer's spare room.
+    "attachments": 40 * MIB,
+    "attachments in pieces of two bytes": 40 * MIB,
 }
 """By flood; of the others no more than a few frames are in memory."""
 ENDS = {
@@ -55,6 +58,8 @@ ENDS = {
     "calls of no tool": "limit_max_tool_calls",
     "calls that wait": "limit_max_tool_calls",
     "calls with 100 KB of text": "limit_max_tool_calls",
+    "attachments": "limit_max_attachment_bytes",
+    "empty attachments": "protocol",
     "a failure of many lines": "exception",
     "100 findings": "x",
 }
@@ -68,9 +73,10 @@ FAST = {
     "values emitted in parts",
     "calls of no tool",
     "empty parts",
+    "attachments in pieces of two bytes",
     "100 findings",
 }
-"""One of each kind: a frame, parts, damage, values, calls, frames without end, findings."""
+"""One of each kind: a frame, parts, damage, values, calls, frames without end, files, findings."""
 
 
 @pytest.mark.parametrize(

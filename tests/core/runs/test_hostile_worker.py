@@ -23,6 +23,7 @@ import pytest
 from ptc import Limits, RunResult, Session, tool
 from ptc._core import _reactor
 from ptc._core._reactor import current_reactor
+from ptc._runs._signatures import encode_signatures
 from ptc._wire._protocol import Decoder, Kind, State, encode, parse
 from ptc._workers import _process
 from ptc._workers._process import Worker
@@ -170,7 +171,8 @@ async def test_forged_code_is_used_only_for_its_own_source(
     # `played` answers with the bytes b"code" for SOURCE, then runs the same source in a real
     # worker: what a hostile worker compiled can break that very script and no other.
     async with Session(tmp_path, toolsets=(), workers=1) as session:
-        session._runs.code.put(SOURCE, b"not code at all")
+        signatures = encode_signatures(session.select_tools().values())
+        session._runs.code.put(SOURCE, b"not code at all", signatures)
         broken = await session.program(source=SOURCE)
         other = await session.program(source=OTHER)
     assert broken.status == "failed"
@@ -347,13 +349,13 @@ async def test_flood_of_frames_does_not_starve_the_event_loop(
 
     def counted(kind: Kind, body: bytes) -> Any:
         nonlocal handled
-        handled += kind is Kind.STALLED
+        handled += kind is Kind.POLLED
         return parse(kind, body)
 
     async def play(script: Script) -> None:
         nonlocal most
         async with anyio.create_task_group() as group:
-            group.start_soon(script.send, encode(Kind.STALLED, b"[]") * frames)
+            group.start_soon(script.send, encode(Kind.POLLED, b"[1,64]") * frames)
             while handled < frames:
                 before = handled
                 await anyio.lowlevel.checkpoint()

@@ -44,7 +44,7 @@ async def session(
         yield opened
 
 
-# What a worker writes does not depend on the host's event loop.
+# The output of a worker does not depend on the host's event loop.
 ONE_LOOP = pytest.mark.parametrize("anyio_backend", ["asyncio"], scope="module")
 
 
@@ -105,7 +105,7 @@ async def test_a_large_value_completes_truncated_and_is_stored_whole(
     assert data == orjson.dumps(eval(source))  # noqa: S307  # of this file
     assert 1_000 < len(orjson.dumps(result.value)) <= 65_536 or name in ("a key", "deep")
     assert "cut…" in json.dumps(result.value, ensure_ascii=False)
-    assert f"{len(data):,} bytes, over max_output_bytes=65,536" in result.warnings[0]
+    assert f"{len(data):,} bytes, over max_output_bytes=65,536" in result.warnings[0].message
 
 
 @ONE_LOOP
@@ -244,7 +244,7 @@ async def test_too_many_lists_and_objects_are_refused_before_they_are_decoded(
         assert result.cut is not None
         assert result.cut.bytes == 600_001
         assert len(result.value) < 10_000
-        assert "lists and objects, over max_containers=10,000: it was" in result.warnings[0]
+        assert "lists and objects, over max_containers=10,000: it was" in result.warnings[0].message
         small = await run(session, "[[], [], []]", max_containers=3)
         assert small.cut is not None
         assert (await run(session, "[[], [], []]", max_containers=4)).value == [[], [], []]

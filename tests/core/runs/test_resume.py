@@ -251,7 +251,7 @@ async def test_effect_is_blocked_if_its_start_cannot_be_recorded(tmp_path: Path)
         assert result.value is not None
         assert result.value[0] == "journal"
         assert "put was not called" in result.value[1]
-        assert "the end of the run was not recorded" in result.warnings[0]
+        assert "the end of the run was not recorded" in result.warnings[0].message
     assert ("put", 2) not in world.calls
 
 
@@ -492,7 +492,7 @@ async def test_retry_warns_of_completed_effects(tmp_path: Path) -> None:
         second = await session.retry(first.run_id)
         assert second.run_id != first.run_id
         (warning,) = second.warnings
-        assert warning.splitlines() == [
+        assert warning.message.splitlines() == [
             f"An earlier run ({first.run_id}) made the following calls with side effects, or may "
             "have. Do not repeat them blindly: check the current state, or continue from it.",
             *(f"- put (call {n}, succeeded)" for n in range(1, 6)),
@@ -760,7 +760,7 @@ async def test_host_that_lost_its_lease_while_stopped_calls_no_tool(tmp_path: Pa
             child.send_signal(signal.SIGSTOP)
             with pytest.raises(JournalError, match="is being executed"):
                 await session.resume("r")
-            # What half a minute of silence looks like.
+            # The state after half a minute of silence.
             with database(journal_of(tmp_path)) as db:
                 db.execute("UPDATE runs SET alive_ms = alive_ms - 31000")
             assert (await session.resume("r")).ok
@@ -799,8 +799,8 @@ async def run(ctx, inputs):
         result = await session.program(source=source, allowed_tools=list(functions))
         assert result.unwrap() == 3
         [warning] = result.warnings
-        assert "not recorded" in warning
-        assert "no such table: calls" in warning
+        assert "not recorded" in warning.message
+        assert "no such table: calls" in warning.message
         with database(journal_of(tmp_path)) as db:
             db.execute("ALTER TABLE gone RENAME TO calls")
         whole = await session.program(source="async def run(ctx, inputs):\n    return 4\n")

@@ -288,7 +288,10 @@ async def test_tool_that_diverges_when_restarted_is_reported(bank: Bank, tmp_pat
     result = await bank.through(tmp_path, "return await ctx.outer()")
     assert bank.done == Counter({"pay 1": 1, "pay 2": 1, "put 0": 1, "ask 0": 1})
     [warning] = result.warnings
-    assert warning.startswith("outer (call 1) was started again and did not repeat its call 1.1.1")
+    assert warning.code == "effect_not_repeated"
+    assert warning.message.startswith(
+        "outer (call 1) was started again and did not repeat its call 1.1.1"
+    )
     assert [row[:3] for row in rows(result)] == [
         (None, 1, "outer"),
         ("1", 1, "inner"),

@@ -1,4 +1,4 @@
-"""How runs end: cancelled and awaited calls, and violations of the kernel layer."""
+"""Ends of runs: cancelled and awaited calls, and violations of the kernel layer."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ async def test_raising_subscriber_does_not_affect_the_run(tmp_path: Path) -> Non
             )
             assert (result.status, result.value) == ("completed", 1)
             assert result.stdout == "1\n"
-            assert "on_event raised KeyError: 'no such luck'" in result.warnings[0]
+            assert "on_event raised KeyError: 'no such luck'" in result.warnings[0].message
 
 
 async def test_raising_validator_is_an_output_schema_error(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ async def test_value_that_cannot_be_stored_is_returned_truncated(tmp_path: Path)
         result = await session.program(source=source, limits=Limits(max_output_bytes=1_000))
         assert result.status == "completed"
         assert result.value[0] == "x" * 100
-        assert any("could not be stored" in warning for warning in result.warnings)
+        assert any("could not be stored" in warning.message for warning in result.warnings)
 
 
 async def test_script_that_reads_no_results_stops_further_calls(tmp_path: Path) -> None:

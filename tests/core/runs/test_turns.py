@@ -58,8 +58,8 @@ async def watched_run(root: Path, work: Work) -> None:
             group.start_soon(work.watch)
             result = await session.program(source=SOURCE, limits=Limits(max_tool_calls=400))
             work.done.set()
-    assert (result.value, len(result.calls)) == (400, 400), result.error
-    assert [call.seq for call in result.calls] == list(range(1, 401))
+            assert (result.value, len(result.calls)) == (400, 400), result.error
+            assert [call.seq for call in result.calls] == list(range(1, 401))
 
 
 async def test_calls_that_never_wait_leave_time_for_other_tasks(

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from ptc import BlockingSession, Limits, RunEvent, RunResult, Session, Violation
+from ptc import BlockingSession, Limits, RunEvent, RunResult, Session, Violation, tool
+from ptc._runs._signatures import encode_signatures
 from ptc._wire._protocol import Kind, encode
 from ptc._workers._zygote import Zygote
 
@@ -72,9 +73,17 @@ def use_unsealed_zygote(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Zygote, "_popen", opened)
 
 
+@tool
+async def double(n: int) -> int:
+    """Double a number."""
+    return 2 * n
+
+
 def disable_language_layer(session: Session, code: str) -> None:
-    compiled = compile(code, "script", "exec", dont_inherit=True)
-    session._runs.code.put(SOURCE, marshal.dumps(compiled))
+    # The file name by which a worker finds the line of a call.
+    compiled = compile(code, "\ud800script", "exec", dont_inherit=True)
+    signatures = encode_signatures(session.select_tools().values())
+    session._runs.code.put(SOURCE, marshal.dumps(compiled), signatures)
 
 
 async def stopped(
@@ -97,6 +106,7 @@ async def test_violation_names_the_call_the_script_and_the_run(
         assert (result.status, result.value) == ("violation", None)
         assert result.error is not None
         assert (result.error.code, result.error.syscall) == ("system_call", "openat")
+        assert (result.error.line, result.error.hint) == (0, "")  # it made no call
         assert "blocked system call: openat" in result.error.message
         (violation,) = session.violations
         assert isinstance(violation, Violation)
@@ -111,6 +121,23 @@ async def test_violation_names_the_call_the_script_and_the_run(
         # Another run goes on as if nothing had happened.
         assert (await session.program(source=OTHER)).value == "other"
         assert len(session.violations) == 1
+
+
+async def test_violation_has_the_line_of_the_last_call(tmp_path: Path) -> None:
+    code = OUT + (
+        "def run(ctx, inputs):\n    ctx.double(n=1)\n    ctx.double(n=2)\n"
+        "    out()['open']('/etc/passwd', 0)\n"
+    )
+    async with Session(tmp_path, tools=[double], toolsets=(), workers=1) as session:
+        result = await stopped(session, code)
+        assert (result.status, len(result.calls)) == ("violation", 2)
+        assert result.error is not None
+        assert (
+            result.error.line
+            == result.calls[-1].line
+            == code.splitlines().index("    ctx.double(n=2)") + 1
+        )
+        assert "its last call was" in result.error.hint
 
 
 async def test_attempt_after_the_result_is_reported_as_a_violation(tmp_path: Path) -> None:
@@ -176,7 +203,7 @@ async def test_session_keeps_the_latest_hundred_violations(tmp_path: Path) -> No
             )
         assert len(session.violations) == 100
         assert session._runs.violations.count == 103
-        # What a worker sent cannot draw on a terminal or begin a line of a log.
+        # Text of a worker cannot control a terminal or begin a line of a log.
         assert session.violations[-1].message.endswith(r"frame 102\n\x1b[2J")
 
 

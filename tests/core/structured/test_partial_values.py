@@ -1,4 +1,4 @@
-"""What a script emitted is in the result, whatever came of the script."""
+"""Emitted values are in the result of every outcome of a script."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ ENDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a value": ("completed", "return 1", {}),
     "a value that is cut": ("completed", "return 'x' * 9_000", {"max_output_bytes": 100}),
     "an exception": ("failed", "raise ValueError('x')", {}),
-    "exit": ("failed", "raise SystemExit(0)", {}),
-    "a value that is no JSON": ("failed", "return run", {}),
+    "exit": ("failed", "raise SystemExit(1)", {}),
+    "a value without a JSON form": ("completed", "return run", {}),
     "a tool's error": ("failed", "ctx.fail()", {}),
     "a loop": ("timed_out", "while True: pass", {"timeout_ms": 200}),
     "a tool that hangs": ("timed_out", "ctx.hang()", {"timeout_ms": 200}),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ptc.structured import EDITS, Contract, Recovered, recover
-from ptc.structured._reader import json_equal
+from ptc.structured._reading import json_equal
 
 ROWS = Path(__file__).parents[2] / "programs" / "structured" / "recover.jsonl"
 PROPERTIES: dict[str, Any] = {
@@ -322,7 +322,7 @@ def test_damaged_answer_yields_the_original_value_or_nothing(
         untouched = Contract(schema).conforms(json.loads(text))
     except ValueError:
         untouched = False
-    # What is right as it stands is what was said, envelope or not.
+    # A valid text is the answer as it stands, envelope or not.
     expected = json.loads(text) if untouched else value
     assert found is NOTHING or json_equal(found, expected), (text, found)
 

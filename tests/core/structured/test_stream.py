@@ -119,7 +119,7 @@ def has_whole_enums(partial: Any, answer: Any, of: dict[str, Any]) -> bool:
 
 
 def is_complete_elsewhere(partial: Any, answer: Any, pending: list[str]) -> bool:
-    """What `pending` does not lead into is as it will stay."""
+    """Return True if all parts that `pending` does not lead into are final."""
     if not pending:
         return True
     head, rest = pending[0], pending[1:]

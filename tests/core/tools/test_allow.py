@@ -1,4 +1,4 @@
-"""What a run may call: names, patterns, toolsets and rules on arguments."""
+"""Allow-lists of a run: names, patterns, toolsets and rules on arguments."""
 
 from __future__ import annotations
 

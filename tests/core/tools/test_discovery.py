@@ -96,7 +96,7 @@ async def run(ctx, inputs):
 
 
 async def test_unknown_name_in_a_namespace_lists_the_available_ones(tmp_path: Path) -> None:
-    source = "async def run(ctx, inputs):\n    await ctx.github.close_issue()\n"
+    source = "async def run(ctx, inputs):\n    await getattr(ctx.github, 'close_issue')()\n"
     async with Session(tmp_path, tools=TOOLS, toolsets=(), workers=1) as session:
         result = await session.program(source=source)
     assert result.error is not None

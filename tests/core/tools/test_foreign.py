@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -119,6 +120,76 @@ def test_object_that_is_not_a_tool_is_refused_with_the_reason(thing: Any, why: s
         thing.__doc__ = None
     with pytest.raises(UsageError, match=why):
         tool_from(thing)
+
+
+class Reads(SimpleNamespace):
+    read_only_hint = True
+
+
+@pytest.mark.parametrize(
+    ("declared", "effect", "repeatable"),
+    [
+        ({}, True, False),
+        ({"annotations": None, "metadata": None}, True, False),
+        ({"annotations": {"readOnlyHint": True}}, False, True),
+        ({"annotations": Reads()}, False, True),
+        ({"metadata": {"readOnlyHint": True}}, False, True),
+        ({"annotations": {"readOnlyHint": "true"}}, True, False),
+        ({"annotations": {"readOnlyHint": False}}, True, False),
+        ({"annotations": {"readOnlyHint": True, "destructiveHint": True}}, True, False),
+        ({"annotations": {"idempotentHint": True}}, True, True),
+        ({"side_effect": False}, False, True),
+        ({"side_effect": True, "idempotent": True}, True, True),
+        ({"side_effect": 0, "idempotent": 1}, True, False),
+    ],
+)
+@pytest.mark.parametrize("schema", [{}, {"parameters": SCHEMA}])
+def test_undeclared_effects_of_a_foreign_tool_are_assumed_to_be_the_worst(
+    declared: dict[str, Any], effect: bool, repeatable: bool, schema: dict[str, Any]
+) -> None:
+    thing = SimpleNamespace(name="x", description="D.", run=Shop().run, **schema, **declared)
+    made = tool_from(thing)
+    assert (made.side_effect, made.idempotent) == (effect, repeatable)
+    overridden = tool_from(thing, side_effect=False, idempotent=True)
+    assert (overridden.side_effect, overridden.idempotent) == (False, True)
+
+
+def test_options_of_the_application_override_assumed_effects() -> None:
+    read_only = tool_from(Shop(), side_effect=False)
+    assert (read_only.side_effect, read_only.idempotent) == (False, True)
+    assert tool_from(Shop(), side_effect=False, cache=True).cache is not None
+    with pytest.raises(UsageError, match="cannot be cached; leave out cache, or pass side_effect"):
+        tool_from(Shop(), cache=True)
+
+
+async def test_undeclared_foreign_tool_is_not_allowed_by_default(tmp_path: Path) -> None:
+    calls = []
+
+    def delete_everything(arguments: dict[str, Any]) -> str:
+        calls.append(arguments)
+        return "deleted"
+
+    thing = SimpleNamespace(
+        name="delete_everything", description="D.", args_schema=SCHEMA, invoke=delete_everything
+    )
+    source = "def run(ctx, inputs):\n    return ctx.delete_everything(a=1)"
+    async with Session(tmp_path, tools=[thing], toolsets=()) as session:
+        refused = await session.program(source=source)
+        assert (refused.status, refused.calls, calls) == ("rejected", (), [])
+        allowed = await session.program(source=source, allowed_tools=["delete_everything"])
+        assert allowed.unwrap() == "deleted"
+
+
+async def test_functions_and_partials_are_the_applications_own(tmp_path: Path) -> None:
+    def look(word: str, times: int) -> str:
+        """Look a word up."""
+        return word * times
+
+    twice = tool_from(partial(look, times=2), name="twice", description="Look up twice.")
+    assert not tool_from(look).side_effect
+    assert not tool_from("".join, name="glue", parameters=SCHEMA).side_effect
+    assert not twice.side_effect
+    assert await outcome(tmp_path, twice, word="a") == "aa"
 
 
 def test_metadata_exists_for_tools_only() -> None:

@@ -1,4 +1,4 @@
-"""What a model is told: signatures of the tools and rules of a script."""
+"""Description for models: signatures of the tools and rules of a script."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pydantic import Field
 
 from ptc import Limits, Tool, ToolContext, define_tool, tool
 from ptc._policy_modules import MODULES
+from ptc._refused_names import PARTIAL
 from ptc._tools._instructions import describe_program
 from ptc._tools._stubs import render_stubs
 
@@ -392,7 +393,7 @@ def test_rules_are_short_and_contain_the_limits_of_the_run() -> None:
     limits = Limits(timeout_ms=1_500, max_tool_calls=7, max_output_bytes=1_000, max_in_flight=3)
     text = describe_program([grep], limits, list(MODULES))
     rules = text.replace(render_stubs([grep]), "")
-    assert len(rules) < 2_500
+    assert len(rules) < 4_000
     assert render_stubs([grep]) in text
     for part in (
         "async def run(ctx, inputs)",
@@ -416,6 +417,20 @@ def test_example_is_valid_python_and_calls_only_allowed_tools() -> None:
         parse_stub(example)
         assert ("ctx.grep(pattern=item)" in example) == (tools == [grep])
         assert "ctx.write" not in example
+
+
+def test_rules_tell_whole_modules_from_those_offered_in_part() -> None:
+    text = describe_program([grep], Limits(), [*MODULES, "numpy"])
+    whole, partial = text.split("Only these standard modules can be imported: ")[1].split(
+        "In part:"
+    )
+    for module in ("json", "tomllib", "queue", "numpy", "xml.etree.ElementTree"):
+        assert (f" {module}," in whole) == (module not in PARTIAL), module
+    for part in ("functools (no partialmethod)", "io (only BytesIO, "):
+        assert part in partial
+    for module, names in PARTIAL.items():
+        assert f"{module} ({names})" in partial
+    assert " xml," not in text
 
 
 def test_rules_mention_missing_tools_and_modules() -> None:

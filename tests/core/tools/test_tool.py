@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from ptc import Tool, ToolContext, ToolError, ToolResult, Toolset, UsageError, define_tool, tool
+from ptc import ToolContext, ToolError, ToolResult, Toolset, UsageError, define_tool, tool
 from ptc._tools._toolset import collect
 
 
@@ -202,20 +202,6 @@ def test_tool_result_has_a_value_or_an_error_and_text() -> None:
     assert not failed.ok
     with pytest.raises(ToolError, match="no such file"):
         failed.unwrap()
-
-
-def test_records_are_detected_from_the_result_type() -> None:
-    class Row(BaseModel):
-        path: str
-
-    @tool
-    def rows() -> list[Row]:
-        """Give rows."""
-        return []
-
-    assert isinstance(rows, Tool)
-    assert rows.returns_records
-    assert not search.returns_records
 
 
 def test_tool_with_side_effects_is_idempotent_only_if_declared() -> None:

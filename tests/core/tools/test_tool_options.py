@@ -1,4 +1,4 @@
-"""What a tool may be defined with, and what is refused where it is written."""
+"""Options of a tool, and those that are refused at its definition."""
 
 from __future__ import annotations
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from ptc import SessionClosedError, tool
+from ptc import Limits, SessionClosedError, tool
 from ptc._calls._attachments import AttachmentStore
+from ptc._calls._direct import DirectCalls
 from ptc._calls._scope import Shared
 from ptc._core._lifetime import Lifetime
 from ptc._records._artifacts import ArtifactStore
-from ptc._tool_session import ToolSession, collect_tools
+from ptc._session._tool_session import ToolSession, collect_tools
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +28,8 @@ async def test_direct_calls_need_neither_workers_nor_a_journal(tmp_path: Path) -
     catalog, models = collect_tools([price], (), None)
     attachments = AttachmentStore(ArtifactStore(tmp_path / "attachments", tmp_path))
     shared = Shared(root=tmp_path, known=catalog.tools, attachments=attachments)
-    session = ToolSession(catalog, shared, models, max_result_bytes=1_000)
+    direct = DirectCalls(catalog, shared, Limits())
+    session = ToolSession(catalog, models, tmp_path, direct)
     with pytest.raises(SessionClosedError, match="is not open"):
         await session.call(price, "tea")
     async with session:

@@ -25,7 +25,7 @@ from ptc._wire._protocol import (
 
 
 def test_frames_are_decoded_identically_for_any_chunking() -> None:
-    frames = [(Kind.PRINT, b'["a"]'), (Kind.STALLED, b"[]"), (Kind.DONE, b"1" * 5_000)]
+    frames = [(Kind.PRINT, b'["a"]'), (Kind.POLLED, b"[1,64]"), (Kind.DONE, b"1" * 5_000)]
     data = b"".join(encode(kind, body) for kind, body in frames)
     for seed in range(50):
         cuts = random.Random(seed)
@@ -101,6 +101,15 @@ WRONG = {
     ],
     Kind.CANCEL: [b"[]", b'["1"]', b"[1.5]", b"[true]"],
     Kind.PRINT: [b'["a"]', b"[1,0]", b'["a","b"]', b'"a"', b'["a",3]', b'["a",-1]', b'["a",true]'],
+    Kind.WARN: [
+        b'["text"]',
+        b'["a","b","c","4"]',
+        b'["a","b",null,4]',
+        b'["a","b","c",-1]',
+        b'["a","b","c",true]',
+        b'["A b","b","c",4]',
+        b'["","b","c",4]',
+    ],
     Kind.TIMER: [b'["1"]', b"[-1]", b"[1e12]", b"[null]"],
     Kind.REJECTED: [b"[]", b"[1]", b'[{"code":"a"}]', b"{}"],
     Kind.FAILED: [b"[]", b"{}", b'{"type":"X"}'],

@@ -1,5 +1,5 @@
-import asyncio, json, logging, warnings, traceback, contextlib, dataclasses, enum, typing, collections, functools, copy, random, inspect, sys, datetime, io, re, time, string, itertools, pathlib, abc, types, calendar, decimal, uuid, hashlib, csv, statistics, ipaddress, fractions, textwrap, pprint, urllib.parse, zoneinfo, operator, struct, hmac, html, graphlib, difflib, reprlib, numbers, heapq, zlib, shlex
-ALL = [asyncio, json, logging, warnings, traceback, contextlib, dataclasses, enum, typing, collections, functools, copy, random, inspect, sys, datetime, io, re, time, string, itertools, pathlib, abc, types, calendar, decimal, uuid, hashlib, csv, statistics, ipaddress, fractions, textwrap, pprint, urllib.parse, zoneinfo, operator, struct, hmac, html, graphlib, difflib, reprlib, numbers, heapq, zlib, shlex]
+import asyncio, json, logging, warnings, traceback, contextlib, dataclasses, enum, typing, collections, functools, copy, random, inspect, sys, datetime, io, re, time, string, itertools, pathlib, abc, types, calendar, decimal, uuid, hashlib, csv, statistics, ipaddress, fractions, textwrap, pprint, urllib.parse, zoneinfo, operator, struct, hmac, html, graphlib, difflib, reprlib, numbers, heapq, zlib, shlex, ast, array, base64, binascii, bisect, cmath, fnmatch, keyword, math, os, secrets, unicodedata, bz2, codecs, configparser, contextvars, gzip, http, lzma, mimetypes, queue, tomllib, weakref, xml.etree.ElementTree, threading, concurrent.futures
+ALL = [asyncio, json, logging, warnings, traceback, contextlib, dataclasses, enum, typing, collections, functools, copy, random, inspect, sys, datetime, io, re, time, string, itertools, pathlib, abc, types, calendar, decimal, uuid, hashlib, csv, statistics, ipaddress, fractions, textwrap, pprint, urllib.parse, zoneinfo, operator, struct, hmac, html, graphlib, difflib, reprlib, numbers, heapq, zlib, shlex, ast, array, base64, binascii, bisect, cmath, fnmatch, keyword, math, os, os.path, secrets, unicodedata, bz2, codecs, configparser, contextvars, gzip, http, lzma, mimetypes, queue, tomllib, weakref, xml.etree.ElementTree, threading, concurrent.futures]
 
 class Spy:
     def __init__(self): self.got = []
@@ -33,6 +33,24 @@ async def run(ctx, inputs):
     held += [tg, t1, loop_task, asyncio.Queue(), asyncio.Lock(), asyncio.Event(), asyncio.Semaphore()]
     async with asyncio.timeout(5) as tm: held.append(tm)
     held += [gen(), agen(), run, Spy, Spy()]
+    loop = asyncio.get_running_loop()
+    held += [loop, loop.time(), loop.create_future(), loop.create_task(asyncio.sleep(0))]
+    held += [loop.call_soon(gen), loop.call_later(1, gen), loop.call_at(1, gen)]
+    held += [asyncio.get_event_loop(), asyncio.new_event_loop(), asyncio.Runner(), asyncio.all_tasks()]
+    try: loop.run_until_complete(loop_task)
+    except RuntimeError as e: held.append(e)
+    class Mine(threading.Thread):
+        def run(self): self.seen = [threading.current_thread(), threading.enumerate(), ctx.t(x=5)]
+    mine, mapped = Mine(), queue.Queue()
+    mine.start(); mine.join(); mapped.put(mine)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        futures = [pool.submit(lambda: held[0].t(x=6)), pool.submit(int, "x")]
+        held += [pool, *futures, *concurrent.futures.wait(futures), *concurrent.futures.as_completed(futures)]
+    try: threading.Event().wait()
+    except RuntimeError as e: held.append(e)
+    lock, cond = threading.RLock(), threading.Condition()
+    with lock, cond: held += [lock, cond, threading.local(), mine, mapped]
+    held += [await asyncio.to_thread(threading.current_thread), await loop.run_in_executor(None, gen)]
     for m in ALL:
         for n in dir(m):
             try: v = getattr(m, n)
@@ -45,6 +63,20 @@ async def run(ctx, inputs):
                         held.append(r)
                     except BaseException as e:
                         held.append(e)
+    tree = ast.parse("def f(a, *, b=1): return [x.y for x in a if f(b)]")
+    held += [tree, *ast.walk(tree), ast.NodeVisitor(), ast.NodeTransformer(), copy.deepcopy(tree)]
+    parser = configparser.ConfigParser(converters={"x": str}); parser.read_string("[a]\nb = 1")
+    held += [parser, parser["a"], parser["a"].getx, parser.getx, parser.converters]
+    root = xml.etree.ElementTree.fromstring("<a b='1'>c<d/></a>")
+    held += [root, root.iter(), root.iterfind(".//d"), xml.etree.ElementTree.ElementTree(root), xml.etree.ElementTree.XMLParser()]
+    var = contextvars.ContextVar("var", default=held)
+    held += [var, var.set(1), var.get()]
+    thing = Spy(); weak = weakref.WeakValueDictionary(a=thing); keyed = weakref.WeakKeyDictionary(); keyed[gen] = thing
+    held += [weakref.ref(thing), weakref.ref(run), weak, keyed, weakref.WeakSet([thing, gen]), weak.valuerefs(), keyed.keyrefs()]
+    held += [codecs.lookup("utf-8"), codecs.getincrementaldecoder("gbk")(), codecs.getincrementalencoder("utf-16")(), codecs.iterdecode([b"a"], "utf-8")]
+    for bad in (lambda: ast.parse("("), lambda: xml.etree.ElementTree.fromstring("<"), lambda: queue.Queue().get(), lambda: parser.read("x"), lambda: parser["z"], lambda: xml.etree.ElementTree.parse("x"), lambda: gzip.decompress(b"x"), lambda: tomllib.loads("=")):
+        try: bad()
+        except BaseException as e: held += [e]
     log = logging.getLogger("x"); h = logging.StreamHandler(); held += [log, h, logging.root]
     with warnings.catch_warnings(record=True) as w: warnings.warn("x"); held.append(w)
     for bad in (lambda: ctx.nope, lambda: json.loads("{"), lambda: int("x"), lambda: [][1], lambda: ctx.call(3), lambda: (1).foo, lambda: getattr(gen(), "gi_frame"), lambda: {}["x"]):

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ptc import ToolError
-from ptc_tools.files._diff import apply_hunks, is_crlf, parse_diff
+from ptc_tools.files._diff import parse_diff
+from ptc_tools.files._hunks import apply_hunks, is_crlf
 
 
 def apply_diff(data: bytes, diff: bytes) -> bytes:

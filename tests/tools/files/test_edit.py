@@ -268,4 +268,3 @@ async def test_uneditable_files_are_refused(
 
 def test_edit_is_a_non_idempotent_side_effect() -> None:
     assert (edit.side_effect, edit.idempotent) == (True, False)
-    assert edit.returns_records

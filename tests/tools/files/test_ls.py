@@ -101,7 +101,6 @@ async def test_ls_renders_one_line_per_entry(root: Path, call: Call) -> None:
     (root / "c").symlink_to("b.txt")
     assert ls.render(await call(ls)) == "a/\nb.txt  1,234 bytes\nc@"
     assert not ls.side_effect
-    assert ls.returns_records
 
 
 async def test_ls_pages_are_contiguous(root: Path, call: Call) -> None:

@@ -17,7 +17,8 @@ from ._change import (
     encode_argument,
     render_change,
 )
-from ._diff import apply_hunks, is_crlf, parse_diff
+from ._diff import parse_diff
+from ._hunks import apply_hunks, is_crlf
 from ._path_errors import quote
 from ._paths import Root, Slot
 from ._read import BOM, text_of
@@ -70,7 +71,10 @@ def edit(
         raise ToolError(msg, code="invalid_arguments")
     sizes = {"old": old, "new": new, "diff": diff}
     data = {name: encode_argument(text, name) for name, text in sizes.items() if text is not None}
-    with Root(ctx.root, unprotected=ctx.unprotected) as root, slots(root, [path]) as [slot]:
+    with (
+        Root(ctx.root, unprotected=ctx.unprotected, protected=ctx.protected) as root,
+        slots(root, [path]) as [slot],
+    ):
         before = _read_existing(slot, path)
         mark = BOM if before.startswith(BOM) else b""
         body = before[len(mark) :]

@@ -16,7 +16,8 @@ from ._change import (
     render_change,
     sha256,
 )
-from ._diff import FileDiff, apply_hunks, parse_diff
+from ._diff import FileDiff, parse_diff
+from ._hunks import apply_hunks
 from ._path_errors import quote
 from ._paths import Root, Slot
 from ._read import BOM, text_of
@@ -64,7 +65,10 @@ def patch(ctx: ToolContext, diff: str, dry_run: bool = False) -> list[Change]:
         msg = f"the diff is for {len(files):,} files; one patch takes at most {MAX_FILES}"
         raise ToolError(msg, code="too_large", details={"max_files": MAX_FILES})
     paths = [path for item in files for path in _paths_of(item)]
-    with Root(ctx.root, unprotected=ctx.unprotected) as root, slots(root, paths) as opened:
+    with (
+        Root(ctx.root, unprotected=ctx.unprotected, protected=ctx.protected) as root,
+        slots(root, paths) as opened,
+    ):
         _check_once(opened)
         waiting = iter(opened)
         plans: list[_Plan] = []

@@ -141,17 +141,21 @@ class Slot:
         return made
 
 
-def protection_of(root: Path, unprotected: frozenset[str]) -> Protection:
+def protection_of(
+    root: Path, unprotected: frozenset[str], protected: frozenset[str] = frozenset()
+) -> Protection:
     """Return the table of protected paths for a root."""
-    return _protection(root, unprotected, os.path.expanduser("~"))
+    return _protection(root, unprotected, protected, os.path.expanduser("~"))
 
 
 @lru_cache(maxsize=64)
-def _protection(root: Path, unprotected: frozenset[str], home: str) -> Protection:
+def _protection(
+    root: Path, unprotected: frozenset[str], protected: frozenset[str], home: str
+) -> Protection:
     # The home of a user without one is the root of the file system, or stays "~".
     place = Path(home).resolve() if home.strip("/").strip("~") else None
     inner = place.relative_to(root).parts if place and place.is_relative_to(root) else None
-    return Protection(unprotected, inner)
+    return Protection(unprotected, inner, sorted(protected))
 
 
 class Root:
@@ -160,6 +164,7 @@ class Root:
     Args:
         folder: Absolute and resolved.
         unprotected: Protected paths that may be written nevertheless.
+        protected: Further protected files and folders, relative to the root.
         kernel_walk: False: never use openat2, as on a kernel without it (before 5.6).
 
     Raises:
@@ -171,10 +176,12 @@ class Root:
         folder: Path,
         *,
         unprotected: frozenset[str] = frozenset(),
+        protected: frozenset[str] = frozenset(),
         kernel_walk: bool = True,
     ) -> None:
         self.folder = folder
         self._unprotected = unprotected
+        self._protected = protected
         self._kernel_walk = kernel_walk and has_openat2()
         try:
             self.fd = os.open(folder, FOLDER)
@@ -342,7 +349,9 @@ class Root:
                 return False
             return True
 
-        refused = protection_of(self.folder, self._unprotected).refusal(parts, exists)
+        refused = protection_of(self.folder, self._unprotected, self._protected).refusal(
+            parts, exists
+        )
         if refused is not None:
             path = readable("/".join(parts))
             details: dict[str, object] = {"path": path, "rule": refused.rule}

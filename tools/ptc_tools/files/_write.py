@@ -55,7 +55,10 @@ def write(
             else f'expected_offset is for mode="append", not {mode!r}'
         )
         raise ToolError(msg, code="invalid_arguments")
-    with Root(ctx.root, unprotected=ctx.unprotected) as root, slots(root, [path]) as [slot]:
+    with (
+        Root(ctx.root, unprotected=ctx.unprotected, protected=ctx.protected) as root,
+        slots(root, [path]) as [slot],
+    ):
         if mode == "create" and slot.fd is not None:
             msg = f'{quote(path)} exists; edit it, or write it with mode="overwrite"'
             raise ToolError(msg, code="exists")

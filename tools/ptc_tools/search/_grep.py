@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,19 +11,17 @@ from pydantic import Field
 
 from ptc import ToolContext, ToolError, tool
 
-from ..files._path_errors import quote, readable
+from ..files._path_errors import quote
 from ..files._paths import Place, Root
-from ..files._read import BOM
 from ._glob import beneath, selection
+from ._lines import Lines, Match
 from ._pattern import Pattern, any_of, compile_pattern
 from ._ripgrep import Hit, Ripgrep, run_killable
 
 __all__ = [
     "DEFAULT_LIMIT",
     "MAX_CONTEXT_LINES",
-    "MAX_LINE_BYTES",
     "MAX_TEXT_BYTES",
-    "Match",
     "MatchCount",
     "grep",
 ]
@@ -35,12 +32,6 @@ DEFAULT_LIMIT = 10_000
 MAX_CONTEXT_LINES = 20
 """Maximum of `context`: lines before and after each match."""
 
-_CONTEXT_BYTES = 65_536
-"""Bytes before and after a match that are read for its context."""
-
-MAX_LINE_BYTES = 65_536
-"""Maximum length of a line; a longer one is truncated and has `Match.cut`."""
-
 MAX_TEXT_BYTES = 4_194_304
 """Maximum text of one result (4 MiB): half of the default limit of a tool result."""
 
@@ -49,24 +40,6 @@ MAX_PATTERN_BYTES = 65_536
 
 _SHOWN_CHARACTERS = 500
 """Characters of a line in the text for a model; the value has the whole line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A line that matches."""
-
-    path: str
-    """Posix path of the file, relative to the root."""
-    line: int
-    """Number of the line, from 1."""
-    text: str
-    """The whole line without its line ending. Bytes that are not UTF-8 appear as U+FFFD."""
-    cut: bool = False
-    """True if the line is longer than 65,536 bytes and `text` is its start."""
-    before: list[str] = field(default_factory=list)
-    """Lines before it, if requested by `context`, within 64 KiB."""
-    after: list[str] = field(default_factory=list)
-    """Lines after it, if requested by `context`, within 64 KiB; none if the line is truncated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +187,7 @@ class _Found:
     def full(self) -> bool:
         return self.limit is not None and self._count >= self.limit
 
-    def add(self, file: _Lines, hit: Hit) -> None:
+    def add(self, file: Lines, hit: Hit) -> None:
         """Add a line that matches."""
         if not self.texts:
             self.pending_count += 1
@@ -235,7 +208,7 @@ class _Found:
         """Discard the matches of the current file, which is binary."""
         self.pending, self.pending_count, self.pending_bytes = [], 0, 0
 
-    def commit(self, file: _Lines | None) -> None:
+    def commit(self, file: Lines | None) -> None:
         """Keep the matches of the current file, which was text to its end."""
         self.matches += self.pending
         self.text_bytes += self.pending_bytes
@@ -288,7 +261,7 @@ def _collect(
     found: _Found,
 ) -> None:
     current: str | None = None
-    file: _Lines | None = None
+    file: Lines | None = None
     try:
         for path, hit in hits:
             if path != current:
@@ -299,7 +272,7 @@ def _collect(
                     file.close()
                 # A file given as `path` is searched even if it is hidden.
                 meant = wanted is None or wanted.matches(beneath(place, path))
-                current, file = path, _Lines.open_at(root, path) if meant else None
+                current, file = path, Lines.open_at(root, path) if meant else None
             if hit is None:
                 if not place.is_folder:
                     msg = f"{quote(path)} is a binary file (it has a NUL byte); grep needs text"
@@ -311,61 +284,3 @@ def _collect(
     finally:
         if file is not None:
             file.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """A file from which to read lines at the positions of ripgrep."""
-
-    path: str
-    fd: int
-
-    @classmethod
-    def open_at(cls, root: Root, path: str) -> _Lines | None:
-        """Open a file; None if it no longer exists beneath the root."""
-        fd = root.open_exact(path)
-        return None if fd is None else cls(readable(path), fd)
-
-    def close(self) -> None:
-        os.close(self.fd)
-
-    def match(self, hit: Hit, context: int) -> Match | None:
-        """Read the line at `hit`; None if no line starts there any longer."""
-        # Include one byte before: it must end the previous line.
-        before = min(hit.offset, 1)
-        data = os.pread(self.fd, before + MAX_LINE_BYTES + 2, hit.offset - before)
-        if before and not data.startswith(b"\n"):
-            return None
-        line, newline, _ = data[before:].partition(b"\n")
-        end = hit.offset + len(line) + len(newline)
-        line = line.removesuffix(b"\r") if newline else line
-        if hit.offset == 0:
-            line = line.removeprefix(BOM)
-        cut = len(line) > MAX_LINE_BYTES
-        text = line[:MAX_LINE_BYTES].decode("utf-8", "replace")
-        if cut:
-            # The truncation may split a character.
-            text = text.removesuffix("\ufffd")
-        if not context:
-            return Match(self.path, hit.line, text, cut)
-        after = self._after(end, context) if newline else []
-        return Match(self.path, hit.line, text, cut, self._before(hit.offset, context), after)
-
-    def _before(self, end: int, most: int) -> list[str]:
-        start = max(0, end - _CONTEXT_BYTES)
-        data = os.pread(self.fd, end - start, start)
-        # Drop a line that starts before the data that was read.
-        data = data.partition(b"\n")[2] if start else data.removeprefix(BOM)
-        return _texts(data.split(b"\n")[:-1][-most:])
-
-    def _after(self, start: int, most: int) -> list[str]:
-        data = os.pread(self.fd, _CONTEXT_BYTES, start)
-        lines = data.split(b"\n")
-        # Text after the last newline is a line only at the end of the file, and if not empty.
-        if len(data) == _CONTEXT_BYTES or not lines[-1]:
-            del lines[-1]
-        return _texts(lines[:most])
-
-
-def _texts(lines: list[bytes]) -> list[str]:
-    return [line.removesuffix(b"\r").decode("utf-8", "replace") for line in lines]

@@ -121,7 +121,7 @@ def git_tool(
     async def call(ctx: ToolContext, command: str, **options: Any) -> list[dict[str, Any]]:
         request = Request(command, name=name, address=address, **options)
         check(request)
-        protection = protection_of(ctx.root, ctx.unprotected)
+        protection = protection_of(ctx.root, ctx.unprotected, ctx.protected)
         return await query(request, partial(run, ctx.root, options["repo"], protection))
 
     if writes:

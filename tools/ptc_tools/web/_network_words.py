@@ -45,8 +45,12 @@ _NO_NETWORK = re.compile(
 """Messages of the C library, curl, git, apt, Python, Node, Rust, Go and Java."""
 _HINT_CHARS = 20_000
 """Characters at the end of each stream that are searched for such a message."""
-_OFF = "the network is off for commands of this session (network=False)"
-_REMEDY = "Do without the network, or ask the owner of the session for network=True"
+_OFF = "the network is off for commands of this session"
+_OWNER = (
+    "ask the owner of the session for ptc_tools.builtin(network=True), or --network on the command "
+    "line"
+)
+_REMEDY = f"Do without the network, or {_OWNER}"
 
 
 def refuse_network_words(cmd: str, args: Sequence[str]) -> None:
@@ -94,7 +98,7 @@ def _refuse(words: list[str]) -> None:
     elif name == "git" and (verb := _verb(rest, _GIT_VALUE_FLAGS)) in _GIT_REMOTE:
         msg = (
             f"git {verb} talks to another repository, and {_OFF}. Use the local commands of git, "
-            "or ask the owner of the session for network=True"
+            f"or {_OWNER}"
         )
         raise ToolError(msg, code="git_remote_disabled", details={"executable": "git"})
 

@@ -1,0 +1,1 @@
+"""Configuration: keys, their sources and precedence, and the tools that it names."""

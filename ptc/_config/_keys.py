@@ -1,0 +1,210 @@
+"""Table of the configuration keys. Each has a place in a file, a variable, and an option.
+
+To add a key, add a row here and use it in `_session_arguments`: the schema of the file, the
+command-line option, the environment variable and ``ptc config show`` follow from the row. This
+module imports no library, since every command creates its options from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias
+
+from .._records._limits import CEILING, MAXIMA, Limits
+
+__all__ = ["KEYS", "Key", "Kind"]
+
+Kind: TypeAlias = Literal["text", "path", "flag", "number", "list", "paths", "counts", "variables"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of the configuration."""
+
+    name: str
+    """Name in a file: ``root``, or ``limits.timeout_ms`` in the table ``limits``."""
+    kind: Kind
+    help: str
+    """Help of the option, and the description in the documentation."""
+    default: Any
+    """Value without a source."""
+    option: str = ""
+    """Command-line option. A key without one is set with ``--set``."""
+    metavar: str = ""
+    """Name of the value in the help of the option."""
+    choices: tuple[str, ...] = ()
+    """Accepted texts; empty for any."""
+    most: int = 0
+    """Maximum of a number."""
+
+    @property
+    def variable(self) -> str:
+        """Environment variable of the key."""
+        return "PTC_" + self.name.upper().replace(".", "_")
+
+    @property
+    def flag(self) -> str:
+        """Text that sets the key on a command line, for messages."""
+        return self.option.partition("/")[0] or f"--set {self.name}"
+
+    @property
+    def expected(self) -> str:
+        """Form of a value, for messages: "must be ..."."""
+        if self.choices:
+            return " or ".join(f'"{choice}"' for choice in self.choices)
+        return {
+            "text": "text",
+            "path": "a path, as text",
+            "flag": "true or false",
+            "number": f"an integer from 1 to {self.most:,}",
+            "list": "a list of texts",
+            "paths": "a list of paths, as texts",
+            "counts": "a table of tools and integers, as { bash = 3 }",
+            "variables": "a table of names and names of environment variables, as "
+            '{ api_key = "SHOP_API_KEY" }; never put a secret into a file',
+        }[self.kind]
+
+
+_LIMIT_HELP = {
+    "timeout_ms": "Wall time of the run, tools included, in ms.",
+    "max_cpu_ms": "CPU time of the script's process, in ms.",
+    "max_tool_calls": "Tool calls that the script may make.",
+    "max_calls_by_tool": "Calls of one tool, as in bash=3; may be repeated.",
+    "tool_timeout_ms": "Wall time of one tool call in ms; a longer call is cancelled.",
+    "max_output_bytes": "Bytes of the value's JSON; a larger value is truncated and stored whole "
+    "in a file.",
+    "max_memory_bytes": "Memory that the script may use.",
+}
+"""Limits with an option of their own."""
+
+
+def _limit_keys() -> list[Key]:
+    keys = []
+    for table, defaults in (("limits", Limits()), ("ceiling", CEILING)):
+        for field in fields(Limits):
+            name, by_tool = field.name, field.name == "max_calls_by_tool"
+            own = table == "limits" and name in _LIMIT_HELP
+            words = "Limit of a run" if table == "limits" else "Highest limit a run may request"
+            keys.append(
+                Key(
+                    f"{table}.{name}",
+                    "counts" if by_tool else "number",
+                    _LIMIT_HELP[name] if own else f"{words}; see docs/limits.md.",
+                    dict(defaults.max_calls_by_tool) if by_tool else getattr(defaults, name),
+                    f"--{name.replace('_', '-')}" if own else "",
+                    "TOOL=N" if by_tool else "N",
+                    most=MAXIMA["max_tool_calls" if by_tool else name],
+                )
+            )
+    return keys
+
+
+KEYS: dict[str, Key] = {
+    key.name: key
+    for key in (
+        Key(
+            *(
+                "root",
+                "path",
+                "Folder to which the tools are confined. [default: the current folder]",
+            ),
+            *(".", "--root", "DIR"),
+        ),
+        Key(
+            *("toolsets", "list", "Installed toolset to use; may be repeated. [default: builtin]"),
+            *(["builtin"], "--toolset", "NAME"),
+        ),
+        Key(
+            "tools",
+            "list",
+            "Tools of your own: a Python file (`tools.py`, or `tools.py:NAME`), or a name in an "
+            "installed module (`shop.tools:NAME`); may be repeated. The file is executed outside "
+            "of the sandbox, with your rights.",
+            *([], "--tools", "FILE"),
+        ),
+        Key(
+            "allow",
+            "list",
+            "Tools that scripts may call: names, patterns such as git_*, toolsets, and rules such "
+            "as pay(amount<=100); may be repeated; '' allows none. [default: all without side "
+            "effects]",
+            *(None, "--allow", "TOOL,..."),
+        ),
+        Key(
+            "packages",
+            "list",
+            "Installed package that scripts may import, such as numpy; may be repeated. A script "
+            "with packages is confined by the kernel layer alone.",
+            *([], "--package", "NAME"),
+        ),
+        Key(
+            "env",
+            "variables",
+            "Value that tools declare with env=, and the environment variable that holds it; may "
+            "be repeated.",
+            *({}, "--env", "NAME=VARIABLE"),
+        ),
+        Key(
+            "model",
+            "text",
+            "Model that generates data (the tool generate_object), as in openai:gpt-5.",
+            *(None, "--model", "PROVIDER:NAME"),
+        ),
+        Key(
+            "isolation",
+            "text",
+            "jail: require every kernel layer. process: use the layers that this machine has; "
+            "without seccomp or Landlock, one bug in the language layer gives a script your "
+            "user's rights. [default: jail]",
+            *("jail", "--isolation"),
+            choices=("jail", "process"),
+        ),
+        Key(
+            "unprotected",
+            "list",
+            "Protected path that tools may change, such as .vscode or git; may be repeated. Other "
+            "programs execute files written there. See the table in docs/security.md.",
+            *([], "--unprotect", "NAME"),
+        ),
+        Key(
+            "protected",
+            "paths",
+            "Further file or folder in the root that no tool may change; may be repeated.",
+            *([], "--protect", "PATH"),
+        ),
+        Key(
+            "journal",
+            "path",
+            "Journal file of recorded runs. [default: a file for the root in your state directory]",
+            *(None, "--journal", "FILE"),
+        ),
+        Key(
+            "journal_in_root",
+            "flag",
+            "Allow a journal inside the root. Scripts that may write there can then forge "
+            "approvals, and read the inputs and results of all runs.",
+            *(False, "--journal-in-root/--no-journal-in-root"),
+        ),
+        Key(
+            "builtin.network",
+            "flag",
+            "Let commands of the built-in tools use the network, and add web_fetch and web_search.",
+            *(False, "--network/--no-network"),
+        ),
+        Key(
+            "builtin.git_writes",
+            "flag",
+            "Let the built-in git tool add, commit and check out.",
+            *(False, "--git-writes/--no-git-writes"),
+        ),
+        Key(
+            "builtin.readable",
+            "paths",
+            "Folder outside the root, such as a toolchain, that commands may read and execute; may "
+            "be repeated.",
+            *([], "--readable", "DIR"),
+        ),
+        *_limit_keys(),
+    )
+}
+"""All keys by name, in the order of the documentation."""

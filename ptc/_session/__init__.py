@@ -1,0 +1,1 @@
+"""The public sessions: tools called directly, and scripts run, with or without an event loop."""

@@ -1,0 +1,416 @@
+"""The same session for people without an event loop: one thread runs it, calls block."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Event
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
+
+from anyio import CancelScope
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from .._calls._scope import AfterSideEffect
+from .._config._session_arguments import ApplicationOptions
+from .._facts import Layer
+from .._records._limits import Limits
+from .._records._result import Finding, RunEvent, RunResult
+from .._runs._announce import OnApproval
+from .._runs._program import NonFinite, ProgramOptions, UntypedOptions
+from .._runs._program_tool import DefinitionStyle
+from .._runs._violation import Violation
+from .._tools._allow import Allow, AllowList
+from .._tools._approval import Approver
+from .._tools._catalog import Namespace
+from .._tools._discovery import Found
+from .._tools._tool import Tool
+from .._tools._tool_result import ToolResult
+from .._tools._toolset import ToolSource
+from ..errors import SessionClosedError
+from ._blocking_runs import BlockingRuns
+from ._session import Session
+from ._tool_session import attribute_names
+
+if TYPE_CHECKING:
+    from .._generation._generate import Generated
+    from .._generation._question import GenerateOptions
+    from ..models._open import ModelSource
+
+__all__ = ["BlockingSession"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class BlockingSession(BlockingRuns):
+    """`Session` with plain methods instead of async ones; a context manager.
+
+    ::
+
+        with BlockingSession(root=".") as session:
+            text = session.call(read, path="README.md")
+            result = session.program(path="find.py", allowed_tools=["grep"])
+
+    An event loop in a thread of its own runs the session. Methods may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        root: str | Path = ".",
+        *,
+        tools: Iterable[ToolSource] = (),
+        toolsets: Iterable[str] = ("builtin",),
+        limits: Limits | None = None,
+        ceiling: Limits | None = None,
+        allowed_tools: AllowList | None = None,
+        isolation: str = "jail",
+        packages: Iterable[str] = (),
+        non_finite: NonFinite = "null",
+        unprotected: Iterable[str] = (),
+        protected: Iterable[str | Path] = (),
+        workers: int = 4,
+        max_concurrent_runs: int = 16,
+        artifacts: str | Path | None = None,
+        approver: Approver | None = None,
+        on_approval: OnApproval | None = None,
+        env: Mapping[str, Any] | None = None,
+        after_side_effect: AfterSideEffect | None = None,
+        journal: str | Path | None = None,
+        journal_in_root: bool = False,
+        approvals_expire_ms: int | None = None,
+        model: ModelSource | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+        record_direct_calls: bool = False,
+    ) -> None:
+        """Describe a session, as `Session` does; nothing is started."""
+        self._session = Session(
+            root,
+            tools=tools,
+            toolsets=toolsets,
+            limits=limits,
+            ceiling=ceiling,
+            allowed_tools=allowed_tools,
+            isolation=isolation,
+            packages=packages,
+            non_finite=non_finite,
+            unprotected=unprotected,
+            protected=protected,
+            workers=workers,
+            max_concurrent_runs=max_concurrent_runs,
+            artifacts=artifacts,
+            approver=approver,
+            on_approval=on_approval,
+            env=env,
+            after_side_effect=after_side_effect,
+            journal=journal,
+            journal_in_root=journal_in_root,
+            approvals_expire_ms=approvals_expire_ms,
+            model=model,
+            on_event=on_event,
+            record_direct_calls=record_direct_calls,
+        )
+        self._stack = ExitStack()
+        self._portal: BlockingPortal | None = None
+
+    @classmethod
+    def from_config(
+        cls,
+        root: str | Path | None = None,
+        *,
+        config: str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+        tools: Iterable[ToolSource] = (),
+        env: Mapping[str, Any] | None = None,
+        **options: Unpack[ApplicationOptions],
+    ) -> Self:
+        """Create a session from the configuration of a folder, as `Session.from_config` does."""
+        made = cls.__new__(cls)
+        made._session = Session.from_config(
+            root, config=config, settings=settings, tools=tools, env=env, **options
+        )
+        made._stack = ExitStack()
+        made._portal = None
+        return made
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._portal = stack.enter_context(start_blocking_portal())
+            stack.enter_context(self._portal.wrap_async_context_manager(self._session))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._portal = None
+        # With the exception, so that an interrupted call that is still running is cancelled.
+        self._stack.__exit__(exc_type, exc, traceback)
+
+    def close(self) -> None:
+        """Close the session, as `Session.aclose` does. Leaving the block does that, too."""
+        self.__exit__(None, None, None)
+
+    # --- without waiting --------------------------------------------------------------------
+
+    @property
+    def root(self) -> Path:
+        """As `Session.root`."""
+        return self._session.root
+
+    @property
+    def allowed_tools(self) -> tuple[str | Allow, ...] | None:
+        """As `Session.allowed_tools`."""
+        return self._session.allowed_tools
+
+    @property
+    def limits(self) -> Limits:
+        """As `Session.limits`."""
+        return self._session.limits
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """As `Session.violations`."""
+        return self._session.violations
+
+    def tool_names(self) -> list[str]:
+        """As `Session.tool_names`."""
+        return self._session.tool_names()
+
+    def tool_definitions(self, allowed_tools: AllowList | None = None) -> list[dict[str, Any]]:
+        """As `Session.tool_definitions`."""
+        return self._session.tool_definitions(allowed_tools)
+
+    def describe_tools(
+        self,
+        allowed_tools: AllowList | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+    ) -> str:
+        """As `Session.describe_tools`."""
+        return self._session.describe_tools(allowed_tools, limits)
+
+    def program_definition(
+        self,
+        style: DefinitionStyle,
+        allowed_tools: AllowList | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """As `Session.program_definition`."""
+        return self._session.program_definition(style, allowed_tools, limits)
+
+    def search_tools(
+        self, query: str, allowed_tools: AllowList | None = None, limit: int = 10
+    ) -> list[Found]:
+        """As `Session.search_tools`."""
+        return self._session.search_tools(query, allowed_tools, limit)
+
+    def select_tools(self, allowed_tools: AllowList | None = None) -> dict[str, Tool]:
+        """As `Session.select_tools`."""
+        return self._session.select_tools(allowed_tools)
+
+    # --- calls ------------------------------------------------------------------------------
+
+    def tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
+        allowed_tools: AllowList | None = None,
+    ) -> ToolResult:
+        """As `Session.tool`."""
+        return self._wait(
+            partial(
+                self._session.tool,
+                name,
+                arguments,
+                idempotency_key=idempotency_key,
+                allowed_tools=allowed_tools,
+            )
+        )
+
+    @overload
+    def call(self, tool: Tool[_P, Awaitable[_T]], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
+    @overload
+    def call(self, tool: Tool[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
+    def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """As `Session.call`."""
+        return self._wait(partial(self._session.call, tool, *args, **kwargs))
+
+    @overload
+    def generate_object(
+        self, schema: type[_T], prompt: str, **options: Unpack[GenerateOptions]
+    ) -> Generated[_T]: ...
+    @overload
+    def generate_object(
+        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+    ) -> Generated[Any]: ...
+    def generate_object(
+        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+    ) -> Generated[Any]:
+        """As `Session.generate_object`."""
+        return self._wait(partial(self._session.generate_object, schema, prompt, **options))
+
+    def warm_up(self) -> tuple[Layer, ...]:
+        """As `Session.warm_up`."""
+        return self._wait(self._session.warm_up)
+
+    # --- programs ---------------------------------------------------------------------------
+
+    @overload
+    def program(
+        self,
+        *,
+        output_schema: type[_T],
+        on_event: Callable[[RunEvent], None] | None = None,
+        **options: Unpack[UntypedOptions],
+    ) -> RunResult[_T]: ...
+    @overload
+    def program(
+        self,
+        *,
+        on_event: Callable[[RunEvent], None] | None = None,
+        **options: Unpack[ProgramOptions],
+    ) -> RunResult: ...
+    def program(
+        self,
+        *,
+        source: str | None = None,
+        path: str | Path | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        allowed_tools: AllowList | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        output_schema: Any = None,
+        filename: str | None = None,
+        env: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+    ) -> RunResult:
+        """As `Session.program`; `on_event` is called in the thread of the event loop."""
+        return self._wait(
+            partial(
+                self._session.program,
+                source=source,
+                path=path,
+                inputs=inputs,
+                allowed_tools=allowed_tools,
+                limits=limits,
+                output_schema=output_schema,
+                filename=filename,
+                env=env,
+                run_id=run_id,
+                on_event=on_event,
+            )
+        )
+
+    def stream(
+        self,
+        tool: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        **program: Unpack[ProgramOptions],
+    ) -> AbstractContextManager[Iterator[RunEvent]]:
+        """As `Session.stream`, with a plain ``with`` and a plain ``for``."""
+        return self._stream(partial(self._session.stream, tool, arguments, **program))
+
+    def check(
+        self,
+        *,
+        source: str | None = None,
+        path: str | Path | None = None,
+        allowed_tools: AllowList | None = None,
+        filename: str | None = None,
+    ) -> tuple[Finding, ...]:
+        """As `Session.check`."""
+        return self._wait(
+            partial(
+                self._session.check,
+                source=source,
+                path=path,
+                allowed_tools=allowed_tools,
+                filename=filename,
+            )
+        )
+
+    if not TYPE_CHECKING:
+        # Hidden from type checkers, as in `Session`.
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            return self._block(getattr(self._session, name))
+
+        def _block(self, found: Any) -> Any:
+            if isinstance(found, Namespace):
+                return found.map(self._block)
+            return lambda *args, **arguments: self._wait(partial(found, *args, **arguments))
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *attribute_names(self._session)]
+
+    @contextmanager
+    def _stream(self, make: Callable[[], Any]) -> Iterator[Iterator[RunEvent]]:
+        with self._open().wrap_async_context_manager(make()) as events:
+            yield self._iterate(events)
+
+    def _iterate(self, events: Any) -> Iterator[RunEvent]:
+        while True:
+            try:
+                event: RunEvent = self._wait(events.__anext__)
+            except StopAsyncIteration:
+                return
+            yield event
+
+    def _wait(self, function: Callable[[], Awaitable[_T]]) -> _T:
+        """Call in the session's thread and wait.
+
+        Ctrl-C during the wait is raised only after the call has been cancelled and has finished, so
+        that no script continues behind the caller's back.
+        """
+        portal, call = self._open(), _Call(function)
+        try:
+            value: _T = portal.start_task_soon(call.run).result()
+            return value
+        except BaseException:
+            # The interrupt may come before the task is submitted, when no future exists yet.
+            if portal.call(call.give_up):
+                call.ended.wait()
+            raise
+
+    def _open(self) -> BlockingPortal:
+        if self._portal is None:
+            msg = "the session is not open: use `with BlockingSession(...) as session:`"
+            raise SessionClosedError(msg)
+        return self._portal
+
+
+class _Call:
+    """One call of the session's thread, which can be given up from outside at any time."""
+
+    def __init__(self, function: Callable[[], Awaitable[Any]]) -> None:
+        self._function = function
+        self._scope: CancelScope | None = None
+        self._given_up = False
+        self.ended = Event()
+
+    async def run(self) -> Any:
+        """Make the call."""
+        if self._given_up:
+            return None
+        self._scope = CancelScope()
+        try:
+            with self._scope:
+                return await self._function()
+        finally:
+            self.ended.set()
+
+    def give_up(self) -> bool:
+        """Cancel it, whether it has begun or not; True if its end has to be waited for."""
+        self._given_up = True
+        if self._scope is None or self.ended.is_set():
+            return False
+        self._scope.cancel()
+        return True

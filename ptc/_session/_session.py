@@ -1,0 +1,462 @@
+"""The public API: a session of tools, limits and workers, which runs scripts and calls."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+
+from .._calls._attachments import AttachmentStore
+from .._calls._direct import DirectCalls
+from .._calls._scope import AfterSideEffect, Shared, validate_protected, validate_unprotected
+from .._calls._subscribers import SessionSubscriber
+from .._config._session_arguments import ApplicationOptions, configured_arguments
+from .._config._tool_files import named_files
+from .._core._arguments import (
+    folder_of,
+    mapping_of,
+    parts_of,
+    path_of,
+    require,
+    require_function,
+    require_range,
+)
+from .._facts import Layer
+from .._records._artifacts import ATTACHMENTS, ArtifactStore
+from .._records._limits import Limits
+from .._records._result import Finding, RunEvent, RunResult
+from .._runs._announce import OnApproval
+from .._runs._ceiling import LimitPolicy
+from .._runs._direct_journal import DirectJournal
+from .._runs._history import History
+from .._runs._packages import validate_packages
+from .._runs._program import NonFinite, ProgramOptions, UntypedOptions, validate_non_finite
+from .._runs._program_tool import PROGRAM, program_tool
+from .._runs._programs import ProgramBuilder
+from .._runs._runner import ProgramRunner
+from .._runs._runs import Executor
+from .._runs._stream import stream_events
+from .._runs._violation import Violation
+from .._tools._allow import AllowList
+from .._tools._approval import Approver
+from .._tools._environment import environment_of
+from .._tools._toolset import ToolSource
+from .._workers._pool import Pool
+from .._workers._zygote import validate_isolation
+from ..errors import UsageError
+from ._run_session import RunSession
+from ._tool_session import collect_tools
+
+if TYPE_CHECKING:
+    from ..models._open import ModelSource
+
+__all__ = ["Session"]
+
+_T = TypeVar("_T")
+
+
+class Session(RunSession):
+    """Runs scripts and calls tools. An async context manager, for asyncio and trio.
+
+    ::
+
+        async with Session(root=".") as session:
+            result = await session.program(source=text, allowed_tools=["grep", "read"])
+            readme = await session.call(read, path="README.md")
+
+    `call` is typed by the tool. Each tool is also a method, for use at a prompt:
+    ``await session.read(path=...)``. Type checkers do not see these methods, so that a misspelt
+    method of the session is an error.
+    """
+
+    def __init__(
+        self,
+        root: str | Path = ".",
+        *,
+        tools: Iterable[ToolSource] = (),
+        toolsets: Iterable[str] = ("builtin",),
+        limits: Limits | None = None,
+        ceiling: Limits | None = None,
+        allowed_tools: AllowList | None = None,
+        isolation: str = "jail",
+        packages: Iterable[str] = (),
+        non_finite: NonFinite = "null",
+        unprotected: Iterable[str] = (),
+        protected: Iterable[str | Path] = (),
+        workers: int = 4,
+        max_concurrent_runs: int = 16,
+        artifacts: str | Path | None = None,
+        approver: Approver | None = None,
+        on_approval: OnApproval | None = None,
+        env: Mapping[str, Any] | None = None,
+        after_side_effect: AfterSideEffect | None = None,
+        journal: str | Path | None = None,
+        journal_in_root: bool = False,
+        approvals_expire_ms: int | None = None,
+        model: ModelSource | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+        record_direct_calls: bool = False,
+    ) -> None:
+        """Configure a session; nothing is started.
+
+        Args:
+            root: Folder that confines the tools.
+            tools: Your own tools, toolsets or plain functions.
+            toolsets: Names of installed toolsets; ``()`` for none.
+            limits: Default limits of a run. Default: `Limits()`.
+            ceiling: Highest limits that a run may request. Default: ten minutes, 10,000 calls, 2
+                GiB of memory, or `limits` where those are higher.
+            allowed_tools: Allow-list of a script whose caller passes none, as for `program`. None:
+                all tools without a side effect.
+            isolation: ``"jail"`` requires every kernel layer, or refuses to run scripts.
+                ``"process"`` uses the layers that the kernel has; where seccomp or Landlock is
+                missing, one bug in the language layer gives a script your own user's rights.
+            packages: Installed packages that scripts may import, such as ``["numpy"]``, by module
+                name; ``"data"`` stands for numpy, pandas and matplotlib. Default: none. Packages
+                are not audited (numpy opens files and reads memory), so with one of them only the
+                kernel layer confines a script. Each also costs its memory once for each session,
+                and a slower start; see docs/limitations.md.
+            non_finite: Form of NaN and the infinities in the values of scripts, which JSON lacks:
+                ``"null"`` with a warning, ``"text"`` (``"NaN"``, ``"Infinity"``, ``"-Infinity"``),
+                or ``"error"``, which fails the run.
+            unprotected: Protected paths that tools may change nevertheless, such as
+                ``[".vscode", "git"]``: names of files, folders or rules in the table of
+                docs/security.md. Your editor, shell or git may execute content written there with
+                your rights, so a script that may write is then no longer confined.
+            protected: Further files and folders in the root that no tool may change, relative to
+                it. The files of tools that the configuration of the root names are among them.
+            workers: Worker processes kept ready, 1 to 64. Each costs about 1.5 MB.
+            max_concurrent_runs: Runs at once, 1 to 256; further runs wait in order.
+            artifacts: Folder for values over `Limits.max_output_bytes`. Default:
+                ``.ptc/artifacts`` below `root`, created on first use.
+            approver: Decides about calls that require approval while they wait, in this process.
+                None: such calls pause their run until `approve` or `reject`; a direct call, which
+                has no run, is refused with code ``approval_required``.
+            on_approval: Called with each call that a run paused for, an async function or not, once
+                the request is durable: for example to send a message. It is awaited before the run
+                returns, called again if the run pauses for the same call again, and its failure is
+                logged. It may decide with ``session.approve(...)``.
+            env: Values that tools declare with ``env=``; no caller sees them.
+            after_side_effect: Called with the record of each call that had a side effect, and
+                awaited before its caller continues, for example to take a snapshot. Its failure is
+                logged and never fails the call.
+            journal: File that runs are recorded in, so that they can be inspected and resumed.
+                Default: a file for this root in the user's state directory, or memory if that
+                cannot be written. ``":memory:"``: memory. A file inside `root` is refused if the
+                session has a tool with side effects, since a script could change it.
+            journal_in_root: Allow a journal inside `root` all the same. The price: a script can
+                then record approvals that nobody gave, and read the inputs and results of all runs.
+            approvals_expire_ms: Age at which a pending approval expires and counts as rejected.
+                None: never.
+            model: Model for `generate_object`: ``"provider:name"``, a model object of pydantic-ai,
+                an async function, or a `ptc.models.Model`. A session with a model also has the tool
+                `generate_object`. Nothing is imported or connected before the first request.
+            on_event: Receives the events of all runs and direct calls; must return at once. If it
+                raises, it is logged and receives no further events.
+            record_direct_calls: True: each direct call is recorded as a run of its own, which can
+                be paused, resumed and rolled back.
+
+        Raises:
+            UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or
+                values that tools need are missing; the message lists them all.
+        """
+        folder = folder_of("root", root)
+        require_function("approver", approver)
+        require_function("on_approval", on_approval)
+        require_function("after_side_effect", after_side_effect)
+        require_function("on_event", on_event)
+        catalog, models = collect_tools(tools, toolsets, model)
+        if allowed_tools is not None:
+            catalog.default = parts_of("allowed_tools", allowed_tools, "a list of names of tools")
+            catalog.select(None)
+        limit_policy = LimitPolicy(limits, ceiling, catalog.tools)
+        validate_isolation(isolation)
+        modules = validate_packages(packages)
+        validate_non_finite(non_finite)
+        lifted = validate_unprotected(unprotected)
+        named = parts_of("protected", protected, "a list of paths")
+        require_range("workers", workers, 64)
+        require_range("max_concurrent_runs", max_concurrent_runs, 256)
+        store = ArtifactStore(
+            path_of("artifacts", artifacts)
+            if artifacts is not None
+            else folder / ".ptc" / "artifacts",
+            folder,
+        )
+        shared = Shared(
+            root=folder,
+            known=catalog.tools,
+            attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
+            unprotected=lifted,
+            protected=validate_protected(folder, (*named, *named_files(folder))),
+            environment=environment_of(catalog.tools.values(), env),
+            after_side_effect=after_side_effect,
+            approver=approver,
+        )
+        default = limit_policy.limits
+        subscriber = None if on_event is None else SessionSubscriber(on_event)
+        self.artifacts = store
+        self.history = History.of_session(
+            folder,
+            journal,
+            in_root=journal_in_root,
+            tools=catalog.tools,
+            approvals_expire_ms=approvals_expire_ms,
+        )
+        require("record_direct_calls", record_direct_calls, bool, "True or False")
+        direct = DirectCalls(
+            catalog,
+            shared,
+            default,
+            on_event=subscriber,
+            host_tools={PROGRAM: lambda *call: program_tool(self._runner, catalog, *call)},
+            journal=DirectJournal(self.history, default, on_approval)
+            if record_direct_calls
+            else None,
+        )
+        super().__init__(
+            catalog, models, folder, direct, limit_policy=limit_policy, packages=modules
+        )
+        self._pool = Pool(
+            isolation=isolation,
+            size=workers,
+            memory_bytes=default.max_memory_bytes,
+            cpu_ms=limit_policy.ceiling.max_cpu_ms,
+            packages=modules,
+        )
+        self._runs = Executor(
+            max_concurrent_runs,
+            pool=self._pool,
+            shared=shared,
+            history=self.history,
+            artifacts=store,
+        )
+        programs = ProgramBuilder(folder, catalog, limit_policy, self.history, non_finite)
+        self._runner = ProgramRunner(
+            programs,
+            self._runs,
+            self.history,
+            tools=catalog.tools,
+            env=env,
+            on_event=subscriber,
+            on_approval=on_approval,
+        )
+
+    @classmethod
+    def from_config(
+        cls,
+        root: str | Path | None = None,
+        *,
+        config: str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+        tools: Iterable[ToolSource] = (),
+        env: Mapping[str, Any] | None = None,
+        **options: Unpack[ApplicationOptions],
+    ) -> Self:
+        """Create a session from the configuration of a folder, as the command ``ptc`` does.
+
+        That is ``ptc.toml``, or ``[tool.ptc]`` in ``pyproject.toml``, in the root or the nearest
+        folder above it, and the environment variables ``PTC_...``; see docs/configuration.md. This
+        executes the tools files that they name.
+
+        Args:
+            root: Folder that confines the tools. None: the configured one, or the current folder.
+            config: Configuration file to use instead of the nearest.
+            settings: Values that override file and environment, by name of key:
+                ``{"limits.timeout_ms": 5_000}``.
+            tools: Further tools, as for `Session`.
+            env: Values for tools, over those that the configuration names.
+            **options: See `ApplicationOptions`.
+
+        Raises:
+            UsageError: If a value, the file, or a tools file is wrong; the message has its place.
+            SetupError: If an installed toolset cannot be loaded.
+        """
+        arguments, explain = configured_arguments(root, config, settings)
+        arguments["tools"] += parts_of("tools", tools, "a list of tools")
+        arguments["env"] = {**(arguments["env"] or {}), **mapping_of("env", env, "a dict")}
+        try:
+            return cls(**arguments, **options)
+        except UsageError as error:
+            raise explain(error) from None
+
+    # --- life -------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self._runs.open()
+        return self
+
+    async def aclose(self) -> None:
+        """End every run with status ``cancelled``, and wait until no process is left."""
+        await self._lifetime.close(self._release)
+
+    async def _release(self) -> None:
+        try:
+            await self._runs.close()
+            await self._direct.close()
+            await self._close_models()
+            await self._runs.wait_idle()
+        finally:
+            self.history.close()
+
+    async def warm_up(self) -> tuple[Layer, ...]:
+        """Start the workers now rather than with the first program; give the jail's layers.
+
+        Raises:
+            SetupError: If a required layer is missing or no worker can be started.
+        """
+        self._lifetime.check_open()
+        return (await self._pool.hello()).layers
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """The latest 100 violations: the kernel layer stopped a script, or it broke the protocol.
+
+        Each is an alarm: an ordinary script cannot cause one by mistake. Each is also logged with
+        level ``ERROR`` to ``logging.getLogger("ptc")``, an event ``violation`` of its run, and the
+        status of the run unless that had finished.
+        """
+        return self._runs.violations.latest
+
+    # --- programs ---------------------------------------------------------------------------
+
+    @overload
+    async def program(
+        self,
+        *,
+        output_schema: type[_T],
+        on_event: Callable[[RunEvent], None] | None = None,
+        **options: Unpack[UntypedOptions],
+    ) -> RunResult[_T]: ...
+    @overload
+    async def program(
+        self,
+        *,
+        on_event: Callable[[RunEvent], None] | None = None,
+        **options: Unpack[ProgramOptions],
+    ) -> RunResult: ...
+    async def program(
+        self,
+        *,
+        source: str | None = None,
+        path: str | Path | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        allowed_tools: AllowList | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        output_schema: Any = None,
+        filename: str | None = None,
+        env: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
+        on_event: Callable[[RunEvent], None] | None = None,
+    ) -> RunResult:
+        """Run a script, ``async def run(ctx, inputs)`` or ``def run(ctx, inputs)``.
+
+        Args:
+            source: The script. Give this or `path`.
+            path: File of the script, inside the session's root.
+            inputs: JSON-able data for the script.
+            allowed_tools: Tools that it may call: names of tools, patterns such as ``git_*``, names
+                of toolsets, and rules (`Allow`). None: all tools without a side effect.
+            limits: Limits of the run, also as data: ``{"timeout_ms": 5000}``. Values above the
+                session's ceiling are lowered, with a warning.
+            output_schema: Schema of the return value: a JSON Schema, a pydantic model or a type. A
+                value that does not conform has status ``failed`` and is still in the result.
+            filename: Name of the script in tracebacks. Default: the name of its file, or
+                ``script.py``.
+            env: Values for the tools of this run; they override the session's.
+            run_id: Name of the run, 1-64 letters, digits, _ and -. A repeated request with the same
+                name and script returns the recorded result, or resumes an interrupted run.
+                Default: a new name.
+            on_event: Receives each event as it happens; must return at once and not raise.
+
+        Returns:
+            The result, for every outcome: an error of the script is a status, not an exception.
+
+        Raises:
+            UsageError: If the call itself is wrong, before anything runs.
+            SetupError: If no jailed worker can be had on this machine.
+            SessionClosedError: If the session is not open.
+        """
+        self._lifetime.check_open()
+        return await self._runner.run(
+            source=source,
+            path=path,
+            inputs=inputs,
+            allowed_tools=allowed_tools,
+            limits=limits,
+            output_schema=output_schema,
+            filename=filename,
+            env=env,
+            run_id=run_id,
+            on_event=on_event,
+        )
+
+    def stream(
+        self,
+        tool: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        **program: Unpack[ProgramOptions],
+    ) -> AbstractAsyncContextManager[AsyncIterator[RunEvent]]:
+        """Run a script, or call a tool, and stream its events.
+
+        ::
+
+            async with session.stream(source=text) as events:
+                async for event in events:
+                    print(event.kind, event.text)
+
+        The last event is ``finished``; its `value` is the `RunResult`, or the `ToolResult` of a
+        tool. Leaving the block early cancels the run.
+
+        Args:
+            tool: Name of a tool to call; None: run a script.
+            arguments: Of the tool.
+            **program: As for `program`.
+
+        Raises:
+            UsageError: On entering, as `program` or `tool` does.
+        """
+        if tool is not None and program:
+            msg = f"stream takes a tool or a script, not both: {tool!r} and {', '.join(program)}"
+            raise UsageError(msg)
+
+        async def work(tell: Callable[[RunEvent], None]) -> RunEvent:
+            if tool is None:
+                result = await self.program(**program, on_event=tell)
+                return RunEvent("finished", result.run_id, value=result)
+            self._lifetime.check_open()
+            return await self._direct.stream(tool, arguments, tell)
+
+        return stream_events(work)
+
+    async def check(
+        self,
+        *,
+        source: str | None = None,
+        path: str | Path | None = None,
+        allowed_tools: AllowList | None = None,
+        filename: str | None = None,
+    ) -> tuple[Finding, ...]:
+        """Check a script without running it.
+
+        Finds code that is refused (syntax, language, imports), unknown tools, wrong or missing
+        arguments, and missing awaits. `program` makes the same check: a finding that is `advisory`
+        becomes a warning of the run, any other rejects the script.
+
+        Args:
+            source: The script. Give this or `path`.
+            path: File of the script, inside the session's root.
+            allowed_tools: The allow-list it will have, as for `program`.
+            filename: Name of the script in findings.
+
+        Returns:
+            All findings in source order; ``()`` if there are none.
+
+        Raises:
+            UsageError: If the call itself is wrong.
+            SetupError: If no jailed worker can be had on this machine.
+        """
+        self._lifetime.check_open()
+        return await self._runner.check(source, path, allowed_tools, filename)

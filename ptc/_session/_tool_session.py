@@ -1,0 +1,246 @@
+"""Tools of a session, and direct calls of them: all that needs no script."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
+
+from .._calls._direct import DirectCalls
+from .._core._arguments import parts_of, require, require_range
+from .._core._lifetime import Lifetime
+from .._tools._allow import AllowList
+from .._tools._catalog import Catalog, Method, Namespace
+from .._tools._discovery import Found, search
+from .._tools._tool import Tool
+from .._tools._tool_result import ToolResult
+from .._tools._toolset import ToolSource, installed_toolset
+
+if TYPE_CHECKING:
+    from .._generation._generate import Generated
+    from .._generation._question import GenerateOptions
+    from ..models._open import ModelSource, OpenModels
+
+__all__ = ["ToolSession", "attribute_names", "collect_tools"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class ToolSession:
+    """Describes tools and calls them. An async context manager, for asyncio and trio.
+
+    It runs no scripts, and so has no workers and no journal: `Session` adds them.
+    """
+
+    def __init__(
+        self, catalog: Catalog, models: OpenModels | None, root: Path, direct: DirectCalls
+    ) -> None:
+        """Configure a session; nothing is started.
+
+        Args:
+            catalog: The tools.
+            models: Models of `generate_object`; None: the caller has to name one.
+            root: The folder the tools are confined to, resolved.
+            direct: Makes the calls.
+        """
+        self._catalog = catalog
+        self._root = root
+        self._models = models
+        self._direct = direct
+        self._lifetime = Lifetime()
+
+    async def __aenter__(self) -> Self:
+        self._lifetime.open()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections to models."""
+        await self._lifetime.close(self._close_models)
+
+    async def _close_models(self) -> None:
+        if self._models is not None:
+            await self._models.aclose()
+
+    # --- tools ------------------------------------------------------------------------------
+
+    @property
+    def root(self) -> Path:
+        """The folder the tools are confined to, resolved."""
+        return self._root
+
+    def tool_names(self) -> list[str]:
+        """Names of the tools, in the order they were given."""
+        return list(self._catalog.tools)
+
+    def tool_definitions(self, allowed_tools: AllowList | None = None) -> list[dict[str, Any]]:
+        """Return each tool as a model reads it: ``{"name", "description", "parameters"}``.
+
+        Args:
+            allowed_tools: Names, patterns and rules, as for `program`. None: all tools.
+
+        Raises:
+            UsageError: If the session lacks a tool of `allowed_tools`.
+        """
+        chosen = self._catalog.tools if allowed_tools is None else self.select_tools(allowed_tools)
+        return [tool.definition for tool in chosen.values()]
+
+    def search_tools(
+        self, query: str, allowed_tools: AllowList | None = None, limit: int = 10
+    ) -> list[Found]:
+        """Return the tools that match the words of `query`, best first, as ``ctx`` does.
+
+        Args:
+            query: Words that describe the task of the tool.
+            allowed_tools: Tools to search, as for `program`.
+            limit: Tools to return at most, 1 to 100.
+
+        Raises:
+            UsageError: If the session lacks a tool of `allowed_tools`.
+        """
+        require("query", query, str, "text")
+        require_range("limit", limit, 100)
+        return search(query, self.select_tools(allowed_tools).values(), limit)
+
+    def select_tools(self, allowed_tools: AllowList | None = None) -> dict[str, Tool]:
+        """Return the tools of an allow-list by name. None: all without a side effect.
+
+        Raises:
+            UsageError: If a name is unknown; the message suggests the nearest ones.
+        """
+        return self._catalog.select(allowed_tools)
+
+    # --- calls ------------------------------------------------------------------------------
+
+    @overload
+    async def call(
+        self, tool: Tool[_P, Awaitable[_T]], /, *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T: ...
+    @overload
+    async def call(self, tool: Tool[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T: ...
+    async def call(self, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a tool of the session with its own parameters, and return its value.
+
+        ::
+
+            text = await session.call(read, path="README.md")
+
+        Type checkers know the parameters and the type of the value from the tool.
+
+        Raises:
+            ToolError: If the call fails.
+            UsageError: If the session lacks the tool, or has another one of its name.
+            TypeError: If the tool does not take these arguments.
+        """
+        return await self._catalog.method_of(tool, self.tool)(*args, **kwargs)
+
+    async def tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
+        allowed_tools: AllowList | None = None,
+    ) -> ToolResult:
+        """Call a tool by name. A failure is part of the result, not an exception.
+
+        Args:
+            name: Name of the tool.
+            arguments: Arguments, as its schema requires.
+            idempotency_key: Value of `ToolContext.idempotency_key` for the tool. Pass the same key
+                for the same logical call.
+            allowed_tools: Allow-list for this call and for the calls that its tool makes, as for
+                `program`. None: any tool.
+
+        Raises:
+            UsageError: If the session lacks the tool, or the key is not text.
+        """
+        self._lifetime.check_open()
+        return await self._direct.run(name, arguments, idempotency_key, allowed_tools)
+
+    @overload
+    async def generate_object(
+        self, schema: type[_T], prompt: str, **options: Unpack[GenerateOptions]
+    ) -> Generated[_T]: ...
+    @overload
+    async def generate_object(
+        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+    ) -> Generated[Any]: ...
+    async def generate_object(
+        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+    ) -> Generated[Any]:
+        """Generate an object that conforms to a schema; send violations back to the model.
+
+        ::
+
+            invoice = (await session.generate_object(Invoice, text)).object
+
+        Unambiguous damage is repaired without the model (`ptc.structured.recover`). Any number of
+        requests may be in flight.
+
+        Args:
+            schema: A JSON Schema, a pydantic model or any type; the root may be a list or a scalar.
+            prompt: The task, with all that the model needs to know.
+            **options: See `GenerateOptions`.
+
+        Raises:
+            UsageError: If an argument is wrong, the session has no model, the model lacks the
+                requested mode, or no value can conform to `schema`; raised before any request.
+            SetupError: If the package or the key of a provider is missing.
+            GenerationError: If no answer conforms.
+            TruncatedError: If an answer was truncated.
+            ModelError: If the request failed, or took longer than `timeout_ms`.
+            SessionClosedError: If the session is not open.
+        """
+        self._lifetime.check_open()
+        from .._generation._generate import generate_object
+        from ..models._open import OpenModels
+
+        if self._models is None:
+            self._models = OpenModels()
+        return await generate_object(self._models, schema, prompt, **options)
+
+    if not TYPE_CHECKING:
+        # Hidden from type checkers: to them a misspelt method of the session is an error.
+        def __getattr__(self, name: str) -> Method | Namespace:
+            catalog: Catalog = self.__dict__.get("_catalog") or Catalog(())
+            return catalog.attribute(name, self.tool)
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *attribute_names(self)]
+
+
+def attribute_names(session: ToolSession) -> list[str]:
+    """List the tools and namespaces that are attributes of a session."""
+    catalog: Catalog | None = session.__dict__.get("_catalog")
+    return [] if catalog is None else catalog.attribute_names()
+
+
+def collect_tools(
+    tools: Iterable[ToolSource], toolsets: Iterable[str], model: ModelSource | None
+) -> tuple[Catalog, OpenModels | None]:
+    """Collect the tools of a session; with a model, `generate_object` is one of them.
+
+    Raises:
+        UsageError: If an argument is wrong, two tools share a name, or a toolset is unknown.
+    """
+    named = parts_of("toolsets", toolsets, "a list of names")
+    given = parts_of("tools", tools, "a list of tools")
+    sources = [*(installed_toolset(name) for name in named), *given]
+    models = None
+    if model is not None:
+        from .._generation._tool import generate_object_tool
+        from ..models._open import OpenModels
+
+        models = OpenModels(model)
+        sources.append(generate_object_tool(models))
+    return Catalog(sources), models

@@ -1,0 +1,113 @@
+"""A tool context for unit tests of functions that read it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .._records._content import Attachment, AttachmentRef
+from .._tools._context import ToolContext, ToolFacts, ambient_call
+from ..errors import ToolError
+
+__all__ = ["tool_context"]
+
+
+@contextmanager
+def tool_context(
+    *,
+    root: str | Path = ".",
+    tool_name: str = "test",
+    call_id: str = "test.1",
+    run_id: str | None = None,
+    attempt: int = 1,
+    idempotency_key: str | None = None,
+    env: Any = None,
+    cancelled: bool = False,
+    call_tool: Callable[..., Any] | None = None,
+) -> Iterator[ToolContext]:
+    """Make code of the block run as if in a tool call, without a session.
+
+    ::
+
+        with ptc.testing.tool_context(env=Keys(api_key="k"), idempotency_key="1") as ctx:
+            assert await charge(cents=5) == 5      # takes a ToolContext, or reads the current one
+
+    `current_tool_context` returns the context, and calling a `Tool` whose function takes a
+    `ToolContext` passes it. `progress`, `output` and `log` do nothing.
+
+    Args:
+        root: `ToolContext.root`.
+        tool_name: `ToolContext.tool_name`.
+        call_id: `ToolContext.call_id`.
+        run_id: `ToolContext.run_id`.
+        attempt: `ToolContext.attempt`.
+        idempotency_key: `ToolContext.idempotency_key`.
+        env: `ToolContext.env`.
+        cancelled: `ToolContext.cancelled`.
+        call_tool: Replaces `ToolContext.call_tool`: receives the name of a tool and the arguments
+            by keyword, async or not. None: a call raises `ToolError` ``unknown_tool``.
+    """
+    services = _Services(idempotency_key, cancelled, call_tool)
+    context = ToolContext(
+        root=Path(root).resolve(),
+        tool_name=tool_name,
+        call_id=call_id,
+        run_id=run_id,
+        seq=1,
+        attempt=attempt,
+        env=env,
+        _services=services,
+    )
+    services.own = context
+    token = ambient_call.set(services)
+    try:
+        yield context
+    finally:
+        ambient_call.reset(token)
+
+
+class _Services:
+    """Services of a context without a host."""
+
+    own: ToolContext
+
+    def __init__(
+        self, key: str | None, cancelled: bool, call_tool: Callable[..., Any] | None
+    ) -> None:
+        self._key = key
+        self._call_tool = call_tool
+        self.cancelled = cancelled
+        self.calls_left: int | None = None
+        self.watched = False
+
+    def context(self) -> ToolContext:
+        return self.own
+
+    def key(self) -> str | None:
+        return self._key
+
+    def attach(self, attachment: Attachment) -> AttachmentRef:
+        msg = "a context of ptc.testing.tool_context stores no files; test attach with a Session"
+        raise ToolError(msg, code="attachment_failed")
+
+    def output(self, partial: Any) -> None:
+        """Do nothing: nobody subscribed."""
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """Do nothing: nobody subscribed."""
+
+    def log(self, message: str, data: Mapping[str, Any]) -> None:
+        """Do nothing: nobody subscribed."""
+
+    def facts(self, name: str) -> ToolFacts | None:
+        return None
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        if self._call_tool is None:
+            msg = f"there is no tool {name!r}; pass tool_context(call_tool=...)"
+            raise ToolError(msg, code="unknown_tool", tool=name)
+        value = self._call_tool(name, **arguments)
+        return await value if inspect.isawaitable(value) else value

@@ -1,0 +1,365 @@
+"""`traceback`, and the tracebacks that a script may hold: text and line numbers.
+
+A real traceback leads to frames, and from there to the globals of its callers. `SafeTraceback` and
+what it refers to are copies of the names and lines of the script's own frames.
+
+Rule 1: no file is opened for a line of source: the lines come from the script's own constant
+    (test_traceback_shows_the_lines_of_the_script).
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import traceback
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from ..._language import _policy as policy
+from ..._language._entry import SOURCE
+from .._classes import open_type
+from .._internals import frame_code, frame_globals, frame_lineno, traceback_frame
+from .._types import exact_text, type_of
+from ._console import CONSOLE
+
+__all__ = [
+    "exc_info",
+    "exception",
+    "format_error",
+    "format_exc",
+    "safe_traceback",
+    "traceback_members",
+]
+
+_FILE: Final = "script.py"
+
+
+class _Record:
+    """An object with attributes that are set once."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__!r} objects cannot be changed")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]  # refuses before it looks at arguments
+
+
+def _make(kind: Any, **values: Any) -> Any:
+    made = kind.__new__(kind)
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+@open_type
+class _SafeCode(_Record):
+    __slots__ = ("co_filename", "co_firstlineno", "co_name", "co_qualname")
+
+
+@open_type
+class _SafeFrame(_Record):
+    __slots__ = ("f_code", "f_lineno")
+
+
+@open_type
+class SafeTraceback(_Record):
+    """Lines of the script in a traceback, outermost first."""
+
+    __slots__ = ("_entry", "tb_frame", "tb_lasti", "tb_lineno", "tb_next")
+    _entry: FrameSummary
+    tb_frame: _SafeFrame
+    tb_lasti: int
+    tb_lineno: int
+    tb_next: SafeTraceback | None
+
+
+@open_type
+class FrameSummary(_Record):
+    """`traceback.FrameSummary`: one line of a traceback."""
+
+    __slots__ = (
+        "_text", "colno", "end_colno", "end_lineno", "filename", "line", "lineno", "locals", "name",
+    )  # fmt: skip
+
+    _text: str
+    colno: int | None
+    end_colno: int | None
+    end_lineno: int | None
+    filename: str
+    line: str
+    lineno: int
+    name: str
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.filename, self.lineno, self.name, self.line))
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: Any) -> Any:
+        return (self.filename, self.lineno, self.name, self.line)[index]
+
+    def __repr__(self) -> str:
+        return f"<FrameSummary file {self.filename}, line {self.lineno} in {self.name}>"
+
+
+for _kind, _name in (
+    (_SafeCode, "TracebackCode"), (_SafeFrame, "TracebackFrame"), (SafeTraceback, "traceback"),
+):  # fmt: skip
+    _kind.__name__ = _kind.__qualname__ = _name
+    _kind.__module__ = "builtins"
+FrameSummary.__module__ = "traceback"
+
+
+def safe_traceback(error: BaseException) -> SafeTraceback | None:
+    """Return the script's part of the traceback of `error`; None if it was never raised."""
+    found: SafeTraceback | None = None
+    for trace in reversed(list(_script_entries(error.__traceback__))):
+        code = frame_code(traceback_frame(trace))
+        shown = _make(
+            _SafeCode,
+            co_filename=_file_of(code),
+            co_firstlineno=code.co_firstlineno,
+            co_name=policy.demangle(code.co_name),
+            co_qualname=policy.demangle(code.co_qualname),
+        )
+        line = frame_lineno(traceback_frame(trace))
+        frame = _make(_SafeFrame, f_code=shown, f_lineno=line)
+        found = _make(
+            SafeTraceback,
+            _entry=_summary(trace),
+            tb_frame=frame,
+            tb_lasti=trace.tb_lasti,
+            tb_lineno=trace.tb_lineno,
+            tb_next=found,
+        )
+    return found
+
+
+def _script_entries(trace: types.TracebackType | None) -> Iterator[types.TracebackType]:
+    """Yield the entries of the script's frames: those of the worker and the library are hidden."""
+    while trace is not None:
+        if "@getattr" in frame_globals(traceback_frame(trace)):
+            yield trace
+        trace = trace.tb_next
+
+
+def _file_of(code: types.CodeType) -> str:
+    # The runtime's file name for the script cannot be a path, and is not shown.
+    return code.co_filename if code.co_filename.isprintable() else _FILE
+
+
+def exc_info(*_: Any) -> tuple[Any, ...]:
+    """`sys.exc_info`."""
+    error = sys.exc_info()[1]
+    return (None, None, None) if error is None else (type_of(error), error, safe_traceback(error))
+
+
+def exception() -> BaseException | None:
+    """`sys.exception`."""
+    return sys.exc_info()[1]
+
+
+# ---------------------------------------------------------------------------------------------
+# Formatting
+
+
+def _summary(trace: types.TracebackType) -> FrameSummary:
+    frame = traceback_frame(trace)
+    code = frame_code(frame)
+    lines = str(frame_globals(frame).get(SOURCE, "")).split("\n")
+    positions = list(code.co_positions())
+    at = trace.tb_lasti // 2
+    line, end_line, column, end_column = positions[at] if 0 <= at < len(positions) else (None,) * 4
+    line = trace.tb_lineno or line or 0
+    text = lines[line - 1 : end_line or line] or [""]
+    made: FrameSummary = _make(
+        FrameSummary, filename=_file_of(code), lineno=line, name=policy.demangle(code.co_name),
+        line=text[0].strip(), locals=None, end_lineno=end_line, colno=column, end_colno=end_column,
+        _text="\n".join(text),
+    )  # fmt: skip
+    return made
+
+
+def _library_summary(entry: Any) -> traceback.FrameSummary:
+    """Return the library's summary, with its line of source so that it reads no file."""
+    if not isinstance(entry, FrameSummary):  # (filename, line number, name, line)
+        file, line, name, text = entry
+        text = "" if text is None else exact_text(text)
+        return traceback.FrameSummary(
+            exact_text(file), int(line), exact_text(name), lookup_line=False, line=text
+        )
+    text = entry._text
+    if sys.version_info < (3, 13):  # from 3.13 on, every line of the expression is shown
+        text = text.partition("\n")[0]
+    text = f"{text}\n" if text else ""
+    return traceback.FrameSummary(
+        entry.filename, entry.lineno, entry.name, lookup_line=False, line=text,
+        end_lineno=entry.end_lineno, colno=entry.colno, end_colno=entry.end_colno,
+    )  # fmt: skip
+
+
+def _is_valid(source: str) -> bool:
+    """True if `source` parses.
+
+    CPython opens the file of invalid source to quote from it, which the system call filter would
+    report as an attack: the library may parse valid source only.
+    """
+    try:
+        compile(source, "\ud800segment", "exec", ast.PyCF_ONLY_AST)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+_find_anchors: Any = traceback.__dict__["_extract_caret_anchors_from_line_segment"]
+
+
+def _find_valid_anchors(segment: str) -> Any:
+    """Look for an operator to underline in a valid expression only."""
+    valid = _is_valid(segment) and _is_valid(f"(\n{segment}\n)")
+    return _find_anchors(segment) if valid else None
+
+
+traceback.__dict__["_extract_caret_anchors_from_line_segment"] = _find_valid_anchors
+
+# From Python 3.13 on.
+_show_carets: Any = vars(traceback.StackSummary).get("_should_show_carets")
+
+
+def _show_valid_carets(self: Any, start: Any, end: Any, lines: list[str], anchors: Any) -> bool:
+    """Decide if carets are needed; the lines are parsed if they are valid by themselves."""
+    if not _is_valid("\n".join(lines)):
+        # As the library does after a SyntaxError.
+        return bool(anchors or lines[0][:start].lstrip() or lines[-1][end:].rstrip())
+    shown: bool = _show_carets(self, start, end, lines, anchors)
+    return shown
+
+
+if _show_carets is not None:
+    traceback.StackSummary._should_show_carets = _show_valid_carets  # type: ignore[attr-defined]  # private
+
+
+def _frame_lines(trace: types.TracebackType | None) -> list[str]:
+    return _format_list([_summary(each) for each in _script_entries(trace)])
+
+
+def _format_list(extracted_list: Iterable[Any]) -> list[str]:
+    found = [_library_summary(each) for each in extracted_list]
+    return traceback.StackSummary.from_list(found).format()
+
+
+def _walk_tb(tb: Any) -> Iterator[tuple[Any, int]]:
+    while isinstance(tb, SafeTraceback):
+        yield tb.tb_frame, tb.tb_lineno
+        tb = tb.tb_next
+
+
+def _extract_tb(tb: Any, limit: int | None = None) -> list[FrameSummary]:
+    found = []
+    while isinstance(tb, SafeTraceback):
+        found.append(tb._entry)
+        tb = tb.tb_next
+    if limit is None:
+        return found
+    return found[:limit] if limit >= 0 else found[limit:]
+
+
+def _format_tb(tb: Any, limit: int | None = None) -> list[str]:
+    return _format_list(_extract_tb(tb, limit))
+
+
+def _print_tb(tb: Any, limit: int | None = None, file: Any = None) -> None:
+    text = "".join(_format_tb(tb, limit))
+    _to_stderr(f"Traceback (most recent call last):\n{text}" if text else "", file)
+
+
+def _lines(error: BaseException, seen: set[int]) -> Iterator[str]:
+    seen.add(id(error))
+    cause, context = error.__cause__, error.__context__
+    if cause is not None and id(cause) not in seen:
+        yield from _lines(cause, seen)
+        yield "\nThe above exception was the direct cause of the following exception:\n\n"
+    elif context is not None and not error.__suppress_context__ and id(context) not in seen:
+        yield from _lines(context, seen)
+        yield "\nDuring handling of the above exception, another exception occurred:\n\n"
+    if error.__traceback__ is not None:
+        yield "Traceback (most recent call last):\n"
+        yield from _frame_lines(error.__traceback__)
+    yield from _last_lines(error)
+
+
+def _last_lines(error: BaseException) -> Iterator[str]:
+    """Yield the line with type and message, and the notes of an exception."""
+    kind = type(error)
+    module = kind.__module__
+    name = (
+        kind.__qualname__ if module in {"builtins", "__main__"} else f"{module}.{kind.__qualname__}"
+    )
+    try:
+        text = policy.demangle(str(error))
+    except Exception:  # noqa: BLE001  # a script's __str__ may raise anything
+        text = "<exception str() failed>"
+    yield f"{policy.demangle(name)}: {text}\n" if text else f"{policy.demangle(name)}\n"
+    notes = getattr(error, "__notes__", None)
+    for note in notes if isinstance(notes, list) else ():
+        if isinstance(note, str):
+            yield f"{str.__str__(note)}\n"
+
+
+def format_error(error: BaseException) -> str:
+    """Format the traceback of `error`, with the frames of the script only."""
+    return "".join(_lines(error, set()))
+
+
+def format_exc(*_: Any, **__: Any) -> str:
+    """`traceback.format_exc`, with the frames of the script only."""
+    error = sys.exc_info()[1]
+    return "".join(_lines(error, set())) if error is not None else "NoneType: None\n"
+
+
+def _format_exception(*args: Any, **options: Any) -> list[str]:
+    error = _error_in(args, options)
+    return ["NoneType: None\n"] if error is None else list(_lines(error, set()))
+
+
+def _format_exception_only(*args: Any, **options: Any) -> list[str]:
+    error = _error_in(args, options)
+    return ["NoneType: None\n"] if error is None else list(_last_lines(error))
+
+
+def _error_in(args: Iterable[Any], options: dict[str, Any]) -> BaseException | None:
+    values = [*args, options.get("exc"), options.get("value")]
+    return next((each for each in values if isinstance(each, BaseException)), None)
+
+
+def _print_exc(limit: Any = None, file: Any = None, chain: bool = True) -> None:
+    _to_stderr(format_exc(), file)
+
+
+def _print_exception(*args: Any, file: Any = None, **options: Any) -> None:
+    files = [arg for arg in args[3:] if hasattr(arg, "write")]  # (type, value, tb, limit, file)
+    text = "".join(_format_exception(*args, **options))
+    _to_stderr(text, file or (files[0] if files else None))
+
+
+def _to_stderr(text: str, file: Any = None) -> None:
+    CONSOLE.show(text, end="", file=CONSOLE.stderr if file is None else file)
+
+
+def traceback_members() -> dict[str, Any]:
+    """Return the members of `traceback`."""
+    return {
+        "extract_tb": _extract_tb,
+        "format_exc": format_exc,
+        "format_list": _format_list,
+        "format_tb": _format_tb,
+        "print_tb": _print_tb,
+        "walk_tb": _walk_tb,
+        "print_exc": _print_exc,
+        "print_exception": _print_exception,
+        "format_exception": _format_exception,
+        "format_exception_only": _format_exception_only,
+    }

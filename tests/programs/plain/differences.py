@@ -1,0 +1,133 @@
+def raised(function, *args):
+    try:
+        return function(*args)
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+
+
+def case_locals_of_a_class_body():
+    class A:
+        locals()["x"] = 42
+        vars().update(y=1, _z=2)
+        locals().setdefault("w", 3)
+        seen = sorted(name for name in locals() if not name.startswith("__"))
+    class Colour(enum.Enum):
+        locals()["RED"] = 1
+    return [A.x, A.y, A._z, A().w, A.seen, Colour.RED.value]
+
+
+def case_locals_of_a_function():
+    a, _b = 1, 2
+    return [locals(), sorted(vars())]
+
+
+def case_vars_of_a_class():
+    class A:
+        "Doc."
+        x: int = 1
+        _y = 2
+        def __init__(self): ...
+        def f(self): ...
+        @property
+        def p(self): return 1
+    names = sorted(name for name in vars(A) if name not in ("__dict__", "__weakref__"))
+    found = {k: v for k, v in vars(A).items() if not k.startswith("_")}
+    return [names, list(found), vars(A)["__module__"], vars(A)["__doc__"], A.__dict__["x"],
+            type(vars(A)).__name__, repr(vars(A)["__annotations__"]), callable(vars(A)["__init__"])]
+
+
+def case_globals_are_the_names_of_the_script():
+    return ["ctx" in globals(), "inputs" in globals(), "Node" in globals()]
+
+
+def case_types_of_classes():
+    return [issubclass(type(int), Callable), issubclass(type, Callable), isinstance(int, Callable),
+            issubclass(type(int), type)]
+
+
+def case_deepcopy_of_a_slice():
+    part = slice([1], (2,), None)
+    made = copy.deepcopy(part)
+    return [made is part, made.start is part.start, made == part, repr(copy.deepcopy({"a": part}))]
+
+
+def case_decimal_format():
+    return [raised(format, decimal.Decimal("1.5"), "zz"), raised(format, decimal.Decimal("1"), "9" * 50),
+            format(decimal.Decimal("1.5"), ".2f")]
+
+
+def case_log_record():
+    record = logging.LogRecord("app", logging.INFO, "/srv/app.py", 12, "%s of %d", ("one", 2), None, "f")
+    other = logging.LogRecord("n", 10, "a.b.py", 1, "x", None, (ValueError, ValueError("v"), None))
+    return [record.getMessage(), record.pathname, record.filename, record.module, record.lineno,
+            record.funcName, record.levelname, record.exc_info, repr(record), other.module, other.funcName,
+            other.args in (None, ()), other.exc_info[0].__name__,
+            logging.Formatter("%(name)s:%(lineno)d:%(message)s").format(record)]
+
+
+class Private:
+    __slots__ = ("_slot",)
+    def _helper(self, a, *, _b=1): pass
+    def __mangled(self): pass
+    class _Inner: pass
+    @property
+    def _p(self): return 1
+    def call(self): return self.__mangled(1)
+
+
+def case_private_names_in_messages():
+    p = Private()
+    class Abstract(abc.ABC):
+        @abc.abstractmethod
+        def _todo(self): ...
+    @dataclass(frozen=True)
+    class Frozen:
+        _x: int
+    calls = [lambda: p._helper(), lambda: p._helper(1, 2), lambda: setattr(p, "_p", 2), lambda: p._nope,
+             lambda: Private._nope, lambda: p._slot, lambda: p.call(), lambda: Abstract(),
+             lambda: delattr(p, "_q"), lambda: getattr(p, "_r"), lambda: setattr(Frozen(1), "_x", 2),
+             lambda: Frozen(), lambda: p._helper(1, _c=2), lambda: setattr(p, "_other", 1)]
+    return [raised(call) for call in calls]
+
+
+def case_private_names_of_errors():
+    p = Private()
+    try:
+        p._nope
+    except AttributeError as error:
+        return [str(error), repr(error), error.name, error.args, f"{error}", "%s" % error, repr([error]),
+                traceback.format_exc().splitlines()[-1], str(copy.copy(error)), repr(error.__context__)]
+
+
+def case_private_names_of_functions():
+    text = repr(Private._helper)
+    return [Private._helper.__name__, Private._helper.__qualname__, text[:text.index(" at ")],
+            repr(Private()._helper)[:36], repr(Private._Inner), Private._Inner.__qualname__]
+
+
+def case_errors_that_scripts_make():
+    class Own(AttributeError):
+        pass
+    error = Own("a", 2)
+    error.args = ("b",)
+    named = AttributeError("x", name="_y", obj=1)
+    return [str(error), repr(error), error.args, str(Own()), repr(TypeError()), str(TypeError(1)), named.name,
+            TypeError("a", "b").args, str(TypeError("a", "b")), error.name]
+
+
+def case_builtins_are_builtin():
+    functions = (print, sorted, hasattr, id, len, time.time,
+                 time.sleep, time.perf_counter, time.monotonic, time.gmtime, time.localtime, time.strftime, sys.exit)
+    return [[repr(f), repr(type(f)), f.__name__, type(f).__name__] for f in functions]
+
+
+def case_names_of_functions():
+    functions = (functools.wraps, asyncio.run, logging.getLogger, warnings.warn, warnings.simplefilter,
+                 traceback.format_exc, os.getenv, uuid.uuid4, inspect.signature, typing.get_type_hints)
+    return [f.__name__ for f in functions]
+
+
+def case_messages_name_the_function():
+    calls = [lambda: time.sleep(), lambda: warnings.warn(), lambda: typing.get_type_hints(),
+             lambda: logging.getLogger(1, 2), lambda: functools.wraps()]
+    return [(raised(call)[1].partition("(")[0].rpartition(".")[2] or "").replace(" missing", "") for call in calls]

@@ -1,0 +1,62 @@
+"""Programs that a worker and plain Python execute: their values are the same.
+
+All programs of `programs/plain` are one script, which one worker and one plain interpreter execute.
+Each function `case_NAME` in them is a test.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptc import BlockingSession
+
+FOLDER = Path(__file__).parent.parent / "programs" / "plain"
+PROGRAMS = "".join(path.read_text() for path in sorted(FOLDER.glob("*.py")))
+CASES = re.findall(r"^def case_(\w+)\(", PROGRAMS, re.M)
+RUN = """
+
+def run(ctx, inputs):
+    found = {}
+    for name, function in list(globals().items()):
+        if name.startswith("case_"):
+            try:
+                found[name[5:]] = json.loads(json.dumps(function()))
+            except Exception as error:
+                found[name[5:]] = f"{type(error).__name__}: {error}"
+    return found
+"""
+
+
+@pytest.fixture(scope="module")
+def values(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    """The values of all cases, in a worker and in plain Python."""
+    root = tmp_path_factory.mktemp("root")
+    source = PROGRAMS + RUN
+    with BlockingSession(root, toolsets=(), workers=1) as session:
+        result = session.program(source=source)
+    assert result.status == "completed", result.error
+    (root / "script.py").write_text(f"{source}\nprint(json.dumps(run(None, {{}})))\n")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "script.py"],
+        cwd=root, text=True, capture_output=True, timeout=60, check=False, env={"TZ": "UTC0"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    # Plain Python shows the folder of the file in tracebacks.
+    return result.value, json.loads(done.stdout.splitlines()[-1].replace(f"{root}/", ""))
+
+
+def test_case_names_are_unique() -> None:
+    assert len(CASES) == len(set(CASES)) > 30
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_value_is_that_of_plain_python(name: str, values: tuple[Any, Any]) -> None:
+    ours, plain = values
+    assert ours[name] == plain[name]

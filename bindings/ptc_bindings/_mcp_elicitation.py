@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import ptc
 from ptc._core import _json
+from ptc._runs._whole_arguments import are_arguments_whole
 
 from ._outcome import truncate
 
@@ -116,19 +117,9 @@ def read_answer(call: ptc.PendingCall, tool: ptc.Tool, result: ElicitResult) -> 
 def _values(call: ptc.PendingCall, tool: ptc.Tool) -> dict[str, Any]:
     """Return the fields of the form with their initial values."""
     proposed = call.defaults if isinstance(call.defaults, dict) else {}
-    if not _is_editable(call, tool):
+    if not are_arguments_whole(call, tool):
         return {name: v for name, v in proposed.items() if name not in tool.parameter_names}
     return {**call.arguments, **proposed}
-
-
-def _is_editable(call: ptc.PendingCall, tool: ptc.Tool) -> bool:
-    """True if the recorded arguments are whole: edited ones replace all of them."""
-    arguments = call.arguments
-    if not isinstance(arguments, dict) or not arguments.keys() <= set(tool.parameter_names):
-        return False
-    text = json.dumps(arguments)
-    redacted = "[secret " in text or "[credential]" in text or "[text withheld" in text
-    return not redacted and not tool.unrecorded & arguments.keys()
 
 
 def _property(tool: ptc.Tool, name: str) -> Mapping[str, Any]:

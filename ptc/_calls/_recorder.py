@@ -43,7 +43,6 @@ from ._rows import encode_arguments, pending_call, request_details
 __all__ = ["DivergenceError", "RunRecorder", "SuspendedError"]
 
 
-_NEVER_MS = 1 << 62
 _MAX_WARNINGS = 20
 
 
@@ -72,7 +71,7 @@ class RunRecorder:
             journal: Journal of the run.
             lease: Exclusive right to record the run.
             recorded: Earlier record; None: a new run.
-            approvals_expire_ms: Age at which a pending request is rejected.
+            approvals_expire_ms: Age at which a new request for approval expires.
         """
         self._journal = journal
         self._lease = lease
@@ -98,7 +97,7 @@ class RunRecorder:
 
     def pending_calls(self) -> tuple[PendingCall, ...]:
         """Return the calls that this host has suspended until a decision."""
-        return tuple(pending_call(row, self._run_id, self._expiry) for row in self.pending)
+        return tuple(pending_call(row, self._run_id) for row in self.pending)
 
     # --- replay -----------------------------------------------------------------------------
 
@@ -272,8 +271,14 @@ class RunRecorder:
     def suspend(self, call: OpenCall, kind: PendingKind, details: Mapping[str, Any]) -> None:
         """Record that a call is suspended until a decision."""
         more = {"key": call.key(), "line": call.call.line}
+        before, at_ms = self._pending_before.get((call.path, kind)), _now_ms()
+        if before is not None and before.fingerprint == call.fingerprint():
+            # The same request: its age and its expiry do not start again with each resumption.
+            at_ms, more["expire_ms"] = before.at_ms, _json.loads(before.details).get("expire_ms")
+        elif kind == "approval":
+            more["expire_ms"] = self._expiry
         body = _json.dumps({**details, **more}, what="pending")
-        pending = PendingRow(call.path, kind, call.call.name, call.fingerprint(), body, _now_ms())
+        pending = PendingRow(call.path, kind, call.call.name, call.fingerprint(), body, at_ms)
         self.pending.append(pending)
         if call.parent is not None:
             self.nested.note_suspension(call.path)
@@ -314,9 +319,10 @@ class RunRecorder:
         """
         row = self.find_decision(call, "approval")
         pending = self._pending_before.get((call.path, "approval"))
-        expired = pending is not None and _now_ms() - pending.at_ms > (self._expiry or _NEVER_MS)
-        if row is None and expired:
-            return Decision(False, comment="the request expired")
+        if row is None and pending is not None:
+            expires_ms = pending_call(pending, self._run_id).expires_ms
+            if expires_ms is not None and _now_ms() > expires_ms:
+                return Decision(False, comment="the request expired")
         if row is None:
             self.suspend(call, "approval", request_details(call, request))
             msg = f"{call.call.name} is awaiting approval"

@@ -102,18 +102,10 @@ def error_of(row: Mapping[str, Any], tool: str) -> ToolError:
     )
 
 
-def pending_call(
-    row: PendingRow, run_id: str, approvals_expire_ms: int | None = None
-) -> PendingCall:
-    """Convert a recorded `PendingRow` to its public form.
-
-    Args:
-        row: The request.
-        run_id: Its run.
-        approvals_expire_ms: Age at which an approval request expires.
-    """
+def pending_call(row: PendingRow, run_id: str) -> PendingCall:
+    """Convert a recorded `PendingRow` of a run to its public form."""
     details = _json.loads(row.details)
-    expires = approvals_expire_ms is not None and row.kind == "approval"
+    age_ms = details.get("expire_ms")
     return PendingCall(
         call=row.path,
         kind=row.kind,
@@ -126,7 +118,7 @@ def pending_call(
         run_id=run_id,
         line=details.get("line"),
         requested_ms=row.at_ms,
-        expires_ms=row.at_ms + (approvals_expire_ms or 0) if expires else None,
+        expires_ms=None if age_ms is None else row.at_ms + age_ms,
     )
 
 

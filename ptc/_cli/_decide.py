@@ -1,13 +1,12 @@
-"""``ptc approvals``, ``approve``, ``reject``, ``settle``, ``resume``, ``rollback``: decisions."""
+"""``ptc settle``, ``resume`` and ``rollback``: runs that stopped before their end."""
 
 from __future__ import annotations
 
-import os
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ._identity import as_option, by_option, no_input_option, reason_option
 from ._options import (
     HISTORY_KEYS,
     RUN_KEYS,
@@ -17,133 +16,29 @@ from ._options import (
     settings_options,
 )
 from ._run import verbose_option
+from ._run_ids import find_run
 from ._runs import open_history
-from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED, status_of
+from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from .._config._settings import Settings
+    from .._records._result import RunEvent, RunResult
+    from .._session._session import Session
 
-__all__ = ["approvals", "approve", "reject", "resume", "rollback", "settle"]
-
-_APPROVALS_HELP = """List the calls that are awaiting a decision, of RUN or of all paused runs.
-
-\b
-Examples:
-  ptc approvals
-  ptc approvals --json | jq '.[] | .run_id'
-"""
+__all__ = ["resume", "resume_run", "rollback", "settle"]
 
 
-@click.command("approvals", short_help="List pending calls.", help=_APPROVALS_HELP)
-@click.argument("run", metavar="[RUN]", required=False)
-@settings_options(*HISTORY_KEYS)
-@json_option("Print the list as JSON.")
-def approvals(*, run: str | None, settings: Settings, as_json: bool) -> int:
-    """Run the command; `_APPROVALS_HELP` is its help text."""
-    from dataclasses import asdict
-
-    from .._core import _json
-    from ._table import write_table
-    from ._terminal import standard_output
-
-    history = open_history(settings)
-    names = [run] if run else [r.run_id for r in history.runs(1_000) if r.status == "paused"]
-    found = [(name, call) for name in names for call in history.pending(name)]
-    history.close()
-    output = standard_output()
-    if as_json:
-        output.json([{"run_id": name, **asdict(call)} for name, call in found])
-        return COMPLETED
-    columns = (("run", ""), ("call", ""), ("kind", ""), ("tool", ""), ("arguments", "wrap"))
-    rows = [(name, c.call, c.kind, c.tool, _json.dumps(c.arguments).decode()) for name, c in found]
-    write_table(output, columns, rows)
-    return COMPLETED
-
-
-def _user_name() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container may run as a user without a name
-        return f"user {os.getuid()}"
-
-
-def _decision_options(command: Any, keys: tuple[str, ...] = HISTORY_KEYS) -> Any:
+def _decision_options(command: Any) -> Any:
     """Add the arguments and options of a decision to `command`."""
     for option in (
-        settings_options(*keys),
-        click.option("--comment", default="", metavar="TEXT", help="Reason, for the record."),
-        click.option(
-            "--by",
-            default=_user_name,
-            metavar="NAME",
-            help="Name of the decider, for the record. [default: your user name]",
-        ),
+        *(settings_options(*HISTORY_KEYS), reason_option, by_option),
         click.argument("call", metavar="[CALL]", required=False),
         click.argument("run", metavar="RUN"),
     ):
         command = option(command)
     return command
-
-
-_APPROVE_HELP = """Approve a pending call of RUN; CALL may be omitted if there is only one.
-
-`ptc approvals` lists the pending calls. The decision is final. Then continue the run with
-`ptc resume RUN`.
-
-\b
-Examples:
-  ptc approve 3f2a... 2 --by ann
-  ptc approve 3f2a... 2 --arguments '{"amount": 10}'
-"""
-
-
-@click.command("approve", short_help="Approve a pending call.", help=_APPROVE_HELP)
-@partial(_decision_options, keys=(*TOOL_KEYS, "journal"))
-@click.option("--arguments", metavar="JSON", help="Replace the call's arguments.")
-def approve(
-    *,
-    run: str,
-    call: str | None,
-    by: str,
-    comment: str,
-    settings: Settings,
-    arguments: str | None,
-) -> int:
-    """Run the command; `_APPROVE_HELP` is its help text."""
-    from ._inputs import parse_object
-
-    edited = tools = None
-    if arguments is not None:
-        edited = parse_object(arguments, "--arguments")
-        session = open_session(settings)
-        tools = session.select_tools(session.tool_names())
-    history = open_history(settings, tools=tools)
-    history.approve(run, call, arguments=edited, by=by, comment=comment)
-    history.close()
-    return COMPLETED
-
-
-_REJECT_HELP = """Reject a pending call of RUN; CALL may be omitted if there is only one.
-
-The call raises ToolError in the script. The decision is final. Then continue the run with
-`ptc resume RUN`.
-
-\b
-Example:
-  ptc reject 3f2a... 2 --by ann --comment 'too much'
-"""
-
-
-@click.command("reject", short_help="Reject a pending call.", help=_REJECT_HELP)
-@_decision_options
-def reject(*, run: str, call: str | None, by: str, comment: str, settings: Settings) -> int:
-    """Run the command; `_REJECT_HELP` is its help text."""
-    history = open_history(settings)
-    history.reject(run, call, by=by, comment=comment)
-    history.close()
-    return COMPLETED
 
 
 _SETTLE_HELP = """Record the outcome of an interrupted call of RUN.
@@ -153,8 +48,8 @@ record it, then continue the run with `ptc resume RUN`.
 
 \b
 Examples:
-  ptc settle 3f2a... 2 --outcome done --value '{"receipt": 7}'
-  ptc settle 3f2a... 2 --outcome again
+  ptc settle 3f2a 2 --outcome done --value '{"receipt": 7}'
+  ptc settle 3f2a 2 --outcome again
 """
 
 
@@ -181,6 +76,8 @@ def settle(
     """Run the command; `_SETTLE_HELP` is its help text."""
     from .._core import _json
     from ..errors import UsageError
+    from ._next_step import report_next_step
+    from ._terminal import standard_error
 
     try:
         data = _json.loads(value)
@@ -188,49 +85,84 @@ def settle(
         msg = f"--value is not JSON: {error}"
         raise UsageError(msg) from None
     history = open_history(settings)
-    history.settle(run, call, outcome, value=data, by=by, comment=comment)
+    run_id = find_run(history, run)
+    history.settle(run_id, call, outcome, value=data, by=by, comment=comment)
+    left = history.pending(run_id)
     history.close()
+    report_next_step(standard_error(), run_id, left)
     return COMPLETED
 
 
 _RESUME_HELP = """Resume RUN, which is paused or was interrupted, at the point where it stopped.
 
-Finished calls are not repeated: the script receives their recorded results.
+RUN is an ID from `ptc runs`, or its first characters. Finished calls are not repeated: the script
+receives their recorded results. On a terminal, you are asked about calls that require approval.
 
 \b
 Examples:
-  ptc resume 3f2a...
-  ptc resume 3f2a... --json | jq .value
+  ptc resume 3f2a
+  ptc resume 3f2a --json | jq .value
 """
 
 
 @click.command("resume", short_help="Resume a run.", help=_RESUME_HELP, epilog=EXIT_STATUS_HELP)
 @click.argument("run", metavar="RUN")
 @settings_options(*RUN_KEYS)
+@as_option
+@no_input_option
 @verbose_option
 @json_option("Print the whole result as JSON.")
-def resume(*, run: str, settings: Settings, verbose: bool, as_json: bool) -> int:
+def resume(
+    *, run: str, settings: Settings, by: str, no_input: bool, verbose: bool, as_json: bool
+) -> int:
     """Run the command; `_RESUME_HELP` is its help text."""
-    import anyio
-
-    from .._records._result import RunResult
-    from ..errors import UsageError
-    from ._run import print_result
-
-    open_history(settings).close()
+    run_id = _full_id(run, settings)
     session = open_session(settings)
+    asked = None if no_input else by
+    return resume_run(session, settings, run_id, by=asked, verbose=verbose, as_json=as_json)
 
-    async def resume_run() -> RunResult:
-        async with session:
-            allowed = session.allowed_tools if settings.is_given("allow") else None
-            return await session.resume(run, allowed_tools=allowed)
 
+def resume_run(
+    session: Session,
+    settings: Settings,
+    run_id: str,
+    *,
+    by: str | None,
+    verbose: bool,
+    as_json: bool,
+) -> int:
+    """Resume a run as `ptc run` runs one, and return the exit status.
+
+    Args:
+        session: The session, not yet opened.
+        settings: Its settings.
+        run_id: The run.
+        by: Name of the person at the terminal, who is asked about calls; None: ask nobody.
+        verbose: True: print the table of calls, off a terminal as well.
+        as_json: True: print the whole result.
+    """
+    from ..errors import UsageError
+    from ._guarded_run import RunReport, run_to_end
+
+    allowed = session.allowed_tools if settings.is_given("allow") else None
+
+    def start(on_event: Callable[[RunEvent], None]) -> Awaitable[RunResult]:
+        return session.resume(run_id, allowed_tools=allowed, on_event=on_event)
+
+    filename = session.history.run(run_id).filename
+    report = RunReport(filename, as_json=as_json, verbose=verbose)
     try:
-        result = anyio.run(resume_run)
+        return run_to_end(session, start, report, by=by, allowed=allowed)
     except UsageError as error:
         raise settings.explain(error) from None
-    print_result(result, "script.py", as_json=as_json, verbose=verbose)
-    return status_of(result)
+
+
+def _full_id(run: str, settings: Settings) -> str:
+    """Return the full id of a run that is recorded for a folder."""
+    history = open_history(settings)
+    run_id = find_run(history, run)
+    history.close()
+    return run_id
 
 
 _ROLLBACK_HELP = """Roll back RUN with the `revert` functions of its tools, newest call first.
@@ -241,8 +173,8 @@ cannot be resumed afterwards. Exits with status 1 if a revert failed.
 
 \b
 Examples:
-  ptc rollback 3f2a... --dry-run
-  ptc rollback 3f2a... --skip 7
+  ptc rollback 3f2a --dry-run
+  ptc rollback 3f2a --skip 7
 """
 
 
@@ -264,12 +196,12 @@ def rollback(
     from ._table import write_table
     from ._terminal import standard_output
 
-    open_history(settings).close()
+    run_id = _full_id(run, settings)
     session = open_session(settings)
 
     async def undo() -> Rollback:
         async with session:
-            return await session.rollback(run, skip=skip, dry_run=dry_run)
+            return await session.rollback(run_id, skip=skip, dry_run=dry_run)
 
     done = anyio.run(undo)
     output = standard_output()

@@ -26,9 +26,9 @@ _HOME = {
     "runs": "_runs:runs",
     "show": "_runs:show",
     "resume": "_decide:resume",
-    "approvals": "_decide:approvals",
-    "approve": "_decide:approve",
-    "reject": "_decide:reject",
+    "approvals": "_approvals:approvals",
+    "approve": "_approvals:approve",
+    "reject": "_approvals:reject",
     "settle": "_decide:settle",
     "rollback": "_decide:rollback",
     "replay": "_runs:replay",
@@ -47,6 +47,7 @@ _HELP = """Run Python scripts in a jail, with no powers but the tools you allow.
   ptc doctor                                             check the sandbox of this machine
   ptc config show                                        show the settings of this folder
   ptc runs                                               list recorded runs, to show or resume
+  ptc approvals                                          list calls that await your decision
 
 A script defines `async def run(ctx, inputs)`; ptc prints its return value as JSON.
 """

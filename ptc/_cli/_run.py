@@ -1,27 +1,20 @@
-"""``ptc run``: run a script, print its value, and exit with the status of its outcome.
-
-Rule 1: Ctrl-C stops the run cleanly: the session is closed, and no process is left.
-    tests/cli/test_terminal.py::test_ctrl_c_interrupts_the_run_and_leaves_no_process
-"""
+"""``ptc run``: run a script, print its value, and exit with the status of its outcome."""
 
 from __future__ import annotations
 
-import signal
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ._identity import as_option, no_input_option
 from ._options import RUN_KEYS, json_option, open_session, settings_options
-from ._status import EXIT_STATUS_HELP, INTERRUPTED, TERMINATED, status_of
+from ._status import EXIT_STATUS_HELP
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from .._config._settings import Settings
-    from .._records._result import RunResult
-    from .._session._session import Session
-    from ._progress import Progress
+    from .._records._result import RunEvent, RunResult
 
 __all__ = ["command", "print_result", "verbose_option"]
 
@@ -38,6 +31,10 @@ Examples:
   ptc run order.py --tools shop.py --allow 'price,pay(amount<=100)'
   ptc run find.py --json | jq .calls
   echo 'def run(ctx, inputs): return inputs["n"] * 2' | ptc run - --input n=21
+
+A call that requires approval pauses the run, durably. On a terminal you are asked about it there
+and then: approve it, edit its arguments, reject it, or leave it for later. Elsewhere, and with
+--no-input, ptc prints the command that decides on it and resumes the run.
 
 VALUE of --input is parsed as JSON: 3 is a number, true a boolean, [1,2] a list. A value that is not
 JSON is a string: TODO. To pass a string that looks like JSON, quote it: --input 'id="007"'.
@@ -64,6 +61,8 @@ verbose_option = click.option(
 )
 @click.option("--inputs", metavar="FILE", help="JSON file with an object of inputs; - reads stdin.")
 @settings_options(*RUN_KEYS)
+@as_option
+@no_input_option
 @verbose_option
 @json_option("Print the whole result (status, value, calls, usage, error ...) as JSON.")
 def command(
@@ -72,6 +71,8 @@ def command(
     pairs: tuple[str, ...],
     inputs: str | None,
     settings: Settings,
+    by: str,
+    no_input: bool,
     verbose: bool,
     as_json: bool,
 ) -> int:
@@ -88,17 +89,15 @@ def command(
     refuse_host_program(source, script)
     merged = merge_inputs(pairs, read_object(inputs, "--inputs") if inputs is not None else {})
     program = {"source": source, "filename": filename, "inputs": merged}
-    return _execute(program, settings, verbose=verbose, as_json=as_json)
+    asked = None if no_input else by
+    return _execute(program, settings, by=asked, verbose=verbose, as_json=as_json)
 
 
 def _execute(
-    program: Mapping[str, Any], settings: Settings, *, verbose: bool, as_json: bool
+    program: Mapping[str, Any], settings: Settings, *, by: str | None, verbose: bool, as_json: bool
 ) -> int:
-    import anyio
-
     from ..errors import UsageError
-    from ._progress import Progress
-    from ._report import format_call_count
+    from ._guarded_run import RunReport, run_to_end
     from ._terminal import standard_error
 
     session = open_session(settings)
@@ -110,20 +109,15 @@ def _execute(
             "gives the script your user's rights (`ptc doctor` shows both levels)",
             "yellow",
         )
-    guarded = _GuardedRun(session, Progress(errors, quiet=as_json))
+
+    def start(on_event: Callable[[RunEvent], None]) -> Awaitable[RunResult]:
+        return session.program(**program, on_event=on_event)
+
+    report = RunReport(program["filename"], as_json=as_json, verbose=verbose)
     try:
-        result = anyio.run(guarded.execute, program)
+        return run_to_end(session, start, report, by=by, allowed=session.allowed_tools)
     except UsageError as error:
         raise settings.explain(error) from None
-    if result is not None:
-        print_result(result, program["filename"], as_json=as_json, verbose=verbose)
-    if guarded.signal is not None:
-        if result is None or not as_json:
-            after = f" after {format_call_count(len(result.calls))}" if result is not None else ""
-            errors.line(f"interrupted{after}")
-        return TERMINATED if guarded.signal == signal.SIGTERM else INTERRUPTED
-    assert result is not None  # noqa: S101  # only a signal leaves none
-    return status_of(result)
 
 
 def print_result(result: RunResult, filename: str, *, as_json: bool, verbose: bool = False) -> None:
@@ -145,64 +139,3 @@ def print_result(result: RunResult, filename: str, *, as_json: bool, verbose: bo
         report_outcome(errors, result, filename)
     if errors.is_terminal or verbose:
         report_calls(errors, result)
-
-
-class _GuardedRun:
-    """One run of one session that stops cleanly on a signal."""
-
-    def __init__(self, session: Session, progress: Progress) -> None:
-        self._session = session
-        self._progress = progress
-        self.signal: signal.Signals | None = None
-        """Signal that stopped the run, or None."""
-
-    async def execute(self, program: Mapping[str, Any]) -> RunResult | None:
-        """Run the program; return None if a signal arrived before the script started."""
-        import anyio
-
-        from ..errors import PtcError, SessionClosedError
-
-        result: RunResult | None = None
-        failure: PtcError | None = None
-        async with self._session, anyio.create_task_group() as group:
-            scope = anyio.CancelScope()
-            group.start_soon(self._progress.follow)
-            if sys.platform != "win32":
-                group.start_soon(self._watch, scope)
-                # Let the watcher install its handler before the run starts.
-                await anyio.lowlevel.checkpoint()
-            try:
-                with scope:
-                    result = await self._session.program(
-                        **program, on_event=self._progress.on_event
-                    )
-            except SessionClosedError as error:
-                # The signal arrived during the start.
-                failure = error if self.signal is None else None
-            except PtcError as error:
-                # Raised outside the group, which would wrap it.
-                failure = error
-            finally:
-                self._progress.close()
-                group.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
-        return result
-
-    async def _watch(self, starting: Any) -> None:
-        """Close the session at the first signal. A second one reaches Python's own handler."""
-        import anyio
-
-        # Signals that the shell made us ignore (`nohup`, a background job) stay ignored.
-        stopping = (signal.SIGINT, signal.SIGTERM)
-        handled = [number for number in stopping if signal.getsignal(number) != signal.SIG_IGN]
-        if not handled:
-            return
-        with anyio.open_signal_receiver(*handled) as signals:
-            async for number in signals:
-                self.signal = number
-                break
-        if not self._progress.began:
-            starting.cancel()
-            return
-        await self._session.aclose()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ._options import HISTORY_KEYS, json_option, settings_options
+from ._run_ids import find_run
 from ._status import COMPLETED, EXIT_STATUS_HELP, status_of
 
 if TYPE_CHECKING:
@@ -100,12 +101,12 @@ def runs(*, limit: int, settings: Settings, as_json: bool) -> int:
 
 _SHOW_HELP = """Show the run RUN: its source annotated with calls, each call in order, its outcome.
 
-RUN is an ID from `ptc runs`.
+RUN is an ID from `ptc runs`, or its first characters.
 
 \b
 Examples:
-  ptc show 3f2a...
-  ptc show 3f2a... --json | jq '.calls[].tool'
+  ptc show 3f2a
+  ptc show 3f2a --json | jq '.calls[].tool'
 """
 
 
@@ -122,7 +123,7 @@ def show(*, run: str, settings: Settings, as_json: bool) -> int:
     from ._terminal import standard_output
 
     history = open_history(settings)
-    recorded = history.recorded(run)
+    recorded = history.recorded(find_run(history, run))
     history.close()
     output = standard_output()
     if as_json:
@@ -194,8 +195,8 @@ local variables at that point. `ptc show RUN` lists the calls.
 
 \b
 Examples:
-  ptc replay 3f2a...
-  ptc replay 3f2a... --until 7
+  ptc replay 3f2a
+  ptc replay 3f2a --until 7
 """
 
 
@@ -218,7 +219,7 @@ def replay(*, run: str, until: str | None, settings: Settings, as_json: bool) ->
     from ._terminal import standard_error, standard_output
 
     history = open_history(settings)
-    recording = Recording.of(history, run)
+    recording = Recording.of(history, find_run(history, run))
     history.close()
     result = anyio.run(partial(recording.replay, until=until))
     output = standard_output()
@@ -241,7 +242,7 @@ _EXPORT_HELP = """Export RUN as one JSON file that replays on any machine.
 
 \b
 Examples:
-  ptc export 3f2a... -o tests/data/report.json
+  ptc export 3f2a -o tests/data/report.json
 In a test: await ptc.testing.Recording.load("tests/data/report.json").replay()
 """
 
@@ -257,7 +258,7 @@ def export(*, run: str, target: str | None, settings: Settings) -> int:
     from ._terminal import standard_output
 
     history = open_history(settings)
-    recording = Recording.of(history, run)
+    recording = Recording.of(history, find_run(history, run))
     history.close()
     if target is None:
         standard_output().write(recording.to_json().decode() + "\n")

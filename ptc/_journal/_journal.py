@@ -285,6 +285,10 @@ class Journal(Protocol):
         """List the newest runs, newest first."""
         ...
 
+    def find_ids(self, prefix: str, limit: int) -> Sequence[str]:
+        """List the ids of runs that start with `prefix`, in their order."""
+        ...
+
     def pending(self) -> Sequence[tuple[str, PendingRow]]:
         """List the undecided calls of all paused runs, oldest first, each with its run's id."""
         ...

@@ -41,6 +41,13 @@ class RunReader:
         with self._db.errors("read"):
             return [RunRow(*row) for row in self._db.fetch_all(sql, (limit,))]
 
+    def find_ids(self, prefix: str, limit: int) -> Sequence[str]:
+        """As `Journal.find_ids`."""
+        # A range of the index on `run_id`: `~` sorts after every character of an id.
+        sql = "SELECT run_id FROM runs WHERE run_id >= ? AND run_id < ? ORDER BY run_id LIMIT ?"
+        with self._db.errors("read"):
+            return [row[0] for row in self._db.fetch_all(sql, (prefix, f"{prefix}~", limit))]
+
     def pending(self) -> Sequence[tuple[str, PendingRow]]:
         """As `Journal.pending`."""
         with self._db.errors("read"):

@@ -215,6 +215,11 @@ class SqliteJournal:
         self.flush()
         return self._reader.runs(limit)
 
+    def find_ids(self, prefix: str, limit: int) -> Sequence[str]:
+        """As `Journal.find_ids`."""
+        self.flush()
+        return self._reader.find_ids(prefix, limit)
+
     def pending(self) -> Sequence[tuple[str, PendingRow]]:
         """As `Journal.pending`."""
         self.flush()

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -100,6 +101,11 @@ class History:
         )
 
     @property
+    def is_durable(self) -> bool:
+        """True if runs are recorded in a file, as far as is known."""
+        return self._path is not None and self.warning is None
+
+    @property
     def journal(self) -> Journal:
         """The journal. Raises `JournalError` if it cannot be opened."""
         if self._journal is None:
@@ -125,7 +131,11 @@ class History:
 
     def start_record(self, program: Program) -> RunRecorder:
         """Create the record of a new run. Raises `JournalError` if its id is in use."""
-        return RunRecorder(self.journal, self.journal.start_run(_row_of(program)))
+        return RunRecorder(
+            self.journal,
+            self.journal.start_run(_row_of(program)),
+            approvals_expire_ms=self._expiry,
+        )
 
     def resume_record(self, program: Program) -> RunRecorder:
         """Continue the record of a run. Raises `JournalError` if it cannot be resumed."""
@@ -167,6 +177,10 @@ class History:
             raise UsageError(msg)
         return self.journal.delete_ended(_now_ms() - int(older_than_days * _DAY_MS) + 1)
 
+    def find_ids(self, prefix: str, limit: int = 20) -> list[str]:
+        """List the ids of runs that start with `prefix`, in alphabetical order."""
+        return list(self.journal.find_ids(prefix, limit))
+
     def pending(self, run_id: str | None = None) -> tuple[PendingCall, ...]:
         """List the calls that await a decision.
 
@@ -177,7 +191,7 @@ class History:
         if run_id is not None:
             return self._undecided(self.recorded(run_id))
         rows = self.journal.pending()
-        return tuple(pending_call(row, run, self._expiry) for run, row in rows)
+        return tuple(pending_call(row, run) for run, row in rows)
 
     def warning_of(self, run_id: str) -> RunWarning | None:
         """Describe the side effects of a run for a new run of its script; None if it had none."""
@@ -286,12 +300,11 @@ class History:
         if recorded.run.rolled_back_ms is not None:
             msg = f"run {run_id!r} was rolled back: its calls no longer need a decision"
             raise UsageError(msg)
-        decided = {v.path for v in recorded.decisions if v.kind == kind}
-        if call in decided:
-            msg = f"run {run_id!r}: call {call} was decided already; decisions are final"
-            raise UsageError(msg)
+        decided = [v for v in recorded.decisions if v.kind == kind and call in (None, v.path)]
         candidates = [p for p in self._undecided(recorded) if p.kind == kind]
         matches = [p for p in candidates if call is None or p.call == call]
+        if not matches and decided:
+            raise UsageError(_decided_before(run_id, max(decided, key=lambda v: v.at_ms)))
         if len(matches) != 1:
             names = ", ".join(f"{p.call} ({p.tool})" for p in candidates) or "none"
             several = len(matches) > 1
@@ -320,8 +333,10 @@ class History:
             at_ms=_now_ms(),
         )
         if not self.journal.decide(run_id, decision):
-            msg = f"run {run_id!r}: call {pending.call} was decided already; decisions are final"
-            raise UsageError(msg)
+            # Somebody else decided since the call was read. Of two decisions, the first counts.
+            same = (pending.call, pending.kind)
+            earlier = (v for v in self.recorded(run_id).decisions if (v.path, v.kind) == same)
+            raise UsageError(_decided_before(run_id, next(earlier, decision)))
         return pending
 
     def _undecided(self, recorded: RunRecord) -> tuple[PendingCall, ...]:
@@ -329,7 +344,26 @@ class History:
             return ()
         decided = {(v.path, v.kind) for v in recorded.decisions}
         rows = (p for p in recorded.pending if (p.path, p.kind) not in decided)
-        return tuple(pending_call(row, recorded.run.run_id, self._expiry) for row in rows)
+        return tuple(pending_call(row, recorded.run.run_id) for row in rows)
+
+
+_DONE = {
+    "approve": "approved",
+    "reject": "rejected",
+    "done": "recorded as done",
+    "failed": "recorded as failed",
+    "again": "approved to be made again",
+}
+
+
+def _decided_before(run_id: str, decision: DecisionRow) -> str:
+    """Describe an earlier decision to somebody who makes another one."""
+    when = datetime.fromtimestamp(decision.at_ms / 1000).astimezone().isoformat(" ", "seconds")
+    by = f" by {decision.by}" if decision.by else ""
+    return (
+        f"run {run_id!r}: call {decision.path} was {_DONE[decision.action]}{by} at {when}; "
+        "decisions are final"
+    )
 
 
 def validate_decider(by: str) -> str:

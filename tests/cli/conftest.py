@@ -95,7 +95,27 @@ async def gate(n: int) -> int:
     return n
 
 
-toolset = Toolset("shelf", (add, slow, refuse, escape, announce, touch, shout, gate))
+@tool(
+    side_effect=True,
+    idempotent=True,
+    needs_approval=True,
+    approval_prompt=lambda arguments: f"Pay {arguments['cents']} cents to {arguments['to']}?",
+    approval_defaults={"note": "goodwill"},
+)
+async def pay(cents: int, to: str = "ann", note: str = "") -> dict:
+    """Pay."""
+    with open("paid.txt", "a") as file:
+        file.write(f"{cents} {to} {note}\\n")
+    return {"cents": cents, "to": to, "note": note}
+
+
+@tool(side_effect=True, idempotent=True, needs_approval=True, unrecorded=["text"])
+async def save(name: str, text: str) -> str:
+    """Save."""
+    return name
+
+
+toolset = Toolset("shelf", (add, slow, refuse, escape, announce, touch, shout, gate, pay, save))
 
 
 @click.command()
@@ -262,9 +282,9 @@ class Terminal:
     def pid(self) -> int:
         return self._process.pid
 
-    def read_until(self, text: bytes) -> None:
-        """Read until `text` has been written."""
-        while text not in self.written:
+    def read_until(self, text: bytes, start: int = 0) -> None:
+        """Read until `text` has been written, after the first `start` bytes."""
+        while text not in self.written[start:]:
             assert self._read(), f"ended before it wrote {text!r}: {self.written!r}"
 
     def press(self, key: bytes) -> None:

@@ -199,7 +199,7 @@ async def test_recorded_decision_about_an_interrupted_call_is_used_on_resume(
         assert (pending.kind, pending.tool, pending.arguments) == ("unknown", "pay", {"n": 1})
         assert world.calls["pay", 1] == 1, "it is never made again by itself"
         session.history.settle("r", None, outcome, value=value, by="ann")
-        with pytest.raises(UsageError, match=r"decided already|there is no"):
+        with pytest.raises(UsageError, match=r"decisions are final|there is no"):
             session.history.settle("r", pending.call, "again", by="ann")
         assert (await session.resume("r")).unwrap() == given
     assert world.calls["pay", 1] == made

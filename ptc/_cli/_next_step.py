@@ -1,0 +1,86 @@
+"""The command that continues a run, printed when the run stops before its end."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .._records._result import PendingCall
+    from ._terminal import Stream
+
+__all__ = ["report_next_step"]
+
+_SHOWN = 5
+_REPEATED = {"--as", "--json", "--no-input", "--verbose", "--comment"}
+"""Options that belong to one command, not to its run."""
+
+
+def report_next_step(
+    stream: Stream,
+    run_id: str,
+    pending: Sequence[PendingCall],
+    *,
+    name_calls: bool = False,
+    margin: str = "",
+) -> None:
+    """Write the commands that decide on the pending calls of a run, and that resume it.
+
+    Args:
+        stream: Receives the lines.
+        run_id: The run.
+        pending: Its pending calls.
+        name_calls: True: name each call. False: only if there are several.
+        margin: Start of each line.
+    """
+    for line in _commands(run_id, pending, name_calls=name_calls or len(pending) > 1):
+        stream.line(margin + line)
+
+
+def _commands(run_id: str, pending: Sequence[PendingCall], *, name_calls: bool) -> list[str]:
+    if not pending:
+        return [f"next: ptc resume {run_id}{_repeated('resume')}"]
+    lines = []
+    for call in pending[:_SHOWN]:
+        which = f"{run_id} {call.call}" if name_calls else run_id
+        if call.kind == "approval":
+            lines.append(f"next: ptc approve {which}{_repeated('approve')} --resume")
+            lines.append(f"  or: ptc reject {which}{_repeated('reject')} --reason TEXT --resume")
+        else:
+            outcomes = "(done|failed|again)"
+            lines.append(f"next: ptc settle {which}{_repeated('settle')} --outcome {outcomes}")
+            lines.append(f"then: ptc resume {run_id}{_repeated('resume')}")
+    if len(pending) > _SHOWN:
+        lines.append(f"and {len(pending) - _SHOWN} more: ptc approvals {run_id}")
+    return lines
+
+
+def _repeated(name: str) -> str:
+    """Return the options of this command line that the command `name` needs to find the run."""
+    context = click.get_current_context(silent=True)
+    group = context.parent.command if context is not None and context.parent is not None else None
+    if context is None or not isinstance(group, click.Group):
+        return ""
+    target = group.get_command(context, name)
+    known = {flag for each in target.params for flag in each.opts} if target is not None else set()
+    words: list[str] = []
+    for option in context.command.params:
+        if isinstance(option, click.Option) and known & set(option.opts) - _REPEATED:
+            words += _words(context, option)
+    return "".join(f" {shlex.quote(word)}" for word in words)
+
+
+def _words(context: click.Context, option: click.Option) -> list[str]:
+    name = option.name or ""
+    if context.get_parameter_source(name) is not click.core.ParameterSource.COMMANDLINE:
+        return []
+    # A wrapper may have taken the value out of the parameters that the command receives.
+    value: Any = context.params.get(name)
+    if isinstance(value, bool):
+        return [option.opts[0] if value else option.secondary_opts[0]]
+    values = value if isinstance(value, list | tuple) else [value]
+    return [word for each in values for word in (option.opts[0], str(each))]

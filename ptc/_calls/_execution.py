@@ -27,6 +27,7 @@ from ._result_cache import CachedResult, ResultCache
 from ._reuse import cached_results, record_making
 from ._scope import Scope
 from ._services import NestedCaller, Services, suspended_error
+from ._timeout import CallTimeout
 
 __all__ = ["Execution", "RunMemory"]
 
@@ -55,6 +56,8 @@ class Execution:
         """
         self._scope = scope
         self._nested = nested
+        most = scope.call_timeout_ms
+        self._timeout = None if most is None else CallTimeout(most)
         memory = memory or RunMemory()
         self._results = memory.results
         self._executions = memory.executions
@@ -173,11 +176,15 @@ class Execution:
 
     async def _run_timed(self, tool: Tool, call: OpenCall) -> ToolResult:
         """Make all attempts within the caller's time-out of one call."""
-        most = self._scope.call_timeout_ms
-        if most is None:
+        timeout = self._timeout
+        if timeout is None:
             return await self._run_attempts(tool, call)
-        with anyio.move_on_after(most / 1000) as scope:
-            return await self._run_attempts(tool, call)
+        scope, most = timeout.start(), timeout.timeout_ms
+        try:
+            with scope:
+                return await self._run_attempts(tool, call)
+        finally:
+            timeout.stop(scope)
         assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
         msg = (
             f"{tool.name} took longer than {most:,} ms (tool_timeout_ms) and was cancelled; "

@@ -139,7 +139,7 @@ def bound_result(scope: Scope, call: OpenCall, result: ToolResult) -> ToolResult
 
     A value without a JSON form, which only a direct call can have, has no size.
     """
-    if result.error is not None:
+    if result.error is not None or (scope.on_event is None and _is_small(scope, result.value)):
         return result
     try:
         size = len(_json.dumps(result.value, what=result.tool))
@@ -152,6 +152,19 @@ def bound_result(scope: Scope, call: OpenCall, result: ToolResult) -> ToolResult
     error = _too_large(scope, result.tool, size)
     call.fail_delivery(error)
     return replace(result, value=None, content=(), error=error, _render=None)
+
+
+def _is_small(scope: Scope, value: object) -> bool:
+    """True if a value is within the limit whatever its JSON form; found without writing that."""
+    if type(value) is str:
+        return len(value) * _JSON_CHAR_BYTES + 2 <= scope.max_result_bytes
+    if type(value) is int:
+        return value.bit_length() < 64
+    return value is None or type(value) in (bool, float)
+
+
+_JSON_CHAR_BYTES = 6
+"""Most bytes of a character in JSON, as ``\\u001f``."""
 
 
 def _too_large(scope: Scope, tool: str, size: int) -> ToolError:

@@ -102,6 +102,8 @@ def session_arguments(
         "env": _values(settings, os.environ if environment is None else environment),
         "journal": None if journal is None else str(journal),
         "journal_in_root": settings["journal_in_root"],
+        "approvals_expire_ms": settings["approvals_expire_ms"],
+        "webhook": settings["webhook"],
         "model": settings["model"],
     }
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from ._runs._rollback import Reverted, Rollback
     from ._runs._violation import Violation as Violation
+    from ._runs._webhook import Webhook, WebhookDelivery
     from ._session._blocking import BlockingSession
     from ._session._session import Session
     from ._tools._allow import Allow as Allow
@@ -101,6 +102,8 @@ __all__ = [
     "Usage",
     "UsageError",
     "Violation",
+    "Webhook",
+    "WebhookDelivery",
     "current_tool_context",
     "define_tool",
     "get_tool_metadata",
@@ -130,6 +133,7 @@ __getattr__, __dir__ = lazy_exports(
         ],
         "_runs._rollback": ["Reverted", "Rollback"],
         "_runs._violation": ["Violation"],
+        "_runs._webhook": ["Webhook", "WebhookDelivery"],
         "_session._session": ["Session"],
         "_tools._allow": ["Allow"],
         "_tools._approval": ["ApprovalRequest", "Decision"],

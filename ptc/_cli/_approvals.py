@@ -218,20 +218,19 @@ def _decide(
     from ._terminal import standard_error
 
     errors = standard_error()
-    history = open_history(settings)
+    history = open_history(settings, notifies=True)
     run_id = find_run(history, run)
     session: Session | None = None
     if needs_tools or resumes:
         # Created first: an unknown toolset is an error before anything is decided.
         session = open_session(settings)
         history.close()
-        history = open_history(settings, tools=session.select_tools(session.tool_names()))
+        history = session.history
     decided = decide(history, run_id)
-    left = history.pending(run_id)
-    history.close()
     errors.line(f"{action} by {by}: {_one_line(decided)}")
     if session is None or not resumes:
-        report_next_step(errors, run_id, left)
+        report_next_step(errors, run_id, history.pending(run_id))
+        history.close()
         return COMPLETED
     asked = None if no_input else by
     return resume_run(session, settings, run_id, by=asked, verbose=verbose, as_json=as_json)

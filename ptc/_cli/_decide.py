@@ -8,7 +8,7 @@ import click
 
 from ._identity import as_option, by_option, no_input_option, reason_option
 from ._options import (
-    HISTORY_KEYS,
+    DECISION_KEYS,
     RUN_KEYS,
     TOOL_KEYS,
     json_option,
@@ -33,7 +33,7 @@ __all__ = ["resume", "resume_run", "rollback", "settle"]
 def _decision_options(command: Any) -> Any:
     """Add the arguments and options of a decision to `command`."""
     for option in (
-        *(settings_options(*HISTORY_KEYS), reason_option, by_option),
+        *(settings_options(*DECISION_KEYS), reason_option, by_option),
         click.argument("call", metavar="[CALL]", required=False),
         click.argument("run", metavar="RUN"),
     ):
@@ -84,12 +84,11 @@ def settle(
     except ValueError as error:
         msg = f"--value is not JSON: {error}"
         raise UsageError(msg) from None
-    history = open_history(settings)
+    history = open_history(settings, notifies=True)
     run_id = find_run(history, run)
     history.settle(run_id, call, outcome, value=data, by=by, comment=comment)
-    left = history.pending(run_id)
+    report_next_step(standard_error(), run_id, history.pending(run_id))
     history.close()
-    report_next_step(standard_error(), run_id, left)
     return COMPLETED
 
 

@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from .._records._result import RunEvent, RunResult
     from .._session._session import Session
     from .._tools._allow import AllowList
+    from ..errors import PtcError
     from ._ask import ApprovalDialog
     from ._terminal import Stream
 
-__all__ = ["GuardedRun", "RunReport", "Start", "run_to_end"]
+__all__ = ["GuardedRun", "RunReport", "Start", "Write", "run_to_end"]
 
 Start = Callable[[Callable[["RunEvent"], None]], Awaitable["RunResult"]]
 """Starts or resumes the run; it receives the subscriber of events."""
+Write = Callable[["RunResult | None", "signal.Signals | None"], None]
+"""Prints the result of the run, and the signal that stopped it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +76,23 @@ def run_to_end(
     dialog = None
     if by is not None and can_ask():
         dialog = ApprovalDialog(session, errors, by)
-    guarded = GuardedRun(session, errors, dialog, quiet=report.as_json)
-    result = anyio.run(guarded.execute, start, allowed)
-    if result is not None:
-        print_result(result, report.filename, as_json=report.as_json, verbose=report.verbose)
-    stopped = guarded.signal is not None
-    if stopped and (result is None or not report.as_json):
-        after = f" after {format_call_count(len(result.calls))}" if result is not None else ""
-        errors.line(f"interrupted{after}")
-    if result is not None and (result.status == "paused" or (stopped and not result.ok)):
+
+    def write(result: RunResult | None, number: signal.Signals | None) -> None:
+        if result is not None:
+            print_result(result, report.filename, as_json=report.as_json, verbose=report.verbose)
+        if number is not None and (result is None or not report.as_json):
+            after = f" after {format_call_count(len(result.calls))}" if result is not None else ""
+            errors.line(f"interrupted{after}")
+        if result is None or not (result.status == "paused" or (number and not result.ok)):
+            return
         if session.history.is_durable:
             report_next_step(errors, result.run_id, result.pending)
         else:
             errors.line("the run was recorded in memory only, so it cannot be resumed")
-    if stopped:
+
+    guarded = GuardedRun(session, errors, dialog, quiet=report.as_json)
+    result = anyio.run(guarded.execute, start, allowed, write)
+    if guarded.signal is not None:
         return TERMINATED if guarded.signal == signal.SIGTERM else INTERRUPTED
     assert result is not None  # noqa: S101  # only a signal leaves none
     return status_of(result)
@@ -116,15 +122,30 @@ class GuardedRun:
         self.signal: signal.Signals | None = None
         """Signal that stopped the run, or None."""
 
-    async def execute(self, start: Start, allowed: AllowList | None) -> RunResult | None:
+    async def execute(
+        self, start: Start, allowed: AllowList | None, write: Write
+    ) -> RunResult | None:
         """Run the program; return None if a signal arrived before the script started."""
+        async with self._session:
+            result, failure = await self._execute(start, allowed)
+            if failure is None:
+                # Before the session is closed, which may wait for notifications of its webhook.
+                write(result, self.signal)
+        if failure is not None:
+            raise failure
+        return result
+
+    async def _execute(
+        self, start: Start, allowed: AllowList | None
+    ) -> tuple[RunResult | None, PtcError | None]:
         import anyio
 
         from ..errors import PtcError, SessionClosedError
 
         result: RunResult | None = None
+        # Raised outside the group, which would wrap it.
         failure: PtcError | None = None
-        async with self._session, anyio.create_task_group() as group:
+        async with anyio.create_task_group() as group:
             self._scope = anyio.CancelScope()
             if sys.platform != "win32":
                 group.start_soon(self._watch)
@@ -139,13 +160,10 @@ class GuardedRun:
                 # The signal arrived during the start.
                 failure = error if self.signal is None else None
             except PtcError as error:
-                # Raised outside the group, which would wrap it.
                 failure = error
             finally:
                 group.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
-        return result
+        return result, failure
 
     async def _run(self, start: Start) -> RunResult:
         """Start or resume the run, with a display of its progress."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .._session._session import Session
 
 __all__ = [
+    "DECISION_KEYS",
     "HISTORY_KEYS",
     "RUN_KEYS",
     "TOOL_KEYS",
@@ -34,6 +35,8 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 HISTORY_KEYS = ("root", "journal")
 """Keys of commands that read recorded runs."""
+DECISION_KEYS = (*HISTORY_KEYS, "webhook")
+"""Keys of commands that decide on a call."""
 TOOL_KEYS = (
     *("root", "toolsets", "tools", "builtin.network", "builtin.git_writes", "builtin.readable"),
     *("env", "unprotected", "protected", "model"),

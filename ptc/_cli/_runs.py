@@ -11,33 +11,40 @@ from ._run_ids import find_run
 from ._status import COMPLETED, EXIT_STATUS_HELP, status_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from .._config._settings import Settings
     from .._journal._journal import CallRow, RunRecord
     from .._runs._history import History
-    from .._tools._tool import Tool
 
 __all__ = ["export", "forget", "open_history", "replay", "runs", "show"]
 
 
-def open_history(settings: Settings, tools: Mapping[str, Tool] | None = None) -> History:
+def open_history(settings: Settings, *, notifies: bool = False) -> History:
     """Open the recorded runs of a folder.
+
+    Args:
+        settings: Settings of the command.
+        notifies: True: the webhook is notified of decisions.
 
     Raises:
         UsageError: If the folder has no journal.
     """
     from .._journal._location import former_journal, former_notice, journal_of
     from .._runs._history import History
+    from .._runs._webhook import Webhook
     from ..errors import UsageError
     from ._terminal import standard_error
 
+    url = settings["webhook"] if notifies else None
+    try:
+        webhook = None if url is None else Webhook(url)
+    except UsageError as error:
+        raise settings.explain(error) from None
     journal, expiry = settings.path("journal"), settings["approvals_expire_ms"]
     if journal is not None:
         if not journal.is_file():
             subject = settings.by_name["journal"].subject
             raise UsageError(f"there is no journal {str(journal)!r}; check the path of {subject}")
-        return History(journal, tools=tools, approvals_expire_ms=expiry)
+        return History(journal, approvals_expire_ms=expiry, webhook=webhook)
     folder = settings.root.resolve()
     path, former = journal_of(folder), former_journal(folder)
     note = "" if former is None else former_notice(former)
@@ -49,7 +56,7 @@ def open_history(settings: Settings, tools: Mapping[str, Tool] | None = None) ->
         raise UsageError(f"{msg}. {note}" if note else msg)
     if note:
         standard_error().line(f"note: {note}")
-    return History(path, tools=tools, approvals_expire_ms=expiry)
+    return History(path, approvals_expire_ms=expiry, webhook=webhook)
 
 
 _RUNS_HELP = """List the newest runs: ID, start time, outcome, number of calls, and file name.

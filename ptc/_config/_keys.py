@@ -186,11 +186,18 @@ KEYS: dict[str, Key] = {
             *(False, "--journal-in-root/--no-journal-in-root"),
         ),
         Key(
+            "webhook",
+            "text",
+            "URL that is notified when a run pauses for a decision, and when it is decided: "
+            "https, or http to a loopback address. PTC_WEBHOOK_SECRET holds the key that signs.",
+            *(None, "--webhook", "URL"),
+        ),
+        Key(
             "approvals_expire_ms",
             "number",
-            "Age in ms at which a pending approval counts as rejected. [default: never]",
+            "Age in ms at which a call that awaits approval counts as rejected. [default: never]",
             *(None, "--approvals-expire-ms", "N"),
-            most=31_536_000_000,
+            most=10 * 365 * 86_400_000,
         ),
         Key(
             "artifacts",

@@ -89,7 +89,6 @@ def session_arguments(
         journal = Path(":memory:")
     limits, ceiling = _limits(settings)
     optional = {
-        "approvals_expire_ms": settings["approvals_expire_ms"],
         "artifacts": settings.path("artifacts"),
         "workers": settings["workers"],
         "max_concurrent_runs": settings["max_concurrent_runs"],
@@ -109,6 +108,8 @@ def session_arguments(
         "env": _values(settings, os.environ if environment is None else environment),
         "journal": None if journal is None else str(journal),
         "journal_in_root": settings["journal_in_root"],
+        "approvals_expire_ms": settings["approvals_expire_ms"],
+        "webhook": settings["webhook"],
         "model": settings["model"],
     }
 

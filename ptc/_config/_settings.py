@@ -24,7 +24,7 @@ __all__ = [
     "unknown_variables",
 ]
 
-_OTHER_VARIABLES = ("PTC_CONFIG", "PTC_NO_CONFIG", "PTC_SHARED")
+_OTHER_VARIABLES = ("PTC_CONFIG", "PTC_NO_CONFIG", "PTC_SHARED", "PTC_WEBHOOK_SECRET")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +155,7 @@ _ARGUMENTS = {
     "unprotected": "unprotected",
     "protected": "protected",
     "env": "env",
+    "webhook": "webhook",
 }
 """Keys, and the arguments of `Session` that have their values."""
 

@@ -122,29 +122,39 @@ class _TrioReactor:
 class Signal:
     """Event that any thread can set once, awaited in the event loop it was created in."""
 
-    __slots__ = ("_event", "_set")
+    __slots__ = ("_call", "_event")
 
     def __init__(self) -> None:
         self._event = anyio.Event()
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            import trio
-
-            token = trio.lowlevel.current_trio_token()
-            self._set: Callable[[], object] = partial(token.run_sync_soon, self._event.set)
-        else:
-            self._set = partial(loop.call_soon_threadsafe, self._event.set)
+        self._call = caller_of_loop()
 
     def set(self) -> None:
         """Wake the waiter."""
-        # The loop may be closed: then nobody waits.
-        with suppress(RuntimeError):
-            self._set()
+        self._call(self._event.set)
 
     async def wait(self) -> None:
         """Wait until it is set."""
         await self._event.wait()
+
+
+def caller_of_loop() -> Callable[[Callable[[], object]], None]:
+    """Return a function that any thread can use to call a function in the running event loop.
+
+    If the loop is closed by then, the function is not called.
+    """
+    call_soon: Callable[..., object]
+    try:
+        call_soon = asyncio.get_running_loop().call_soon_threadsafe
+    except RuntimeError:
+        import trio
+
+        call_soon = trio.lowlevel.current_trio_token().run_sync_soon
+
+    def call(function: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # trio's RunFinishedError is one
+            call_soon(function)
+
+    return call
 
 
 def current_reactor() -> Reactor:

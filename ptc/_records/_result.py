@@ -303,12 +303,14 @@ EventKind: TypeAlias = Literal[
     "emitted",
     "warning",
     "violation",
+    "webhook",
     "finished",
 ]
 """``progress``, ``tool_output_delta`` (the value so far) and ``log`` are reports of a running tool;
 ``progress`` without a call was reported by the script with ``ctx.progress``;
 a ``log`` without a call was logged by the script with `logging` or ``ctx.log``, and is also in
-`RunResult.stderr`. ``finished`` is the last event of a stream."""
+`RunResult.stderr`. ``webhook``: a notification was delivered, or given up; only the session's
+subscriber receives it, since the run may have ended. ``finished`` is the last event of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,8 +330,8 @@ class RunEvent:
     ``tool_output_delta``: the value that the tool
     reported, for `generate_object` ``{"object", "attempt", "reset", "final", "pending"}``.
     ``approval_pending``: the `ApprovalRequest`; ``approval_decided``: the `Decision`; both with the
-    arguments as recorded. ``violation``: the `Violation`. ``finished``: the `RunResult` or
-    `ToolResult`."""
+    arguments as recorded. ``violation``: the `Violation`. ``webhook``: the `WebhookDelivery`.
+    ``finished``: the `RunResult` or `ToolResult`."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as JSON-able data; a `value` without a JSON form is None."""

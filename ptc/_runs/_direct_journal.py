@@ -78,6 +78,7 @@ class DirectJournal:
             _log.error("the end of direct call %s was not recorded: %s", calls[0].id, error)
         finally:
             recorder.release_lease()
+        self._history.notify_pending(pending)
         await announce(self._on_approval, pending)
 
 

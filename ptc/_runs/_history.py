@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from functools import cache, partial
@@ -28,6 +28,8 @@ from .._tools._allow import AllowList
 from .._tools._tool import Tool
 from ..errors import JournalError, ToolError, UsageError
 from ._program import Program, encode_limits
+from ._webhook import Webhook, decided_notification, pending_notification
+from ._webhook_sender import WebhookSender
 
 __all__ = ["History", "load_result", "restore_program", "validate_run_id"]
 
@@ -49,6 +51,7 @@ class History:
         required: bool = True,
         tools: Mapping[str, Tool] | None = None,
         approvals_expire_ms: int | None = None,
+        webhook: Webhook | None = None,
     ) -> None:
         """Configure the journal without opening it.
 
@@ -59,7 +62,13 @@ class History:
                 warning.
             tools: Tools of the session; edited arguments are validated against them.
             approvals_expire_ms: Age at which an approval request expires.
+            webhook: Address that is notified of pending calls and decisions.
+
+        Raises:
+            UsageError: If the signing key of `webhook` is missing or wrong.
         """
+        self.webhook: WebhookSender | None = None if webhook is None else WebhookSender(webhook)
+        """Sends the notifications; None: there are none."""
         self._tools = tools or {}
         self._expiry = approvals_expire_ms
         self._path = path
@@ -77,6 +86,7 @@ class History:
         in_root: bool,
         tools: Mapping[str, Tool],
         approvals_expire_ms: int | None,
+        webhook: Webhook | None,
     ) -> Self:
         """Configure the journal of a session; the arguments are those of `Session`.
 
@@ -98,6 +108,7 @@ class History:
             required=journal is not None,
             tools=tools,
             approvals_expire_ms=approvals_expire_ms,
+            webhook=webhook,
         )
 
     @property
@@ -125,7 +136,9 @@ class History:
         _ = self.journal
 
     def close(self) -> None:
-        """Write all pending entries and close the file."""
+        """Write all pending entries and close the file. Waits for notifications a few seconds."""
+        if self.webhook is not None:
+            self.webhook.close()
         if self._journal is not None:
             self._journal.close()
 
@@ -192,6 +205,12 @@ class History:
             return self._undecided(self.recorded(run_id))
         rows = self.journal.pending()
         return tuple(pending_call(row, run) for run, row in rows)
+
+    def notify_pending(self, calls: Iterable[PendingCall]) -> None:
+        """Notify the webhook of calls that a run paused for. Never waits."""
+        if self.webhook is not None:
+            for call in calls:
+                self.webhook.send(pending_notification(call, self._tools.get(call.tool)))
 
     def warning_of(self, run_id: str) -> RunWarning | None:
         """Describe the side effects of a run for a new run of its script; None if it had none."""
@@ -337,6 +356,8 @@ class History:
             same = (pending.call, pending.kind)
             earlier = (v for v in self.recorded(run_id).decisions if (v.path, v.kind) == same)
             raise UsageError(_decided_before(run_id, next(earlier, decision)))
+        if self.webhook is not None:
+            self.webhook.send(decided_notification(pending, decision))
         return pending
 
     def _undecided(self, recorded: RunRecord) -> tuple[PendingCall, ...]:

@@ -160,6 +160,7 @@ class ProgramRunner:
         require_function("on_event", on_event)
         subscriber = join_subscribers(self._on_event, on_event)
         result = await self._executor.execute(program, subscriber, environment, resume=resume)
+        self._history.notify_pending(result.pending)
         await announce(self._on_approval, result.pending)
         return self._finish(result)
 

@@ -22,6 +22,7 @@ from .._runs._announce import OnApproval
 from .._runs._program import NonFinite, ProgramOptions, UntypedOptions
 from .._runs._program_tool import DefinitionStyle
 from .._runs._violation import Violation
+from .._runs._webhook import Webhook
 from .._tools._allow import Allow, AllowList
 from .._tools._approval import Approver
 from .._tools._catalog import Namespace
@@ -81,6 +82,7 @@ class BlockingSession(BlockingRuns):
         journal: str | Path | None = None,
         journal_in_root: bool = False,
         approvals_expire_ms: int | None = None,
+        webhook: Webhook | str | None = None,
         model: ModelSource | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
@@ -108,6 +110,7 @@ class BlockingSession(BlockingRuns):
             journal=journal,
             journal_in_root=journal_in_root,
             approvals_expire_ms=approvals_expire_ms,
+            webhook=webhook,
             model=model,
             on_event=on_event,
             record_direct_calls=record_direct_calls,

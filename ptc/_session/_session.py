@@ -7,6 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
+import anyio
+
 from .._calls._attachments import AttachmentStore
 from .._calls._direct import DirectCalls
 from .._calls._scope import AfterSideEffect, Shared, validate_protected, validate_unprotected
@@ -38,6 +40,7 @@ from .._runs._runner import ProgramRunner
 from .._runs._runs import Executor
 from .._runs._stream import stream_events
 from .._runs._violation import Violation
+from .._runs._webhook import Webhook
 from .._tools._allow import AllowList
 from .._tools._approval import Approver
 from .._tools._environment import environment_of
@@ -94,6 +97,7 @@ class Session(RunSession):
         journal: str | Path | None = None,
         journal_in_root: bool = False,
         approvals_expire_ms: int | None = None,
+        webhook: Webhook | str | None = None,
         model: ModelSource | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
@@ -149,6 +153,11 @@ class Session(RunSession):
                 then record approvals that nobody gave, and read the inputs and results of all runs.
             approvals_expire_ms: Age at which a pending approval expires and counts as rejected.
                 None: never.
+            webhook: Address that is notified when a run pauses for a decision, and when `approve`,
+                `reject` or `settle` decides: a URL with ``https``, or a `Webhook`. Notifications
+                are signed with the key in the environment variable ``PTC_WEBHOOK_SECRET``, and sent
+                in the background; closing the session waits for them a few seconds. None: nothing
+                is sent.
             model: Model for `generate_object`: ``"provider:name"``, a model object of pydantic-ai,
                 an async function, or a `ptc.models.Model`. A session with a model also has the tool
                 `generate_object`. Nothing is imported or connected before the first request.
@@ -194,8 +203,11 @@ class Session(RunSession):
             after_side_effect=after_side_effect,
             approver=approver,
         )
+        if webhook is not None:
+            require("webhook", webhook, (str, Webhook), "a URL or a Webhook")
         default = limit_policy.limits
         subscriber = None if on_event is None else SessionSubscriber(on_event)
+        self._subscriber = subscriber
         self.artifacts = store
         self.history = History.of_session(
             folder,
@@ -203,6 +215,7 @@ class Session(RunSession):
             in_root=journal_in_root,
             tools=catalog.tools,
             approvals_expire_ms=approvals_expire_ms,
+            webhook=Webhook(webhook) if isinstance(webhook, str) else webhook,
         )
         require("record_direct_calls", record_direct_calls, bool, "True or False")
         direct = DirectCalls(
@@ -286,6 +299,8 @@ class Session(RunSession):
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         self._runs.open()
+        if self.history.webhook is not None and self._subscriber is not None:
+            self.history.webhook.report_to(self._subscriber)
         return self
 
     async def aclose(self) -> None:
@@ -298,6 +313,8 @@ class Session(RunSession):
             await self._direct.close()
             await self._close_models()
             await self._runs.wait_idle()
+            if self.history.webhook is not None:
+                await anyio.to_thread.run_sync(self.history.webhook.close)
         finally:
             self.history.close()
 

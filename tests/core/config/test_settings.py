@@ -61,6 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for key in KEYS.values():
         monkeypatch.delenv(key.variable, raising=False)
     monkeypatch.setenv("SHOP_KEY", "secret-of-the-shop")
+    monkeypatch.setenv("PTC_WEBHOOK_SECRET", "a key of more than 24 characters")
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "sub").mkdir()
     return tmp_path
@@ -137,11 +138,12 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
         lambda s: s.history._path == Path.cwd() / "runs.sqlite3",
         True,
     ),
-    "approvals_expire_ms": (
-        "approvals_expire_ms = 60000",
-        lambda s: s.history._expiry,
-        60_000,
+    "webhook": (
+        'webhook = "https://hooks.example.com/ptc"',
+        lambda s: s.history.webhook is not None,
+        True,
     ),
+    "approvals_expire_ms": ("approvals_expire_ms = 7", lambda s: s.history._expiry, 7),
     "artifacts": (
         'artifacts = "sub/large"',
         lambda s: s.artifacts.folder == Path.cwd() / "sub" / "large",
@@ -422,3 +424,9 @@ def test_blocking_session_reads_the_configuration(write: Write) -> None:
     with BlockingSession.from_config() as session:
         assert session.allowed_tools == ("price",)
         assert session.tool("price", {"item": "tea"}).value == 2.5
+
+
+def test_wrong_webhook_is_reported_with_its_place(write: Write) -> None:
+    write('\nwebhook = "http://example.com/hook"\n')
+    with pytest.raises(UsageError, match=r"^ptc\.toml:2: webhook: 'example\.com' is not"):
+        Session.from_config()

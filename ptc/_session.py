@@ -234,6 +234,11 @@ class Session(RunSession):
         """Limits of a run that gives none."""
         return self._limit_policy.limits
 
+    @property
+    def ceiling(self) -> Limits:
+        """Highest limits that a run may request."""
+        return self._limit_policy.ceiling
+
     def describe_tools(
         self, allowed_tools: AllowList | None = None, limits: Limits | None = None
     ) -> str:

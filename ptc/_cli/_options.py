@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -181,8 +182,10 @@ def open_session(
     journal: str | None = None,
     journal_in_root: bool = False,
     model: str | None = None,
+    artifacts: Path | None = None,
+    workers: int = 1,
 ) -> Session:
-    """Create the session of one command, with one ready worker since there is one run.
+    """Create the session of a command, by default with one ready worker for one run.
 
     Raises:
         UsageError: If an option is invalid; the message names the option.
@@ -199,7 +202,8 @@ def open_session(
             isolation=isolation,
             packages=split_names(packages),
             unprotected=split_names(unprotected),
-            workers=1,
+            workers=workers,
+            artifacts=artifacts,
             journal=journal,
             journal_in_root=journal_in_root,
             model=model,

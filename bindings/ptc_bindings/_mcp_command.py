@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import signal
@@ -15,6 +16,8 @@ import click
 import ptc
 from ptc._cli._options import RUN_KEYS, command_line, open_session, settings_options
 
+from ._http_clients import create_token
+from ._http_command import HttpCommand, artifact_folder, client_config, http_options
 from ._mcp_server import require_sdk, serve
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ __all__ = ["command"]
 
 _CLOSE_SECONDS = 5.0
 
-_HELP = """Serve programs to an agent over MCP, on standard input and output.
+_HELP = """Serve programs to an agent over MCP, on standard input and output or over HTTP.
 
 The client gets the tool `program`, which runs a Python script over the tools you allow, and tools
 that report and resume its runs. These options fix the tools and limits; the client can change
@@ -35,10 +38,12 @@ Examples:
   ptc mcp --root ./repo --allow read,grep --print-config   print the client's configuration
   ptc mcp --root ./repo --allow read,grep                  serve (the client runs this)
   ptc mcp --root ./repo --direct-tools                     offer each tool on its own, too
+  ptc mcp --new-token alice                                create a token for an HTTP client
+  ptc mcp --root ./repo --http 8765 --tokens tokens.toml   serve HTTP on 127.0.0.1:8765
 """
 
 
-@click.command("mcp", help=_HELP, short_help="Serve programs to an agent over MCP (stdio).")
+@click.command("mcp", help=_HELP, short_help="Serve programs to an agent over MCP (stdio or HTTP).")
 @click.option("--direct-tools", is_flag=True, help="Offer each allowed tool directly as well.")
 @click.option(
     "--ask-client/--no-ask-client",
@@ -47,6 +52,7 @@ Examples:
     "forms. Otherwise such runs pause until `ptc approve`.",
 )
 @settings_options(*RUN_KEYS)
+@http_options
 @click.option(
     "--print-config", is_flag=True, help="Print the JSON for a client's configuration and exit."
 )
@@ -57,10 +63,30 @@ def command(
     direct_tools: bool,
     ask_client: bool,
     settings: Settings,
+    http: str | None,
+    tokens: str | None,
+    new_token: str | None,
+    hosts: tuple[str, ...],
+    origins: tuple[str, ...],
+    max_concurrent_calls: int,
+    grace_ms: int,
     print_config: bool,
 ) -> None:
     """Run the command; `_HELP` is its help text."""
-    session = open_session(settings)
+    if new_token is not None:
+        token, table = create_token(new_token)
+        click.echo(f"# The token, which is shown only now: {token}\n{table}", nl=False)
+        return
+    if tokens is not None and http is None:
+        raise ptc.UsageError("--tokens is for --http: pass an address such as --http 8765")
+    session = open_session(
+        settings,
+        artifacts=artifact_folder(settings) if tokens is not None else None,
+        workers=1 if http is None else 4,
+    )
+    if print_config and http is not None:
+        click.echo(json.dumps(client_config(http, token=tokens is not None)))
+        return
     if print_config:
         options = [*command_line(settings), *(["--direct-tools"] if direct_tools else [])]
         options += [] if ask_client else ["--no-ask-client"]
@@ -71,6 +97,11 @@ def command(
     except ptc.SetupError as error:
         click.echo(str(error), err=True)
         ctx.exit(2)
+    # The SDK uses the configured logging; plain lines on stderr avoid tracebacks drawn by rich.
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="ptc mcp: %(message)s")
+    if http is not None:
+        server = HttpCommand(http, tokens, hosts, origins, max_concurrent_calls, grace_ms)
+        ctx.exit(server.run(session, direct_tools=direct_tools, ask_client=ask_client))
     _serve_stdio(session, direct_tools=direct_tools, ask_client=ask_client)
 
 
@@ -83,12 +114,7 @@ def _config(root: Path, options: list[str]) -> dict[str, Any]:
 
 
 def _serve_stdio(session: ptc.Session, *, direct_tools: bool, ask_client: bool) -> None:
-    import logging
-
     import anyio
-
-    # The SDK uses the configured logging; plain lines on stderr avoid tracebacks drawn by rich.
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="ptc mcp: %(message)s")
 
     async def main() -> None:
         from mcp.server.stdio import stdio_server

@@ -9,6 +9,7 @@ import ptc
 from ptc._core import _json
 from ptc._core._redact import safe_text
 
+from ._client_scope import ClientScope
 from ._definitions import call_result, structured_value
 from ._outcome import artifact_uri, truncate
 
@@ -26,6 +27,7 @@ async def call_tool(
     arguments: Mapping[str, Any],
     allowed_tools: list[str | ptc.Allow],
     limits: ptc.Limits,
+    scope: ClientScope,
 ) -> CallToolResult:
     """Call a tool. A result over ``limits.max_output_bytes`` is stored, and its start returned."""
     name = tool.name
@@ -47,8 +49,10 @@ async def call_tool(
         )
         return call_result([problem], None, is_error=True)
     files = [ref for ref in result.attachments if isinstance(ref, ptc.AttachmentRef)]
+    for ref in files:
+        scope.grant_file(ref.id)
     if max(len(data), len(text.encode(errors="replace"))) > limits.max_output_bytes:
-        return _preview(session, name, text, data, images, files)
+        return _preview(session, name, text, data, images, files, scope)
     structured = structured_value(_json.loads(data), tool.result_schema)
     return call_result([text], structured, images=images, files=files)
 
@@ -69,6 +73,7 @@ def _preview(
     data: bytes,
     images: list[ptc.ImageContent],
     files: list[ptc.AttachmentRef],
+    scope: ClientScope,
 ) -> CallToolResult:
     """Store a large result, and return its start with the address of the rest."""
     try:
@@ -79,6 +84,7 @@ def _preview(
             f"stored ({error.strerror}); request less"
         )
         return call_result([problem], None, is_error=True)
+    scope.grant_file(stored.sha256)
     uri = artifact_uri(stored.sha256)
     shown = truncate(text, _PREVIEW_CHARS)
     note = (

@@ -50,12 +50,18 @@ def supports_forms(ctx: ServerRequestContext[Any]) -> bool:
     return found is not None and (found.form is not None or found.url is None)
 
 
-def client_name(ctx: ServerRequestContext[Any]) -> str:
-    """Return the name of the client for the record of a decision. Clients state it themselves."""
+def client_name(ctx: ServerRequestContext[Any], authenticated: str = "") -> str:
+    """Return the name of the client for the record of a decision.
+
+    Args:
+        ctx: The request, with the name that the client states itself.
+        authenticated: Name that the server knows by the client's token; empty: none.
+    """
     params = ctx.session.client_params
     name = params.client_info.name if params is not None else ""
     shown = "".join(c if c.isprintable() else " " for c in name).strip()[:100]
-    return f"user of MCP client {shown or '(unnamed)'}"
+    by = f"user of MCP client {shown or '(unnamed)'}"
+    return f"{by}, token of {authenticated}" if authenticated else by
 
 
 def form_of(call: ptc.PendingCall, tool: ptc.Tool, problem: str = "") -> ElicitRequestFormParams:

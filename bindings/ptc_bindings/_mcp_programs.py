@@ -11,8 +11,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import re
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +21,7 @@ from ptc._core import _json
 from ptc._journal._journal import RunRow
 from ptc._runs._history import load_result
 
+from ._client_scope import ClientScope
 from ._definitions import PROGRAM_RESUME, call_result
 from ._mcp_elicitation import Answer, client_name, form_of, read_answer, supports_forms
 from ._mcp_progress import Progress
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Programs"]
 
-_RUN_ID = re.compile(r"mcp-[0-9a-f]{16}")
 _MAX_ROUNDS = 8
 """Forms for one request: clients of the protocol give up after 10 rounds."""
 
@@ -56,6 +54,7 @@ class Programs:
         limits: ptc.Limits,
         *,
         ask_client: bool,
+        scope: ClientScope,
     ) -> None:
         """Prepare to run scripts.
 
@@ -64,12 +63,14 @@ class Programs:
             allowed_tools: Their allow-list.
             limits: Their limits.
             ask_client: True: the user of a client that supports forms decides on approvals.
+            scope: Runs and files that the clients reach.
         """
         self._session = session
         self._allowed = allowed_tools
         self._tools = session.select_tools(allowed_tools)
         self._limits = limits
         self._ask_client = ask_client
+        self._scope = scope
         self._latest: str | None = None
 
     # --- requests ---------------------------------------------------------------------------
@@ -82,7 +83,7 @@ class Programs:
         inputs: Mapping[str, Any],
     ) -> CallToolResult | InputRequiredResult:
         """Run a script, or continue the run that a form belongs to."""
-        run_id = f"mcp-{secrets.token_hex(8)}"
+        run_id = self._scope.new_run_id()
 
         async def start(on_event: Callable[[ptc.RunEvent], None]) -> ptc.RunResult:
             self._latest = run_id
@@ -130,8 +131,10 @@ class Programs:
 
     def record(self, run_id: str) -> bytes:
         """Return the record of a run as JSON."""
-        row = self.find(run_id)
-        return run_record(self._session.history.recorded(run_id), load_result(row))
+        result = load_result(self.find(run_id))
+        if result is not None:
+            self._scope.grant(result)
+        return run_record(self._session.history.recorded(run_id), result)
 
     def find(self, run_id: str) -> RunRow:
         """Return a run that a client may reach. Raises `UsageError`.
@@ -139,10 +142,11 @@ class Programs:
         The id of a run is random, so only somebody who was told can name it.
         """
         # A run of the operator may have used tools, and read data, that no client may see.
-        known = _RUN_ID.fullmatch(run_id) is not None
+        known = self._scope.owns_run(run_id)
         self._session.history.journal.flush()
         row = self._session.history.journal.find(run_id) if known else None
         if row is None:
+            # The same text for a run of another client: its existence is not disclosed either.
             msg = f"there is no run {run_id!r:.80} of an MCP client; check run_id"
             raise ptc.UsageError(msg)
         more = [name for name in _json.loads(row.options)["tools"] if name not in self._tools]
@@ -162,7 +166,7 @@ class Programs:
         progress = Progress(ctx.session.report_progress)
 
         async def run() -> CallToolResult | InputRequiredResult:
-            dialog = _Dialog(self._session, self._tools, ctx)
+            dialog = _Dialog(self._session, self._tools, ctx, self._scope.name)
             try:
                 if params.request_state is not None:
                     dialog.restore(params.request_state)
@@ -209,6 +213,7 @@ class Programs:
         )
 
     def _outcome(self, result: ptc.RunResult) -> dict[str, Any]:
+        self._scope.grant(result)
         return outcome(result, next_step=_next_step(result) if result.status == "paused" else "")
 
 
@@ -250,13 +255,18 @@ class _Dialog:
     """The forms of one request."""
 
     def __init__(
-        self, session: ptc.Session, tools: Mapping[str, ptc.Tool], ctx: ServerRequestContext[Any]
+        self,
+        session: ptc.Session,
+        tools: Mapping[str, ptc.Tool],
+        ctx: ServerRequestContext[Any],
+        client: str,
     ) -> None:
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         self._session = session
         self._tools = tools
         self._ctx = ctx
+        self._client = client
         self._problems: dict[str, str] = {}
         self._later: set[str] = set()
         self._rounds = 0
@@ -338,7 +348,7 @@ class _Dialog:
             self._decide(call, answer)
 
     def _decide(self, call: ptc.PendingCall, answer: Answer) -> None:
-        history, by = self._session.history, client_name(self._ctx)
+        history, by = self._session.history, client_name(self._ctx, self._client)
         try:
             if answer.action == "approve":
                 history.approve(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import ptc
 
+from ._client_scope import ClientScope
 from ._mcp_programs import Programs
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ def resource_templates() -> list[ResourceTemplate]:
     ]
 
 
-def read_resource(session: ptc.Session, programs: Programs, uri: str) -> ReadResourceResult:
+def read_resource(
+    session: ptc.Session, programs: Programs, scope: ClientScope, uri: str
+) -> ReadResourceResult:
     """Answer ``resources/read``. Raises `MCPError` if there is no such resource."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import (
@@ -54,7 +57,7 @@ def read_resource(session: ptc.Session, programs: Programs, uri: str) -> ReadRes
     )
 
     try:
-        name, data = _load(session, programs, uri)
+        name, data = _load(session, programs, scope, uri)
     except ptc.PtcError as error:
         raise MCPError(INVALID_PARAMS, str(error)) from error
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
@@ -67,11 +70,14 @@ def read_resource(session: ptc.Session, programs: Programs, uri: str) -> ReadRes
     return ReadResourceResult(contents=[BlobResourceContents(uri=uri, mime_type=kind, blob=blob)])
 
 
-def _load(session: ptc.Session, programs: Programs, uri: str) -> tuple[str, bytes]:
+def _load(
+    session: ptc.Session, programs: Programs, scope: ClientScope, uri: str
+) -> tuple[str, bytes]:
     if uri.startswith(_RUNS):
         return "run.json", programs.record(uri.removeprefix(_RUNS))
     if uri.startswith(_ARTIFACTS):
-        found = session.artifacts.read(uri.removeprefix(_ARTIFACTS))
+        digest = uri.removeprefix(_ARTIFACTS)
+        found = session.artifacts.read(digest) if scope.may_read(digest) else None
         if found is not None:
             return found
     msg = f"there is no resource {uri!r:.120}; resources: {_RUNS}RUN and {_ARTIFACTS}DIGEST"

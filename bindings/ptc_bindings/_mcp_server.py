@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import ptc
 
 from ._allowed import allow_list
+from ._capacity import Capacity
+from ._client_scope import ClientScope
 from ._definitions import (
     PROGRAM,
     PROGRAM_LOG,
@@ -25,7 +28,7 @@ from ._definitions import (
 from ._mcp_direct import call_tool
 from ._mcp_programs import Programs
 from ._mcp_resources import read_resource, resource_templates
-from ._outcome import outcome_of_error
+from ._outcome import outcome_of_busy, outcome_of_error
 from ._outcome_text import outcome_texts
 
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
         ReadResourceResult,
     )
 
-__all__ = ["require_sdk", "serve"]
+__all__ = ["create_server", "require_sdk", "serve"]
 
 NEEDS_SDK = "ptc mcp needs the MCP SDK: pip install 'ptc-host[mcp]'"
 
@@ -58,6 +61,7 @@ def serve(
     limits: ptc.Limits | None = None,
     direct_tools: bool = False,
     ask_client: bool = True,
+    client: str = "",
 ) -> Server[Any]:
     """Create an MCP server over `session`, which the caller opens before and closes after it.
 
@@ -69,7 +73,8 @@ def serve(
                 await server.run(reading, writing, server.create_initialization_options())
 
     All clients of one server have the same rights, and a client that knows the id of a run can
-    read it. Create one server for each client whose runs the others must not reach.
+    read it. Where clients must not reach each other's runs and artifacts, create one server for
+    each over the same session, with `client`.
 
     Args:
         session: Runs the programs.
@@ -79,11 +84,44 @@ def serve(
         direct_tools: True: offer each of these tools directly as well.
         ask_client: True: the user of a client that supports forms decides on calls that require
             approval. False: such runs pause, and an operator decides with ``ptc approve``.
+        client: Name of the client, 1 to 32 letters, digits, _ and -. The server reaches only the
+            runs and stored files of this client. Empty: one client has the session to itself.
 
     Raises:
-        UsageError: If a name is unknown, or a directly offered tool has the name of one of the
-            server's own, such as ``program``.
+        UsageError: If a name is unknown or invalid, or a directly offered tool has the name of
+            one of the server's own, such as ``program``.
         SetupError: If the MCP SDK, 2.0 or newer, is not installed.
+    """
+    return create_server(
+        session,
+        allowed_tools,
+        limits or session.limits,
+        direct_tools=direct_tools,
+        ask_client=ask_client,
+        scope=ClientScope(client),
+    )
+
+
+def create_server(
+    session: ptc.Session,
+    allowed_tools: Iterable[str | ptc.Allow] | None,
+    limits: ptc.Limits,
+    *,
+    direct_tools: bool,
+    ask_client: bool,
+    scope: ClientScope,
+    calls: Capacity | None = None,
+) -> Server[Any]:
+    """Create the server of `serve`.
+
+    Args:
+        session: Runs the programs.
+        allowed_tools: As for `serve`.
+        limits: Limits of each program.
+        direct_tools: As for `serve`.
+        ask_client: As for `serve`.
+        scope: Runs and files that the clients reach.
+        calls: Slots for concurrent calls; None: any number.
     """
     require_sdk()
     from mcp.server.lowlevel import Server
@@ -92,9 +130,11 @@ def serve(
     handlers = _Handlers(
         session,
         allowed_tools,
-        limits or session.limits,
+        limits,
         direct_tools=direct_tools,
         ask_client=ask_client,
+        scope=scope,
+        calls=calls or Capacity(sys.maxsize),
     )
     server: Server[Any] = Server(
         "ptc",
@@ -130,12 +170,18 @@ class _Handlers:
         *,
         direct_tools: bool,
         ask_client: bool,
+        scope: ClientScope,
+        calls: Capacity,
     ) -> None:
         self._session = session
+        self._scope = scope
+        self._calls = calls
         self._limits = limits
         self._allowed = allow_list(session, allowed_tools)
         self.tools = session.select_tools(self._allowed)
-        self._programs = Programs(session, self._allowed, limits, ask_client=ask_client)
+        self._programs = Programs(
+            session, self._allowed, limits, ask_client=ask_client, scope=scope
+        )
         self._direct = dict(self.tools) if direct_tools else {}
         for name in RESERVED:
             if name in self._direct:
@@ -165,6 +211,16 @@ class _Handlers:
         self, ctx: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         """Answer ``tools/call``. Only an unknown tool is an error of the protocol."""
+        if refusal := self._calls.refusal("calls"):
+            # The result of the call, not an error of the protocol: a model can read it and wait.
+            data = outcome_of_busy(refusal)
+            return call_result(outcome_texts(data), data, is_error=True)
+        with self._calls.hold():
+            return await self._call_tool(ctx, params)
+
+    async def _call_tool(
+        self, ctx: ServerRequestContext[Any], params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
         arguments = params.arguments or {}
         own: dict[str, Callable[[], Awaitable[CallToolResult | InputRequiredResult]]] = {
             PROGRAM: lambda: self._program(ctx, params, arguments),
@@ -230,7 +286,9 @@ class _Handlers:
         if runs_as_program(tool):
             source = f"async def run(ctx, inputs):\n    return await ctx.{tool.name}(**inputs)"
             return await self._programs.run(ctx, params, source, arguments)
-        return await call_tool(self._session, tool, arguments, self._allowed, self._limits)
+        return await call_tool(
+            self._session, tool, arguments, self._allowed, self._limits, self._scope
+        )
 
     # --- resources --------------------------------------------------------------------------
 
@@ -254,7 +312,13 @@ class _Handlers:
         self, ctx: ServerRequestContext[Any], params: ReadResourceRequestParams
     ) -> ReadResourceResult:
         """Answer ``resources/read``."""
-        return read_resource(self._session, self._programs, params.uri)
+        if refusal := self._calls.refusal("calls"):
+            from mcp.shared.exceptions import MCPError
+            from mcp_types import INTERNAL_ERROR
+
+            raise MCPError(INTERNAL_ERROR, refusal)
+        with self._calls.hold():
+            return read_resource(self._session, self._programs, self._scope, params.uri)
 
 
 def _program_arguments(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -31,6 +31,7 @@ __all__ = [
     "OUTCOME_SCHEMA",
     "artifact_uri",
     "outcome",
+    "outcome_of_busy",
     "outcome_of_error",
     "tail",
     "truncate",
@@ -157,6 +158,11 @@ def outcome_of_error(error: PtcError) -> dict[str, Any]:
     code = "usage" if isinstance(error, UsageError) else "setup"
     message = truncate(str(error), _JSON_ROOM - 100)
     return {"status": "rejected", "error": {"code": code, "message": message}}
+
+
+def outcome_of_busy(reason: str) -> dict[str, Any]:
+    """Return the outcome of a call that the server has no room for now."""
+    return {"status": "rejected", "error": {"code": "busy", "message": reason}}
 
 
 def artifact_uri(digest: str) -> str:

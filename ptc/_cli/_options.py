@@ -205,8 +205,13 @@ def json_option(text: str) -> Callable[[_Command], _Command]:
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
-def open_session(settings: Settings) -> Session:
-    """Create the session of one command, with one ready worker since there is one run.
+def open_session(settings: Settings, *, artifacts: Path | None = None, workers: int = 1) -> Session:
+    """Create the session of a command, by default with one ready worker for one run.
+
+    Args:
+        settings: Its settings.
+        artifacts: Folder of stored files. None: as the settings have it.
+        workers: Ready workers, unless the settings have a number.
 
     Raises:
         UsageError: If a setting is invalid; the message names its source.
@@ -216,7 +221,8 @@ def open_session(settings: Settings) -> Session:
     from .._session._session import Session
 
     try:
-        return Session(**{"workers": 1, **session_arguments(settings)})
+        arguments = {"workers": workers, **session_arguments(settings)}
+        return Session(**arguments | ({} if artifacts is None else {"artifacts": artifacts}))
     except UsageError as error:
         raise settings.explain(error) from None
 

@@ -24,7 +24,13 @@ __all__ = [
     "unknown_variables",
 ]
 
-_OTHER_VARIABLES = ("PTC_CONFIG", "PTC_NO_CONFIG", "PTC_SHARED", "PTC_WEBHOOK_SECRET")
+_OTHER_VARIABLES = (
+    "PTC_CONFIG",
+    "PTC_MCP_TOKEN",
+    "PTC_NO_CONFIG",
+    "PTC_SHARED",
+    "PTC_WEBHOOK_SECRET",
+)
 
 
 @dataclass(frozen=True, slots=True)

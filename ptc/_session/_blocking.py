@@ -177,6 +177,11 @@ class BlockingSession(BlockingRuns):
         return self._session.limits
 
     @property
+    def ceiling(self) -> Limits:
+        """As `Session.ceiling`."""
+        return self._session.ceiling
+
+    @property
     def violations(self) -> tuple[Violation, ...]:
         """As `Session.violations`."""
         return self._session.violations

@@ -59,6 +59,11 @@ class DescribedSession(ToolSession):
         """Limits of a run that gives none."""
         return self._limit_policy.limits
 
+    @property
+    def ceiling(self) -> Limits:
+        """Highest limits that a run may request."""
+        return self._limit_policy.ceiling
+
     def describe_tools(
         self,
         allowed_tools: AllowList | None = None,

@@ -163,7 +163,7 @@ def artifact_folder(settings: Settings) -> Path:
         raise ptc.UsageError(str(error)) from None
     if settings["journal"] == ":memory:" or lies_in(folder, path):
         msg = (
-            f"--tokens: the journal {path} is in memory, or lies inside the root, where scripts of "
+            f"--tokens: the journal {path} is in memory, or lies inside --root, where scripts of "
             "one client can read the runs of another; choose a narrower --root, or a --journal "
             "outside it"
         )
@@ -173,7 +173,7 @@ def artifact_folder(settings: Settings) -> Path:
         return path.with_name(f"{path.name}.artifacts")
     if lies_in(folder, chosen.absolute()):
         msg = (
-            f"--tokens: the folder {chosen} of --artifacts lies inside the root, where scripts of "
+            f"--tokens: the folder {chosen} of --artifacts lies inside --root, where scripts of "
             "one client can read the files of another; choose a folder outside it"
         )
         raise ptc.UsageError(msg)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["GuardedRun", "RunReport", "Start", "Write", "run_to_end"]
 
+_ELSEWHERE_SECONDS = 60.0
+"""Time to wait for the end of a run that somebody else has resumed."""
+_POLL_SECONDS = 0.2
+
 Start = Callable[[Callable[["RunEvent"], None]], Awaitable["RunResult"]]
 """Starts or resumes the run; it receives the subscriber of events."""
 Write = Callable[["RunResult | None", "signal.Signals | None"], None]
@@ -180,6 +184,7 @@ class GuardedRun:
             if (new := self._output.unseen(event)) is not None:
                 progress.on_event(new)
 
+        outcome: RunResult | Exception | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(progress.follow)
             try:
@@ -189,6 +194,7 @@ class GuardedRun:
                 group.cancel_scope.cancel()
         if isinstance(outcome, Exception):
             raise outcome
+        assert outcome is not None  # noqa: S101  # a cancelled group does not get here
         return outcome
 
     async def _ask(self, result: RunResult) -> bool:
@@ -198,6 +204,9 @@ class GuardedRun:
         return await self._dialog.ask(result)
 
     async def _resume(self, paused: RunResult, allowed: AllowList | None) -> RunResult:
+        """Resume a run, or return its result if somebody else has resumed it meanwhile."""
+        import anyio
+
         from .._runs._history import load_result
         from ..errors import JournalError
 
@@ -206,15 +215,21 @@ class GuardedRun:
                 paused.run_id, allowed_tools=allowed, on_event=on_event
             )
 
-        try:
-            return await self._run(start)
-        except JournalError:
-            # Somebody else may have decided and resumed the run to its end.
-            row = self._session.history.run(paused.run_id)
-            ended = load_result(row)
-            if ended is None or row.status in ("paused", "cancelled"):
-                raise
-            return ended
+        deadline = anyio.current_time() + _ELSEWHERE_SECONDS
+        while True:
+            try:
+                return await self._run(start)
+            except JournalError:
+                row = self._session.history.run(paused.run_id)
+                executing = row.status == "running" and anyio.current_time() < deadline
+                result = load_result(row)
+                if row.rolled_back_ms is not None or not (executing or result):
+                    raise
+                if result is not None and not executing:
+                    return result
+            # Nothing runs here, so a signal cancels the wait instead of closing the session.
+            self._began = False
+            await anyio.sleep(_POLL_SECONDS)
 
     async def _watch(self) -> None:
         """Close the session at the first signal. A second one reaches Python's own handler."""

@@ -113,7 +113,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         self.send_response(500 if len(server.found) == 1 else 204)
         self.end_headers()
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:  # its name there
         pass
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -191,6 +192,30 @@ def test_other_decision_ends_the_question(ask: Any, command: Any, tmp_path: Path
     assert shown.end() == 0
     assert "Somebody else has decided on this call." in shown.screen()
     assert paid(tmp_path) == ["500 ann "]
+
+
+def test_run_that_somebody_else_resumed_is_reported_with_its_result(
+    ask: Any, command: Any, tmp_path: Path
+) -> None:
+    shown = ask()
+    (waiting,) = json.loads(command("approvals", "--json").out)
+    done = command("approve", waiting["run_id"], "--toolset", "shelf", "--resume")
+    assert done.status == 0, done.err
+    assert shown.end() == 0
+    assert '  "cents": 500,' in shown.screen()
+    assert paid(tmp_path) == ["500 ann "], "it was made once"
+
+
+def test_sigterm_at_the_question_ends_the_command_and_leaves_the_run_paused(
+    ask: Any, command: Any, processes: Any, wait_until_gone: Any
+) -> None:
+    shown = ask()
+    below = processes(shown.pid)
+    os.kill(shown.pid, signal.SIGTERM)
+    assert shown.end() == 143
+    wait_until_gone(below)
+    assert b"next: ptc approve " in shown.written
+    assert len(json.loads(command("approvals", "--json").out)) == 1
 
 
 def test_keys_pressed_before_the_question_do_not_answer_it(

@@ -57,7 +57,7 @@ class Receiver:
                 self.send_header("content-length", "0")
                 self.end_headers()
 
-            def log_message(self, *_: Any) -> None:
+            def log_message(self, format: str, *args: Any) -> None:  # its name there
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -302,6 +302,7 @@ async def test_full_queue_drops_and_reports(
     sender.close()
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_outcomes_are_events_of_the_session(tmp_path: Path, receiver: Receiver) -> None:
     receiver.statuses = [204, 404]
     events: list[RunEvent] = []

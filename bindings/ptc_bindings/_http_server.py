@@ -11,7 +11,9 @@ Rule 2: a server that stops lets calls finish for a bounded time, then cancels t
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from collections.abc import Callable, Generator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
@@ -38,8 +40,10 @@ _IDLE_SECONDS = 600.0
 _MAX_SESSIONS = 4_096
 _MAX_CLIENT_SESSIONS = 256
 _MIN_CLIENT_SESSIONS = 16
+_MAX_REQUESTS = 1_024
 _CLOSE_SECONDS = 5.0
 _ANSWER_SECONDS = 2
+_HANG_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,14 @@ class HttpOptions:
     """Calls of all clients at once."""
     grace_seconds: float = 10.0
     """Time that calls have to finish when the server stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Work in progress of all clients."""
+
+    calls: Capacity
+    requests: Capacity
 
 
 class _Uvicorn(Server):
@@ -91,11 +103,14 @@ async def run_http_server(
         options: Further options.
         report: Receives lines for the operator.
     """
-    calls = Capacity(options.max_concurrent_calls, owner="this server")
+    work = _Work(
+        calls=Capacity(options.max_concurrent_calls, owner="this server"),
+        requests=Capacity(_MAX_REQUESTS, owner="this server"),
+    )
     async with session, anyio.create_task_group() as group:
         async with AsyncExitStack() as managers:
             routes = {
-                client.name: await _start_route(session, client, calls, options, managers, count)
+                client.name: await _start_route(session, client, work, options, managers, count)
                 for count in [sum(1 for _ in clients)]
                 for client in clients
             }
@@ -108,23 +123,32 @@ async def run_http_server(
                 await server.listening.wait()
                 report("ready")
                 number = await anext(signals)
+                _limit_shutdown(options.grace_seconds)
                 # Other requests are served still: clients need them to read their results.
-                calls.close()
-                await _drain(session, calls, signals, options.grace_seconds, report)
+                work.calls.close()
+                await _drain(session, work, signals, options.grace_seconds, report)
                 gate.closing = True
         # The managers have ended, and with them the streams for messages of the server.
         server.should_exit = True
     return number
 
 
+def _limit_shutdown(grace_seconds: float) -> None:
+    """End the process even if a tool never returns. What the journal has committed is durable."""
+    timer = threading.Timer(grace_seconds + _HANG_SECONDS, os._exit, [1])
+    timer.daemon = True
+    timer.start()
+
+
 async def _drain(
     session: ptc.Session,
-    calls: Capacity,
+    work: _Work,
     signals: Any,
     seconds: float,
     report: Callable[[str], None],
 ) -> None:
     """Wait for the calls in progress, then cancel the rest; a second signal ends the wait."""
+    calls = work.calls
     if calls.held:
         report(f"stopping: waiting up to {seconds:g} s for {calls.held} calls; repeat to cancel")
         async with anyio.create_task_group() as group:
@@ -144,12 +168,14 @@ async def _drain(
         await session.aclose()
     with anyio.move_on_after(_ANSWER_SECONDS, shield=True):
         await calls.wait_idle()
+        # The results are on their way to the clients.
+        await work.requests.wait_idle()
 
 
 async def _start_route(
     session: ptc.Session,
     client: Client,
-    calls: Capacity,
+    work: _Work,
     options: HttpOptions,
     managers: AsyncExitStack,
     clients: int,
@@ -162,7 +188,7 @@ async def _start_route(
         direct_tools=options.direct_tools,
         ask_client=options.ask_client,
         scope=ClientScope(client.name),
-        calls=Capacity(client.max_concurrent_calls, total=calls),
+        calls=Capacity(client.max_concurrent_calls, total=work.calls),
     )
     sessions = max(_MIN_CLIENT_SESSIONS, min(_MAX_CLIENT_SESSIONS, _MAX_SESSIONS // clients))
     # A manager for each client: the id of another client's session names nothing here.
@@ -174,7 +200,7 @@ async def _start_route(
     )
     await managers.enter_async_context(manager.run())
     # A call may need further requests: to cancel it, or to answer its form.
-    requests = Capacity(4 * client.max_concurrent_calls + 16)
+    requests = Capacity(4 * client.max_concurrent_calls + 16, total=work.requests)
     return Route(manager.handle_request, requests, Capacity(sessions))
 
 

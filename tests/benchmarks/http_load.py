@@ -153,7 +153,14 @@ def memory_of(pid: int) -> dict[str, float]:
         "host RSS MiB": resident / 1024,
         "PSS of all MiB": shared / 1024,
         "processes": len(found),
+        "host CPU s": _cpu_seconds(pid),
     }
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process, without that of its workers."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _kib(pid: int, file: str, key: str) -> float:
@@ -171,6 +178,7 @@ async def apply_load(
     """Run all clients at once, and print the memory of the server during that."""
     load = Load()
     peak: dict[str, float] = {}
+    took = 0.0
 
     async def watch() -> None:
         while True:
@@ -197,7 +205,7 @@ async def apply_load(
 
 def main() -> int:
     """Start a server, load it, and return 1 if an answer was wrong or missing."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Load of the HTTP server")
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--programs", type=int, default=2_000)
     options = parser.parse_args()

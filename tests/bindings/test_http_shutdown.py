@@ -8,7 +8,7 @@ import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -46,7 +46,13 @@ def is_running(journal: Path) -> bool:
 
 
 async def call_until_stopped(
-    server: HttpServer, root: Path, body: str, number: signal.Signals, *, repeat: bool = False
+    server: HttpServer,
+    root: Path,
+    body: str,
+    number: signal.Signals,
+    *,
+    repeat: bool = False,
+    mode: Literal["auto", "legacy"] = "auto",
 ) -> Any:
     """Run a script, send signals while it runs, and return its result after the server ended."""
     results: list[Any] = []
@@ -54,7 +60,9 @@ async def call_until_stopped(
 
     async def run() -> None:
         try:
-            async with connect(server, "alice") as client:
+            async with connect(server, "alice", mode=mode) as client:
+                # As agents do. The SDK validates results against this list.
+                await client.list_tools()
                 results.append(await client.call_tool("program", script(body)))
         except (MCPError, httpx2.HTTPError) as error:
             results.append(error)
@@ -80,10 +88,13 @@ async def call_until_stopped(
 
 @over_pipes
 @pytest.mark.usefixtures("nothing_left")
-async def test_call_in_progress_finishes_before_the_server_stops(root: Path) -> None:
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_call_in_progress_finishes_before_the_server_stops(
+    root: Path, mode: Literal["auto", "legacy"]
+) -> None:
     journal = root.parent / "journal"
     with http_server(root, "--journal", str(journal), clients=CLIENTS) as server:
-        result = await call_until_stopped(server, root, WAIT, signal.SIGTERM)
+        result = await call_until_stopped(server, root, WAIT, signal.SIGTERM, mode=mode)
         assert result.structured_content == {"value": "finished"}
         assert server.process.wait() == 0
     assert statuses(journal) == ["completed"]

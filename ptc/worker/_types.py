@@ -41,8 +41,15 @@ class _TypeMeta(type):
     def __call__(cls, *args: Any, **options: Any) -> Any:
         if len(args) == 1 and not options:
             return type_of(args[0])
+        if len(args) == 1:
+            raise TypeError("type() takes no keyword arguments")
         if len(args) != 3:
             raise TypeError("type() takes 1 or 3 arguments")
+        for at, (value, kind) in enumerate(zip(args, (str, tuple, dict), strict=True), 1):
+            if not isinstance(value, kind):
+                shown = "None" if value is None else type(value).__name__
+                message = f"type.__new__() argument {at} must be {kind.__name__}, not {shown}"
+                raise TypeError(message)
         (make_class,) = _CLASS_MAKERS
         return make_class(*args, **options)
 

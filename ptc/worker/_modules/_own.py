@@ -160,12 +160,18 @@ def lru_cache(maxsize: Any = 128, typed: bool = False) -> Any:
     if callable(maxsize) and not isinstance(maxsize, int):
         return functools.lru_cache(128, typed)(_plain_function(maxsize))
     decorate = functools.lru_cache(maxsize, typed)
-    return lambda function: decorate(_plain_function(function))
+
+    def decorating_function(user_function: Any) -> Any:
+        if not callable(user_function):
+            raise TypeError("the first argument must be callable")
+        return decorate(_plain_function(user_function))
+
+    return decorating_function
 
 
-def cache(function: Any, /) -> Any:
+def cache(user_function: Any, /) -> Any:
     """`functools.cache`."""
-    return functools.cache(_plain_function(function))
+    return lru_cache(maxsize=None)(user_function)
 
 
 def _annotated_class(function: Any) -> Any:

@@ -35,9 +35,15 @@ from ._views import exact_text
 __all__ = ["RefusedError", "open_type", "script_builtins", "script_globals"]
 
 
-def _getattr(obj: Any, name: str, /, *default: Any) -> Any:
-    if len(default) > 1:
-        raise TypeError(f"getattr expected at most 3 arguments, got {2 + len(default)}")
+def _refuse_count(name: str, expected: str, args: tuple[Any, ...]) -> NoReturn:
+    plural = "" if expected.endswith("1") else "s"
+    raise TypeError(f"{name} expected {expected} argument{plural}, got {len(args)}")
+
+
+def _getattr(*args: Any) -> Any:
+    if not 2 <= len(args) <= 3:
+        _refuse_count("getattr", "at least 2" if len(args) < 2 else "at most 3", args)
+    obj, name, *default = args
     try:
         return read_named(obj, name)
     except AttributeError:
@@ -46,11 +52,17 @@ def _getattr(obj: Any, name: str, /, *default: Any) -> Any:
         raise
 
 
-def _hasattr(obj: Any, name: str, /) -> bool:
+def _hasattr(*args: Any) -> bool:
+    if len(args) != 2:
+        _refuse_count("hasattr", "2", args)
+    obj, name = args
     return has_named(obj, name)
 
 
-def _setattr(obj: Any, name: str, value: Any, /) -> None:
+def _setattr(*args: Any) -> None:
+    if len(args) != 3:
+        _refuse_count("setattr", "3", args)
+    obj, name, value = args
     text = exact_text(name)
     kind = policy.kind_of(text)
     if kind in {"power", "dunder"}:
@@ -59,7 +71,10 @@ def _setattr(obj: Any, name: str, value: Any, /) -> None:
         setattr(obj, policy.rename(text), value)
 
 
-def _delattr(obj: Any, name: str, /) -> None:
+def _delattr(*args: Any) -> None:
+    if len(args) != 2:
+        _refuse_count("delattr", "2", args)
+    obj, name = args
     text = exact_text(name)
     if policy.kind_of(text) in {"power", "dunder"}:
         store(obj, text, MISSING)

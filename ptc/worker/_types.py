@@ -100,14 +100,17 @@ class _OpaqueMeta(type):
             _OPAQUE.get(kind, kind), _OPAQUE[cls]
         )
 
+    def __getitem__(cls, item: Any) -> types.GenericAlias:
+        return types.GenericAlias(cls, item)
+
     def __repr__(cls) -> str:
         return f"<class '_asyncio.{cls.__name__}'>"
 
 
 # The real classes take `loop=`, and a loop made by the script would receive the worker's context
 # variables with every callback.
-Future = _OpaqueMeta("Future", (), {"__slots__": (), "__module__": "asyncio"})
-Task = _OpaqueMeta("Task", (Future,), {"__slots__": (), "__module__": "asyncio"})
+Future = _OpaqueMeta("Future", (), {"__slots__": (), "__module__": "_asyncio"})
+Task = _OpaqueMeta("Task", (Future,), {"__slots__": (), "__module__": "_asyncio"})
 _OPAQUE: Final[dict[type, type]] = {Future: asyncio.Future, Task: asyncio.Task}
 
 

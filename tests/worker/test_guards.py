@@ -197,7 +197,7 @@ result = [type(C) is type, type(type) is type, type(int) is type, type(type(C)) 
     [
         ("type('A', (slice,), {})", "may not subclass"),
         ("type('A', (ExceptionGroup,), {})", "may not subclass"),
-        ("type('A', [], {})", "a tuple of bases"),
+        ("type('A', [], {})", "must be tuple, not list"),
         ("type('A', (), {'__slots__': ('gi_frame',)})", "__slots__ must be defined"),
         ("type('A', (), {'__match_args__': ('gi_frame',)})", "__match_args__ must be defined"),
         ("type('A', (), {'__getattribute__': len})", "__getattribute__ must be defined"),

@@ -52,6 +52,8 @@ class _TypeMeta(type):
     def __subclasscheck__(cls, kind: type) -> bool:
         return kind is cls or issubclass(kind, type)
 
+    __iter__ = None  # or `__getitem__` would make the class an endless iterable
+
     def __repr__(cls) -> str:
         return "<class 'type'>"
 
@@ -103,6 +105,8 @@ class _OpaqueMeta(type):
     def __getitem__(cls, item: Any) -> types.GenericAlias:
         return types.GenericAlias(cls, item)
 
+    __iter__ = None  # as above
+
     def __repr__(cls) -> str:
         return f"<class '_asyncio.{cls.__name__}'>"
 
@@ -112,6 +116,9 @@ class _OpaqueMeta(type):
 Future = _OpaqueMeta("Future", (), {"__slots__": (), "__module__": "_asyncio"})
 Task = _OpaqueMeta("Task", (Future,), {"__slots__": (), "__module__": "_asyncio"})
 _OPAQUE: Final[dict[type, type]] = {Future: asyncio.Future, Task: asyncio.Task}
+
+
+_TypeMeta.__name__ = _OpaqueMeta.__name__ = "type"  # as errors show it
 
 
 class Token:

@@ -110,7 +110,7 @@ def case_messages_of_wrong_arguments():
     acts = [
         lambda: getattr(1), lambda: hasattr(1), lambda: setattr(1), lambda: dir(1, 2), lambda: vars(1, 2), lambda: vars(1),
         lambda: type("A", 1, {}), lambda: E(nope=1), lambda: ast.parse("1 +"), lambda: warnings.simplefilter("q"),
-        lambda: traceback.format_exc(1, 2, 3), lambda: {}[1:2:3],
+        lambda: traceback.format_exc(1, 2, 3), lambda: list(type), lambda: list(asyncio.Future), lambda: {}[1:2:3],
     ]
     found = []
     for act in acts:

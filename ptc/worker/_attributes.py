@@ -165,7 +165,7 @@ def _read_own(obj: Any, name: str) -> Any:
 
 def _read_notes(obj: Any) -> Any:
     if isinstance(obj, BaseException):
-        return list(getattr(obj, "__notes__", []))
+        return list(obj.__notes__)
     refuse(obj, "__notes__")
 
 
@@ -390,6 +390,8 @@ def read_named(obj: Any, name: object) -> Any:
 def has_named(obj: Any, name: object) -> bool:
     """True if the script can read the attribute with a name that is passed as text."""
     text = exact_text(name)
+    if text == "__class__":
+        return True
     if policy.is_dunder(text) and text not in policy.READABLE:
         if text not in policy.TESTABLE:
             return False

@@ -59,6 +59,8 @@ class _TypeMeta(type):
     def __subclasscheck__(cls, kind: type) -> bool:
         return kind is cls or issubclass(kind, type)
 
+    __iter__ = None  # or `__getitem__` would make the class an endless iterable
+
     def __repr__(cls) -> str:
         return "<class 'type'>"
 
@@ -107,15 +109,23 @@ class _OpaqueMeta(type):
             _OPAQUE.get(kind, kind), _OPAQUE[cls]
         )
 
+    def __getitem__(cls, item: Any) -> types.GenericAlias:
+        return types.GenericAlias(cls, item)
+
+    __iter__ = None  # as above
+
     def __repr__(cls) -> str:
         return f"<class '_asyncio.{cls.__name__}'>"
 
 
 # The real classes take `loop=`, and a loop made by the script would receive the worker's context
 # variables with every callback.
-Future = _OpaqueMeta("Future", (), {"__slots__": (), "__module__": "asyncio"})
-Task = _OpaqueMeta("Task", (Future,), {"__slots__": (), "__module__": "asyncio"})
+Future = _OpaqueMeta("Future", (), {"__slots__": (), "__module__": "_asyncio"})
+Task = _OpaqueMeta("Task", (Future,), {"__slots__": (), "__module__": "_asyncio"})
 _OPAQUE: Final[dict[type, type]] = {Future: asyncio.Future, Task: asyncio.Task}
+
+
+_TypeMeta.__name__ = _OpaqueMeta.__name__ = "type"  # as errors show it
 
 
 class Token:

@@ -113,7 +113,7 @@ def _copy(x: Any, memo: _Memo) -> Any:
     if copier is None and issubclass(kind, types.SimpleNamespace):
         copier = _copy_namespace
     if copier is None:
-        raise TypeError(f"cannot deepcopy {demangle(kind.__name__)!r} object")
+        raise TypeError(f"cannot pickle {demangle(kind.__name__)!r} object")
     return copier(x, memo)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._classes import open_type
+from .._identity import stable_id
 from .._threads import THREADS
 
 __all__ = [
@@ -73,7 +74,8 @@ class Lock:
         self.release()
 
     def __repr__(self) -> str:
-        return f"<{'locked' if self._locked else 'unlocked'} _thread.lock object>"
+        state = "locked" if self._locked else "unlocked"
+        return f"<{state} _thread.lock object at {stable_id(self):#x}>"
 
 
 @open_type
@@ -120,7 +122,8 @@ class RLock:
 
     def __repr__(self) -> str:
         state = "locked" if self._count else "unlocked"
-        return f"<{state} _thread.RLock object owner={self._owner} count={self._count}>"
+        held = f"owner={self._owner} count={self._count}"
+        return f"<{state} _thread.RLock object {held} at {stable_id(self):#x}>"
 
 
 @open_type
@@ -134,6 +137,9 @@ class Condition:
             raise TypeError("lock must be a threading.Lock or a threading.RLock")
         self._lock: Lock | RLock = RLock() if lock is None else lock
         self._waiting: deque[list[bool]] = deque()
+
+    def __repr__(self) -> str:
+        return f"<Condition({self._lock!r}, {len(self._waiting)})>"
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Take the lock."""
@@ -236,7 +242,8 @@ class Event:
         return THREADS.wait(lambda: self._flag, timeout, "an Event that no thread sets")
 
     def __repr__(self) -> str:
-        return f"<threading.Event: {'set' if self._flag else 'unset'}>"
+        state = "set" if self._flag else "unset"
+        return f"<threading.Event at {stable_id(self):#x}: {state}>"
 
 
 def let_others_run() -> None:
@@ -277,6 +284,9 @@ class Semaphore:
     def __exit__(self, *_: object) -> None:
         self.release()
 
+    def __repr__(self) -> str:
+        return f"<threading.Semaphore at {stable_id(self):#x}: value={self._value}>"
+
 
 @open_type
 class BoundedSemaphore(Semaphore):
@@ -293,6 +303,10 @@ class BoundedSemaphore(Semaphore):
         if self._value + n > self._initial:
             raise ValueError("Semaphore released too many times")
         super().release(n)
+
+    def __repr__(self) -> str:
+        value = f"value={self._value}/{self._initial}"
+        return f"<threading.BoundedSemaphore at {stable_id(self):#x}: {value}>"
 
 
 class BrokenBarrierError(RuntimeError):
@@ -311,6 +325,10 @@ class Barrier:
         self._parties, self._action, self._timeout = parties, action, timeout
         self._broken = False
         self._round: list[int] = []
+
+    def __repr__(self) -> str:
+        state = "broken" if self._broken else f"waiters={self.n_waiting}/{self._parties}"
+        return f"<threading.Barrier at {stable_id(self):#x}: {state}>"
 
     @property
     def parties(self) -> int:

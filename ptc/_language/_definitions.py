@@ -26,7 +26,9 @@ class DefinitionRules(ScriptVisitor):
         # marks in the text through sys.modules, which is not the script's: keep them as objects.
         marked = node.value if isinstance(node, ast.Subscript) else node
         mark = getattr(marked, "attr", getattr(marked, "id", ""))
-        if in_class and mark in {"ClassVar", "InitVar", "KW_ONLY"}:
+        base = marked.value if isinstance(marked, ast.Attribute) else marked
+        defined = isinstance(base, ast.Name) and base.id in self.survey.bound
+        if in_class and defined and mark in {"ClassVar", "InitVar", "KW_ONLY"}:
             if isinstance(node, ast.Subscript):
                 text = ast.Constant(ast.unparse(node.slice))
                 node.slice = ast.copy_location(text, node.slice)

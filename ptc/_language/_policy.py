@@ -192,16 +192,19 @@ READABLE: Final = frozenset(
         "__wrapped__",  # of a decorated function: the script's own
         "__cause__", "__context__", "__suppress_context__",  # exceptions, which the script may hold
         "__traceback__",  # copies of the script's lines in it
+        "__dataclass_fields__",  # of the script's dataclasses: a copy
+        "__match_args__",  # of the script's classes: a tuple of text
+        "__args__", "__origin__", "__parameters__",  # of `list[int]` and unions
+        "__class__",  # of the script's own objects: the same as `type(x)`
     }
 )  # fmt: skip
 
 # Methods of containers and iterators that are passed as functions: `key=table.__getitem__`.
 KEEPABLE: Final = frozenset({"__next__", "__getitem__", "__contains__"})
 
-# Attributes that may be used in place but not be assigned to a name. `type(x)` is the same class;
-# `__dict__` is a snapshot here, so a name for it would go stale, unlike in CPython.
+# Attributes that may be used in place but not be assigned to a name. `__dict__` is a snapshot
+# here, so a name for it would go stale, unlike in CPython.
 IN_PLACE: Final = {
-    "__class__": "write `type(x)`",
     "__dict__": "write `vars(x)`, or `dict(vars(x))` for a copy",
 }
 
@@ -209,7 +212,7 @@ IN_PLACE: Final = {
 WRITABLE: Final = frozenset({"__name__", "__qualname__", "__doc__"})
 
 # hasattr() answers truthfully for these: they describe an object and give no access.
-TESTABLE: Final = OPERATOR_METHODS | READABLE | {"__dict__", "__dataclass_fields__", "__slots__"}
+TESTABLE: Final = OPERATOR_METHODS | READABLE | {"__dict__", "__slots__"}
 
 READ_HINTS: Final = {
     "__globals__": "use the name itself",
@@ -224,12 +227,10 @@ READ_HINTS: Final = {
     "__self__": "keep the object in a variable",
     "__func__": "use the function's name",
     "__wrapped__": "assign the undecorated function to a name of its own",
-    "__args__": "use typing.get_args()",
-    "__origin__": "use typing.get_origin()",
     "__getattribute__": "use getattr()",
+    "__class__": "write `type(x)`",
     "__file__": "a script has no file; access files through ctx",
     "__import__": "use an import statement",
-    "__dataclass_fields__": "use dataclasses.fields()",
 }
 
 # Names of a module: metadata that tools write, and those that a script reads.

@@ -113,6 +113,8 @@ class ScriptTransformer(ImportRules, DefinitionRules):
 
     def _guarded_load(self, node: ast.Attribute, attr: str, kind: policy.Kind) -> ast.expr:
         """Build the guard's call for reading a power name or a dunder, or refuse it."""
+        if attr == "__class__" and node not in self._assigned:
+            return guard_call("@class", node, [node.value])
         if kind == "power" or attr in policy.READABLE:
             return guard_call("@getattr", node, [node.value, ast.Constant(attr)])
         if attr in policy.KEEPABLE:

@@ -15,6 +15,7 @@ import enum
 import functools
 import string
 import types
+import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NoReturn
 
@@ -29,7 +30,7 @@ from ._internals import (
     keyword_defaults_of,
 )
 from ._record import read_field
-from ._types import stands_for, type_of
+from ._types import ScriptType, stands_for, type_of
 from ._views import demangle_keys, exact_text, namespace_of
 
 __all__ = [
@@ -164,7 +165,7 @@ def _read_own(obj: Any, name: str) -> Any:
 
 def _read_notes(obj: Any) -> Any:
     if isinstance(obj, BaseException):
-        return list(getattr(obj, "__notes__", []))
+        return list(obj.__notes__)
     refuse(obj, "__notes__")
 
 
@@ -187,6 +188,45 @@ def _read_annotations(obj: Any) -> Any:
             if is_script_class(base) and type(found) is dict:
                 return demangle_keys(found)
     refuse(obj, "__annotations__")
+
+
+def _own_class(obj: Any, name: str) -> Any:
+    """Return the class of the script that `obj` is, or is an instance of."""
+    owner = obj if issubclass(type(obj), type) else type(obj)
+    if not is_script_class(owner):
+        refuse(obj, name)
+    return owner
+
+
+def _read_class(obj: Any) -> Any:
+    if is_script_class(type(obj)):
+        return type_of(obj)
+    refuse(obj, "__class__")
+
+
+def _read_match_args(obj: Any) -> Any:
+    return tuple(map(policy.demangle, _own_class(obj, "__match_args__").__match_args__))
+
+
+def _read_dataclass_fields(obj: Any) -> Any:
+    from ._modules._dataclasses import fields_by_name
+
+    owner = _own_class(obj, "__dataclass_fields__")
+    found = fields_by_name(owner)
+    if found is None:
+        shown = policy.demangle(owner.__name__)
+        raise AttributeError(f"type object {shown!r} has no attribute '__dataclass_fields__'")
+    return found
+
+
+def _read_alias(obj: Any, name: str) -> Any:
+    """Load a part of `list[int]`, of a union, or of a generic class of the script."""
+    own_generic = name == "__parameters__" and issubclass(type(obj), type) and is_script_class(obj)
+    if not own_generic and typing.get_origin(obj) is None:
+        refuse(obj, name)
+    found = getattr(obj, name)
+    # The origin of `typing.Type[int]` is a metaclass.
+    return ScriptType if isinstance(found, type) and issubclass(found, type) else found
 
 
 def _is_own_function(obj: Any) -> bool:
@@ -235,6 +275,12 @@ _READERS: Final = {
     "__notes__": _read_notes,
     "__members__": _read_members,
     "__annotations__": _read_annotations,
+    "__match_args__": _read_match_args,
+    "__dataclass_fields__": _read_dataclass_fields,
+    "__args__": lambda obj: _read_alias(obj, "__args__"),
+    "__origin__": lambda obj: _read_alias(obj, "__origin__"),
+    "__parameters__": lambda obj: _read_alias(obj, "__parameters__"),
+    "__class__": _read_class,
 }
 
 
@@ -344,6 +390,8 @@ def read_named(obj: Any, name: object) -> Any:
 def has_named(obj: Any, name: object) -> bool:
     """True if the script can read the attribute with a name that is passed as text."""
     text = exact_text(name)
+    if text == "__class__":
+        return True
     if policy.is_dunder(text) and text not in policy.READABLE:
         if text not in policy.TESTABLE:
             return False

@@ -205,8 +205,12 @@ def make_class(name: Any, bases: Any, namespace: Any, /, **options: Any) -> Any:
     name = exact_text(name)
     if policy.is_dunder(name):
         raise TypeError(f"a class may not be named {name!r}")
-    if not isinstance(bases, tuple) or not isinstance(namespace, Mapping):
-        raise TypeError("type() needs a name, a tuple of bases and a dict")
+    for number, value, kind in ((2, bases, tuple), (3, namespace, Mapping)):
+        if not isinstance(value, kind):
+            wanted = "tuple" if kind is tuple else "dict"
+            found = type(value).__name__
+            message = f"type.__new__() argument {number} must be {wanted}, not {found}"
+            raise TypeError(message)
     members = dict(_checked_members(dict(namespace)))
     maker, resolved = _maker(tuple(bases), _ABSENT)
     prepared = maker.__prepare__(name, resolved, **options)

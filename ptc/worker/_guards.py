@@ -35,9 +35,20 @@ from ._views import exact_text
 __all__ = ["RefusedError", "open_type", "script_builtins", "script_globals"]
 
 
-def _getattr(obj: Any, name: str, /, *default: Any) -> Any:
-    if len(default) > 1:
-        raise TypeError(f"getattr expected at most 3 arguments, got {2 + len(default)}")
+def _check_arguments(name: str, args: tuple[Any, ...], options: object, *counts: int) -> None:
+    """Raise the `TypeError` of the builtin `name` unless it takes these arguments."""
+    if options:
+        raise TypeError(f"{name}() takes no keyword arguments")
+    if len(args) not in counts:
+        least, most = min(counts), max(counts)
+        bound = "" if least == most else "at least " if len(args) < least else "at most "
+        expected = most if len(args) > most else least
+        raise TypeError(f"{name} expected {bound}{expected} arguments, got {len(args)}")
+
+
+def _getattr(*args: Any, **options: Any) -> Any:
+    _check_arguments("getattr", args, options, 2, 3)
+    obj, name, *default = args
     try:
         return read_named(obj, name)
     except AttributeError:
@@ -46,11 +57,14 @@ def _getattr(obj: Any, name: str, /, *default: Any) -> Any:
         raise
 
 
-def _hasattr(obj: Any, name: str, /) -> bool:
-    return has_named(obj, name)
+def _hasattr(*args: Any, **options: Any) -> bool:
+    _check_arguments("hasattr", args, options, 2)
+    return has_named(*args)
 
 
-def _setattr(obj: Any, name: str, value: Any, /) -> None:
+def _setattr(*args: Any, **options: Any) -> None:
+    _check_arguments("setattr", args, options, 3)
+    obj, name, value = args
     text = exact_text(name)
     kind = policy.kind_of(text)
     if kind in {"power", "dunder"}:
@@ -59,7 +73,9 @@ def _setattr(obj: Any, name: str, value: Any, /) -> None:
         setattr(obj, policy.rename(text), value)
 
 
-def _delattr(obj: Any, name: str, /) -> None:
+def _delattr(*args: Any, **options: Any) -> None:
+    _check_arguments("delattr", args, options, 2)
+    obj, name = args
     text = exact_text(name)
     if policy.kind_of(text) in {"power", "dunder"}:
         store(obj, text, MISSING)
@@ -204,6 +220,7 @@ def script_builtins(
         CONSOLE.write = write
     show = CONSOLE.show
     Console.show.__name__ = Console.show.__qualname__ = "print"
+    Console.show.__module__ = "builtins"  # errors show it
     show_as_builtin(show, "print")
     table: dict[str, object] = {name: getattr(builtins, name) for name in _PLAIN_BUILTINS}
     table.update(
@@ -239,6 +256,18 @@ def _instance_dict(obj: Any) -> Any:
         refuse(obj, "__dict__")
 
 
+def _no_module(module: str, modules: Mapping[str, object]) -> ModuleNotFoundError:
+    """Return CPython's error for a module that is not there."""
+    parts = module.split(".")
+    paths = [".".join(parts[: at + 1]) for at in range(len(parts))]
+    missing = next(path for path in paths if path not in modules)
+    parent = missing.rpartition(".")[0]
+    text = f"No module named {missing!r}"
+    if parent and not hasattr(sys.modules.get(parent), "__path__"):
+        text += f"; {parent!r} is not a package"
+    return ModuleNotFoundError(text, name=missing)
+
+
 def script_globals(
     builtins: dict[str, object], modules: Mapping[str, object], name: str = "__main__"
 ) -> dict[str, object]:
@@ -246,7 +275,7 @@ def script_globals(
 
     def import_module(module: str, bound: str) -> object:
         if module not in modules:
-            raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+            raise _no_module(module, modules)
         return modules[bound or module]
 
     def import_from(module: str, wanted: str) -> object:

@@ -147,7 +147,9 @@ def _rebuild(kind: Any, origin: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(kind, types.UnionType):
         return functools.reduce(operator.or_, made)
     if isinstance(kind, types.GenericAlias):
-        return types.GenericAlias(origin, made)
+        # A callable has an alias of its own, which shows the list of its arguments.
+        plain = type(kind) is types.GenericAlias
+        return types.GenericAlias(origin, made) if plain else origin[made]
     if origin is typing.Union:
         return typing.Union[made]  # noqa: UP007  # a value
     return kind.copy_with(_flat(made)) if hasattr(kind, "copy_with") else kind

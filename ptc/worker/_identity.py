@@ -46,6 +46,7 @@ __all__ = [
 _FIRST: Final = 0x7F00_0000_0000
 _STEP: Final = 16
 # Offsets in PyTypeObject on 64-bit builds, see `_freeze._OFFSET`; `_check_offsets` proves them.
+_TP_NAME: Final = 24
 _TP_REPR: Final = 24 + 8 * 8
 _TP_HASH: Final = 24 + 12 * 8
 
@@ -180,8 +181,14 @@ def _builtin_repr(self: types.BuiltinFunctionType) -> str:
     owner = builtin_owner(self)
     if owner is None or isinstance(owner, types.ModuleType):
         return f"<built-in function {self.__name__}>"
-    kind = type(owner).__qualname__
+    kind = _c_name(type(owner))
     return f"<built-in method {self.__name__} of {kind} object at {stable_id(owner):#x}>"
+
+
+def _c_name(kind: type) -> str:
+    """Return the name of a type in C, which has a module for a type that is written in C."""
+    name = ctypes.c_char_p.from_address(builtins.id(kind) + _TP_NAME).value
+    return name.decode() if name else kind.__name__
 
 
 def _wrapper_repr(self: types.MethodWrapperType) -> str:

@@ -6,31 +6,26 @@ a worker serves one and exits. An idle worker rehearses first (`warm`, `_rehears
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import contextlib
 import gc
 import inspect
-import marshal  # noqa: TID251  # reads code that a worker compiled from the same source (`_load`)
+import marshal  # noqa: TID251  # writes the code of the dummy script, for its own frame
 import mmap
 import random
 import types
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any
 
-from .._language._compiler import RETURN_PLACE, TOP_LEVEL_VALUE, ScriptRejected, compile_script
-from .._language._scopes import Survey
+from .._language._compiler import RETURN_PLACE, TOP_LEVEL_VALUE, compile_script
 from .._wire._messages import (
     IN_PARTS,
-    MAX_FINDINGS,
     MAX_PRINT,
-    Finding,
     Output,
 )
-from .._wire._protocol import MAX_BODY, Kind
+from .._wire._protocol import Kind
 from ..errors import ToolError
 from . import _values
 from ._budget import Budget
@@ -42,14 +37,13 @@ from ._guards import script_builtins, script_globals
 from ._identity import restart_numbers
 from ._inspect import answer, waiting_places
 from ._internals import code_of
+from ._load import load_code
 from ._loop import LOOPS, ScriptLoop
 from ._modules import build_modules
 from ._modules._warnings import script_place, warn_forgotten
 from ._packages import Packages
-from ._preflight import Row, preflight
 from ._rehearsal import WARM_CALLS, WARM_START, WARM_SYNTAX, Prompter
 from ._threads import THREADS
-from ._values import shorten
 from ._wire import Wire, timer_body
 from ._writer import PartWriter, write
 
@@ -58,10 +52,6 @@ __all__ = ["Runtime"]
 _FILENAME = "\ud800script"
 """File name of compiled code. A lone surrogate cannot be a path: CPython opens the file of a
 SyntaxError to quote from it, which the system call filter would report as an attack."""
-_OF_CHECKS = frozenset({"ends_in_assignment", "not_awaited"})
-"""Findings that are reported by a check alone, not by a run."""
-_FINDING_CHARS = 800
-"""A hundred findings with hints of this length, of characters that JSON escapes, fit a frame."""
 _BALLAST_BYTES = 8 << 20
 """Address space released when memory runs out, so that the report can still be written. CPython
 allocates 1 MiB at a time for small objects, and orjson does not survive a refused allocation."""
@@ -227,8 +217,6 @@ class _Run:
         self._wire = wire
         self._clock = clock
         self._tools: Mapping[str, Any] = {}
-        self._check: Mapping[str, Row] | None = None
-        self._then = ""
         self._exiting: set[object] = set()
         """Loops of which a task exited: their calls and tasks are being finished."""
         self._place: list[Any] | None = None
@@ -241,8 +229,7 @@ class _Run:
         try:
             start = _values.loads(body)
             self._tools = start["tools"]
-            self._check, self._then = start.get("check"), start.get("then", "")
-            code = self._load()
+            code = load_code(self._wire, _FILENAME, start.get("check"), start.get("then", ""))
             if code is None:
                 return
             budget = Budget(start["limits"], self._clock)
@@ -301,61 +288,6 @@ class _Run:
             return
         self._runtime.drop_ballast()
         self._wire.queue_in_parts(Kind.DONE, PartWriter(value, converter), lambda: report(IN_PARTS))
-
-    def _load(self) -> types.CodeType | None:
-        """Return the code of the script; None if it was rejected or only checked, and reported.
-
-        The host returns compiled code only for the same source, and received it before the first
-        line of that source ran, so a run cannot change the code of another script.
-        """
-        code: types.CodeType
-        kind, body = self._wire.receive()
-        if kind is Kind.CODE:
-            code = marshal.loads(body)  # noqa: S302  # see above
-            return code
-        source = body.decode()
-        advice: list[Finding] = []
-        inspector = partial(self._inspect, source, advice)
-        try:
-            # The host has already checked the source against the caller's limit.
-            compiled = compile_script(
-                source, _FILENAME, max_bytes=MAX_BODY[Kind.SOURCE], inspector=inspector
-            )
-        except ScriptRejected as rejected:
-            findings = [*rejected.findings, *(advice if self._then == "report" else ())]
-            findings.sort(key=lambda finding: (finding.line, finding.column))
-            self._wire.close(Kind.REJECTED, _rows(findings))
-            return None
-        if self._then == "report":
-            self._wire.close(Kind.CHECKED, _rows(advice))
-            return None
-        if advice:
-            self._wire.queue(Kind.ADVISED, _rows(advice))
-        code = compiled.code
-        data = marshal.dumps(code)
-        if len(data) > MAX_BODY[Kind.COMPILED]:
-            most = MAX_BODY[Kind.COMPILED]
-            message = f"the compiled script has {len(data):,} bytes; at most {most:,} can be sent"
-            finding = Finding("too_complex", message, 0, 0, 0, 0, "pass data as inputs")
-            self._wire.close(Kind.REJECTED, _rows([finding]))
-            return None
-        self._wire.send(Kind.COMPILED, data)
-        return code
-
-    def _inspect(
-        self, source: str, advice: list[Finding], tree: ast.Module, survey: Survey
-    ) -> list[Finding]:
-        """Check the calls of tools: return the certain errors, and add the rest to `advice`."""
-        if self._check is None:
-            return []
-        findings = preflight(tree, source, self._check, survey.read)
-        if self._then != "report":
-            # The run itself reports calls that were not awaited, and its value.
-            findings = [finding for finding in findings if finding.code not in _OF_CHECKS]
-        if self._then == "warn":
-            findings = [replace(finding, advisory=True) for finding in findings]
-        advice += [finding for finding in findings if finding.advisory]
-        return [finding for finding in findings if not finding.advisory]
 
     def _start_loops(self, main: ScriptLoop, calls: Calls) -> None:
         """Connect the event loop and the threads to this run."""
@@ -471,23 +403,6 @@ def _call(
         value = function(*positional, **named)
     # The exact type: the ABC inspects each type once, 40 us and eight pages in a worker.
     return run_coroutine(value) if isinstance(value, types.CoroutineType) else value
-
-
-def _rows(findings: Iterable[Finding]) -> bytes:
-    rows = [
-        {
-            "code": f.code,
-            "message": shorten(f.message, _FINDING_CHARS),
-            "line": max(0, f.line),
-            "column": max(0, f.column),
-            "end_line": max(0, f.end_line),
-            "end_column": max(0, f.end_column),
-            "hint": shorten(f.hint, _FINDING_CHARS),
-            "advisory": f.advisory,
-        }
-        for f in islice(findings, MAX_FINDINGS)
-    ]
-    return _values.dumps(rows, "findings")
 
 
 def _place_of_value(namespace: dict[str, Any]) -> list[Any] | None:

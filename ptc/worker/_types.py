@@ -41,8 +41,15 @@ class _TypeMeta(type):
     def __call__(cls, *args: Any, **options: Any) -> Any:
         if len(args) == 1 and not options:
             return type_of(args[0])
+        if len(args) == 1:
+            raise TypeError("type() takes no keyword arguments")
         if len(args) != 3:
             raise TypeError("type() takes 1 or 3 arguments")
+        for at, (value, kind) in enumerate(zip(args, (str, tuple, dict), strict=True), 1):
+            if not isinstance(value, kind):
+                shown = "None" if value is None else type(value).__name__
+                message = f"type.__new__() argument {at} must be {kind.__name__}, not {shown}"
+                raise TypeError(message)
         (make_class,) = _CLASS_MAKERS
         return make_class(*args, **options)
 
@@ -51,6 +58,8 @@ class _TypeMeta(type):
 
     def __subclasscheck__(cls, kind: type) -> bool:
         return kind is cls or issubclass(kind, type)
+
+    __iter__ = None  # or `__getitem__` would make the class an endless iterable
 
     def __repr__(cls) -> str:
         return "<class 'type'>"
@@ -100,15 +109,23 @@ class _OpaqueMeta(type):
             _OPAQUE.get(kind, kind), _OPAQUE[cls]
         )
 
+    def __getitem__(cls, item: Any) -> types.GenericAlias:
+        return types.GenericAlias(cls, item)
+
+    __iter__ = None  # as above
+
     def __repr__(cls) -> str:
         return f"<class '_asyncio.{cls.__name__}'>"
 
 
 # The real classes take `loop=`, and a loop made by the script would receive the worker's context
 # variables with every callback.
-Future = _OpaqueMeta("Future", (), {"__slots__": (), "__module__": "asyncio"})
-Task = _OpaqueMeta("Task", (Future,), {"__slots__": (), "__module__": "asyncio"})
+Future = _OpaqueMeta("Future", (), {"__slots__": (), "__module__": "_asyncio"})
+Task = _OpaqueMeta("Task", (Future,), {"__slots__": (), "__module__": "_asyncio"})
 _OPAQUE: Final[dict[type, type]] = {Future: asyncio.Future, Task: asyncio.Task}
+
+
+_TypeMeta.__name__ = _OpaqueMeta.__name__ = "type"  # as errors show it
 
 
 class Token:

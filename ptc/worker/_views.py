@@ -18,7 +18,7 @@ from ._classes import is_script_class
 from ._freeze import class_namespace
 from ._internals import frame_code, frame_globals, frame_locals, globals_of
 from ._record import Record
-from ._types import exact_text
+from ._types import exact_text, stands_for
 
 __all__ = [
     "NamespaceView",
@@ -37,6 +37,7 @@ def demangle_keys(found: Mapping[Any, Any]) -> dict[Any, Any]:
     return {policy.demangle(k) if type(k) is str else k: v for k, v in found.items()}
 
 
+@stands_for(dict)
 class NamespaceView(dict[str, Any]):
     """A snapshot of a namespace in the script's spelling; writes go to the original, too."""
 
@@ -115,6 +116,7 @@ def _is_shown(name: str) -> bool:
     return not policy.is_dunder(name) and not name.startswith("@") and not name.startswith(".")
 
 
+@stands_for(dict)
 class _Globals(NamespaceView):
     """`globals()`: variables are not renamed, unlike attributes."""
 
@@ -146,15 +148,23 @@ def namespace_of(obj: Any) -> MutableMapping[str, Any] | None:
 def show_vars(*args: Any) -> Mapping[str, Any]:
     if not args:
         return _frame_names(sys._getframe(1))
+    if len(args) > 1:
+        raise TypeError(f"vars expected at most 1 argument, got {len(args)}")
     (obj,) = args
     if isinstance(obj, type) and is_script_class(obj):
         return _class_members(obj)
     if type(obj) is Record:
         return cast("Mapping[str, Any]", obj)
     namespace = namespace_of(obj)
+    if namespace is None and type(obj) is types.FunctionType and "@getattr" in globals_of(obj):
+        namespace = obj.__dict__
     if namespace is None:
-        raise TypeError("vars() argument must be an object of a class of the script")
+        reason = "be an object of a class of the script" if hasattr(obj, "__dict__") else _NO_DICT
+        raise TypeError(f"vars() argument must {reason}")
     return NamespaceView(namespace)
+
+
+_NO_DICT = "have __dict__ attribute"
 
 
 def _class_members(kind: type) -> Mapping[str, Any]:
@@ -215,6 +225,8 @@ def show_globals() -> dict[str, Any]:
 def show_dir(*args: Any) -> list[str]:
     if not args:
         return sorted(_frame_names(sys._getframe(1)))
+    if len(args) > 1:
+        raise TypeError(f"dir expected at most 1 argument, got {len(args)}")
     (obj,) = args
     if isinstance(obj, type) and is_script_class(obj):
         names: Iterable[str] = {name for base in obj.__mro__ for name in class_namespace(base)}

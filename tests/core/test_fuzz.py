@@ -38,6 +38,41 @@ def test_short_fuzzer_run_finds_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "f").exists()
 
 
+def compare_with_plain(folder: Path, programs: int, seed: int, only: str) -> str:
+    command = [sys.executable, str(ROOT / "tests" / "fuzz" / "plain.py"), "--out", str(folder)]
+    done = subprocess.run(
+        [*command, "--programs", str(programs), "--seed", str(seed), "--only", only],
+        capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_random_programs_behave_as_in_plain_python(tmp_path: Path) -> None:
+    said = compare_with_plain(tmp_path / "f", 20, 2, "language")
+    assert "20 programs" in said
+    assert not (tmp_path / "f").exists()
+
+
+@pytest.mark.slow
+def test_random_calls_of_modules_behave_as_in_plain_python(tmp_path: Path) -> None:
+    assert "20 programs" in compare_with_plain(tmp_path / "f", 20, 1, "calls")
+
+
+def test_plain_fuzzer_detects_another_value(fuzz: Any) -> None:
+    compare = fuzz("plain").compare
+    plain = {"end": "done", "out": "0 ['int', '1']\n", "err": ""}
+    other = {"end": "done", "out": "0 ['int', '2']\n", "err": ""}
+    failed = {"end": "done", "out": "0 raises ['TypeError', 'no']\n", "err": ""}
+    refused = {"end": "done", "out": "0 raises ['TypeError', 'a script may not']\n", "err": ""}
+    assert compare(plain, plain).outcome() == "equal"
+    assert compare(plain, other).outcome() == "silent"
+    assert compare(failed, plain).outcome() == "silent"
+    assert compare(plain, failed).outcome() == "stricter"
+    assert compare(plain, refused).outcome() == "refused"
+    assert compare(plain, {**plain, "out": ""}).outcome() == "silent"
+
+
 def hooks(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-W", "ignore", ROOT / "tests" / "fuzz" / "hooks.py", *options],

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from ptc._wire._protocol import Kind, encode
 from ptc.worker import _context, _freeze, _internals, _rehearsal, _runtime, _seal, _wire
-from ptc.worker._modules import _signature, _text
+from ptc.worker._modules import _signature, _text, _threading
 from ptc.worker._runtime import Runtime
 
 real = vars(__import__("builtins"))
@@ -70,6 +70,11 @@ OWN_CLASSES = [
     and kind.__module__ == "inspect"
     and kind is not vars(inspect).get(name)
 ]  # fmt: skip
+OWN_CLASSES += [
+    kind
+    for kind in vars(_threading).values()
+    if isinstance(kind, type) and kind.__module__ == _threading.__name__
+]
 POWER_BUILTINS = {
     id(real[name]): name
     for name in ("open", "eval", "exec", "compile", "__import__", "breakpoint", "input", "help")

@@ -521,6 +521,19 @@ def memo(f):
     def inner(*a): return f(*a)
     return inner
 """,
+    "memo of a deep copy": """
+import copy
+
+class Node:
+    def __deepcopy__(self, memo):
+        made = Node()
+        made.seen = [sorted(memo), copy.deepcopy([1], memo), sorted(memo)]
+        return made
+def run(ctx, inputs):
+    memo = {}
+    copy.deepcopy([[1], {"a": (Node(), [2])}], memo)
+    return [sorted(memo), copy.deepcopy([Node()])[0].seen]
+""",
     "sets of objects": SHAPES
     + """
 import dataclasses, enum

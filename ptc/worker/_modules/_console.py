@@ -86,24 +86,17 @@ class Console:
         """Return the stream for a log: standard error, or the script's replacement of it."""
         return LOG if self.stderr is STDERR else self.stderr
 
-    def show(
-        self,
-        *values: object,
-        sep: str | None = " ",
-        end: str | None = "\n",
-        file: object = None,
-        flush: bool = False,
-    ) -> None:
-        """Print as the script's `print`."""
+    def show(self, /, *values: object, file: object = None, **options: Any) -> None:
+        """Print as the script's `print`; the builtin checks `options`."""
         target: Any = self.stdout if file is None else file
         if target is None:  # `sys.stdout = None`
             return
         if type(target) is not Stream:
-            builtins.print(*values, sep=sep, end=end, file=target, flush=flush)
+            builtins.print(*values, file=target, **options)
             return
         # One message for all parts of a line.
         buffer = io.StringIO()
-        builtins.print(*values, sep=sep, end=end, file=buffer)
+        builtins.print(*values, file=buffer, **options)
         self.write(buffer.getvalue(), target._output)
 
 

@@ -15,6 +15,7 @@ import datetime
 import decimal
 import enum
 import fractions
+import functools
 import ipaddress
 import pathlib
 import re
@@ -28,7 +29,7 @@ from xml.etree import ElementTree
 
 from ..._language._policy import demangle
 from .._classes import is_open, is_script_class
-from .._identity import find_id
+from .._identity import find_id, stable_id
 from .._internals import bound_function, bound_object
 from .._record import Record
 from ._syntax_trees import copy_node, is_node
@@ -42,20 +43,52 @@ _SHARED: Final = (
     types.GenericAlias, types.UnionType, types.MethodDescriptorType, types.WrapperDescriptorType,
     types.MethodWrapperType, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo,
     zoneinfo.ZoneInfo, decimal.Decimal, fractions.Fraction, enum.Enum, re.Pattern, re.Match,
-    pathlib.PurePath, uuid.UUID, ipaddress.IPv4Address, ipaddress.IPv6Address,
+    type(functools.cache(len)), pathlib.PurePath, uuid.UUID,
+    ipaddress.IPv4Address, ipaddress.IPv6Address,
     ipaddress.IPv4Network, ipaddress.IPv6Network, typing.TypeVar,
 )  # fmt: skip
 
-_Memo = dict[int, Any]
+
+class _Memo(dict[int, Any]):
+    """Copies by the address of their original. The script never holds it.
+
+    Its keys are addresses, so the script's `memo` is another dict, with the numbers of `id`
+    (tests/worker/test_determinism.py::test_programs_using_object_identity_are_byte_identical).
+    """
+
+    __slots__ = ("originals", "shown")
+
+    def __init__(self, shown: dict[int, Any] | None) -> None:
+        #: Keeps the originals alive: an address could be used again.
+        self.originals: list[Any] = []
+        #: The script's `memo`; None until a `__deepcopy__` of the script needs one.
+        self.shown = shown
 
 
-def deepcopy(x: Any, memo: Any = None) -> Any:
+#: Deep copies under way, by the address of the `memo` that the script holds.
+_RUNNING: Final[dict[int, _Memo]] = {}
+
+
+def deepcopy(x: Any, memo: Any = None, _nil: Any = None) -> Any:
     """`copy.deepcopy` for the script's own data."""
-    if memo is None:
-        memo = {}
-    if type(memo) is not dict:
+    if memo is not None and type(memo) is not dict:
         raise TypeError("memo must be a dict")
-    return _copy(x, memo)
+    if memo is not None and id(memo) in _RUNNING:  # called by a __deepcopy__ of the script
+        return _copy(x, _RUNNING[id(memo)])
+    running = _Memo(memo)
+    if memo is not None:
+        _RUNNING[id(memo)] = running
+    try:
+        made = _copy(x, running)
+    finally:
+        if running.shown is not None:
+            del _RUNNING[id(running.shown)]
+    if memo is not None:
+        for original in running.originals:
+            if id(original) in running:
+                memo[stable_id(original)] = running[id(original)]
+        memo.setdefault(stable_id(memo), []).extend(running.originals)
+    return made
 
 
 def _copy(x: Any, memo: _Memo) -> Any:
@@ -69,10 +102,9 @@ def _copy(x: Any, memo: _Memo) -> Any:
         return x
     if id(x) in memo:
         return memo[id(x)]
-    if memo and (own_id := find_id(x)) in memo:  # recorded by a __deepcopy__ of the script
-        return memo[own_id]
-    # The original must outlive the copy: its id could be reused.
-    memo.setdefault(id(memo), []).append(x)
+    if memo.shown and (own_id := find_id(x)) in memo.shown:  # recorded by the script
+        return memo.shown[own_id]
+    memo.originals.append(x)
     if own:
         return _own_instance(x, kind, memo)
     copier = _COPIERS.get(kind)
@@ -81,7 +113,7 @@ def _copy(x: Any, memo: _Memo) -> Any:
     if copier is None and issubclass(kind, types.SimpleNamespace):
         copier = _copy_namespace
     if copier is None:
-        raise TypeError(f"cannot deepcopy {demangle(kind.__name__)!r} object")
+        raise TypeError(f"cannot pickle {demangle(kind.__name__)!r} object")
     return copier(x, memo)
 
 
@@ -92,6 +124,8 @@ def shallow(x: Any) -> Any:
     names; here the class of a script's object is asked.
     """
     kind = type(x)
+    if kind is types.MethodType:
+        return types.MethodType(bound_function(x), bound_object(x))
     if not (is_script_class(kind) or issubclass(kind, types.SimpleNamespace)):
         return copy.copy(x)
     custom = getattr(kind, "__copy__", None)
@@ -103,7 +137,10 @@ def shallow(x: Any) -> Any:
 def _own_instance(x: Any, kind: type, memo: _Memo) -> Any:
     custom = getattr(kind, "__deepcopy__", None)
     if custom is not None:
-        made = custom(x, memo)
+        if memo.shown is None:
+            memo.shown = {}
+            _RUNNING[id(memo.shown)] = memo
+        made = custom(x, memo.shown)
         memo[id(x)] = made
         return made
 
@@ -208,6 +245,14 @@ def _copy_method(x: Any, memo: _Memo) -> Any:
     return types.MethodType(bound_function(x), _copy(bound_object(x), memo))
 
 
+def _copy_partial(x: Any, memo: _Memo) -> Any:
+    made = functools.partial(_copy(x.func, memo))
+    memo[id(x)] = made  # before the arguments, which may hold it
+    arguments, options = _copy(x.args, memo), _copy(x.keywords, memo)
+    made.__setstate__((made.func, arguments, options, _copy(x.__dict__, memo)))  # type: ignore[attr-defined]  # of C
+    return made
+
+
 def _copy_exception(x: Any, memo: _Memo) -> Any:
     made = type(x)(*(_copy(arg, memo) for arg in x.args))
     memo[id(x)] = made
@@ -247,5 +292,7 @@ _COPIERS: Final[dict[type, Callable[[Any, _Memo], Any]]] = {
     bytearray: lambda x, memo: bytearray(x),
     array.array: lambda x, memo: copy.copy(x),
     types.MethodType: _copy_method,
+    functools.partial: _copy_partial,
+    decimal.Context: lambda x, memo: x.copy(),
     ElementTree.Element: _copy_element,
 }

@@ -59,6 +59,7 @@ __all__ = [
     "dataclass",
     "dataclass_fields",
     "fields",
+    "fields_by_name",
     "make_dataclass",
     "replace",
 ]
@@ -84,12 +85,12 @@ def dataclass(
         init, repr, eq, order, unsafe_hash, frozen, match_args, kw_only, slots, weakref_slot
     )
 
-    def decorate(cls: Any) -> Any:
+    def wrap(cls: Any) -> Any:
         if not (isinstance(cls, type) and is_script_class(cls)):
             raise TypeError("@dataclass works on classes of the script only")
         return _process(cls, options)
 
-    return decorate if cls is None else decorate(cls)
+    return wrap if cls is None else wrap(cls)
 
 
 def make_dataclass(
@@ -301,6 +302,15 @@ def dataclass_fields(kind: type) -> tuple[Field[Any], ...] | None:
         found = class_namespace(base).get(FIELDS)
         if found is not None:
             return tuple(each for each in found.values() if _field_kind(each) is FIELD)
+    return None
+
+
+def fields_by_name(kind: type) -> dict[str, Field[Any]] | None:
+    """Return a copy of `__dataclass_fields__`; None if `kind` is not a dataclass."""
+    for base in kind.__mro__:
+        found = class_namespace(base).get(FIELDS)
+        if found is not None:
+            return {policy.demangle(name): _demangle_field(each) for name, each in found.items()}
     return None
 
 

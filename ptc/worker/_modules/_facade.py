@@ -39,8 +39,19 @@ def _refuse(self: Any, name: str) -> NoReturn:
     raise AttributeError(f"{self!r} cannot be changed; keep {name!r} in a variable of your own")
 
 
+def _name_class(module: str, name: str, member: Any) -> None:
+    """Give a class of the worker the module of the library's class, which reprs show."""
+    if isinstance(member, type) and str(member.__module__).startswith("ptc."):
+        real = vars(sys.modules[module]).get(name) if module in sys.modules else None
+        if isinstance(real, type):
+            member.__module__, member.__qualname__ = str(real.__module__), real.__qualname__
+        else:
+            member.__module__, member.__qualname__ = module, name
+
+
 def _stand_in(module: str, name: str, member: Any) -> Any:
     """Give a function of the worker the name, and the look, of the library's function."""
+    _name_class(module, name, member)
     method = type(member) is types.MethodType
     function = bound_function(member) if method else member
     if type(function) is not types.FunctionType or not function.__module__.startswith("ptc."):

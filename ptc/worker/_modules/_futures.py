@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from .._classes import open_type
+from .._identity import stable_id
 from .._threads import THREADS
 from ._console import CONSOLE
 from ._threading import Thread
@@ -129,7 +130,7 @@ class Future:
         if self._state == _FINISHED:
             error = self._exception
             outcome = f" {'raised' if error else 'returned'} {type(error or self._result).__name__}"
-        return f"<Future state={self._state}{outcome}>"
+        return f"<Future at {stable_id(self):#x} state={self._state}{outcome}>"
 
 
 class Executor:

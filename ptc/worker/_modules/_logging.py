@@ -7,6 +7,7 @@ script's own goes to standard error as a log (`RunEvent` of kind ``log``).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn
 
@@ -39,7 +40,9 @@ _loggers: dict[str, Logger] = {}
 """Loggers of the one run of a worker, by name; the root logger has the name ``""``."""
 
 
-class _Filterer:
+class Filterer:
+    """Has filters."""
+
     def __init__(self) -> None:
         self.filters: list[Any] = []
 
@@ -61,7 +64,7 @@ class _Filterer:
                 return False
             if isinstance(passed, LogRecord):
                 record = passed
-        return record
+        return record if sys.version_info >= (3, 12) else True
 
 
 # ---------------------------------------------------------------------------------------------
@@ -69,7 +72,7 @@ class _Filterer:
 
 
 @open_type
-class Handler(_Filterer):
+class Handler(Filterer):
     """Handles records; a script may extend it."""
 
     def __init__(self, level: Any = 0) -> None:
@@ -119,6 +122,9 @@ class Handler(_Filterer):
 
     close = acquire = release = flush
 
+    def __repr__(self) -> str:
+        return f"<{policy.demangle(type(self).__name__)} ({level_name(self.level)})>"
+
 
 class NullHandler(Handler):
     """Drops every record."""
@@ -137,6 +143,11 @@ class StreamHandler(Handler):
     def __init__(self, stream: Any = None) -> None:
         super().__init__()
         self.stream = CONSOLE.log() if stream is None else stream
+
+    def __repr__(self) -> str:
+        name = str(getattr(self.stream, "name", ""))
+        name = f"{name} " if name else ""
+        return f"<{policy.demangle(type(self).__name__)} {name}({level_name(self.level)})>"
 
     def setStream(self, stream: Any) -> Any:  # the library's name
         """Write to `stream` from now on; return the previous one."""
@@ -170,7 +181,7 @@ _last_resort.level = 30
 # Loggers
 
 
-class Logger(_Filterer):
+class Logger(Filterer):
     """A logger; one with dots in its name passes records on to its parents."""
 
     def __init__(self, name: str, level: Any = 0) -> None:
@@ -299,6 +310,7 @@ class _RootLogger(Logger):
 
 
 _RootLogger.__name__ = _RootLogger.__qualname__ = "RootLogger"
+_RootLogger.__module__ = "logging"
 
 
 class LoggerAdapter:
@@ -328,6 +340,14 @@ class LoggerAdapter:
     def name(self) -> str:
         """Name of its logger."""
         return str(self.logger.name)
+
+    def hasHandlers(self) -> bool:  # the library's name
+        """As the logger's."""
+        return bool(self.logger.hasHandlers())
+
+    def __repr__(self) -> str:
+        level = level_name(self.logger.getEffectiveLevel())
+        return f"<{policy.demangle(type(self).__name__)} {self.logger.name} ({level})>"
 
     def setLevel(self, level: Any) -> None:  # the library's name
         """As the logger's."""

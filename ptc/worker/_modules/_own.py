@@ -11,6 +11,7 @@ import contextlib
 import functools
 import heapq
 import shlex
+import sys
 import types
 import typing
 import unicodedata
@@ -38,6 +39,9 @@ class attrgetter:  # the library's name
     def __init__(self, attr: str, /, *attrs: str) -> None:
         self._paths = [exact_text(path).split(".") for path in (attr, *attrs)]
 
+    def __repr__(self) -> str:
+        return f"operator.attrgetter({', '.join(repr('.'.join(path)) for path in self._paths)})"
+
     def __call__(self, obj: Any) -> Any:
         found = [functools.reduce(read_named, path, obj) for path in self._paths]
         return tuple(found) if len(found) > 1 else found[0]
@@ -50,6 +54,11 @@ class methodcaller:  # the library's name
 
     def __init__(self, name: str, /, *args: Any, **options: Any) -> None:
         self._name, self._args, self._options = exact_text(name), args, options
+
+    def __repr__(self) -> str:
+        named = [f"{name}={value!r}" for name, value in self._options.items()]
+        shown = ", ".join([repr(self._name), *map(repr, self._args), *named])
+        return f"operator.methodcaller({shown})"
 
     def __call__(self, obj: Any) -> Any:
         return read_named(obj, self._name)(*self._args, **self._options)
@@ -160,12 +169,18 @@ def lru_cache(maxsize: Any = 128, typed: bool = False) -> Any:
     if callable(maxsize) and not isinstance(maxsize, int):
         return functools.lru_cache(128, typed)(_plain_function(maxsize))
     decorate = functools.lru_cache(maxsize, typed)
-    return lambda function: decorate(_plain_function(function))
+
+    def decorating_function(user_function: Any) -> Any:
+        if not callable(user_function):
+            raise TypeError("the first argument must be callable")
+        return decorate(_plain_function(user_function))
+
+    return decorating_function
 
 
-def cache(function: Any, /) -> Any:
+def cache(user_function: Any, /) -> Any:
     """`functools.cache`."""
-    return functools.cache(_plain_function(function))
+    return lru_cache(maxsize=None)(user_function)
 
 
 def _annotated_class(function: Any) -> Any:
@@ -338,6 +353,12 @@ class SimpleNamespace(types.SimpleNamespace):
     """`types.SimpleNamespace` with private names in the script's spelling."""
 
     def __init__(self, /, *args: Any, **values: Any) -> None:
+        if len(args) > (sys.version_info >= (3, 13)):
+            raise TypeError(
+                "no positional arguments expected"
+                if sys.version_info < (3, 13)
+                else f"SimpleNamespace expected at most 1 argument, got {len(args)}"
+            )
         for mapping in args:
             values = {**dict(mapping), **values}
         values = {exact_text(name): value for name, value in values.items()}
@@ -349,7 +370,9 @@ class SimpleNamespace(types.SimpleNamespace):
 
     def __repr__(self) -> str:
         pairs = (f"{policy.demangle(k)}={v!r}" for k, v in self.__dict__.items())
-        return f"namespace({', '.join(pairs)})"
+        kind = type(self)
+        name = "namespace" if kind is SimpleNamespace else policy.demangle(kind.__name__)
+        return f"{name}({', '.join(pairs)})"
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, types.SimpleNamespace):

@@ -10,7 +10,7 @@ import dataclasses
 import enum
 import typing
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ..._language import _policy as policy
 from .. import _classes, _freeze
@@ -44,20 +44,29 @@ def vet_enum_calls() -> None:
     if getattr(original, "vetted", False):
         return
 
-    def call(cls: Any, value: Any, *args: Any, **options: Any) -> Any:
-        if cls._member_map_ or not (args or options):
-            return original(cls, value, *args, **options)
+    def call(cls: Any, *args: Any, **options: Any) -> Any:
+        if cls._member_map_ or len(args) + len(options) < 2:
+            return original(cls, *args, **options)
+        if options.keys() - _ENUM_OPTIONS or not (args or "value" in options):
+            return original(cls, *args, **options)  # raises
+        value, *rest = args or (options.pop("value"),)
         base = options.pop("type", None)
         if base is not None and not _classes.is_allowed_base(base):
             raise TypeError("a script may not subclass this type")
-        names = args[0] if args else options.pop("names", ())
+        names = rest[0] if rest else options.pop("names", ())
         chosen = {key: options[key] for key in ("start", "boundary") if key in options}
         members = _members(names)
         made = original(cls, exact_text(value), members, type=base, module="__main__", **chosen)
         return _classes.register(made)
 
+    call.__name__, call.__qualname__ = original.__name__, original.__qualname__
     call.vetted = True  # type: ignore[attr-defined]  # functions take attributes
     _freeze.replace_attribute(enum.EnumMeta, "__call__", call)
+
+
+_ENUM_OPTIONS: Final = frozenset(
+    {"value", "names", "module", "qualname", "type", "start", "boundary"}
+)
 
 
 def vet_enum_properties() -> None:

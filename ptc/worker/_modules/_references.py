@@ -27,6 +27,7 @@ class ref(weakref.ref[Any]):  # the library's name
 
 
 ref.__module__ = "weakref"
+ref.__name__ = ref.__qualname__ = "ReferenceType"
 
 
 def weakref_members() -> dict[str, Any]:

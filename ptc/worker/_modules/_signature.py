@@ -9,6 +9,7 @@ Rule 1: only callables of the script have a signature
 
 from __future__ import annotations
 
+import collections
 import enum
 import functools
 import inspect
@@ -202,7 +203,7 @@ class Signature(_Data):
     @property
     def parameters(self) -> Mapping[str, Parameter]:
         """The parameters by name, in order."""
-        return types.MappingProxyType(dict(self._parameters))
+        return types.MappingProxyType(collections.OrderedDict(self._parameters))
 
     def replace(self, *, parameters: Any = None, return_annotation: Any = _SAME) -> Signature:
         """Return a copy with changed attributes."""

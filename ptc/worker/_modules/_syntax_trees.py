@@ -98,6 +98,8 @@ def _parse_text(text: str, mode: str, **options: Any) -> Any:
             return compile(text, "\ud800text", mode, flags, dont_inherit=True, **options)
     except SyntaxError as error:
         error.filename = "<unknown>"
+        if len(error.args) == 2:
+            error.args = (error.args[0], ("<unknown>", *error.args[1][1:]))
         raise
 
 

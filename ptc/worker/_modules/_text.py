@@ -80,6 +80,8 @@ def calendar_members() -> dict[str, Any]:
     def prcal(*args: Any, **options: Any) -> None:
         CONSOLE.show(calendar.calendar(*args, **options), end="")
 
+    # The methods that print, such as `TextCalendar.pryear`, find it before the builtin.
+    vars(calendar)["print"] = CONSOLE.show
     return {"prcal": prcal, "prmonth": prmonth}
 
 

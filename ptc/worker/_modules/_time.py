@@ -10,13 +10,14 @@ from __future__ import annotations
 import calendar
 import datetime
 import io
+import operator
 import os
 import random
 import time
 import uuid
 import zoneinfo
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ..._language._policy import MODULES
 from .._clock import Clock
@@ -43,7 +44,12 @@ def _install_dates(clock: Clock) -> None:
 
     replace_attribute(real_date, "today", classmethod(today))
     for name, function in (("now", now), ("utcnow", utcnow), ("today", today)):
+        function.__qualname__ = f"datetime.{name}"  # errors show it
         replace_attribute(real_datetime, name, classmethod(function))
+
+
+_LONGEST_S: Final = (2**63 - 1) / 1e9
+"""Longest sleep of CPython, which counts nanoseconds in 64 bits."""
 
 
 def _time(clock: Clock) -> dict[str, Any]:
@@ -56,9 +62,15 @@ def _time(clock: Clock) -> dict[str, Any]:
     def sleep(seconds: float, /) -> None:
         if clock.sleep is None or _loop_runs():
             raise RuntimeError("time.sleep() would stop every task; write `await asyncio.sleep(s)`")
-        if seconds < 0:
+        number: Any = float.__float__ if isinstance(seconds, float) else operator.index
+        length = number(seconds)
+        if length != length:
+            raise ValueError("Invalid value NaN (not a number)")
+        if abs(length) > _LONGEST_S:
+            raise OverflowError("timestamp out of range for platform time_t")
+        if length < 0:
             raise ValueError("sleep length must be non-negative")
-        clock.sleep(seconds)
+        clock.sleep(length)
 
     def elapsed_ns() -> int:
         return round(clock.read() * 1e9)

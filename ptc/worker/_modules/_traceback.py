@@ -242,10 +242,6 @@ if _show_carets is not None:
     traceback.StackSummary._should_show_carets = _show_valid_carets  # type: ignore[attr-defined]  # private
 
 
-def _frame_lines(trace: types.TracebackType | None) -> list[str]:
-    return _format_list([_summary(each) for each in _script_entries(trace)])
-
-
 def _format_list(extracted_list: Iterable[Any]) -> list[str]:
     found = [_library_summary(each) for each in extracted_list]
     return traceback.StackSummary.from_list(found).format()
@@ -262,9 +258,7 @@ def _extract_tb(tb: Any, limit: int | None = None) -> list[FrameSummary]:
     while isinstance(tb, SafeTraceback):
         found.append(tb._entry)
         tb = tb.tb_next
-    if limit is None:
-        return found
-    return found[:limit] if limit >= 0 else found[limit:]
+    return _limited(found, limit)
 
 
 def _format_tb(tb: Any, limit: int | None = None) -> list[str]:
@@ -276,19 +270,41 @@ def _print_tb(tb: Any, limit: int | None = None, file: Any = None) -> None:
     _to_stderr(f"Traceback (most recent call last):\n{text}" if text else "", file)
 
 
-def _lines(error: BaseException, seen: set[int]) -> Iterator[str]:
+def _lines(
+    error: BaseException,
+    seen: set[int],
+    limit: int | None = None,
+    *,
+    chain: bool = True,
+    located: bool = True,
+) -> Iterator[str]:
     seen.add(id(error))
     cause, context = error.__cause__, error.__context__
-    if cause is not None and id(cause) not in seen:
-        yield from _lines(cause, seen)
+    if not chain:
+        pass
+    elif cause is not None and id(cause) not in seen:
+        yield from _lines(cause, seen, limit)
         yield "\nThe above exception was the direct cause of the following exception:\n\n"
-    elif context is not None and not error.__suppress_context__ and id(context) not in seen:
-        yield from _lines(context, seen)
+    elif cause is None and (
+        context is not None and not error.__suppress_context__ and id(context) not in seen
+    ):
+        yield from _lines(context, seen, limit)
         yield "\nDuring handling of the above exception, another exception occurred:\n\n"
-    if error.__traceback__ is not None:
+    if located and error.__traceback__ is not None:
         yield "Traceback (most recent call last):\n"
-        yield from _frame_lines(error.__traceback__)
+        yield from _format_list(_limited(_summaries(error.__traceback__), limit))
     yield from _last_lines(error)
+
+
+def _summaries(trace: types.TracebackType | None) -> list[FrameSummary]:
+    return [_summary(each) for each in _script_entries(trace)]
+
+
+def _limited(entries: list[FrameSummary], limit: int | None) -> list[FrameSummary]:
+    """Return the first `limit` entries; the last ones if it is negative."""
+    if limit is None:
+        return entries
+    return entries[:limit] if limit >= 0 else entries[limit:]
 
 
 def _last_lines(error: BaseException) -> Iterator[str]:
@@ -314,35 +330,60 @@ def format_error(error: BaseException) -> str:
     return "".join(_lines(error, set()))
 
 
-def format_exc(*_: Any, **__: Any) -> str:
+def format_exc(limit: int | None = None, chain: bool = True) -> str:
     """`traceback.format_exc`, with the frames of the script only."""
-    error = sys.exc_info()[1]
-    return "".join(_lines(error, set())) if error is not None else "NoneType: None\n"
+    return "".join(_format(sys.exc_info()[1], _OWN, limit, chain=chain))
 
 
-def _format_exception(*args: Any, **options: Any) -> list[str]:
-    error = _error_in(args, options)
-    return ["NoneType: None\n"] if error is None else list(_lines(error, set()))
+_OWN: Final[Any] = object()
+"""Stands for the traceback of the exception itself."""
 
 
-def _format_exception_only(*args: Any, **options: Any) -> list[str]:
-    error = _error_in(args, options)
+def _format(error: Any, tb: Any, limit: int | None, *, chain: bool) -> list[str]:
+    if error is None:
+        return ["NoneType: None\n"]
+    located = tb is _OWN or isinstance(tb, SafeTraceback)
+    return list(_lines(error, set(), limit, chain=chain, located=located))
+
+
+def _format_exception(
+    exc: Any,
+    /,
+    value: Any = _OWN,
+    tb: Any = _OWN,
+    limit: int | None = None,
+    chain: bool = True,
+) -> list[str]:
+    if (value is _OWN) is not (tb is _OWN):
+        raise ValueError("Both or neither of value and tb must be given")
+    return _format(_checked(exc if value is _OWN else value), tb, limit, chain=chain)
+
+
+def _format_exception_only(exc: Any, /, value: Any = _OWN) -> list[str]:
+    error = _checked(exc if value is _OWN else value)
     return ["NoneType: None\n"] if error is None else list(_last_lines(error))
 
 
-def _error_in(args: Iterable[Any], options: dict[str, Any]) -> BaseException | None:
-    values = [*args, options.get("exc"), options.get("value")]
-    return next((each for each in values if isinstance(each, BaseException)), None)
+def _checked(error: Any) -> BaseException | None:
+    if error is None or isinstance(error, BaseException):
+        return error
+    raise TypeError(f"Exception expected for value, {type(error).__name__} found")
 
 
-def _print_exc(limit: Any = None, file: Any = None, chain: bool = True) -> None:
-    _to_stderr(format_exc(), file)
+def _print_exc(limit: int | None = None, file: Any = None, chain: bool = True) -> None:
+    _to_stderr(format_exc(limit, chain), file)
 
 
-def _print_exception(*args: Any, file: Any = None, **options: Any) -> None:
-    files = [arg for arg in args[3:] if hasattr(arg, "write")]  # (type, value, tb, limit, file)
-    text = "".join(_format_exception(*args, **options))
-    _to_stderr(text, file or (files[0] if files else None))
+def _print_exception(
+    exc: Any,
+    /,
+    value: Any = _OWN,
+    tb: Any = _OWN,
+    limit: int | None = None,
+    file: Any = None,
+    chain: bool = True,
+) -> None:
+    _to_stderr("".join(_format_exception(exc, value, tb, limit, chain)), file)
 
 
 def _to_stderr(text: str, file: Any = None) -> None:

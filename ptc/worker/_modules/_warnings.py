@@ -111,6 +111,9 @@ class catch_warnings:  # the library's name
         self._action = action
         self._category = category
 
+    def __repr__(self) -> str:
+        return f"{policy.demangle(type(self).__name__)}({'record=True' if self._record else ''})"
+
     def __enter__(self) -> list[Any] | None:
         self._before = (_state.filters, _state.kept, _state.seen)
         _state.seen = set()
@@ -126,7 +129,9 @@ class catch_warnings:  # the library's name
 
 def _add(new: _Filter, *, append: bool) -> None:
     if new.action not in _ACTIONS:
-        raise ValueError(f"invalid action: {new.action!r}")
+        # The library asserts it before Python 3.13.
+        kind = ValueError if sys.version_info >= (3, 13) else AssertionError
+        raise kind(f"invalid action: {new.action!r}")
     rest = tuple(each for each in _state.filters if each != new)
     _state.filters = (*rest, new) if append else (new, *rest)
     _state.seen = set()

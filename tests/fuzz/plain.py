@@ -1,0 +1,311 @@
+"""Compare random programs in ptc with the same programs in plain Python.
+
+A program calls façades or uses language features, and prints the value or the error of each step.
+Its lines must be equal. A step that ptc refuses with an error which says so is counted, as are
+steps that fail on both sides with errors of other texts ("worded") and steps that fail in ptc alone
+("stricter"); any other difference is silent, and a finding.
+
+usage: python tests/fuzz/plain.py [--programs 1000] [--seed 1] [--only calls|language]
+
+Exit status 1 if there are findings; each such program is in the folder, with the difference in its
+first lines. The same seed writes the same programs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+
+ROOT = Path(__file__).parent.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from ptc._language._compiler import ScriptRejected, compile_script  # noqa: E402  # as below
+from tests.fuzz.plain_calls import Calls, imports  # noqa: E402  # the repository is on the path now
+from tests.fuzz.plain_language import Language  # noqa: E402  # as above
+from tests.fuzz.plain_tables import DEFINITIONS  # noqa: E402  # as above
+
+_STEPS = 10
+_BATCH = 50
+_FROM: Final = """
+from abc import ABC, abstractmethod
+from asyncio import CancelledError
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque, namedtuple
+from contextlib import (AbstractContextManager, AsyncExitStack, ContextDecorator, ExitStack,
+    asynccontextmanager, closing, contextmanager, nullcontext, redirect_stdout, suppress)
+from dataclasses import (FrozenInstanceError, InitVar, KW_ONLY, asdict, astuple, dataclass, field,
+    fields, is_dataclass, make_dataclass, replace)
+from datetime import date, datetime, timedelta, tzinfo
+from decimal import Decimal, InvalidOperation, localcontext
+from enum import (CONTINUOUS, KEEP, NAMED_FLAGS, STRICT, UNIQUE, Enum, Flag, IntEnum, IntFlag, StrEnum, auto,
+    member, nonmember, unique, verify)
+from fractions import Fraction
+from functools import (cached_property, cmp_to_key, lru_cache, partial, reduce, singledispatch,
+    singledispatchmethod, total_ordering, wraps)
+from itertools import accumulate, chain, groupby, pairwise, zip_longest
+from pathlib import Path, PurePath
+from pprint import pformat
+from string import Template
+from types import SimpleNamespace
+from typing import (ClassVar, Generic, NamedTuple, NewType, NotRequired, ParamSpec, Protocol, TypedDict, TypeVar,
+    runtime_checkable)
+from urllib.parse import parse_qs, urlencode, urljoin, urlparse
+
+T = TypeVar("T")
+
+class Mine(Exception):
+    def __init__(self, code=0):
+        super().__init__("mine", code)
+        self.number = code
+
+@runtime_checkable
+class Runnable(Protocol):
+    def method(self): ...
+
+@runtime_checkable
+class Sup(Protocol):
+    x: int
+
+async def coroutine():
+    return 1
+"""
+
+#: Errors by which ptc says that it refuses something, see docs/limitations.md.
+REFUSALS: Final = re.compile(
+    r"RefusedError|a script may not|is not available in a script|may not be named|no signature found for"
+    r"|is not available|cannot be changed|is hidden from scripts|inside `async def run` write"
+)
+_NOISE: Final = (
+    (re.compile(r"\b0x[0-9a-f]{6,}"), "0x0"),
+    (re.compile(r"(id[ =])\d{6,}"), r"\1N"),
+    (re.compile(r"(<module \\*')posixpath(\\*')[^>]*>"), r"\1os.path\2>"),
+    (re.compile(r"(<module \\*'[\w.]+\\*') (?:from [^>]*|\(built-in\)|\(frozen\))>"), r"\1>"),
+    # 3.11 names the module that makes the class; a script has one module.
+    (re.compile(r"\btypes\.N\b"), "__main__.N"),
+    # `type(x)` of a class, see docs/limitations.md.
+    (
+        re.compile(r"<class (\\*')(?:abc\.ABCMeta|enum\.EnumType|typing\._\w+Meta)\\*'>"),
+        r"<class \1type\1>",
+    ),
+)
+
+
+class Programs:
+    """Writes programs; the same `chance` writes the same ones.
+
+    Attributes:
+        rejected: Reasons for which the compiler refused steps, which were left out, with numbers.
+    """
+
+    def __init__(self, chance: Random, only: str = "") -> None:
+        self._chance = chance
+        self._only = only
+        self._calls = Calls(chance, DEFINITIONS)
+        self._language = Language(chance)
+        self.rejected: Counter[str] = Counter()
+        self.steps = 0
+
+    def program(self) -> str:
+        """Return one program."""
+        kind = self._only or self._chance.choice(["calls", "language"])
+        start = imports() + (_FROM if kind == "language" else "") + DEFINITIONS
+        return start + "".join(self._step(kind, number) for number in range(_STEPS))
+
+    def _step(self, kind: str, number: int) -> str:
+        while True:
+            if kind == "calls":
+                text = f"step({number}, lambda: {self._calls.expression()})\n"
+            else:
+                text = self._language.statements(number)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    compile(text, "script.py", "exec", dont_inherit=True)
+            except SyntaxError:
+                continue
+            self.steps += 1
+            try:
+                compile_script(text, require_run=False)
+            except ScriptRejected as rejected:
+                finding = rejected.findings[0]
+                self.rejected[f"rejected {finding.code}: {finding.message}"] += 1
+                continue
+            return text
+
+
+class Interpreter:
+    """A process that executes programs: plain Python, or the worker's runtime."""
+
+    def __init__(self, kind: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-X", "utf8", ROOT / "tests" / "fuzz" / "plain_child.py", kind],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+            env={"PATH": os.defpath, "TZ": "UTC0", "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+
+    def run(self, source: str) -> dict[str, str]:
+        """Execute one program."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps([0, source]) + "\n")
+        process.stdin.flush()
+        found: dict[str, str] = json.loads(process.stdout.readline())[1]
+        return found
+
+    def run_all(self, sources: list[str]) -> list[dict[str, str]]:
+        """Execute programs one after the other."""
+        return [self.run(source) for source in sources]
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+def normal(text: str) -> str:
+    """Remove what differs between any two processes: addresses."""
+    for pattern, replacement in _NOISE:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+@dataclass
+class Verdict:
+    """Comparison of one program: lines of steps by kind of difference."""
+
+    #: Another value, other text, an error on one side where the other has a value.
+    silent: list[str] = field(default_factory=list)
+    #: Both raise, and type or text of the exceptions differ.
+    worded: list[str] = field(default_factory=list)
+    #: ptc raises an error of its own that does not say that it refuses something.
+    stricter: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def outcome(self) -> str:
+        """Return the worst kind."""
+        kinds = ("silent", "worded", "stricter", "refused")
+        return next((kind for kind in kinds if getattr(self, kind)), "equal")
+
+
+def compare(plain: dict[str, str], ours: dict[str, str]) -> Verdict:
+    """Compare the outcomes of a program."""
+    found = Verdict()
+    if ours["end"].startswith("rejected"):
+        found.refused.append(ours["end"])
+        return found
+    if normal(ours["end"]) != normal(plain["end"]):
+        found.silent.append(f"plain ends: {plain['end']}\nptc ends:   {ours['end']}")
+    expected, actual = _steps(plain["out"]), _steps(ours["out"])
+    if expected.keys() != actual.keys():
+        found.silent.append(f"steps {list(expected)}, here {list(actual)}")
+    for number in expected.keys() & actual.keys():
+        before, after = expected[number], actual[number]
+        if before == after:
+            continue
+        text = f"{number} plain: {before}\n  ptc:   {after}"
+        if REFUSALS.search(after) and not REFUSALS.search(before):
+            found.refused.append(after)
+        elif after.startswith("raises"):
+            (found.worded if before.startswith("raises") else found.stricter).append(text)
+        else:
+            found.silent.append(text)
+    return found
+
+
+def _steps(output: str) -> dict[str, str]:
+    """Return the printed lines by the number of the step."""
+    found: dict[str, str] = {}
+    last = ""
+    for line in normal(output).splitlines():
+        number, _, rest = line.partition(" ")
+        if number.isdigit() and rest[:1] in {"[", "r"} and number not in found:
+            found[number] = rest
+        else:  # printed by the step that comes next
+            last = number
+            found[f"text {last}"] = line
+    return found
+
+
+def fuzz(options: argparse.Namespace) -> int:
+    """Run the programs; return the number of those with a finding."""
+    source = Programs(Random(options.seed), options.only)
+    interpreters = [Interpreter("plain"), Interpreter("ptc")]
+    counts: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    others: list[str] = []
+    started = time.monotonic()
+    with ThreadPoolExecutor(2) as pool:
+        for first in range(0, options.programs, _BATCH):
+            batch = [source.program() for _ in range(min(_BATCH, options.programs - first))]
+            plain, ours = pool.map(Interpreter.run_all, interpreters, [batch, batch])
+            for number, text in enumerate(batch, first):
+                found = compare(plain[number - first], ours[number - first])
+                counts[found.outcome()] += 1
+                reasons.update(map(_reason, found.refused))
+                if found.silent:
+                    _keep(options.out, f"{options.seed}-{number}", text, found.silent)
+                others += [*found.worded, *found.stricter]
+                for kind in ("silent", "worded", "stricter", "refused"):
+                    counts[f"{kind} steps"] += len(getattr(found, kind))
+    for each in interpreters:
+        each.close()
+    used = time.monotonic() - started
+    counts["steps left out"] = source.rejected.total()
+    reasons += source.rejected
+    _say(f"seed {options.seed}: {options.programs} programs in {used:.0f} s; {dict(counts)}")
+    if others and options.verbose:
+        _say("\n".join(others))
+    for reason, count in reasons.most_common(options.reasons):
+        _say(f"  {count:5} {reason}")
+    return counts["silent"]
+
+
+def _reason(line: str) -> str:
+    match = re.search(
+        r"(rejected \w+: .*|a script may not.*?|[^'\"]*is not available[^'\"]*|no signature found.*?)(?=[\"\[\],]|$)",
+        line,
+    )
+    return (match[1] if match else line)[:110]
+
+
+def _keep(folder: Path, name: str, source: str, wrong: list[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    head = "".join(f"# {line}\n" for text in wrong for line in text.split("\n"))
+    (folder / f"{name}.py").write_text(head + source, encoding="utf-8", errors="backslashreplace")
+    _say(f"--- {name}\n" + "\n".join(line[:400] for text in wrong[:4] for line in text.split("\n")))
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text.encode("ascii", "backslashreplace").decode() + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Read the options and run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--programs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=["calls", "language"], default="")
+    parser.add_argument("--reasons", type=int, default=20, help="most frequent refusals to show")
+    parser.add_argument("--verbose", action="store_true", help="show other errors, too")
+    out = Path(tempfile.gettempdir()) / "ptc-plain-findings"
+    parser.add_argument("--out", type=Path, default=out, help=f"default: {out}")
+    return 1 if fuzz(parser.parse_args()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,190 @@
+"""Execute programs in plain Python or in a sealed runtime, each in a fork of its own.
+
+usage: python tests/fuzz/plain_child.py plain|ptc
+
+Reads lines of JSON from standard input, ``[number, source]``, and answers each with
+``[number, {"end": ..., "out": ..., "err": ...}]``.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+ROOT = Path(__file__).parent.parent.parent
+sys.path.insert(0, str(ROOT))
+_FILE = "script.py"
+_SECONDS = 20
+_BYTES = 2 << 30
+_MOST = 1 << 20
+
+Outcome = dict[str, str]
+
+
+def _prepare_plain() -> Callable[[str], Outcome]:
+    """Return a function that executes a program as `python script.py` does."""
+    import io
+    import linecache
+    import traceback
+
+    from ptc._policy_modules import MODULES
+
+    for name in MODULES:
+        __import__(name)
+    # Documented: tracebacks in ptc show the script's frames only, and no suggestions.
+    kind: Any = traceback.StackSummary
+    extract = kind._extract_from_extended_frame_gen.__func__
+    kind._extract_from_extended_frame_gen = classmethod(
+        lambda cls, frames, **options: extract(
+            cls, (each for each in frames if each[0].f_code.co_filename == _FILE), **options
+        )
+    )
+    vars(traceback)["_compute_suggestion_error"] = lambda *_: None
+
+    def run(source: str) -> Outcome:
+        main = types.ModuleType("__main__")
+        sys.modules["__main__"] = main
+        linecache.cache[_FILE] = (len(source), None, source.splitlines(True), _FILE)
+        sys.stdout, sys.stderr = out, err = io.StringIO(), io.StringIO()
+        try:
+            code = compile(source, _FILE, "exec", dont_inherit=True)
+            exec(code, main.__dict__)  # noqa: S102  # what this program is for
+            end = "done"
+        except BaseException as error:  # noqa: BLE001  # the outcome of the program
+            end = f"failed {type(error).__name__}: {error}"
+        finally:
+            sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+        return {"end": end, "out": out.getvalue()[:_MOST], "err": err.getvalue()[:_MOST]}
+
+    return run
+
+
+def _prepare_ptc() -> Callable[[str], Outcome]:  # noqa: C901  # counts the class inside
+    """Return a function that executes a program in a sealed runtime, without the kernel layer."""
+    from ptc._wire._protocol import Kind, encode
+    from ptc.worker._wire import Wire
+    from tests.fuzz.reach import Done, Host, prepare
+
+    class Recorder(Host):
+        """Answers timers, and keeps what the script prints and how it ends."""
+
+        def __init__(self, source: str) -> None:
+            super().__init__(source)
+            self.texts: dict[int, list[str]] = {}
+            self.end = "no last frame"
+            self._deadline = 0.0
+
+        def recv(self, size: int, flags: int = 0, /) -> bytes:
+            if self._frames:
+                return self._frames.pop()
+            return encode(Kind.TICK, json.dumps([self._deadline]).encode())
+
+        def sendall(self, data: bytes, /) -> None:
+            while data:
+                end = 4 + int.from_bytes(data[:4])
+                kind, body = data[4], data[5:end]
+                if kind == Kind.PRINT:
+                    text, output = json.loads(body)
+                    self.texts.setdefault(output, []).append(text)
+                elif kind == Kind.TIMER:
+                    (self._deadline,) = json.loads(body)
+                elif kind == Kind.DONE:
+                    self.end = "done"
+                elif kind == Kind.REJECTED:
+                    rows = json.loads(body)
+                    self.end = f"rejected {rows[0]['code']}: {rows[0]['message']}"
+                elif kind == Kind.FAILED:
+                    row = json.loads(body)
+                    self.end = f"failed {row['type']}: {row['message']}"
+                data = data[end:]
+
+    runtime = prepare()
+
+    def run(source: str) -> Outcome:
+        host = Recorder(source)
+        runtime._kits = []
+        try:
+            runtime.serve(Wire(host))
+        except Done:
+            host.end += " (out of answers)"
+        texts = {output: "".join(parts)[:_MOST] for output, parts in host.texts.items()}
+        return {"end": host.end, "out": texts.get(0, ""), "err": texts.get(1, "")}
+
+    return run
+
+
+def _in_fork(run: Callable[[str], Outcome], source: str) -> Outcome:
+    """Execute one program, so that it leaves nothing behind for the next."""
+    folder = tempfile.mkdtemp()  # a sealed process can create no TemporaryDirectory
+    try:
+        return _fork(run, source, folder)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _fork(run: Callable[[str], Outcome], source: str, folder: str) -> Outcome:
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        os.chdir(folder)  # plain Python writes files
+        _answer(run, source, write)
+    os.close(write)
+    received = b""
+    while select.select([read], [], [], _SECONDS)[0]:
+        chunk = os.read(read, 1 << 16)
+        if not chunk:
+            break
+        received += chunk
+    else:
+        os.kill(child, signal.SIGKILL)
+    os.close(read)
+    _, status = os.waitpid(child, 0)
+    if status or not received:
+        return {"end": f"ended with status {status}", "out": "", "err": ""}
+    answer: Outcome = json.loads(received)
+    return answer
+
+
+def _answer(run: Callable[[str], Outcome], source: str, write: int) -> NoReturn:
+    resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
+    devnull = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(devnull, stream)
+    try:
+        data = json.dumps(run(source)).encode()
+    except BaseException as error:  # noqa: BLE001  # of the harness
+        data = json.dumps({"end": f"harness {error!r}", "out": "", "err": ""}).encode()
+    while data:
+        data = data[os.write(write, data) :]
+    os._exit(0)
+
+
+def main() -> None:
+    """Serve programs until standard input ends."""
+    prepare: dict[str, Callable[[], Callable[[str], Any]]] = {
+        "plain": _prepare_plain,
+        "ptc": _prepare_ptc,
+    }
+    run = prepare[sys.argv[1]]()
+    gc.collect()
+    gc.freeze()
+    for line in sys.stdin:
+        number, source = json.loads(line)
+        sys.stdout.write(json.dumps([number, _in_fork(run, source)]) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Differences that the fuzzer of plain Python found: messages, reprs, and arguments."""
+
+import ast
+import asyncio
+import calendar
+import collections
+import contextlib
+import enum
+import functools
+import inspect
+import io
+import logging
+import operator
+import re
+import threading
+import traceback
+import types
+import typing
+import warnings
+import weakref
+
+
+def case_traceback_limit_and_chain():
+    def fail():
+        raise KeyError(1)
+
+    found = []
+    try:
+        try:
+            fail()
+        except KeyError:
+            fail()
+    except KeyError as error:
+        found += [traceback.format_exc(limit=1), traceback.format_exc(-1), traceback.format_exc(chain=False)]
+        found += traceback.format_exception(KeyError, error, None)
+        for wrong in ((error, error), (1, 2, 3, 4, 5, 6)):
+            try:
+                traceback.format_exception(*wrong)
+            except (TypeError, ValueError) as refused:
+                found.append(type(refused).__name__)
+    return found
+
+
+def case_exception_without_notes():
+    return [hasattr(ValueError(), "__notes__"), getattr(ValueError(), "__notes__", None)]
+
+
+def case_every_object_has_a_class():
+    return [hasattr(each, "__class__") for each in (1, len, asyncio, int)]
+
+
+def case_vars_of_a_function():
+    def f(): ...
+
+    f.tag = 1
+    return [vars(f), type(vars(f)).__name__, type(vars(f)) is dict]
+
+
+def case_modules_of_library_classes():
+    kinds = [logging.Logger, logging.StreamHandler, functools.cached_property, threading.Event, weakref.ref]
+    return [repr(each) for each in kinds]
+
+
+def case_reprs_of_library_objects():
+    shown = [
+        operator.attrgetter("a.b"), operator.methodcaller("f", 1, k=2), logging.StreamHandler(io.StringIO()),
+        logging.NullHandler(), logging.LoggerAdapter(logging.getLogger("r"), {}), threading.Lock(), threading.Event(),
+        threading.BoundedSemaphore(2), threading.Barrier(1), threading.Condition(threading.Lock()),
+        warnings.catch_warnings(), warnings.catch_warnings(record=True), io.StringIO().flush,
+    ]
+    return [re.sub("0x[0-9a-f]+", "0x", repr(each)) for each in shown]
+
+
+def case_parameters_are_ordered():
+    return repr(inspect.signature(lambda a, b=1: a).parameters)
+
+
+def case_futures_take_a_type():
+    return [repr(asyncio.Future[int]), repr(asyncio.Task[str])]
+
+
+def case_hint_of_a_callable():
+    def f(x: collections.abc.Callable[[int], str]): ...
+
+    return repr(typing.get_type_hints(f))
+
+
+def case_calendar_methods_print():
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        calendar.TextCalendar().prmonth(2024, 2)
+        calendar.TextCalendar().pryear(2024)
+    return out.getvalue()
+
+
+def case_subclass_of_a_namespace():
+    class Mine(types.SimpleNamespace): ...
+
+    return [repr(Mine(a=1)), repr(types.SimpleNamespace(a=1))]
+
+
+def case_filters_answer_as_in_this_version():
+    log = logging.getLogger("filtered")
+    return [log.filter(logging.LogRecord("n", 20, "p", 1, "m", (), None)) is True]
+
+
+def case_messages_of_wrong_arguments():
+    class E(enum.Enum): ...
+
+    acts = [
+        lambda: getattr(1), lambda: hasattr(1), lambda: setattr(1), lambda: dir(1, 2), lambda: vars(1, 2), lambda: vars(1),
+        lambda: type("A", 1, {}), lambda: E(nope=1), lambda: ast.parse("1 +"), lambda: warnings.simplefilter("q"),
+        lambda: traceback.format_exc(1, 2, 3), lambda: list(type), lambda: list(asyncio.Future), lambda: {}[1:2:3],
+    ]
+    found = []
+    for act in acts:
+        try:
+            found.append(act())
+        except Exception as error:
+            found.append([type(error).__name__, error.args])
+    return found[:-1]

@@ -47,7 +47,12 @@ SCRIPTS = {"scripts/chart.py", "scripts/find_usages.py", "scripts/summarise_log.
 """Samples run with ``ptc run``; the tests below have their names."""
 
 INVOICES = ("harbour", "lindgren", "okafor")
-DATA = {"data/orders.csv", "data/service.log", "data/tokens.toml", *(f"data/invoices/{name}.txt" for name in INVOICES)}
+DATA = {
+    "data/orders.csv",
+    "data/service.log",
+    "data/tokens.toml",
+    *(f"data/invoices/{name}.txt" for name in INVOICES),
+}
 
 
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:

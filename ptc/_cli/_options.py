@@ -221,8 +221,10 @@ def open_session(settings: Settings, *, artifacts: Path | None = None, workers: 
     from .._session._session import Session
 
     try:
-        arguments = {"workers": workers, **session_arguments(settings)}
-        return Session(**arguments | ({} if artifacts is None else {"artifacts": artifacts}))
+        arguments: dict[str, Any] = {"workers": workers, **session_arguments(settings)}
+        if artifacts is not None:
+            arguments["artifacts"] = artifacts
+        return Session(**arguments)
     except UsageError as error:
         raise settings.explain(error) from None
 

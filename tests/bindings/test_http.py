@@ -48,7 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
     (root / "a.py").write_text("x = 1  # TODO one\n")
     (root / "b.py").write_text("y = 2\nz = 3  # TODO two\n")
     more = "max_concurrent_calls = 2\n"
-    clients = dict.fromkeys(("alice", "bob", "carol", "dave"), more)
+    clients: dict[str, str] = dict.fromkeys(("alice", "bob", "carol", "dave"), more)
     constants = {
         "_http_connections._HEAD_SECONDS": SHORT,
         "_http_connections._WRITE_SECONDS": SHORT,

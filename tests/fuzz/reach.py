@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from ptc._wire._protocol import Kind, encode
 from ptc.worker import _context, _freeze, _internals, _rehearsal, _runtime, _seal, _wire
-from ptc.worker._modules import _signature, _text, _threading
+from ptc.worker._modules import _locks, _signature, _text, _threading
 from ptc.worker._runtime import Runtime
 
 real = vars(__import__("builtins"))
@@ -72,8 +72,9 @@ OWN_CLASSES = [
 ]  # fmt: skip
 OWN_CLASSES += [
     kind
-    for kind in vars(_threading).values()
-    if isinstance(kind, type) and kind.__module__ == _threading.__name__
+    for module in (_locks, _threading)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and kind.__module__ == module.__name__
 ]
 POWER_BUILTINS = {
     id(real[name]): name

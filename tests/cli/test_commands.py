@@ -10,7 +10,9 @@ import pytest
 
 import ptc
 
-SHELF_TOOLS = ["add", "slow", "refuse", "escape", "announce", "touch", "shout", "gate"]
+SHELF_TOOLS = [
+    *("add", "slow", "refuse", "escape", "announce", "touch", "shout", "gate", "pay", "save"),
+]
 SHELF = ("--toolset", "shelf")
 
 
@@ -59,6 +61,8 @@ def test_tools_are_tab_separated_lines_on_a_pipe(command: Any) -> None:
         ["touch", "name", "yes", "Make a file."],
         ["shout", "text", "yes", "Be heard."],
         ["gate", "n", "no", "Be asked about."],
+        ["pay", "cents [to] [note]", "yes", "Pay."],
+        ["save", "name text", "yes", "Save."],
     ]
 
 
@@ -79,7 +83,8 @@ def test_one_tool_is_described_in_full(command: Any) -> None:
 
 def test_tools_as_json_are_the_definitions_sent_to_a_model(command: Any) -> None:
     definitions = json.loads(command("tools", "--json", *SHELF).out)
-    assert [sorted(row) for row in definitions] == [["description", "name", "parameters"]] * 8
+    assert [row["name"] for row in definitions] == SHELF_TOOLS
+    assert {tuple(sorted(row)) for row in definitions} == {("description", "name", "parameters")}
     assert definitions[0]["parameters"]["required"] == ["a"]
     unknown = command("tools", "addd", *SHELF)
     assert unknown.status == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import re
 import signal
@@ -110,6 +111,10 @@ class HttpCommand:
         import anyio
 
         from ._http_server import HttpOptions, run_http_server
+
+        # They log a line for each malformed request, which an attacker could send for ever.
+        for name in ("mcp", "uvicorn"):
+            logging.getLogger(name).setLevel(logging.ERROR)
 
         clients = self._clients(session)
         for client in clients:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -33,8 +34,9 @@ __all__ = ["PATH", "Gate"]
 PATH = "/mcp"
 MAX_BODY_BYTES = 4_194_304
 """JSON bytes of one request."""
-_MAX_BODIES = 16
-"""Bodies of the full size in memory at once; smaller ones count by their bytes."""
+_MAX_BODY_BYTES_OF_CLIENT = 4 * MAX_BODY_BYTES
+_MAX_BODY_BYTES_OF_ALL = 32 * MAX_BODY_BYTES
+"""Bytes of bodies in memory at once."""
 _MAX_CONTAINERS = 250_000
 """Lists and objects in a request: 3 bytes of JSON would make 72 bytes in memory."""
 _BODY_SECONDS = 20.0
@@ -91,7 +93,7 @@ class Gate:
         self._routes = routes
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower() for origin in origins)
-        self._body_bytes = 0
+        self._body_bytes: Counter[str] = Counter()
         self._refusals = _RefusalLog()
         self.closing = False
         """True: refuse new requests."""
@@ -166,10 +168,12 @@ class Gate:
         with ExitStack() as held:
             held.enter_context(slots.hold())
             if scope["method"] == "POST":
-                receive = _replay(await self._read_body(headers, receive, held), receive)
+                receive = _replay(await self._read_body(client, headers, receive, held), receive)
             await route.app(scope, receive, send)
 
-    async def _read_body(self, headers: _Headers, receive: Receive, held: ExitStack) -> bytes:
+    async def _read_body(
+        self, client: Client, headers: _Headers, receive: Receive, held: ExitStack
+    ) -> bytes:
         """Read the body; its bytes count against the total until the request ends."""
         declared = headers.one("content-length", optional=True)
         if declared.isdigit() and len(declared) <= 20 and int(declared) > MAX_BODY_BYTES:
@@ -183,7 +187,7 @@ class Gate:
                 piece = message.get("body", b"")
                 if len(body) + len(piece) > MAX_BODY_BYTES:
                     raise _too_large()
-                self._reserve(len(piece), held)
+                self._reserve(client, len(piece), held)
                 body += piece
                 if not message.get("more_body", False):
                     break
@@ -193,14 +197,17 @@ class Gate:
             raise Refusal(413, f"the body has more than {_MAX_CONTAINERS:,} lists and objects")
         return bytes(body)
 
-    def _reserve(self, size: int, held: ExitStack) -> None:
-        if self._body_bytes + size > _MAX_BODIES * MAX_BODY_BYTES:
-            raise _busy(503, "the server is busy: it is reading too many large requests")
-        self._body_bytes += size
-        held.callback(self._release, size)
+    def _reserve(self, client: Client, size: int, held: ExitStack) -> None:
+        # Each client has a share, so that none can use up the room of all.
+        if self._body_bytes[client.name] + size > _MAX_BODY_BYTES_OF_CLIENT:
+            raise _busy(429, "the server is busy: this client has too many large requests open")
+        if self._body_bytes.total() + size > _MAX_BODY_BYTES_OF_ALL:
+            raise _busy(503, "the server is busy: too many large requests are open")
+        self._body_bytes[client.name] += size
+        held.callback(self._release, client, size)
 
-    def _release(self, size: int) -> None:
-        self._body_bytes -= size
+    def _release(self, client: Client, size: int) -> None:
+        self._body_bytes[client.name] -= size
 
 
 class _Headers:

@@ -107,7 +107,7 @@ async def run_http_server(
         calls=Capacity(options.max_concurrent_calls, owner="this server"),
         requests=Capacity(_MAX_REQUESTS, owner="this server"),
     )
-    number = int(signal.SIGTERM)
+    number = 0
     async with session, anyio.create_task_group() as group:
         async with AsyncExitStack() as managers:
             routes = {

@@ -48,12 +48,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
     (root / "a.py").write_text("x = 1  # TODO one\n")
     (root / "b.py").write_text("y = 2\nz = 3  # TODO two\n")
     more = "max_concurrent_calls = 2\n"
-    clients: dict[str, str] = dict.fromkeys(("alice", "bob", "carol", "dave"), more)
+    names: list[str] = ["alice", "bob", "carol", "dave"]
+    clients: dict[str, str] = dict.fromkeys(names, more)
     constants = {
         "_http_connections._HEAD_SECONDS": SHORT,
         "_http_connections._WRITE_SECONDS": SHORT,
         "_http_connections._MAX_CONNECTIONS": MAX_CONNECTIONS,
         "_http_gate._BODY_SECONDS": 3 * SHORT,
+        "_http_gate._MAX_BODY_BYTES_OF_CLIENT": 5_000_000,
     }
     options = ["--timeout-ms", "2000", "--allow-origin", "https://app.example"]
     with http_server(root, *options, clients=clients, constants=constants) as found:
@@ -235,6 +237,19 @@ def test_body_over_the_bound_is_refused(server: HttpServer) -> None:
         data = read_all(opened)
     # The answer may be lost with the connection, which the server closes with unread data.
     assert not data or parse(data).status == 413
+
+
+def test_large_bodies_of_one_client_leave_room_for_others(server: HttpServer) -> None:
+    size = 3_000_000
+    lines = ["Content-Type: application/json", "Connection: close", f"Content-Length: {size}"]
+    with raw(server) as opened:
+        opened.sendall(head(server, bearer("bob"), *lines) + b" " * (size - 1))
+        # The server reads from its connections in turn.
+        refused = ask(server, head(server, bearer("bob"), *lines) + b" " * size)
+        other = ask(server, head(server, bearer("dave"), *lines) + b" " * size)
+    assert refused.status == 429
+    assert "this client has too many large requests open" in refused.message
+    assert other.status == 400
 
 
 def test_body_of_many_containers_is_refused_before_it_is_parsed(server: HttpServer) -> None:

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from ptc._core._arguments import describe_error
+
 from ._capacity import Capacity
 from ._http_clients import Client, Clients
 
@@ -169,7 +171,11 @@ class Gate:
             held.enter_context(slots.hold())
             if scope["method"] == "POST":
                 receive = _replay(await self._read_body(client, headers, receive, held), receive)
-            await route.app(scope, receive, send)
+            try:
+                await route.app(scope, receive, send)
+            except Exception as error:  # noqa: BLE001  # a traceback for each would fill the log
+                # uvicorn answers with 500, or closes the connection if the answer has started.
+                self._refusals.add(Refusal(500, describe_error(error)), scope)
 
     async def _read_body(
         self, client: Client, headers: _Headers, receive: Receive, held: ExitStack

@@ -45,7 +45,8 @@ class _TypeMeta(type):
             raise TypeError("type() takes no keyword arguments")
         if len(args) != 3:
             raise TypeError("type() takes 1 or 3 arguments")
-        for at, (value, kind) in enumerate(zip(args, (str, tuple, dict), strict=True), 1):
+        kinds: tuple[type, ...] = (str, tuple, dict)
+        for at, (value, kind) in enumerate(zip(args, kinds, strict=True), 1):
             if not isinstance(value, kind):
                 shown = "None" if value is None else type(value).__name__
                 message = f"type.__new__() argument {at} must be {kind.__name__}, not {shown}"

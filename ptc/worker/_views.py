@@ -150,7 +150,7 @@ def show_vars(*args: Any) -> Mapping[str, Any]:
         return _frame_names(sys._getframe(1))
     if len(args) > 1:
         raise TypeError(f"vars expected at most 1 argument, got {len(args)}")
-    (obj,) = args
+    obj: Any = next(iter(args))
     if isinstance(obj, type) and is_script_class(obj):
         return _class_members(obj)
     if type(obj) is Record:
@@ -227,7 +227,7 @@ def show_dir(*args: Any) -> list[str]:
         return sorted(_frame_names(sys._getframe(1)))
     if len(args) > 1:
         raise TypeError(f"dir expected at most 1 argument, got {len(args)}")
-    (obj,) = args
+    obj: Any = next(iter(args))
     if isinstance(obj, type) and is_script_class(obj):
         names: Iterable[str] = {name for base in obj.__mro__ for name in class_namespace(base)}
     else:

@@ -50,7 +50,7 @@ def _prepare_plain() -> Callable[[str], Outcome]:
             cls, (each for each in frames if each[0].f_code.co_filename == _FILE), **options
         )
     )
-    vars(traceback)["_compute_suggestion_error"] = lambda *_: None
+    traceback.__dict__["_compute_suggestion_error"] = lambda *_: None
 
     def run(source: str) -> Outcome:
         main = types.ModuleType("__main__")

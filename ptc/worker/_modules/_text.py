@@ -81,7 +81,7 @@ def calendar_members() -> dict[str, Any]:
         CONSOLE.show(calendar.calendar(*args, **options), end="")
 
     # The methods that print, such as `TextCalendar.pryear`, find it before the builtin.
-    vars(calendar)["print"] = CONSOLE.show
+    calendar.__dict__["print"] = CONSOLE.show
     return {"prcal": prcal, "prmonth": prmonth}
 
 

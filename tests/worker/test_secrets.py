@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -88,8 +89,12 @@ def processes(secret: str) -> list[Process]:
         assert host.stdout is not None
         assert host.stdin is not None
         pids = [int(pid) for pid in host.stdout.readline().split()]
+        found = []
         try:
-            found = [look_into(pid) for pid in pids]
+            for pid in pids:
+                # The worker of the run before may have been listed while it ended.
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    found.append(look_into(pid))
         except PermissionError:
             found = []
         host.stdin.close()

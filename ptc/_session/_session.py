@@ -130,7 +130,8 @@ class Session(RunSession):
                 your rights, so a script that may write is then no longer confined.
             protected: Further files and folders in the root that no tool may change, relative to
                 it. The files of tools that the configuration of the root names are among them.
-            workers: Worker processes kept ready, 1 to 64. Each costs about 1.5 MB.
+            workers: Worker processes kept ready, 1 to 64. Open sessions of an event loop that need
+                equal sandboxes divide them. Each costs about 1.5 MB.
             max_concurrent_runs: Runs at once, 1 to 256; further runs wait in order.
             artifacts: Folder for values over `Limits.max_output_bytes`. Default:
                 ``.ptc/artifacts`` below `root`, created on first use.

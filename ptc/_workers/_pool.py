@@ -17,7 +17,8 @@ from .._core._reactor import Reactor, current_reactor
 from .._wire._protocol import Kind, State
 from ..errors import SessionClosedError, SetupError
 from ._process import Exit, Worker
-from ._zygote import Hello, Zygote
+from ._shared_zygote import ZygoteShare, share_zygote
+from ._zygote import Hello
 
 __all__ = ["Pool"]
 
@@ -50,7 +51,9 @@ class _Waiter:
 
 
 class Pool:
-    """A zygote and its workers, of which `size` are kept ready.
+    """Workers of a session and its share of a zygote.
+
+    `size` workers are kept ready, divided among the sessions that share the zygote.
 
     A run with the pool's own memory limit gets a ready worker. For another limit a worker is forked
     on demand, which takes about a millisecond more.
@@ -72,7 +75,7 @@ class Pool:
         # Enforced by the kernel should the host hang: the maximum of any run.
         self._cpu_seconds = math.ceil(cpu_ms / 1000) + 1
         self._reactor: Reactor | None = None
-        self._zygote: Zygote | None = None
+        self._zygote: ZygoteShare | None = None
         self._hello: Hello | None = None
         self._starting = anyio.Lock()
         self._last = 0
@@ -102,6 +105,11 @@ class Pool:
         return len(self._ready)
 
     @property
+    def target(self) -> int:
+        """Number of workers to keep ready: its part of `size`, which the shares divide."""
+        return self._size if self._zygote is None else self._zygote.part(self._size)
+
+    @property
     def live(self) -> int:
         """Number of worker processes that have not been reaped."""
         return len(self._workers)
@@ -109,8 +117,7 @@ class Pool:
     def spawn(self) -> None:
         """Start the zygote without waiting for it."""
         self._reactor = current_reactor()
-        zygote = Zygote(self._isolation, self._reactor, self._packages)
-        zygote.spawn()
+        zygote = share_zygote(self._isolation, self._reactor, self._packages)
         zygote.on_forked = self._on_forked
         zygote.on_exited = self._on_exited
         zygote.on_gone = self._on_zygote_gone
@@ -254,7 +261,7 @@ class Pool:
         if self._closing or self._zygote is None or not self._zygote.alive:
             return
         plain = sum(1 for w in self._waiting if w.memory_bytes == self._memory_bytes)
-        wanted = self._size + plain
+        wanted = self.target + plain
         while (
             len(self._ready) + self._pending_forks < wanted and self._pending_forks < 2 * self._size
         ):

@@ -32,6 +32,6 @@ async def wait_until_full(session: Session) -> None:
     """Wait until the pool is full, which is also that nobody is left over."""
     pool = session._pool
     # There may be one more than its size, whose run did not wait for it.
-    while pool.ready < pool._size or pool.live != pool.ready:
+    while pool.ready < pool.target or pool.live != pool.ready:
         await session.warm_up()
         await anyio.sleep(0.001)

@@ -687,7 +687,7 @@ async def test_script_cannot_detect_a_rehearsed_worker(tmp_path: Path) -> None:
     async with Session(tmp_path, toolsets=(), workers=2) as session:
         await session.warm_up()
         with anyio.fail_after(PATIENCE_S):
-            while session._pool.ready < 2:
+            while session._pool.ready < session._pool.target:
                 await anyio.sleep(0.001)
         rehearsed = (await session.program(source=TRACES)).unwrap()
         # A worker with a limit of its own is forked for its run and begins it at once.

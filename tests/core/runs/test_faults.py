@@ -202,7 +202,7 @@ async def test_zygote_that_always_dies_is_reported_after_limited_restarts(
         started += 1
         spawn(self)
         assert self._zygote is not None
-        fork = self._zygote.fork
+        fork = self._zygote._shared.zygote.fork
 
         def kill_and_fork(*args: int) -> socket.socket:
             assert self._zygote is not None
@@ -213,7 +213,7 @@ async def test_zygote_that_always_dies_is_reported_after_limited_restarts(
                 ended(pid)
             return fork(*args)
 
-        self._zygote.fork = kill_and_fork  # type: ignore[method-assign,assignment]  # the fault
+        self._zygote._shared.zygote.fork = kill_and_fork  # type: ignore[method-assign,assignment]  # the fault
 
     monkeypatch.setattr(Pool, "spawn", dying)
     async with Session(tmp_path, toolsets=(), workers=1) as session:
@@ -259,7 +259,7 @@ async def test_zygote_that_dies_after_its_hello_is_replaced(
         if not died:
             died.append(self)
             os.kill(self.pid, signal.SIGKILL)
-            while session._pool._zygote is self:
+            while (share := session._pool._zygote) and share._shared.zygote is self:
                 await anyio.lowlevel.checkpoint()
         return said
 

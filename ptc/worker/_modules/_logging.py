@@ -299,6 +299,7 @@ class _RootLogger(Logger):
 
 
 _RootLogger.__name__ = _RootLogger.__qualname__ = "RootLogger"
+_RootLogger.__module__ = "logging"
 
 
 class LoggerAdapter:

@@ -155,7 +155,7 @@ OWN_METHODS: Final = frozenset(
 )  # fmt: skip
 
 # Data that a class body may bind.
-CLASS_DATA: Final = frozenset({"__slots__", "__match_args__", "__doc__", "__hash__"})
+CLASS_DATA: Final = frozenset({"__slots__", "__match_args__", "__doc__", "__hash__", "__name__"})
 
 #: Those that hold names as text. They must be literals, which nothing can change afterwards.
 NAMES_AS_TEXT: Final = frozenset({"__slots__", "__match_args__"})

@@ -53,6 +53,8 @@ MISSING: Final = object()
 class RefusedError(AttributeError):
     """Raised when a guard refuses an attribute. The message has an alternative."""
 
+    __module__ = "builtins"  # reprs and errors show it
+
 
 def refuse(obj: object, name: str, hint: str = "") -> NoReturn:
     hint = hint or policy.READ_HINTS.get(name) or policy.IN_PLACE.get(name, "")
@@ -256,8 +258,9 @@ def _read_keyword_defaults(obj: Any) -> Any:
 
 def _read_wrapped(obj: Any) -> Any:
     """Load the undecorated function, if the script defines it."""
-    if type(obj) in {types.FunctionType, _CACHED}:
-        wrapped = obj.__dict__.get("__wrapped__")
+    own = is_script_class(type(obj))
+    if own or type(obj) in {types.FunctionType, _CACHED}:
+        wrapped = obj.__wrapped__ if own else obj.__dict__.get("__wrapped__")
         if _is_own_function(wrapped) or (wrapped is not None and is_script_class(type(wrapped))):
             return wrapped
     refuse(obj, "__wrapped__")
@@ -293,7 +296,7 @@ def store(obj: Any, name: str, value: Any) -> None:
     if policy.is_dunder(name):
         allowed = (
             name in policy.WRITABLE
-            and (own_class or own_function)
+            and (own_class or own_function or is_script_class(kind))
             and (type(value) is str or value is None)
         ) or (own_class and name in policy.VARIABLES)
     else:

@@ -170,8 +170,10 @@ _ABSENT: Final = object()
 
 def _base_error(base: object) -> str:
     named = base if isinstance(base, type | types.FunctionType) else type(base)
+    if isinstance(base, Token):
+        named = target_of(base)
     name = policy.demangle(named.__name__)
-    if name == "type":
+    if isinstance(base, Token) or name == "type":
         remedy = "use __init_subclass__ of a base class, or a class decorator"
     else:
         remedy = "subclass object, a builtin data type, an exception, or wrap an instance"

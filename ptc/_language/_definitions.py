@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from RestrictedPython.transformer import copy_locations
 
@@ -39,10 +39,7 @@ class DefinitionRules(ScriptVisitor):
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         hook = node.name if self._class_scope is not None else ""
-        if policy.is_dunder(node.name) and self._class_scope is None:
-            self._refuse_dunder(node, node.name, define=True)
-        else:
-            node.name = self._name(node, node.name, store=True)
+        node.name = self._name(node, node.name, store=True)
         node.decorator_list = self._visit_all(node.decorator_list)
         self._signature(node.args)
         if node.returns is not None:
@@ -55,8 +52,8 @@ class DefinitionRules(ScriptVisitor):
             self._parameters(node.args)
             node.body = self._visit_all(node.body)
         self._may_not_run -= unused
-        if hook in _NAME_HOOKS:
-            self._restore_name(node, _NAME_HOOKS[hook])
+        if hook in policy.NAME_HOOKS:
+            self._restore_name(node, policy.NAME_HOOKS[hook])
         return node
 
     visit_FunctionDef = visit_AsyncFunctionDef = _function
@@ -170,12 +167,6 @@ class DefinitionRules(ScriptVisitor):
         with self._scope(_FUNCTION):
             node.value = self.visit(node.value)
         return cast(ast.AST, node)
-
-
-# Position of the parameter that receives an attribute name.
-_NAME_HOOKS: Final = {
-    "__getattr__": 1, "__setattr__": 1, "__delattr__": 1, "__set_name__": 2,
-}  # fmt: skip
 
 
 def _all_args(args: ast.arguments) -> list[ast.arg]:

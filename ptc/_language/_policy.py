@@ -155,12 +155,22 @@ OWN_METHODS: Final = frozenset(
 )  # fmt: skip
 
 # Data that a class body may bind.
-CLASS_DATA: Final = frozenset({"__slots__", "__match_args__", "__doc__", "__hash__"})
+CLASS_DATA: Final = frozenset({"__slots__", "__match_args__", "__doc__", "__hash__", "__name__"})
 
 #: Those that hold names as text. They must be literals, which nothing can change afterwards.
 NAMES_AS_TEXT: Final = frozenset({"__slots__", "__match_args__"})
 
 DEFINABLE: Final = OPERATOR_METHODS | OWN_METHODS
+
+#: Methods that receive an attribute's name, with the position of that parameter. In the body of a
+#: class the compiler restores the script's spelling of the name, so they are defined only there.
+NAME_HOOKS: Final = {
+    "__getattr__": 1, "__setattr__": 1, "__delattr__": 1, "__set_name__": 2,
+}  # fmt: skip
+
+#: Names that functions and variables outside of a class may have: a class decorator defines such a
+#: function and sets it on the class.
+VARIABLES: Final = DEFINABLE - NAME_HOOKS.keys()
 
 # Never definable, with the hint that the finding gives.
 UNDEFINABLE_HINTS: Final = {
@@ -333,7 +343,7 @@ def _version() -> str:
         sorted(MAPPING_METHODS),
         sorted((name, sorted(MODULES[name])) for name in MODULES),
     )  # fmt: skip
-    digest = hashlib.sha256(repr((4, PRIVATE_PREFIX, sys.version, tables)).encode())
+    digest = hashlib.sha256(repr((5, PRIVATE_PREFIX, sys.version, tables)).encode())
     return digest.hexdigest()[:16]
 
 

@@ -117,8 +117,8 @@ class ScriptTransformer(ImportRules, DefinitionRules):
             return guard_call("@class", node, [node.value])
         if kind == "power" or attr in policy.READABLE:
             return guard_call("@getattr", node, [node.value, ast.Constant(attr)])
-        if attr in policy.KEEPABLE:
-            return guard_call("@method", node, [node.value, ast.Constant(attr)])
+        if attr in policy.KEEPABLE or (attr in policy.DEFINABLE and self._may_be_own(node.value)):
+            return guard_call("@held", node, [node.value, ast.Constant(attr)])
         if attr in policy.IN_PLACE and node not in self._assigned:
             return guard_call(f"@{attr.strip('_')}", node, [node.value])
         hint = policy.READ_HINTS.get(attr) or policy.IN_PLACE.get(attr, "")
@@ -126,6 +126,12 @@ class ScriptTransformer(ImportRules, DefinitionRules):
             hint = f"call it: `x.{attr}(...)`"
         self.refuse(node, "attribute_refused", f"a script may not read {attr!r}", hint)
         return node
+
+    def _may_be_own(self, node: ast.expr) -> bool:
+        """True unless the value is certainly none of the script's own: ``str``, ``[]``."""
+        if isinstance(node, ast.Name):
+            return node.id in self.survey.bound
+        return isinstance(node, ast.Attribute | ast.Call | ast.Subscript)
 
     def _guarded_target(self, node: ast.Attribute, attr: str) -> ast.expr:
         """Build a target for a guarded attribute, valid wherever one is stored or deleted."""

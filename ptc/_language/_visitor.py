@@ -129,12 +129,16 @@ class ScriptVisitor(RestrictingNodeTransformer):
             store and not self._scopes and name in policy.MODULE_NAMES
         ):
             return name
+        if name in policy.VARIABLES and (store or name in self.survey.bound):
+            return name
         self._refuse_dunder(node, name, define=store)
         return name
 
     def _refuse_dunder(self, node: ast.AST, name: str, *, define: bool = False) -> None:
         if define:
             hint = policy.UNDEFINABLE_HINTS.get(name, "choose a name without double underscores")
+            if name in policy.NAME_HOOKS:
+                hint = "define it in the body of a class"
             self.refuse(node, "name_refused", f"a script may not define {name!r}", hint)
         else:
             hint = policy.READ_HINTS.get(name) or policy.IN_PLACE.get(name, "")

@@ -18,6 +18,7 @@ __all__ = ["Attacher"]
 _TYPES: Final = {
     "csv": "text/csv",
     "gif": "image/gif",
+    "gz": "application/gzip",
     "html": "text/html",
     "jpeg": "image/jpeg",
     "jpg": "image/jpeg",

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 from .._language import _policy as policy
-from ._classes import NAME_HOOKS, is_allowed_base, is_open, is_script_class
+from ._classes import is_allowed_base, is_open, is_script_class
 from ._freeze import class_namespace
 from ._internals import (
     bound_function,
@@ -40,6 +40,7 @@ __all__ = [
     "attribute",
     "format_map",
     "has_named",
+    "held_method",
     "method",
     "read_named",
     "refuse",
@@ -51,6 +52,8 @@ MISSING: Final = object()
 
 class RefusedError(AttributeError):
     """Raised when a guard refuses an attribute. The message has an alternative."""
+
+    __module__ = "builtins"  # reprs and errors show it
 
 
 def refuse(obj: object, name: str, hint: str = "") -> NoReturn:
@@ -255,8 +258,9 @@ def _read_keyword_defaults(obj: Any) -> Any:
 
 def _read_wrapped(obj: Any) -> Any:
     """Load the undecorated function, if the script defines it."""
-    if type(obj) in {types.FunctionType, _CACHED}:
-        wrapped = obj.__dict__.get("__wrapped__")
+    own = is_script_class(type(obj))
+    if own or type(obj) in {types.FunctionType, _CACHED}:
+        wrapped = obj.__wrapped__ if own else obj.__dict__.get("__wrapped__")
         if _is_own_function(wrapped) or (wrapped is not None and is_script_class(type(wrapped))):
             return wrapped
     refuse(obj, "__wrapped__")
@@ -292,13 +296,14 @@ def store(obj: Any, name: str, value: Any) -> None:
     if policy.is_dunder(name):
         allowed = (
             name in policy.WRITABLE
-            and (own_class or own_function)
+            and (own_class or own_function or is_script_class(kind))
             and (type(value) is str or value is None)
-        ) or (own_class and name in policy.DEFINABLE and name not in NAME_HOOKS)
+        ) or (own_class and name in policy.VARIABLES)
     else:
         allowed = own_class or own_function or is_script_class(kind) or is_open(kind)
     if not allowed:
-        refuse(obj, name)
+        hook = own_class and name in policy.NAME_HOOKS
+        refuse(obj, name, "define it in the body of the class" if hook else "")
     if value is MISSING:
         delattr(obj, name)
     else:
@@ -334,6 +339,17 @@ def method(obj: Any, name: str) -> Any:
     elif is_script_class(kind) or name in policy.OPERATOR_METHODS:
         return _guard_method(getattr(obj, name), obj, name)
     refuse(obj, name)
+
+
+def held_method(obj: Any, name: str) -> Any:
+    """Load a dunder method that is kept as a value: ``original = cls.__init__``.
+
+    Only the script's own functions can be kept: a slot of the interpreter leads to its type.
+    """
+    real = method(obj, name)
+    if real is None or name in policy.KEEPABLE or _is_own_function(_function_of(real)):
+        return real
+    refuse(obj, name, f"it is not a function of the script; call it: `x.{name}(...)`")
 
 
 def _guard_method(real: Any, obj: Any, name: str) -> Any:
@@ -384,6 +400,8 @@ def read_named(obj: Any, name: object) -> Any:
         return getattr(obj, policy.rename(text))
     if kind == "power" or text in policy.READABLE:
         return attribute(obj, text)
+    if text in policy.DEFINABLE:
+        return held_method(obj, text)
     refuse(obj, text)
 
 

@@ -26,6 +26,8 @@ COUNTED_LIMITS = {"max_tool_calls", "max_calls_by_tool"}
 class LimitError(RuntimeError):
     """The script exceeded a limit that its own side of the wire counts."""
 
+    __module__ = "builtins"  # reprs and errors show it
+
     def __init__(self, message: str, limit: str) -> None:
         super().__init__(message)
         self.limit = limit

@@ -24,7 +24,6 @@ from ._identity import ScriptObject
 from ._types import Token, exact_text, make_classes_with, target_of
 
 __all__ = [
-    "NAME_HOOKS",
     "allow_bases",
     "build_class",
     "check_match_args",
@@ -171,8 +170,10 @@ _ABSENT: Final = object()
 
 def _base_error(base: object) -> str:
     named = base if isinstance(base, type | types.FunctionType) else type(base)
+    if isinstance(base, Token):
+        named = target_of(base)
     name = policy.demangle(named.__name__)
-    if name == "type":
+    if isinstance(base, Token) or name == "type":
         remedy = "use __init_subclass__ of a base class, or a class decorator"
     else:
         remedy = "subclass object, a builtin data type, an exception, or wrap an instance"
@@ -231,13 +232,9 @@ def _checked_members(namespace: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
         elif name == "__doc__":
             if value is not None and type(value) is not str:
                 raise TypeError("__doc__ must be a text")
-        elif policy.is_dunder(name) and (name not in policy.DEFINABLE or name in NAME_HOOKS):
+        elif policy.is_dunder(name) and (name not in policy.VARIABLES):
             raise TypeError(f"{name} must be defined in a class statement")
         yield policy.rename(name), value
-
-
-#: Methods that receive an attribute's name; the compiler restores its spelling in a class body.
-NAME_HOOKS: Final = frozenset({"__getattr__", "__setattr__", "__delattr__", "__set_name__"})
 
 
 def _maker(bases: tuple[Any, ...], metaclass: Any) -> tuple[_Maker, tuple[Any, ...]]:

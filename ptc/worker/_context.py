@@ -29,6 +29,7 @@ from ._internals import frame_back, frame_code, frame_lineno
 from ._modules._console import LOG
 from ._record import records
 from ._threads import THREADS
+from ._types import tool_type
 from ._values import shorten
 from ._wire import Wire
 from ._writer import PartWriter
@@ -44,6 +45,8 @@ _WARNING_CHARS, _PATH_CHARS = 600, 300
 
 class PendingCall(asyncio.Future[Any]):
     """A tool call in progress. Awaiting it returns the value; any other use raises `TypeError`."""
+
+    __module__ = "builtins"  # reprs and errors show it
 
     def __init__(self, name: str, line: int | None, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop=loop)
@@ -276,12 +279,17 @@ def _tool_error(row: Mapping[str, Any]) -> ToolError:
 class UnknownToolError(ToolError, AttributeError):
     """Raised by ``ctx.name`` if the run has no such tool: ``except ToolError`` catches it, too."""
 
+    __module__ = "builtins"  # reprs and errors show it
+
 
 _Make: TypeAlias = Callable[[str, Mapping[str, Any]], Any]
 
 
+@tool_type
 class _ToolMethod:
     """``ctx.name``: takes positional and keyword arguments, or one dict of them."""
+
+    __module__ = "builtins"  # reprs and errors show it
 
     __slots__ = ("_make", "_name", "_parameters")
 
@@ -293,6 +301,10 @@ class _ToolMethod:
     @property
     def __name__(self) -> str:
         return self._name
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]  # each tool has its own text
+        return f"{self!r}; `await ctx.describe({self._name!r})` returns its description"
 
     def __call__(self, *args: Any, **arguments: Any) -> Any:
         if args:
@@ -326,6 +338,8 @@ class Context:
     Its slots hold functions and data alone, so that reading them by other means than their names
     gives a script nothing new (tests/worker/test_reachability.py).
     """
+
+    __module__ = "builtins"  # reprs and errors show it
 
     __slots__ = ("_attach", "_emit", "_make", "_methods", "_progress", "_remaining")
 
@@ -421,6 +435,8 @@ class Context:
 @open_type
 class _Namespace:
     """``ctx.github``: the tools with names that start with ``github.``."""
+
+    __module__ = "builtins"  # reprs and errors show it
 
     __slots__ = ("_methods", "_name")
     _methods: Mapping[str, _ToolMethod]

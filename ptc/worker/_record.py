@@ -22,6 +22,8 @@ _MOST_SHOWN: Final = 20
 class Record(dict[str, Any]):
     """An object of a tool's result: ``row.path`` and ``row["path"]`` are the same."""
 
+    __module__ = "builtins"  # reprs and errors show it
+
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:

@@ -40,6 +40,8 @@ class DeadlockError(RuntimeError):
         places: Line and function of the script's frames that wait, if its traceback has none.
     """
 
+    __module__ = "builtins"  # reprs and errors show it
+
     def __init__(self, message: str, places: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(message)
         self.places = tuple(places)

@@ -20,9 +20,11 @@ __all__ = [
     "Task",
     "Token",
     "exact_text",
+    "is_tool",
     "make_classes_with",
     "stands_for",
     "target_of",
+    "tool_type",
     "type_of",
 ]
 
@@ -167,6 +169,20 @@ def stands_for(shown: type) -> Callable[[type], type]:
         return kind
 
     return record
+
+
+_TOOLS: Final[set[type]] = set()
+
+
+def tool_type(kind: type) -> type:
+    """Declare that instances of `kind` call tools: in an event loop, their results are awaited."""
+    _TOOLS.add(kind)
+    return kind
+
+
+def is_tool(obj: object) -> bool:
+    """True for ``ctx.name``."""
+    return type(obj) in _TOOLS
 
 
 def type_of(obj: object) -> Any:

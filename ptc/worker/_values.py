@@ -47,6 +47,8 @@ __all__ = [
 class ValueRefused(TypeError):
     """A value has no exact JSON form. The message starts with the path to the part."""
 
+    __module__ = "builtins"  # reprs and errors show it
+
 
 def loads(data: bytes) -> Any:
     """Read JSON that the host wrote.

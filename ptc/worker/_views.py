@@ -41,6 +41,8 @@ def demangle_keys(found: Mapping[Any, Any]) -> dict[Any, Any]:
 class NamespaceView(dict[str, Any]):
     """A snapshot of a namespace in the script's spelling; writes go to the original, too."""
 
+    __module__ = "builtins"  # reprs and errors show it
+
     __slots__ = ("_target",)
 
     def __init__(self, target: MutableMapping[str, Any]) -> None:
@@ -119,6 +121,8 @@ def _is_shown(name: str) -> bool:
 @stands_for(dict)
 class _Globals(NamespaceView):
     """`globals()`: variables are not renamed, unlike attributes."""
+
+    __module__ = "builtins"  # reprs and errors show it
 
     __slots__ = ()
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import collections
 import ctypes
+import functools
 import importlib.abc
-import inspect
 import io
 import json
 import mmap
@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from ptc._wire._protocol import Kind, encode
 from ptc.worker import _context, _freeze, _internals, _rehearsal, _runtime, _seal, _wire
-from ptc.worker._modules import _locks, _signature, _text, _threading
+from ptc.worker._modules import _text
 from ptc.worker._runtime import Runtime
 
 real = vars(__import__("builtins"))
@@ -62,20 +62,25 @@ ALLOWED = {
         "ismethod", "isroutine",
     ]),
 }  # fmt: skip
-# Classes of the worker that bear a library's name.
-OWN_CLASSES = [
-    kind
-    for name, kind in vars(_signature).items()
-    if isinstance(kind, type)
-    and kind.__module__ == "inspect"
-    and kind is not vars(inspect).get(name)
-]  # fmt: skip
-OWN_CLASSES += [
-    kind
-    for module in (_locks, _threading)
-    for kind in vars(module).values()
-    if isinstance(kind, type) and kind.__module__ == module.__name__
-]
+
+
+@functools.cache
+def own_classes() -> frozenset[int]:
+    """Return the ids of the classes of the worker that bear a name of a powerful module.
+
+    A class that the module itself has under this name is the library's.
+    """
+    return frozenset(
+        id(kind)
+        for module in [*sys.modules.values()]
+        if module.__name__.startswith("ptc.worker.")
+        for kind in vars(module).values()
+        if isinstance(kind, type)
+        and kind.__module__ in POWER_MODULES
+        and getattr(sys.modules.get(kind.__module__), kind.__name__, None) is not kind
+    )
+
+
 POWER_BUILTINS = {
     id(real[name]): name
     for name in ("open", "eval", "exec", "compile", "__import__", "breakpoint", "input", "help")
@@ -201,7 +206,7 @@ def forbidden(obj: Any) -> str:
     if issubclass(kind, type | types.FunctionType | types.BuiltinFunctionType):
         module = getattr(obj, "__module__", None)
         name = f"{module}.{getattr(obj, '__qualname__', '')}"
-        if module in POWER_MODULES and name not in ALLOWED and obj not in OWN_CLASSES:
+        if module in POWER_MODULES and name not in ALLOWED and id(obj) not in own_classes():
             return f"{kind.__name__} {name}"
     return ""
 

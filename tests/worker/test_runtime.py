@@ -61,6 +61,28 @@ async def run(ctx, inputs):
     assert (await run(session, source)).value == ["after", "after", 1]
 
 
+async def test_refused_metaclass_names_the_alternatives(session: Session) -> None:
+    result = await run(session, "import abc\nclass A(abc.ABCMeta): pass\nA()")
+    assert result.error is not None
+    assert "may not subclass ABCMeta; use __init_subclass__" in result.error.message
+
+
+async def test_tool_is_a_coroutine_function_where_its_call_is_awaited(session: Session) -> None:
+    source = """
+import asyncio, functools, inspect
+async def call(fn):
+    return await fn() if asyncio.iscoroutinefunction(fn) else fn()
+async def run(ctx, inputs):
+    later = functools.partial(ctx.after, ms=1)
+    return [await call(later), inspect.iscoroutinefunction(ctx.after), await call(lambda: 2)]
+"""
+    assert (await run(session, source)).value == [1, True, 2]
+    source = (
+        "import inspect\ndef run(ctx, inputs):\n    return inspect.iscoroutinefunction(ctx.after)"
+    )
+    assert (await run(session, source)).value is False
+
+
 async def test_sync_script_can_sleep(session: Session) -> None:
     source = """
 import time

@@ -165,12 +165,17 @@ _BASES: Final = {
 def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
     """Return the members that replace those of the real module."""
     import abc
+    import asyncio
     import enum
+    import inspect
 
     return {
         "ast": _syntax_trees.syntax_members(),
         "abc": {"ABCMeta": Token("abc.ABCMeta", abc.ABCMeta)},
-        "asyncio": asyncio_members(clock),
+        "asyncio": {
+            **asyncio_members(clock),
+            "iscoroutinefunction": _own.coroutine_test(asyncio.iscoroutinefunction),
+        },
         "calendar": _text.calendar_members(),
         "codecs": codecs_members(),
         "collections": {"namedtuple": _own.namedtuple},
@@ -208,6 +213,7 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
         },
         "gzip": gzip_members(clock),
         "inspect": {
+            "iscoroutinefunction": _own.coroutine_test(inspect.iscoroutinefunction),
             "BoundArguments": _signature.BoundArguments,
             "Parameter": _signature.Parameter,
             "Signature": _signature.Signature,

@@ -20,10 +20,13 @@ def _write_to_process(text: str, output: Output) -> None:
 class Stream:
     """`sys.stdout` or `sys.stderr` of a script."""
 
+    __module__ = "_io"  # reprs and errors show it
+
     __slots__ = ("_output", "name")
     encoding = "utf-8"
     errors = "strict"
     closed = False
+    name: str
     _output: Output
 
     def __init__(self, name: str, output: Output) -> None:
@@ -63,6 +66,11 @@ class Stream:
     def reconfigure(self, **_: object) -> None:
         """Do nothing: text is sent as UTF-8, at once."""
 
+    def __repr__(self) -> str:
+        return f"<_io.TextIOWrapper name={self.name!r} mode='w' encoding='utf-8'>"
+
+
+Stream.__name__ = Stream.__qualname__ = "TextIOWrapper"
 
 STDOUT = Stream("<stdout>", Output.STDOUT)
 STDERR = Stream("<stderr>", Output.STDERR)

@@ -32,6 +32,7 @@ from .._classes import is_open, is_script_class
 from .._identity import find_id, stable_id
 from .._internals import bound_function, bound_object
 from .._record import Record
+from ._facade import is_facade
 from ._syntax_trees import copy_node, is_node
 
 __all__ = ["deepcopy", "shallow"]
@@ -98,6 +99,7 @@ def _copy(x: Any, memo: _Memo) -> Any:
         if id(x) not in memo:
             copy_node(x, lambda part: _copy(part, memo), lambda made: memo.update({id(x): made}))
         return memo[id(x)]
+    _refuse_module(kind)
     if not own and kind is not Record and (issubclass(kind, _SHARED) or is_open(kind)):
         return x
     if id(x) in memo:
@@ -117,6 +119,11 @@ def _copy(x: Any, memo: _Memo) -> Any:
     return copier(x, memo)
 
 
+def _refuse_module(kind: type) -> None:
+    if is_facade(kind):
+        raise TypeError("cannot pickle 'module' object")
+
+
 def shallow(x: Any) -> Any:
     """`copy.copy`.
 
@@ -124,6 +131,7 @@ def shallow(x: Any) -> Any:
     names; here the class of a script's object is asked.
     """
     kind = type(x)
+    _refuse_module(kind)
     if kind is types.MethodType:
         return types.MethodType(bound_function(x), bound_object(x))
     if not (is_script_class(kind) or issubclass(kind, types.SimpleNamespace)):

@@ -51,6 +51,8 @@ class TaskGroup(asyncio.TaskGroup):
 class Handle:
     """`asyncio.Handle` and `asyncio.TimerHandle`: functions of the real one."""
 
+    __module__ = "asyncio.events"  # reprs and errors show it
+
     __slots__ = ("cancel", "cancelled", "when")
 
     def __init__(self, real: Any) -> None:

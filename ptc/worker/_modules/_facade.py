@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from ..._language._policy import MODULES
 from .._classes import offer, open_type
@@ -25,7 +25,7 @@ from .._internals import (
     keyword_defaults_of,
 )
 
-__all__ = ["make_facade", "make_module"]
+__all__ = ["is_facade", "make_facade", "make_module"]
 
 
 def _set(self: Any, name: str, value: object) -> None:
@@ -39,24 +39,16 @@ def _refuse(self: Any, name: str) -> NoReturn:
     raise AttributeError(f"{self!r} cannot be changed; keep {name!r} in a variable of your own")
 
 
-def _name_class(module: str, name: str, member: Any) -> None:
-    """Give a class of the worker the module of the library's class, which reprs show."""
-    if isinstance(member, type) and str(member.__module__).startswith("ptc."):
-        real = vars(sys.modules[module]).get(name) if module in sys.modules else None
-        if isinstance(real, type):
-            member.__module__, member.__qualname__ = str(real.__module__), real.__qualname__
-        else:
-            member.__module__, member.__qualname__ = module, name
-
-
 def _stand_in(module: str, name: str, member: Any) -> Any:
     """Give a function of the worker the name, and the look, of the library's function."""
-    _name_class(module, name, member)
+    if isinstance(member, type):
+        _name_class(module, name, member)
+        return member
     method = type(member) is types.MethodType
     function = bound_function(member) if method else member
     if type(function) is not types.FunctionType or not function.__module__.startswith("ptc."):
         return member
-    real = vars(sys.modules[module]).get(name) if module in sys.modules else None
+    real = _library_member(module, name)
     if id(member) in _named:  # under two names
         function = _copy_of(function)
         member = types.MethodType(function, bound_object(member)) if method else function
@@ -65,6 +57,22 @@ def _stand_in(module: str, name: str, member: Any) -> Any:
     if type(real) is types.BuiltinFunctionType:
         show_as_builtin(member, name)
     return member
+
+
+def _library_member(module: str, name: str) -> Any:
+    return vars(sys.modules[module]).get(name) if module in sys.modules else None
+
+
+def _name_class(module: str, name: str, kind: type) -> None:
+    """Give a class of the worker the names of the library's class, which reprs and errors show."""
+    if not kind.__module__.startswith("ptc."):
+        return
+    real = _library_member(module, name)
+    if not isinstance(real, type):
+        kind.__module__, kind.__name__, kind.__qualname__ = module, name, name
+    else:
+        kind.__name__, kind.__qualname__ = real.__name__, real.__qualname__
+        kind.__module__ = real.__module__
 
 
 _named: dict[int, object] = {}
@@ -101,6 +109,14 @@ def make_facade(name: str, members: Mapping[str, object]) -> object:
     return make_module(name, named, {each: text for each, text in facts.items() if text})
 
 
+def is_facade(kind: type) -> bool:
+    """True if `kind` is the class of a module as scripts see it."""
+    return kind in _KINDS
+
+
+_KINDS: Final[set[type]] = set()
+
+
 def make_module(
     name: str, members: Mapping[str, object], facts: Mapping[str, object] | None = None
 ) -> object:
@@ -135,4 +151,5 @@ def make_module(
         if isinstance(value, type):
             offer(value)
     make_slots_readonly(kind)
+    _KINDS.add(kind)
     return made

@@ -170,6 +170,8 @@ def gzip_members(clock: Clock) -> dict[str, Any]:
 class _Codec:
     """A codec without its streams, which read any attribute of the object they wrap."""
 
+    __module__ = "codecs"  # reprs and errors show it
+
     __slots__ = ("decode", "encode", "incrementaldecoder", "incrementalencoder", "name")
 
     def __init__(self, found: codecs.CodecInfo) -> None:

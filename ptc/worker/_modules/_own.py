@@ -6,6 +6,7 @@ attribute from anything, `dataclasses.asdict` shows renamed names.
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import contextlib
 import functools
@@ -23,7 +24,7 @@ from .. import _classes
 from .._attributes import read_named
 from .._hints import get_type_hints
 from .._internals import globals_of
-from .._types import ScriptType, type_of
+from .._types import ScriptType, is_tool, type_of
 from .._views import exact_text
 from ._console import CONSOLE
 
@@ -85,7 +86,10 @@ def _check_function(function: Any) -> None:
 def update_wrapper(wrapper: Any, wrapped: Any, *_: Any, **__: Any) -> Any:
     """Copy name, docstring and own attributes of `wrapped`, as `functools.wraps` does."""
     _check_function(wrapped)
-    if type(wrapper) is types.FunctionType and not globals_of(wrapper).keys().isdisjoint(_MARKS):
+    own = type(wrapper) is types.FunctionType and not globals_of(wrapper).keys().isdisjoint(_MARKS)
+    if _classes.is_script_class(type(wrapper)):
+        _copy_facts(wrapper, wrapped)
+    elif own:
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
             value = getattr(wrapped, name, None)
             if type(value) is str or (value is None and name == "__doc__"):
@@ -95,6 +99,33 @@ def update_wrapper(wrapper: Any, wrapped: Any, *_: Any, **__: Any) -> Any:
             wrapper.__annotations__ = wrapped.__annotations__
         wrapper.__dict__["__wrapped__"] = wrapped
     return wrapper
+
+
+def _copy_facts(wrapper: Any, wrapped: Any) -> None:
+    """Describe an object of the script as a function: a decorator that is written as a class."""
+    for name in ("__name__", "__qualname__", "__doc__"):
+        value = getattr(wrapped, name, None)
+        if type(value) is str or (value is None and name == "__doc__"):
+            setattr(wrapper, name, value)
+    if type(wrapped) is types.FunctionType and "@getattr" in globals_of(wrapped):
+        for name, value in [*wrapped.__dict__.items()]:
+            if not policy.is_dunder(name):  # a `__setattr__` of the script would see the value
+                setattr(wrapper, name, value)
+    wrapper.__wrapped__ = wrapped
+
+
+def coroutine_test(real: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Make ``iscoroutinefunction``: a tool counts wherever its call is awaited."""
+
+    def iscoroutinefunction(func: Any) -> bool:
+        target = func
+        while type(target) is functools.partial:
+            target = target.func
+        if is_tool(target):
+            return asyncio._get_running_loop() is not None
+        return real(func)
+
+    return iscoroutinefunction
 
 
 # A global of the functions that may be renamed: the script's, and the ones made here.

@@ -146,6 +146,8 @@ def sys_members() -> dict[str, Any]:
 class Environment(dict[str, str]):
     """`os.environ`: empty at first, and never passed to a process."""
 
+    __module__ = "os"  # reprs and errors show it
+
     __slots__ = ()
 
     def __missing__(self, key: object) -> NoReturn:
@@ -161,6 +163,9 @@ class Environment(dict[str, str]):
 
     def __repr__(self) -> str:
         return f"environ({super().__repr__()})"
+
+
+Environment.__name__ = Environment.__qualname__ = "_Environ"
 
 
 def environment_members() -> dict[str, Any]:

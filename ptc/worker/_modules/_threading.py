@@ -162,6 +162,8 @@ class Thread:
 
 
 class _MainThread(Thread):
+    __module__ = "threading"  # reprs and errors show it
+
     def __init__(self) -> None:
         self._target, self._args, self._kwargs = None, (), {}
         self._name, self._daemon, self._number, self._prepared = "MainThread", False, MAIN, True

@@ -156,6 +156,24 @@ def test_an_ordinary_method_can_be_defined(name: str) -> None:
     compile_source(f"class A:\n    def {name}(self, *args): ...\n")
 
 
+def test_function_that_a_class_decorator_sets_can_be_defined() -> None:
+    for name in policy.VARIABLES:
+        compile_source(f"def deco(cls):\n    def {name}(self): ...\n    cls.{name} = {name}\n")
+
+
+@pytest.mark.parametrize("name", sorted(policy.NAME_HOOKS))
+def test_hook_that_receives_names_is_defined_in_a_class_only(name: str) -> None:
+    (finding,) = findings(f"def deco(cls):\n    def {name}(self, *args): ...\n")
+    assert (finding.code, finding.hint) == ("name_refused", "define it in the body of a class")
+
+
+@pytest.mark.parametrize("name", ["__builtins__", "__import__", "__build_class__", "__call__"])
+def test_dunder_that_the_script_does_not_define_cannot_be_read(name: str) -> None:
+    assert [finding.code for finding in findings(name)] == ["name_refused"]
+    if name not in policy.VARIABLES:
+        assert "name_refused" in {finding.code for finding in findings(f"{name} = 1\n{name}")}
+
+
 @pytest.mark.parametrize("name", sorted(policy.IN_PLACE))
 def test_class_or_namespace_can_be_used_inline_but_not_stored(name: str) -> None:
     compile_source(f"def f(x):\n    print(x.{name}, x.{name} == 1)\n    return x.{name}\n")

@@ -50,6 +50,7 @@ ctx.attach("a.csv", "é,1")
 ctx.attach("b", io.BytesIO(b"b"))
 ctx.attach("c", io.StringIO("c"), "Text/Markdown")
 ctx.attach("d.txt", bytearray(b"d"))
+ctx.attach("d.csv.gz", b"d")
 ctx.attach("e", "")
 """
     result = await run(session, source)
@@ -60,6 +61,7 @@ ctx.attach("e", "")
         ("b", "application/octet-stream", "b"),
         ("c", "text/markdown", "c"),
         ("d.txt", "text/plain", "d"),
+        ("d.csv.gz", "application/gzip", "d"),
         ("e", "text/plain", ""),
     ]
 

@@ -131,3 +131,86 @@ def case_messages_name_the_function():
     calls = [lambda: time.sleep(), lambda: warnings.warn(), lambda: typing.get_type_hints(),
              lambda: logging.getLogger(1, 2), lambda: functools.wraps()]
     return [(raised(call)[1].partition("(")[0].rpartition(".")[2] or "").replace(" missing", "") for call in calls]
+
+
+def with_methods(cls):
+    original = cls.__init__
+
+    @functools.wraps(original)
+    def __init__(self, *args):
+        original(self, *args)
+        self.seen = args
+
+    def __repr__(self):
+        return f"{cls.__name__}{self.seen}"
+
+    def __eq__(self, other):
+        return __hash__(self) == __hash__(other)
+
+    def __hash__(self):
+        return len(self.seen)
+    __str__ = __repr__
+    cls.__init__, cls.__repr__, cls.__str__ = __init__, __repr__, __str__
+    cls.__eq__ = __eq__
+    setattr(cls, "__hash__", __hash__)
+    return cls
+
+
+def case_methods_that_a_class_decorator_sets():
+    @with_methods
+    class A:
+        def __init__(self, *args):
+            "Set up."
+
+    def __len__(self):
+        return 5
+
+    class B(A):
+        size = __len__
+        __len__ = __len__
+    A.__lt__ = lambda self, other: "lt"
+    return [repr(A(1)), str(A(1, 2)), A(1) == A(2), len({A(1), A(2)}), A.__init__.__doc__, A.__init__.__name__,
+            len(B()), B().size(), getattr(A, "__lt__")(1, 2), B.__init__ is A.__init__, A(1) < 2]
+
+
+def case_decorator_that_is_a_class():
+    class Counted:
+        __name__ = "counted"
+
+        def __init__(self, function):
+            self.before = self.__name__
+            functools.update_wrapper(self, function)
+            self.function, self.calls = function, 0
+
+        def __call__(self, *args):
+            self.calls += 1
+            return self.function(*args)
+
+    def double(n):
+        "Double it."
+        return n + n
+    double.unit = "m"
+    counted = Counted(double)
+    found = [counted(2), counted.calls, counted.before, Counted.__name__, counted.__name__, counted.__doc__,
+             counted.unit, counted.__wrapped__ is double, counted.__qualname__ == double.__qualname__]
+    counted.__name__, counted.__doc__ = "other", None
+    return [*found, counted.__name__, counted.__doc__]
+
+
+def case_text_of_a_class_that_its_body_computes():
+    class A:
+        """Text."""
+        __doc__ += " More."
+        seen = __doc__
+    class B:
+        __doc__ = f"About {A.__name__}."
+    return [A.__doc__, A.seen, A().__doc__, B.__doc__]
+
+
+def case_modules_cannot_be_copied():
+    return [raised(function, value) for function in (copy.copy, copy.deepcopy) for value in (copy, [math])[:1]]
+
+
+def case_names_of_types():
+    made = (sys.stdout, sys.stderr, os.environ, logging.getLogger(), logging.getLogger("a"))
+    return [repr(type(each)) for each in made] + [type(sys.stdout).__name__, repr(logging.Formatter), repr(abc.ABC)]

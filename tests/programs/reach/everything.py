@@ -13,13 +13,25 @@ class Spy:
     def __call__(self, *a, **k): return (a, k)
     __hash__ = None
 
+class Setter:
+    got = []
+    def __setattr__(self, name, value): self.got.append((name, value)); object.__setattr__(self, name[:1] + "x", value)
+
+def with_methods(cls):
+    original = cls.__format__
+    def __str__(self): return original(self, "")
+    def __len__(self, *a): return len(a)
+    cls.__str__, cls.__len__ = __str__, __len__
+    wrapped = functools.update_wrapper(Setter(), functools.wraps(gen)(contextlib.contextmanager(gen)))
+    return [wrapped, wrapped.got, cls, original, cls.__str__, cls().__len__, getattr(cls, "__eq__"), __str__]
+
 async def agen():
     yield 1
 def gen():
     yield 1
 
 async def run(ctx, inputs):
-    held = [ctx, ctx.t, ctx.ns, ctx.tools, ctx.budget]
+    held = [*with_methods(Spy), ctx, ctx.t, ctx.ns, ctx.tools, ctx.budget]
     loop_task = asyncio.current_task()
     a = ctx.t(x=1)
     held += [a, await a]

@@ -43,21 +43,34 @@ def sweep():
                 value = getattr(module, name)
             except Exception:
                 continue
+            show(module.__name__, name, value)
             if not callable(value):
                 continue
             for args in shapes():
                 calls += 1
                 try:
                     made = value(*args)
-                    found.setdefault(type(made), made)
+                    if type(made) not in found:
+                        found[type(made)] = made
+                        show(module.__name__, name, made)
                     repr(made)
                     if callable(made) and calls % 3 == 0:
                         made(1)
-                except Exception:
-                    pass
+                except Exception as error:
+                    text = f"{type(error)} {error}"
+                    if "ptc." in text:
+                        leaked.add(f"{module.__name__}.{name}: {text}")
     return calls
 
 
+def show(*where):
+    for text in (repr(where[-1]), str(where[-1]), repr(type(where[-1]))):
+        if "ptc." in text:
+            leaked.add(f"{where[0]}.{where[1]}: {text}")
+
+
+# Texts that show the implementation of a module.
+leaked = set()
 # One object of each type that the modules make, by type.
 found = {}
 
@@ -102,4 +115,4 @@ def run(ctx, inputs):
     counts = [sweep(), asyncio.run(inside(ctx, inputs))]
     if inputs["methods"]:
         counts += [sweep_methods(), asyncio.run(methods_inside(ctx, inputs))]
-    return counts
+    return [counts, sorted(leaked)]

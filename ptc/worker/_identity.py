@@ -121,12 +121,23 @@ def find_id(obj: object) -> int | None:
 stable_id.__name__ = stable_id.__qualname__ = "id"
 
 
+_MISSING: Final = object()
+
+
 class ScriptObject:
     """Base of a script's classes, below `object`: its hash is not an address."""
 
     __slots__ = ()
 
     def __hash__(self) -> int:
+        bases = type(self).__mro__
+        if bases[-2] is not ScriptObject:  # such as Enum after a mixin of the script
+            for base in bases[bases.index(ScriptObject) + 1 : -1]:
+                inherited = base.__dict__.get("__hash__", _MISSING)
+                if inherited is None:
+                    raise TypeError(f"unhashable type: {type(self).__name__!r}")
+                if inherited is not _MISSING:
+                    return int(inherited(self))
         # Not `_own_number`: a copy inherits this entry, which is harmless, and must then keep it.
         try:
             number: int = self.__dict__["@hash"]

@@ -152,6 +152,11 @@ SKIPPED: Final = frozenset(
         "os.environ",
         "os.getenv",
         "inspect.getsource",
+        "asyncio.AbstractEventLoop",
+        "asyncio.get_event_loop",
+        "asyncio.new_event_loop",
+        "zoneinfo.available_timezones",
+        "gzip.compress",
     ]
 )
 _SKIPPED_METHODS: Final = frozenset(
@@ -233,6 +238,7 @@ _SKIPPED_METHODS: Final = frozenset(
         "walk",
         "makeRecord",
         "findCaller",
+        "stream",
     ]
 )
 _HUGE: Final = ("2**70", "1e300", "float('inf')")

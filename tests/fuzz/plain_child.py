@@ -3,7 +3,8 @@
 usage: python tests/fuzz/plain_child.py plain|ptc
 
 Reads lines of JSON from standard input, ``[number, source]``, and answers each with
-``[number, {"end": ..., "out": ..., "err": ...}]``.
+``[number, {"end": ..., "out": ..., "err": ...}]``. A fork that prints nothing for a while is
+killed, and what it has printed counts.
 """
 
 from __future__ import annotations
@@ -25,14 +26,17 @@ from typing import Any, NoReturn
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 _FILE = "script.py"
-_SECONDS = 20
+_SECONDS = 6
 _BYTES = 2 << 30
 _MOST = 1 << 20
 
 Outcome = dict[str, str]
+#: Passes on text that a program has printed: the stream, ``out`` or ``err``, and the text.
+Tell = Callable[[str, str], None]
+Run = Callable[[str, Tell], str]
 
 
-def _prepare_plain() -> Callable[[str], Outcome]:
+def _prepare_plain() -> Run:
     """Return a function that executes a program as `python script.py` does."""
     import io
     import linecache
@@ -52,11 +56,26 @@ def _prepare_plain() -> Callable[[str], Outcome]:
     )
     traceback.__dict__["_compute_suggestion_error"] = lambda *_: None
 
-    def run(source: str) -> Outcome:
+    class Output(io.StringIO):
+        def __init__(self, name: str, tell: Tell) -> None:
+            super().__init__()
+            self._parts = name, tell
+            self.name = f"<std{name}>"
+
+        def __repr__(self) -> str:
+            return f"<_io.TextIOWrapper name='{self.name}' mode='w' encoding='utf-8'>"
+
+        def write(self, text: str, /) -> int:
+            count = super().write(text)
+            name, tell = self._parts
+            tell(name, text)
+            return count
+
+    def run(source: str, tell: Tell) -> str:
         main = types.ModuleType("__main__")
         sys.modules["__main__"] = main
         linecache.cache[_FILE] = (len(source), None, source.splitlines(True), _FILE)
-        sys.stdout, sys.stderr = out, err = io.StringIO(), io.StringIO()
+        sys.stdout, sys.stderr = Output("out", tell), Output("err", tell)
         try:
             code = compile(source, _FILE, "exec", dont_inherit=True)
             exec(code, main.__dict__)  # noqa: S102  # what this program is for
@@ -65,23 +84,23 @@ def _prepare_plain() -> Callable[[str], Outcome]:
             end = f"failed {type(error).__name__}: {error}"
         finally:
             sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-        return {"end": end, "out": out.getvalue()[:_MOST], "err": err.getvalue()[:_MOST]}
+        return end
 
     return run
 
 
-def _prepare_ptc() -> Callable[[str], Outcome]:  # noqa: C901  # counts the class inside
+def _prepare_ptc() -> Run:  # noqa: C901  # counts the class inside
     """Return a function that executes a program in a sealed runtime, without the kernel layer."""
     from ptc._wire._protocol import Kind, encode
     from ptc.worker._wire import Wire
     from tests.fuzz.reach import Done, Host, prepare
 
     class Recorder(Host):
-        """Answers timers, and keeps what the script prints and how it ends."""
+        """Answers timers, passes on what the script prints, and keeps how it ends."""
 
-        def __init__(self, source: str) -> None:
+        def __init__(self, source: str, tell: Tell) -> None:
             super().__init__(source)
-            self.texts: dict[int, list[str]] = {}
+            self._tell = tell
             self.end = "no last frame"
             self._deadline = 0.0
 
@@ -96,7 +115,7 @@ def _prepare_ptc() -> Callable[[str], Outcome]:  # noqa: C901  # counts the clas
                 kind, body = data[4], data[5:end]
                 if kind == Kind.PRINT:
                     text, output = json.loads(body)
-                    self.texts.setdefault(output, []).append(text)
+                    self._tell("err" if output else "out", text)
                 elif kind == Kind.TIMER:
                     (self._deadline,) = json.loads(body)
                 elif kind == Kind.DONE:
@@ -111,20 +130,19 @@ def _prepare_ptc() -> Callable[[str], Outcome]:  # noqa: C901  # counts the clas
 
     runtime = prepare()
 
-    def run(source: str) -> Outcome:
-        host = Recorder(source)
+    def run(source: str, tell: Tell) -> str:
+        host = Recorder(source, tell)
         runtime._kits = []
         try:
             runtime.serve(Wire(host))
         except Done:
             host.end += " (out of answers)"
-        texts = {output: "".join(parts)[:_MOST] for output, parts in host.texts.items()}
-        return {"end": host.end, "out": texts.get(0, ""), "err": texts.get(1, "")}
+        return host.end
 
     return run
 
 
-def _in_fork(run: Callable[[str], Outcome], source: str) -> Outcome:
+def _in_fork(run: Run, source: str) -> Outcome:
     """Execute one program, so that it leaves nothing behind for the next."""
     folder = tempfile.mkdtemp()  # a sealed process can create no TemporaryDirectory
     try:
@@ -133,7 +151,7 @@ def _in_fork(run: Callable[[str], Outcome], source: str) -> Outcome:
         shutil.rmtree(folder)
 
 
-def _fork(run: Callable[[str], Outcome], source: str, folder: str) -> Outcome:
+def _fork(run: Run, source: str, folder: str) -> Outcome:
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -142,7 +160,7 @@ def _fork(run: Callable[[str], Outcome], source: str, folder: str) -> Outcome:
         _answer(run, source, write)
     os.close(write)
     received = b""
-    while select.select([read], [], [], _SECONDS)[0]:
+    while select.select([read], [], [], _SECONDS)[0] and len(received) < _MOST:
         chunk = os.read(read, 1 << 16)
         if not chunk:
             break
@@ -151,29 +169,34 @@ def _fork(run: Callable[[str], Outcome], source: str, folder: str) -> Outcome:
         os.kill(child, signal.SIGKILL)
     os.close(read)
     _, status = os.waitpid(child, 0)
-    if status or not received:
-        return {"end": f"ended with status {status}", "out": "", "err": ""}
-    answer: Outcome = json.loads(received)
+    answer = {"end": f"ended with status {status}", "out": "", "err": ""}
+    for line in received.splitlines(keepends=True):
+        if line.endswith(b"\n"):
+            name, text = json.loads(line)
+            answer[name] = text if name == "end" else answer[name] + text
     return answer
 
 
-def _answer(run: Callable[[str], Outcome], source: str, write: int) -> NoReturn:
+def _answer(run: Run, source: str, write: int) -> NoReturn:
+    def tell(name: str, text: str) -> None:
+        data = json.dumps([name, text]).encode() + b"\n"
+        while data:
+            data = data[os.write(write, data) :]
+
     resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
     devnull = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(devnull, stream)
     try:
-        data = json.dumps(run(source)).encode()
+        tell("end", run(source, tell))
     except BaseException as error:  # noqa: BLE001  # of the harness
-        data = json.dumps({"end": f"harness {error!r}", "out": "", "err": ""}).encode()
-    while data:
-        data = data[os.write(write, data) :]
+        tell("end", f"harness {error!r}")
     os._exit(0)
 
 
 def main() -> None:
     """Serve programs until standard input ends."""
-    prepare: dict[str, Callable[[], Callable[[str], Any]]] = {
+    prepare: dict[str, Callable[[], Run]] = {
         "plain": _prepare_plain,
         "ptc": _prepare_ptc,
     }

@@ -28,10 +28,14 @@ class Stream:
     closed = False
     name: str
     _output: Output
+    name: str
 
     def __init__(self, name: str, output: Output) -> None:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "_output", Output(output))
+
+    def __repr__(self) -> str:
+        return f"<_io.TextIOWrapper name='{self.name}' mode='w' encoding='utf-8'>"
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("the streams of a script cannot be changed")
@@ -62,6 +66,12 @@ class Stream:
     def writable(self) -> bool:
         """Return True."""
         return True
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> str:
+        raise io.UnsupportedOperation("not readable")
 
     def reconfigure(self, **_: object) -> None:
         """Do nothing: text is sent as UTF-8, at once."""

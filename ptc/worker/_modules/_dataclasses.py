@@ -242,7 +242,13 @@ def _signature(cls: type, initial: list[Any], made: Mapping[str, Any]) -> str:
                 return str(inspect.Signature(parameters))
     except (TypeError, ValueError):
         return ""
-    return "()"
+    return "()" if _is_plain(cls) else ""
+
+
+def _is_plain(cls: type) -> bool:
+    """True for a class that no builtin creates: those of C have no signature."""
+    defined = [class_namespace(base).keys() for base in cls.__mro__[:-1]]
+    return not any(names & {"__new__", "__init__"} for names in defined)
 
 
 def _init_signature(initial: Iterable[Any]) -> str:
@@ -327,7 +333,7 @@ def fields(class_or_instance: Any) -> tuple[Any, ...]:
     obj = class_or_instance
     found = dataclass_fields(obj if isinstance(obj, type) else type(obj))
     if found is None:
-        raise TypeError("must be called with a dataclass type or instance")
+        raise TypeError("must be called with a dataclass type or instance") from None
     return tuple(_demangle_field(each) for each in found)
 
 

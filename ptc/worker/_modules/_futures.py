@@ -243,6 +243,11 @@ def _carry_out(future: Future, function: Any, args: Any, kwargs: Any) -> None:
         future.set_result(value)
 
 
+# As `repr` shows them.
+ThreadPoolExecutor.__module__ = "concurrent.futures.thread"
+Future.__module__ = Executor.__module__ = "concurrent.futures._base"
+
+
 class DoneAndNotDoneFutures(NamedTuple):
     """Result of `concurrent.futures.wait`."""
 

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 LEVELS: Final = {
-    "CRITICAL": 50, "FATAL": 50, "ERROR": 40, "WARNING": 30, "WARN": 30, "INFO": 20, "DEBUG": 10,
+    "CRITICAL": 50, "FATAL": 50, "ERROR": 40, "WARN": 30, "WARNING": 30, "INFO": 20, "DEBUG": 10,
     "NOTSET": 0,
 }  # fmt: skip
 
@@ -57,7 +57,7 @@ STATE: Final = _State()
 def level_of(level: Any) -> int:
     """Return the number of a level, from its number or name."""
     if isinstance(level, int):
-        return int(level)
+        return level if type(level) is bool else int(level)
     if isinstance(level, str):
         if level in STATE.levels:
             return STATE.levels[level]
@@ -167,6 +167,8 @@ class Formatter:
 
     def formatException(self, ei: Any) -> str:  # the library's name
         """Format the traceback of an exception."""
+        if not isinstance(ei, BaseException | tuple):
+            raise TypeError(f"{type(ei).__name__!r} object is not subscriptable")
         error = error_in(ei)
         return "NoneType: None" if error is None else format_error(error).rstrip("\n")
 

@@ -88,6 +88,8 @@ class Handler(Filterer):
     def set_name(self, name: str | None) -> None:
         """Set its name."""
         self.name = name
+        if name:
+            hash(name)  # the library's table of handlers refuses other names
 
     def setLevel(self, level: Any) -> None:  # the library's name
         """Handle records of `level` and above."""

@@ -38,6 +38,8 @@ class attrgetter:  # the library's name
     __slots__ = ("_paths",)
 
     def __init__(self, attr: str, /, *attrs: str) -> None:
+        if not all(isinstance(path, str) for path in (attr, *attrs)):
+            raise TypeError("attribute name must be a string")
         self._paths = [exact_text(path).split(".") for path in (attr, *attrs)]
 
     def __repr__(self) -> str:
@@ -132,9 +134,13 @@ def coroutine_test(real: Callable[[Any], bool]) -> Callable[[Any], bool]:
 _MARKS: Final = frozenset({"@getattr", "singledispatch"})
 
 
-def wraps(wrapped: Any, *_: Any, **__: Any) -> Callable[[Any], Any]:
+def wraps(
+    wrapped: Any,
+    assigned: Any = functools.WRAPPER_ASSIGNMENTS,
+    updated: Any = functools.WRAPPER_UPDATES,
+) -> Callable[[Any], Any]:
     """`functools.wraps`."""
-    return lambda wrapper: update_wrapper(wrapper, wrapped)
+    return functools.partial(update_wrapper, wrapped=wrapped, assigned=assigned, updated=updated)
 
 
 def _plain_function(function: Any) -> Any:
@@ -197,7 +203,7 @@ class cached_property:  # the library's name
 
 def lru_cache(maxsize: Any = 128, typed: bool = False) -> Any:
     """`functools.lru_cache`."""
-    if callable(maxsize) and not isinstance(maxsize, int):
+    if callable(maxsize) and isinstance(typed, bool):
         return functools.lru_cache(128, typed)(_plain_function(maxsize))
     decorate = functools.lru_cache(maxsize, typed)
 
@@ -285,6 +291,8 @@ class singledispatchmethod:  # the library's name
     def __get__(self, obj: Any, cls: Any = None) -> Any:
         def call(*args: Any, **options: Any) -> Any:
             if not args:
+                if sys.version_info < (3, 13):
+                    raise IndexError("tuple index out of range")
                 name = _unbound(self._function).__name__
                 raise TypeError(f"{name} requires at least 1 positional argument")
             method = self._dispatcher.dispatch(type(args[0]))

@@ -314,8 +314,25 @@ def _find(obj: Any, *, follow_wrapped: bool) -> inspect.Signature:
     raise ValueError(f"no signature found for {obj!r}: only callables of the script have one here")
 
 
+class _WithMembers(enum.Enum):
+    A = 1
+
+
+class _WithoutMembers(enum.Enum):
+    """An enum that is a base of others."""
+
+
+# By whether the enum has members. Computed here, before the worker removes `__code__`.
+_OF_ENUMS: Final = {
+    True: inspect.signature(_WithMembers),
+    False: inspect.signature(_WithoutMembers),
+}
+
+
 def _of_class(kind: type) -> inspect.Signature:
     """Return the signature of the `__init__` or `__new__` that comes first."""
+    if isinstance(kind, enum.EnumMeta):
+        return _OF_ENUMS[bool(kind.__members__)]
     for base in kind.__mro__:
         namespace = class_namespace(base)
         for name in ("__new__", "__init__"):

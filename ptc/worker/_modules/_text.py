@@ -50,6 +50,12 @@ def pprint_members() -> dict[str, Any]:
             target: Any = CONSOLE.stdout if stream is None else stream
             super().__init__(indent, width, depth, target, **more)
 
+        def pformat(self, object: Any) -> str:
+            return policy.demangle(super().pformat(object))
+
+        def pprint(self, object: Any) -> None:
+            self.__dict__["_stream"].write(self.pformat(object) + "\n")
+
     def print_pretty(obj: Any, stream: Any = None, *args: Any, **options: Any) -> None:
         text = policy.demangle(pprint.pformat(obj, *args, **options))
         (CONSOLE.stdout if stream is None else stream).write(text + "\n")

@@ -247,13 +247,20 @@ def _format_list(extracted_list: Iterable[Any]) -> list[str]:
     return traceback.StackSummary.from_list(found).format()
 
 
+def _check_traceback(tb: Any) -> None:
+    if tb is not None and not isinstance(tb, SafeTraceback):
+        raise AttributeError(f"{type(tb).__name__!r} object has no attribute 'tb_frame'")
+
+
 def _walk_tb(tb: Any) -> Iterator[tuple[Any, int]]:
+    _check_traceback(tb)
     while isinstance(tb, SafeTraceback):
         yield tb.tb_frame, tb.tb_lineno
         tb = tb.tb_next
 
 
 def _extract_tb(tb: Any, limit: int | None = None) -> list[FrameSummary]:
+    _check_traceback(tb)
     found = []
     while isinstance(tb, SafeTraceback):
         found.append(tb._entry)
@@ -266,6 +273,7 @@ def _format_tb(tb: Any, limit: int | None = None) -> list[str]:
 
 
 def _print_tb(tb: Any, limit: int | None = None, file: Any = None) -> None:
+    _check_traceback(tb)
     text = "".join(_format_tb(tb, limit))
     _to_stderr(f"Traceback (most recent call last):\n{text}" if text else "", file)
 
@@ -290,9 +298,10 @@ def _lines(
     ):
         yield from _lines(context, seen, limit)
         yield "\nDuring handling of the above exception, another exception occurred:\n\n"
-    if located and error.__traceback__ is not None:
+    found = _summaries(error.__traceback__) if located else []
+    if found:  # none for an error that was caught inside the library
         yield "Traceback (most recent call last):\n"
-        yield from _format_list(_limited(_summaries(error.__traceback__), limit))
+        yield from _format_list(_limited(found, limit))
     yield from _last_lines(error)
 
 
@@ -314,11 +323,36 @@ def _last_lines(error: BaseException) -> Iterator[str]:
     name = (
         kind.__qualname__ if module in {"builtins", "__main__"} else f"{module}.{kind.__qualname__}"
     )
+    if isinstance(error, SyntaxError):
+        yield from _syntax_lines(error, policy.demangle(name))
+        return
     try:
         text = policy.demangle(str(error))
     except Exception:  # noqa: BLE001  # a script's __str__ may raise anything
         text = "<exception str() failed>"
     yield f"{policy.demangle(name)}: {text}\n" if text else f"{policy.demangle(name)}\n"
+    yield from _notes(error)
+
+
+def _syntax_lines(error: SyntaxError, name: str) -> Iterator[str]:
+    """Yield the file, line and position of an error in source, its message and notes.
+
+    The library's own `__init__` would follow the causes of the error to their frames.
+    """
+    made: Any = traceback.TracebackException.__new__(traceback.TracebackException)
+    made.filename, made.text, made.msg = error.filename, error.text, error.msg
+    made.lineno = None if error.lineno is None else str(error.lineno)
+    made.end_lineno = None if error.end_lineno is None else str(error.end_lineno)
+    made.offset, made.end_offset = error.offset, error.end_offset
+    try:
+        lines = list(made._format_syntax_error(name))
+    except Exception:  # noqa: BLE001  # attributes that the script has set to other types
+        lines = [f"{name}: {policy.demangle(str(error))}\n"]
+    yield from lines
+    yield from _notes(error)
+
+
+def _notes(error: BaseException) -> Iterator[str]:
     notes = getattr(error, "__notes__", None)
     for note in notes if isinstance(notes, list) else ():
         if isinstance(note, str):

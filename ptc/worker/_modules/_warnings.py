@@ -161,7 +161,7 @@ def _resetwarnings() -> None:
     _state.filters, _state.seen = (), set()
 
 
-def _action(text: str, category: type, line: int) -> str:
+def _action(text: Any, category: type, line: int) -> str:
     for each in _state.filters:
         if (
             issubclass(category, each.category)
@@ -188,7 +188,7 @@ def _warn(
     text = str(message)
     warning = message if own else kind(message)
     line = script_place(max(1, stacklevel))[0] or line
-    action = _action(text, kind, line)
+    action = _action(text if own else message, kind, line)
     if action == "error":
         raise warning
     if action == "ignore" or not _is_new(action, text, kind, line):

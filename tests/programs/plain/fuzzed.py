@@ -4,14 +4,18 @@ import ast
 import asyncio
 import calendar
 import collections
+import concurrent.futures
 import contextlib
+import dataclasses
 import enum
 import functools
 import inspect
 import io
 import logging
 import operator
+import pprint
 import re
+import sys
 import threading
 import traceback
 import types
@@ -119,3 +123,104 @@ def case_messages_of_wrong_arguments():
         except Exception as error:
             found.append([type(error).__name__, error.args])
     return found[:-1]
+
+
+def case_errors_in_source_show_their_place():
+    found = []
+    for source in ("1 +", "x = = 2", "def f(:\n  1"):
+        try:
+            ast.parse(source)
+        except SyntaxError as error:
+            error.add_note("note")
+            found += [traceback.format_exception_only(error), traceback.format_exception(error)[-5:]]
+    found.append(traceback.format_exception_only(SyntaxError("bad", ("f", 1, 2, "text"))))
+    return [*found, traceback.format_exception_only(SyntaxError("bad"))]
+
+
+def case_hash_of_an_enum_with_a_mixin():
+    class Mixin: ...
+
+    class Colour(Mixin, enum.Enum):
+        RED = 1
+
+    class Table(Mixin, dict): ...
+
+    class Pair(Mixin, tuple): ...
+
+    found = [hash(Colour.RED) == hash("RED"), hash(Pair((1, 2))) == hash((1, 2))]
+    try:
+        hash(Table())
+    except TypeError as error:
+        found.append(str(error))
+    return found
+
+
+def case_signatures_of_enums():
+    class Colour(enum.Enum):
+        RED = 1
+
+    class Empty(enum.Enum): ...
+
+    return [str(inspect.signature(kind)) for kind in (Colour, Empty, enum.Enum("Made", "a b"))]
+
+
+def case_docstrings_of_dataclasses_without_init():
+    @dataclasses.dataclass(init=False)
+    class Error(Exception):
+        a: int = 1
+
+    @dataclasses.dataclass(init=False)
+    class Plain:
+        a: int = 1
+
+    return [Error.__doc__, Plain.__doc__]
+
+
+def case_printers_show_private_fields():
+    @dataclasses.dataclass
+    class Data:
+        _hidden: int = 1
+
+    out = io.StringIO()
+    printer = pprint.PrettyPrinter(width=5, stream=out)
+    printer.pprint(Data())
+    return [printer.pformat(Data()), out.getvalue()]
+
+
+def case_wrong_arguments_of_the_library_raise():
+    class K:
+        @functools.singledispatchmethod
+        def f(self, x): ...
+
+    def warn():
+        with warnings.catch_warnings():
+            warnings.filterwarnings("always", message="a")
+            warnings.warn(1)
+
+    acts = [
+        lambda: traceback.print_tb(1), lambda: traceback.extract_tb(1), lambda: next(traceback.walk_tb(1)), lambda: logging.Formatter().formatException(1), lambda: operator.attrgetter(1),
+        lambda: functools.lru_cache(maxsize=len, typed=2), lambda: logging.NullHandler().set_name([1]), K().f, warn,
+        lambda: next(sys.stdout),
+    ]
+    found = []
+    for act in acts:
+        try:
+            found.append(act())
+        except Exception as error:
+            found.append([type(error).__name__, str(error)])
+    return found
+
+
+def case_types_of_library_objects():
+    shown = [concurrent.futures.Future, concurrent.futures.ThreadPoolExecutor, functools.wraps(len)]
+    return [repr(shown[:2]), type(shown[2]).__name__, repr(logging.Handler(True)), hasattr(sys.stdout, "__iter__")]
+
+
+def case_fields_of_another_object_hide_the_cause():
+    try:
+        try:
+            1 / 0
+        except ZeroDivisionError:
+            dataclasses.fields(1)
+    except TypeError as error:
+        return [error.__suppress_context__, traceback.format_exc().count("Traceback")]

@@ -28,7 +28,6 @@ class Stream:
     closed = False
     name: str
     _output: Output
-    name: str
 
     def __init__(self, name: str, output: Output) -> None:
         object.__setattr__(self, "name", name)
@@ -75,9 +74,6 @@ class Stream:
 
     def reconfigure(self, **_: object) -> None:
         """Do nothing: text is sent as UTF-8, at once."""
-
-    def __repr__(self) -> str:
-        return f"<_io.TextIOWrapper name={self.name!r} mode='w' encoding='utf-8'>"
 
 
 Stream.__name__ = Stream.__qualname__ = "TextIOWrapper"

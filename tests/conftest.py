@@ -8,12 +8,15 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 # Imported here: it looks for who refers to a random source, before the freeze.
+import anyio
 import hypothesis
 import pytest
+
+import ptc
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -45,12 +48,18 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects by marker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow the trio half of tests without `both_loops`, and the cases `sample` omits."""
+    """Mark as slow the trio half of tests without `both_loops`, and the cases `sample` omits.
+
+    Async tests of modules marked `shared_zygote` use the fixture of that name.
+    """
     sampled: dict[tuple[str, str], list[pytest.Function]] = {}
     for item in items:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
             continue
         loop = item.callspec.params.get("anyio_backend")
+        own = any("anyio_backend" in mark.args[0] for mark in item.iter_markers("parametrize"))
+        if loop and not own and item.get_closest_marker("shared_zygote") is not None:
+            item.fixturenames.insert(0, "shared_zygote")  # before `nothing_left`
         if loop == "trio" and item.get_closest_marker("both_loops") is None:
             item.add_marker("slow")
         elif item.get_closest_marker("sample") is not None:
@@ -105,3 +114,17 @@ def nothing_left() -> Iterator[None]:
     after = {fd: name for fd, name in descriptors().items() if fd not in before}
     assert not after, f"descriptors left open: {after}"
     assert children() == processes, "processes left behind"
+
+
+@pytest.fixture(scope="module")
+async def shared_zygote(
+    anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[None]:
+    """Keep a zygote that the sessions of a module share: each start of one takes 0.3 s of CPU."""
+    root = tmp_path_factory.mktemp("zygote")
+    async with ptc.Session(root, toolsets=(), workers=1) as session:
+        await session.warm_up()
+        with anyio.fail_after(30):
+            while session._pool.ready < session._pool.target:
+                await anyio.sleep(0.001)
+        yield

@@ -26,7 +26,7 @@ from ptc import (
     tool,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 ANY = {"type": "object"}
 NUMBERS = {

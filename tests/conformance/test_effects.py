@@ -29,7 +29,7 @@ from ptc._calls._call import Occurrences, OpenCall
 from ptc._journal._location import journal_of
 from ptc._tools._tool import ToolCall
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 ANY = {"type": "object"}
 

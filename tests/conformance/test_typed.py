@@ -28,7 +28,7 @@ from ptc import (
 )
 from ptc._journal._location import journal_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 ANY = {"type": "object"}
 

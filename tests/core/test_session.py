@@ -29,7 +29,7 @@ from ptc import (
 from ptc._runs._code_cache import CachedCode, CodeCache
 from ptc.testing import NO_KERNEL_LAYER
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
 @tool

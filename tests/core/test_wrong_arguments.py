@@ -13,7 +13,7 @@ import pytest
 from ptc import Limits, Session, ToolError, UsageError
 from ptc.errors import JournalError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from ptc_tools import bash, bash_tool
 
 from .conftest import Call
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 _PY = sys.executable
 

@@ -11,7 +11,7 @@ from ptc import Allow, Limits, Session, Tool, ToolError, UsageError, tool
 from ptc_bindings.functions import as_functions
 from ptc_tools import BatchCall, BatchResult, _batch, batch
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
 class World:

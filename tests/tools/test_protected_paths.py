@@ -16,7 +16,7 @@ from ptc_tools import bash, edit, git_tool, patch, write
 from .conftest import Call
 from .repositories import git_in, repository
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 PATHS = [
     (".git/config", "git"),

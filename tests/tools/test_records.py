@@ -11,7 +11,7 @@ import pytest
 from ptc import RunEvent, Session, ToolContext, ToolError, UsageError, tool
 from ptc._journal._location import journal_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 CANARY = "CANARY-5f0c"
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from ptc import Limits, RunResult, Session, tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
 @tool

@@ -10,7 +10,7 @@ import pytest
 
 from ptc import RunResult, Session, tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
 @tool

@@ -121,7 +121,7 @@ def coroutine_test(real: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
     def iscoroutinefunction(func: Any) -> bool:
         target = func
-        while type(target) is functools.partial:
+        while isinstance(target, functools.partial):
             target = target.func
         if is_tool(target):
             return asyncio._get_running_loop() is not None

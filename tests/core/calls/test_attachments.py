@@ -25,7 +25,7 @@ from ptc import (
     define_tool,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
 

@@ -35,7 +35,7 @@ from ptc._calls._call import Occurrences, OpenCall
 from ptc._calls._result_cache import ResultCache
 from ptc._tools._tool import ToolCall
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 WORD = {"type": "object", "properties": {"word": {"type": "string"}, "n": {"type": "integer"}}}
 

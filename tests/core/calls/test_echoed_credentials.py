@@ -20,7 +20,7 @@ from ptc import RunEvent, Session, ToolContext, ToolError, tool
 from ptc._core._credentials import mask
 from ptc._core._redact import SENT, Redactor, SentCredentials, safe_text
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 TOKEN = "tk+Zf9/aaBB=ccDD77"
 PASSWORD = "pa55+Word/=x1"
 

@@ -18,7 +18,7 @@ from ptc._journal._location import journal_of
 from ptc._journal._sqlite import SqliteJournal
 from ptc.errors import JournalError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 ANY = {"type": "object", "properties": {"n": {"type": "integer"}}}
 

@@ -20,7 +20,7 @@ from ptc._journal._location import default_journal, former_journal, journal_of, 
 from ptc.errors import JournalError
 from ptc_tools import bash, read
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 GATED = "async def run(ctx, inputs):\n    return await ctx.pay(amount=inputs['amount'])\n"
 

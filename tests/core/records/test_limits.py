@@ -12,7 +12,7 @@ import pytest
 
 from ptc import Limits, RunEvent, RunResult, Session, tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
 @tool

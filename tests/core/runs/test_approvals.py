@@ -12,7 +12,7 @@ import pytest
 from ptc import BlockingSession, JournalError, PendingCall, Session, UsageError, tool
 from ptc._journal._statements import UNDECIDED
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 PAY = "async def run(ctx, inputs):\n    return await ctx.pay(inputs['cents'])\n"
 

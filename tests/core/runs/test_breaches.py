@@ -12,7 +12,7 @@ import pytest
 
 from ptc import Failure, Limits, Retry, RunResult, Session, ToolContext, UsageError, tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 ENDED: list[str] = []
 

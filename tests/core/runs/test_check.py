@@ -9,7 +9,7 @@ import pytest
 
 from ptc import Finding, Session, UsageError, tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 ran: list[str] = []
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from ptc import Session, UsageError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
 class Row(BaseModel):

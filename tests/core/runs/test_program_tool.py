@@ -12,7 +12,7 @@ from jsonschema_rs import validator_for
 
 from ptc import Allow, BlockingSession, Limits, RunEvent, Session, Toolset, UsageError, tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
 @tool

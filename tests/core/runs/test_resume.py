@@ -39,7 +39,7 @@ from ptc._journal._location import journal_of
 from ptc.errors import JournalError
 from ptc.testing import ScriptedModel
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 ANY = {"type": "object", "properties": {"n": {"type": "integer"}}}
 

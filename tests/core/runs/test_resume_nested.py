@@ -28,7 +28,7 @@ from ptc import (
 from ptc._journal._journal import Lease
 from ptc._journal._sqlite import SqliteJournal
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 ANY = {"type": "object"}
 Work = Callable[[ToolContext, Mapping[str, Any]], Awaitable[Any]]

@@ -35,7 +35,7 @@ from ptc._journal._journal import (
 from ptc._records._result import CallStatus
 from ptc.errors import JournalError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 ANY = {"type": "object", "properties": {"n": {"type": "integer"}}}
 

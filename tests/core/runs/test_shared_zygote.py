@@ -71,6 +71,7 @@ async def test_closing_a_session_ends_its_own_runs_and_workers_alone(tmp_path: P
     with anyio.fail_after(PATIENCE_S):
         async with Session(tmp_path, tools=[hold], toolsets=(), workers=1) as kept:
             await kept.warm_up()
+            pid = zygote_of(kept)
             closed = Session(tmp_path, tools=[hold], toolsets=(), workers=1)
             async with anyio.create_task_group() as group:
 
@@ -81,13 +82,12 @@ async def test_closing_a_session_ends_its_own_runs_and_workers_alone(tmp_path: P
 
                 group.start_soon(run_until_closed)
                 await started.wait()
-                pid = zygote_of(closed)
-                assert pid == zygote_of(kept)
+                assert zygote_of(closed) == pid
                 await closed.aclose()
             assert closed._pool.live == 0
             assert (await kept.program(source="1 + 1")).value == 2
             assert zygote_of(kept) == pid
-    assert not Path(f"/proc/{pid}").exists()
+        assert not Path(f"/proc/{pid}").exists()
 
 
 async def test_sessions_survive_the_death_of_their_zygote(tmp_path: Path) -> None:

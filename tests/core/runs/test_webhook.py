@@ -24,7 +24,7 @@ from ptc._runs import _webhook_sender
 from ptc._runs._webhook import Notification
 from ptc._runs._webhook_sender import WebhookSender
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 KEY = "correct horse battery staple 0123"
 PATH = "/hooks/T0PSECRETPATH"

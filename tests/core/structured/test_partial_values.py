@@ -13,7 +13,7 @@ import pytest
 
 from ptc import Limits, RunEvent, RunResult, Session, ToolError, tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 EMITTED = ({"page": 1}, [2, None], "é")
 EMITS = "".join(f"    ctx.emit({value!r})\n" for value in EMITTED)

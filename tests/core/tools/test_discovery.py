@@ -10,7 +10,7 @@ from ptc import Session, Tool, UsageError, tool
 from ptc._tools._discovery import search
 from ptc._tools._stubs import render_stubs
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
 @tool(name="github.create_issue")

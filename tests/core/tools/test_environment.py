@@ -34,7 +34,7 @@ from ptc import (
 )
 from ptc._core._redact import Redactor
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 SECRET = 's3cr3t/+ "key" é&value'
 

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from ptc import AttachmentRef, Session, Tool, tool
 from ptc._tools._result_formats import result_of
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 TEXT = [{"type": "text", "text": "no disk"}]
 

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args
 
 from .._core import _json
@@ -307,7 +307,7 @@ class OpenCall:
         self.preview()
         if self.siblings is not None:
             self.identity()
-        self.call, self.arguments = replace(self.call, arguments={}), None
+        self.call, self.arguments = self.call._replace(arguments={}), None
 
     def fingerprint(self) -> str:
         """Return the digest of tool and validated arguments, 64 hex digits."""

@@ -26,6 +26,7 @@ from ._execution import RunMemory
 from ._recorder import SuspendedError
 from ._scope import Shared
 from ._subscribers import EventSink, join_subscribers
+from ._timeout import CallTimeout
 
 __all__ = ["DirectCalls", "HostTool"]
 
@@ -69,6 +70,7 @@ class DirectCalls:
         self._recording: set[anyio.CancelScope] = set()
         self._idle: anyio.Event | None = None
         self._memory = RunMemory()
+        self._call_timeout = CallTimeout(limits.tool_timeout_ms)
         self._made = 0
         self._dispatch = self._create_dispatch(on_event)
 
@@ -212,7 +214,7 @@ class DirectCalls:
             self._catalog.tools,
             self._shared,
             max_result_bytes=self._limits.max_tool_result_bytes,
-            call_timeout_ms=None if host_tool else self._limits.tool_timeout_ms,
+            call_timeout=None if host_tool else self._call_timeout,
             on_event=None if on_event is None else partial(_emit, on_event),
             memory=self._memory,
         )

@@ -32,6 +32,7 @@ from ._recorder import RunRecorder, SuspendedError
 from ._reuse import is_over_budget, make_once
 from ._rows import read_call, read_error, read_outcome
 from ._scope import OnEvent, Scope, Shared
+from ._timeout import CallTimeout
 
 __all__ = ["Dispatch"]
 
@@ -48,7 +49,7 @@ class Dispatch:
         *,
         max_result_bytes: int,
         budget: Budget | None = None,
-        call_timeout_ms: int | None = None,
+        call_timeout: CallTimeout | None = None,
         environment: Environment | None = None,
         discovery: Callable[[], Mapping[str, Tool]] | None = None,
         on_event: OnEvent | None = None,
@@ -61,7 +62,7 @@ class Dispatch:
             shared: State shared by all calls of the session.
             max_result_bytes: JSON bytes of one result.
             budget: Calls that the caller may make; None: direct calls are not counted.
-            call_timeout_ms: Time of one call with all its attempts; None: only the tool's own
+            call_timeout: Time of one call with all its attempts; None: only the tool's own
                 time-out applies.
             environment: Values of the tools' ``env=``. Default: the session's.
             discovery: Creates the tools of `ctx` itself, which need not be on the allow-list.
@@ -75,7 +76,7 @@ class Dispatch:
             environment or shared.environment,
             max_result_bytes,
             budget,
-            call_timeout_ms,
+            call_timeout,
             discovery,
             on_event,
         )

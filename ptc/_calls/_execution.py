@@ -7,6 +7,7 @@ together.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Awaitable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, cast
@@ -15,10 +16,12 @@ import anyio
 
 from .._journal._journal import CallEnd
 from .._schema._check import Arguments, arguments_mapping
+from .._tools._cache import Cache
 from .._tools._context import ambient_call
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError
+from ._breaker import Circuit
 from ._call import OpenCall
 from ._execute import run_function
 from ._outcome import convert_value
@@ -56,8 +59,6 @@ class Execution:
         """
         self._scope = scope
         self._nested = nested
-        most = scope.call_timeout_ms
-        self._timeout = None if most is None else CallTimeout(most)
         memory = memory or RunMemory()
         self._results = memory.results
         self._executions = memory.executions
@@ -79,11 +80,16 @@ class Execution:
             if row.end is not None and row.end.status == "succeeded" and row.attempt:
                 self._executions[row.tool] += 1
 
-    async def execute(self, tool: Tool, call: OpenCall) -> ToolResult:
+    def execute(self, tool: Tool, call: OpenCall) -> Awaitable[ToolResult]:
         """Execute a call, or return its cached result."""
+        # Each stage that a tool does not need returns the next, not a coroutine that awaits it.
         cache = tool.cache
-        if cache is None:
-            return await self._run_limited(tool, call)
+        return (
+            self._run_limited(tool, call) if cache is None else self._run_cached(tool, call, cache)
+        )
+
+    async def _run_cached(self, tool: Tool, call: OpenCall, cache: Cache) -> ToolResult:
+        """Return a cached result, or execute a call and cache its result."""
         results = self._scope.shared.results if self._is_shared(tool) else self._results
         call.awaited = cache.digest(tool.name, arguments_mapping(call.arguments))
         if any(above.awaited == call.awaited for above in call.callers()):
@@ -134,10 +140,12 @@ class Execution:
             details: dict[str, object] = {"limit": "max_executions_per_run", "most": most}
             raise ToolError(msg, code="limit_exceeded", details=details)
 
-    async def _run_limited(self, tool: Tool, call: OpenCall) -> ToolResult:
+    def _run_limited(self, tool: Tool, call: OpenCall) -> Awaitable[ToolResult]:
         """Execute within the tool's own limit of executions."""
-        if tool.max_executions_per_run is None:
-            return await self._run_guarded(tool, call)
+        unlimited = tool.max_executions_per_run is None
+        return self._run_guarded(tool, call) if unlimited else self._run_counted(tool, call)
+
+    async def _run_counted(self, tool: Tool, call: OpenCall) -> ToolResult:
         self.check_execution_limit(tool)
         self._executions[tool.name] += 1
         try:
@@ -151,12 +159,15 @@ class Execution:
                 self._executions[tool.name] -= 1
             raise
 
-    async def _run_guarded(self, tool: Tool, call: OpenCall) -> ToolResult:
+    def _run_guarded(self, tool: Tool, call: OpenCall) -> Awaitable[ToolResult]:
         """Execute behind the tool's breaker."""
         circuit = self._scope.shared.circuit(tool)
         if circuit is None or any(above.call.name == tool.name for above in call.callers()):
             # A call within one of the same tool: the outer call has the place that it would await.
-            return await self._run_timed(tool, call)
+            return self._run_timed(tool, call)
+        return self._run_behind(circuit, tool, call)
+
+    async def _run_behind(self, circuit: Circuit, tool: Tool, call: OpenCall) -> ToolResult:
         if not await circuit.enter(tool.name, call, self._scope.shared.wait_graph):
             return await self._run_timed(tool, call)
         circuit.holders.append(call)
@@ -174,11 +185,14 @@ class Execution:
             leave()
         return result
 
-    async def _run_timed(self, tool: Tool, call: OpenCall) -> ToolResult:
+    def _run_timed(self, tool: Tool, call: OpenCall) -> Awaitable[ToolResult]:
         """Make all attempts within the caller's time-out of one call."""
-        timeout = self._timeout
+        timeout = self._scope.call_timeout
         if timeout is None:
-            return await self._run_attempts(tool, call)
+            return self._run_attempts(tool, call)
+        return self._run_until(timeout, tool, call)
+
+    async def _run_until(self, timeout: CallTimeout, tool: Tool, call: OpenCall) -> ToolResult:
         scope, most = timeout.start(), timeout.timeout_ms
         try:
             with scope:

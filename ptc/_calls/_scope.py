@@ -24,6 +24,7 @@ from ._deadlock import WaitGraph
 from ._record_filter import RecordFilter
 from ._recorder import RunRecorder
 from ._result_cache import ResultCache
+from ._timeout import CallTimeout
 
 __all__ = [
     "AfterSideEffect",
@@ -88,7 +89,7 @@ class Scope:
     """JSON bytes of one result."""
     budget: Budget | None = None
     """Remaining calls; None: they are not counted."""
-    call_timeout_ms: int | None = None
+    call_timeout: CallTimeout | None = None
     """Time of one call with all its attempts; None: only the tool's own time-out applies."""
     discovery: Callable[[], Mapping[str, Tool]] | None = None
     """Creates the tools of `ctx` itself, on first use."""

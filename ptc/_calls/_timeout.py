@@ -15,7 +15,7 @@ __all__ = ["CallTimeout"]
 
 
 class CallTimeout:
-    """Cancels scopes that are open for longer than a time-out."""
+    """Cancels scopes that are open for longer than a time-out. It belongs to one event loop."""
 
     def __init__(self, timeout_ms: int) -> None:
         """Create it for calls that take at most `timeout_ms`."""
@@ -23,14 +23,20 @@ class CallTimeout:
         self._seconds = timeout_ms / 1000
         self._open: dict[anyio.CancelScope, float] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._scope_type = anyio.CancelScope
 
     def start(self) -> anyio.CancelScope:
         """Return a scope to be entered now; pass it to `stop` when it has been left."""
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:  # trio
-            return anyio.CancelScope(deadline=anyio.current_time() + self._seconds)
-        scope = anyio.CancelScope()
+        loop = self._loop
+        if loop is None:
+            try:
+                self._loop = loop = asyncio.get_running_loop()
+            except RuntimeError:  # trio
+                return anyio.CancelScope(deadline=anyio.current_time() + self._seconds)
+        scope = self._scope_type()
+        # The class for asyncio: `anyio.CancelScope` would look it up for each call, in 1.4 us.
+        self._scope_type = type(scope)
         self._open[scope] = deadline = loop.time() + self._seconds
         if self._timer is None:
             self._timer = loop.call_at(deadline, self._expire, loop)

@@ -66,7 +66,8 @@ def mapping_of(name: str, value: Mapping[str, Any] | None, expected: str) -> dic
         return {}
     require(name, value, Mapping, expected)
     for key in value:
-        require(f"{name}: the key {key!r:.80}", key, str, "text")
+        if not isinstance(key, str):
+            _refuse(f"{name}: the key {key!r:.80}", key, "text")
     return dict(value)
 
 

@@ -12,6 +12,7 @@ import anyio
 from .._calls._budget import Budget
 from .._calls._dispatch import Dispatch
 from .._calls._scope import Shared
+from .._calls._timeout import CallTimeout
 from .._records._artifacts import ArtifactStore
 from .._records._result import Failure, RunEvent, RunResult
 from .._tools._discovery import discovery_tools
@@ -193,7 +194,7 @@ class Executor:
             self._shared,
             max_result_bytes=limits.max_tool_result_bytes,
             budget=Budget(limits.max_tool_calls, limits.max_calls_by_tool),
-            call_timeout_ms=limits.tool_timeout_ms if shorter else None,
+            call_timeout=CallTimeout(limits.tool_timeout_ms) if shorter else None,
             environment=environment,
             discovery=partial(discovery_tools, program.tools),
         )

@@ -181,7 +181,7 @@ def _keyword_validator(
     name: str, model: type[BaseModel], fields: Mapping[str, str], hidden: Collection[str]
 ) -> Validator:
     names = tuple(fields)
-    pairs = tuple(fields.items())
+    renamed = tuple((key, field) for key, field in fields.items() if key != field)
     validate = model.__pydantic_validator__.validate_python
 
     def check(arguments: Mapping[str, Any]) -> Arguments:
@@ -190,7 +190,11 @@ def _keyword_validator(
         except ValidationError as error:
             sentences = [_argument_error(e, names, hidden) for e in error.errors()]
             raise _invalid_arguments(name, sentences) from None
-        return {key: getattr(valid, field) for key, field in pairs}
+        # Of a model that nobody else has: a copy would take 0.3 us.
+        values: Arguments = valid.__dict__
+        for key, field in renamed:
+            values[key] = values.pop(field)
+        return values
 
     return check
 

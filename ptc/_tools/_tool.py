@@ -15,6 +15,7 @@ from typing import (
     Any,
     Concatenate,
     Generic,
+    NamedTuple,
     NoReturn,
     Protocol,
     TypeAlias,
@@ -74,8 +75,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(NamedTuple):
     """A request to run a tool, not yet validated."""
 
     name: str

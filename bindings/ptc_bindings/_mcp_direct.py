@@ -11,7 +11,7 @@ from ptc._core._redact import safe_text
 
 from ._client_scope import ClientScope
 from ._definitions import call_result, structured_value
-from ._outcome import artifact_uri, truncate
+from ._outcome import FAILURE_CHARS, artifact_uri, truncate
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["call_tool"]
 
 _PREVIEW_CHARS = 2_000
+_NOTE_CHARS = 200
+"""Room for the address of the rest of a long error."""
 
 
 async def call_tool(
@@ -35,11 +37,11 @@ async def call_tool(
         result = await session.tool(name, arguments, allowed_tools=allowed_tools)
         text = _text(result)
         if not result.ok:
-            return call_result([text], None, is_error=True)
+            return _failure(session, text, scope)
         data = _json.dumps(result.value, what=name)
     except Exception as error:  # noqa: BLE001  # a tool's rendering is its author's code
         message = safe_text(f"Error: {name}: {type(error).__name__}: {error}")
-        return call_result([message], None, is_error=True)
+        return _failure(session, message, scope)
     images = [part for part in result.content if isinstance(part, ptc.ImageContent)]
     used, limit = sum(len(image.data) for image in images), limits.max_tool_result_bytes
     if used > limit:
@@ -64,6 +66,22 @@ def _text(result: ptc.ToolResult) -> str:
         if isinstance(ref, ptc.AttachmentRef):
             text = text.replace(ref.path, artifact_uri(ref.id))
     return text
+
+
+def _failure(session: ptc.Session, text: str, scope: ClientScope) -> CallToolResult:
+    """Report a failed call. A long message is stored, and its start returned."""
+    if len(text) <= FAILURE_CHARS:
+        return call_result([text], None, is_error=True)
+    start = truncate(text, FAILURE_CHARS - _NOTE_CHARS)
+    try:
+        stored = session.artifacts.keep(text.encode(errors="replace"), ".txt")
+    except OSError:
+        note = f"The whole message has {len(text):,} characters and could not be stored."
+    else:
+        scope.grant_file(stored.sha256)
+        uri = artifact_uri(stored.sha256)
+        note = f"This is the start. The whole message has {len(text):,} characters: {uri}"
+    return call_result([start, note], None, is_error=True)
 
 
 def _preview(

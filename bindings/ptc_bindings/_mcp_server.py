@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import ptc
+from ptc._runs._program_tool import list_within
 
 from ._allowed import allow_list
 from ._capacity import Capacity
@@ -28,7 +29,7 @@ from ._definitions import (
 from ._mcp_direct import call_tool
 from ._mcp_programs import Programs
 from ._mcp_resources import read_resource, resource_templates
-from ._outcome import outcome_of_busy, outcome_of_error
+from ._outcome import FAILURE_CHARS, outcome_of_busy, outcome_of_error
 from ._outcome_text import outcome_texts
 
 if TYPE_CHECKING:
@@ -239,11 +240,11 @@ class _Handlers:
         from mcp.shared.exceptions import MCPError
         from mcp_types import INVALID_PARAMS
 
-        known = ", ".join(tool.name for tool in self._offered)
-        msg = f"there is no tool {params.name!r} here; tools: {known}"
+        msg = f"there is no tool {params.name!r:.80} here"
         if params.name in self.tools:
             msg += f"; call it from a script: `await ctx.{params.name}(...)`"
-        raise MCPError(INVALID_PARAMS, msg)
+        known = list_within([tool.name for tool in self._offered], FAILURE_CHARS - len(msg) - 20)
+        raise MCPError(INVALID_PARAMS, f"{msg}; tools: {known}")
 
     async def _program(
         self,

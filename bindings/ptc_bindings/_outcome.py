@@ -156,7 +156,7 @@ def outcome(result: RunResult, *, next_step: str = "") -> dict[str, Any]:
 def outcome_of_error(error: PtcError) -> dict[str, Any]:
     """Convert an error that prevented a run: an invalid argument or a missing jail."""
     code = "usage" if isinstance(error, UsageError) else "setup"
-    message = truncate(str(error), _JSON_ROOM - 100)
+    message = _fit(str(error), _JSON_ROOM - 100)
     return {"status": "rejected", "error": {"code": code, "message": message}}
 
 

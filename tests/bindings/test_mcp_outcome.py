@@ -97,6 +97,32 @@ async def test_failure_is_bounded_whatever_the_script_did(root: Path) -> None:
             assert result.structured_content["run_id"] in texts(result)[0], what
 
 
+async def test_error_of_a_direct_call_is_bounded_and_stored_whole(root: Path) -> None:
+    message = 'é"\n' * 9_000
+    async with in_process(root, fail, direct_tools=True) as (client, _):
+        result = await client.call_tool("fail", {"text": message})
+        start, note = texts(result)
+        assert result.is_error
+        assert start.startswith('Error [gone]: é"\n')
+        assert len(start) + len(note) <= FAILURE_CHARS
+        uri = note.rpartition(" ")[2]
+        assert message in (await read(client, uri)).text
+        result = await client.call_tool("fail", {"text": "x", "é" * 9_000: 1})
+        assert result.is_error
+        assert sum(map(len, texts(result))) <= FAILURE_CHARS
+
+
+async def test_error_of_a_request_is_bounded(root: Path) -> None:
+    async with in_process(root, add, fail) as (client, _):
+        # Each of these characters has a longer form in JSON.
+        result = await client.call_tool("program", {"source": "", '\x00"\\' * 9_000: 1})
+        assert result.is_error
+        assert max(shown(result)) <= FAILURE_CHARS
+        with pytest.raises(mcp.MCPError, match="tools: program, ") as caught:
+            await client.call_tool("x" * 9_000, {})
+        assert len(str(caught.value)) <= FAILURE_CHARS
+
+
 async def test_completed_run_shows_output_and_warnings_and_no_calls(root: Path) -> None:
     body = "print('note ' * 2_000)\nctx.emit(1)\nctx.add(1)\nreturn 'ok'"
     async with in_process(root, add) as (client, _):

@@ -57,8 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
             continue
         loop = item.callspec.params.get("anyio_backend")
-        own = any("anyio_backend" in mark.args[0] for mark in item.iter_markers("parametrize"))
-        if loop and not own and item.get_closest_marker("shared_zygote") is not None:
+        if loop is not None and item.get_closest_marker("shared_zygote") is not None:
             item.fixturenames.insert(0, "shared_zygote")  # before `nothing_left`
         if loop == "trio" and item.get_closest_marker("both_loops") is None:
             item.add_marker("slow")

@@ -33,7 +33,7 @@ from ptc._journal._journal import CallRow
 
 from ..ready_session import ready_session
 
-pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
+pytestmark = pytest.mark.anyio
 
 ANY = {"type": "object"}
 CAUGHT = """\

@@ -22,7 +22,7 @@ from ptc._wire._bodies import INLINE_BYTES
 
 from ..ready_session import ready_session
 
-pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
+pytestmark = pytest.mark.anyio
 
 Json = dict[str, Any] | list[Any] | str | int | float | bool | None
 

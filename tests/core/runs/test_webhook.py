@@ -302,7 +302,7 @@ async def test_full_queue_drops_and_reports(
     sender.close()
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+@pytest.mark.both_loops
 async def test_outcomes_are_events_of_the_session(tmp_path: Path, receiver: Receiver) -> None:
     receiver.statuses = [204, 404]
     events: list[RunEvent] = []

@@ -119,6 +119,9 @@ class CallScheduler:
                         self._start_server(group, worker)
                         # By the next turn the first has executed all calls whose tools do not wait.
                         await anyio.lowlevel.checkpoint()
+                        while self._turns.is_pausing:
+                            # It has no time left, so that others would find none either.
+                            await anyio.lowlevel.checkpoint()
                         for _ in range(min(len(self._waiting), self._most - self._servers)):
                             self._start_server(group, worker)
                     await self._woken.wait()
@@ -158,7 +161,9 @@ class CallScheduler:
                 news = anyio.Event()
                 self._idle.append(news)
                 await news.wait()
-                self._wake_idle()
+                if not self._turns.is_pausing:
+                    # Else the server that pauses wakes others after it.
+                    self._wake_idle()
         self._servers -= 1
         if call is not None:
             self._on_finish(number, call, None)

@@ -71,6 +71,44 @@ async def test_calls_that_never_wait_leave_time_for_other_tasks(
     assert max(work.turns) <= 16, "two turns of 8 ms, with the turn of the watcher between them"
 
 
+WAITING_FIRST = """
+import asyncio
+async def run(ctx, inputs):
+    await asyncio.gather(*(ctx.add(wait=True) for _ in range(inputs["waiting"])))
+    return sum(await asyncio.gather(*(ctx.add() for _ in range(400))))
+"""
+
+
+@pytest.mark.parametrize("waiting", [0, 100])
+async def test_servers_without_time_are_neither_started_nor_woken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waiting: int
+) -> None:
+    work, checks = Work(), list[float]()
+
+    def clock() -> float:
+        checks.append(work.clock())
+        return checks[-1]
+
+    @tool
+    async def add(wait: bool = False) -> int:
+        """Add one step, or wait."""
+        if wait:
+            await anyio.sleep(0.01)
+        else:
+            work.step()
+        return 1
+
+    monkeypatch.setattr(_scheduler, "Turns", lambda: Turns(clock))
+    limits = Limits(max_tool_calls=500)
+    async with Session(tmp_path, tools=[add], toolsets=(), workers=1) as session:
+        result = await session.program(
+            source=WAITING_FIRST, inputs={"waiting": waiting}, limits=limits
+        )
+    assert result.value == 400, result.error
+    # Once for each call, and a few times for each of 50 turns.
+    assert len(checks) < 2_000
+
+
 async def test_records_of_calls_are_made_in_bounded_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

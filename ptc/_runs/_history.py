@@ -85,16 +85,27 @@ class History:
         *,
         in_root: bool,
         tools: Mapping[str, Tool],
+        providers: Iterable[str] = (),
         approvals_expire_ms: int | None,
         webhook: Webhook | None,
     ) -> Self:
         """Configure the journal of a session; the arguments are those of `Session`.
 
+        Args:
+            root: As for `Session`.
+            journal: As for `Session`.
+            in_root: ``journal_in_root`` of `Session`.
+            tools: Tools of the session.
+            providers: Sources of tools that are not known yet, and may have side effects.
+            approvals_expire_ms: As for `Session`.
+            webhook: Address that is notified of pending calls and decisions.
+
         Raises:
             UsageError: If an argument is wrong, or a tool could change the journal.
         """
         require("journal_in_root", in_root, bool, "True or False")
-        writers = [name for name, tool in tools.items() if tool.side_effect and not in_root]
+        effects = [name for name, tool in tools.items() if tool.side_effect]
+        writers = [] if in_root else [*effects, *providers]
         path: Path | Callable[[], Path] | None = None
         if journal is None:
             path = partial(default_journal, root, writers)

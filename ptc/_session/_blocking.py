@@ -186,6 +186,11 @@ class BlockingSession(BlockingRuns):
         """As `Session.violations`."""
         return self._session.violations
 
+    @property
+    def knows_all_tools(self) -> bool:
+        """As `Session.knows_all_tools`."""
+        return self._session.knows_all_tools
+
     def tool_names(self) -> list[str]:
         """As `Session.tool_names`."""
         return self._session.tool_names()

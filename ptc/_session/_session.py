@@ -106,7 +106,8 @@ class Session(RunSession):
 
         Args:
             root: Folder that confines the tools.
-            tools: Your own tools, toolsets or plain functions.
+            tools: Your own tools, toolsets or plain functions; and servers of tools
+                (`ptc_bindings.mcp_tools`), which are started when the session opens.
             toolsets: Names of installed toolsets; ``()`` for none.
             limits: Default limits of a run. Default: `Limits()`.
             ceiling: Highest limits that a run may request. Default: ten minutes, 10,000 calls, 2
@@ -178,8 +179,10 @@ class Session(RunSession):
         catalog, models = collect_tools(tools, toolsets, model)
         if allowed_tools is not None:
             catalog.default = parts_of("allowed_tools", allowed_tools, "a list of names of tools")
-            catalog.select(None)
+            catalog.check_default()
         limit_policy = LimitPolicy(limits, ceiling, catalog.tools)
+        if catalog.is_complete:
+            limit_policy.check_tools()
         validate_isolation(isolation)
         modules = validate_packages(packages)
         validate_non_finite(non_finite)
@@ -214,6 +217,7 @@ class Session(RunSession):
             journal,
             in_root=journal_in_root,
             tools=catalog.tools,
+            providers=[provider.name for provider in catalog.providers],
             approvals_expire_ms=approvals_expire_ms,
             webhook=Webhook(webhook) if isinstance(webhook, str) else webhook,
         )
@@ -311,7 +315,7 @@ class Session(RunSession):
         try:
             await self._runs.close()
             await self._direct.close()
-            await self._close_models()
+            await self._close_connections()
             await self._runs.wait_idle()
             if self.history.webhook is not None:
                 await anyio.to_thread.run_sync(self.history.webhook.close)

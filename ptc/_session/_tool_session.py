@@ -53,7 +53,16 @@ class ToolSession:
 
     async def __aenter__(self) -> Self:
         self._lifetime.open()
+        try:
+            await self._catalog.open()
+            self._check_tools()
+        except BaseException:
+            await self.aclose()
+            raise
         return self
+
+    def _check_tools(self) -> None:
+        """Check options that name tools, once all tools are known."""
 
     async def __aexit__(
         self,
@@ -64,12 +73,15 @@ class ToolSession:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections to models."""
-        await self._lifetime.close(self._close_models)
+        """Close the connections to models and to servers of tools."""
+        await self._lifetime.close(self._close_connections)
 
-    async def _close_models(self) -> None:
-        if self._models is not None:
-            await self._models.aclose()
+    async def _close_connections(self) -> None:
+        try:
+            if self._models is not None:
+                await self._models.aclose()
+        finally:
+            await self._catalog.aclose()
 
     # --- tools ------------------------------------------------------------------------------
 
@@ -78,8 +90,13 @@ class ToolSession:
         """The folder the tools are confined to, resolved."""
         return self._root
 
+    @property
+    def knows_all_tools(self) -> bool:
+        """True if all tools are known; False until a session with tools of servers is open."""
+        return self._catalog.is_complete
+
     def tool_names(self) -> list[str]:
-        """Names of the tools, in the order they were given."""
+        """Names of the tools, in the order they were given; see `knows_all_tools`."""
         return list(self._catalog.tools)
 
     def tool_definitions(self, allowed_tools: AllowList | None = None) -> list[dict[str, Any]]:

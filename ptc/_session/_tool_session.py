@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
@@ -16,6 +16,7 @@ from .._tools._discovery import Found, search
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from .._tools._toolset import ToolSource, installed_toolset
+from ..errors import UsageError
 
 if TYPE_CHECKING:
     from .._generation._generate import Generated
@@ -50,12 +51,17 @@ class ToolSession:
         self._models = models
         self._direct = direct
         self._lifetime = Lifetime()
+        self.explain: Callable[[UsageError], UsageError] | None = None
+        """Names the source of a configured value in an error of opening the session."""
 
     async def __aenter__(self) -> Self:
         self._lifetime.open()
         try:
             await self._catalog.open()
             self._check_tools()
+        except UsageError as error:
+            await self.aclose()
+            raise (error if self.explain is None else self.explain(error)) from None
         except BaseException:
             await self.aclose()
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 
 from ._toolset import Toolset
 
@@ -21,6 +22,11 @@ class ToolProvider(ABC):
     @abstractmethod
     def name(self) -> str:
         """Name in messages."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files that it is started from, which no tool of the session may change."""
+        return ()
 
     @abstractmethod
     async def open(self) -> Sequence[Toolset]:

@@ -29,6 +29,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 import ptc
 from ptc import ToolContext
+from ptc._config._tool_files import files_of_servers
 from ptc._core._reactor import Signal, caller_of_loop
 from ptc._tools._provider import ToolProvider
 
@@ -69,6 +70,7 @@ class MCPServers(ToolProvider):
             UsageError: If a server is wrong.
         """
         self._specs = read_block(servers, None if folder is None else Path(folder), os.environ)
+        self._files: tuple[Path, ...] = ()
         self._host: _Host | None = None
 
     @classmethod
@@ -78,12 +80,14 @@ class MCPServers(ToolProvider):
         Raises:
             UsageError: If it cannot be read, or a server in it is wrong.
         """
-        return cls._of(read_file(Path(path), named=True, environment=os.environ))
+        file = Path(path)
+        return cls._of(read_file(file, named=True, environment=os.environ), file)
 
     @classmethod
-    def _of(cls, specs: list[ServerSpec]) -> Self:
+    def _of(cls, specs: list[ServerSpec], file: Path | None) -> Self:
         made = cls.__new__(cls)
         made._specs = check_specs(specs)
+        made._files = () if file is None else (file,)
         made._host = None
         return made
 
@@ -91,6 +95,15 @@ class MCPServers(ToolProvider):
     def name(self) -> str:
         """Names of the servers."""
         return "MCP servers " + ", ".join(spec.name for spec in self._specs)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The programs of the servers, as far as commands name files, and their ``mcp.json``."""
+        found = list(self._files)
+        for spec in self._specs:
+            words = {spec.name: {"command": spec.command, "args": spec.args}}
+            found += files_of_servers(words, spec.cwd or Path.cwd())
+        return tuple(path.absolute() for path in found)
 
     async def open(self) -> Sequence[ptc.Toolset]:
         """Start the servers, and return a toolset for each.
@@ -147,7 +160,7 @@ def configured_servers(
     specs = read_settings(servers, folder, environment)
     if file is not None:
         specs += read_file(file, named=named, environment=environment)
-    return MCPServers._of(specs)
+    return MCPServers._of(specs, file)
 
 
 class _Host:

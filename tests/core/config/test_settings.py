@@ -63,6 +63,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SHOP_KEY", "secret-of-the-shop")
     monkeypatch.setenv("PTC_WEBHOOK_SECRET", "a key of more than 24 characters")
     (tmp_path / "tools.py").write_text(TOOLS)
+    (tmp_path / "mcp.json").write_text(
+        '{"mcpServers": {"shop": {"command": "npx", "args": ["shop"]}}}'
+    )
     (tmp_path / "sub").mkdir()
     return tmp_path
 
@@ -93,6 +96,20 @@ def rejects_101(session: Session) -> bool:
 def keyed(session: Session) -> Any:
     values = session._direct._shared.environment.values.get("keyed")
     return getattr(values, "api_key", None)
+
+
+def server_of(session: Session) -> Any:
+    """The fields of the only MCP server."""
+    specs = [spec for provider in session._catalog.providers for spec in specs_of(provider)]
+    if not specs:
+        return None
+    (spec,) = specs
+    folder = Path.cwd() if spec.cwd is None else spec.cwd.resolve()
+    return spec.name, spec.command, spec.args, spec.env, folder.name
+
+
+def specs_of(provider: Any) -> list[Any]:
+    return list(provider._specs)
 
 
 def readable_folders(session: Session) -> list[str]:
@@ -133,6 +150,17 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
         lambda s: s.history._path == Path.cwd() / "runs.sqlite3",
         True,
     ),
+    "mcp_servers": (
+        '[mcp_servers.files]\ncommand = "npx"\nargs = ["server"]\nenv = ["SHOP_KEY"]\ncwd = "sub"',
+        lambda s: server_of(s),
+        ("files", "npx", ("server",), {"SHOP_KEY": "secret-of-the-shop"}, "sub"),
+    ),
+    "mcp_config": (
+        'mcp_config = "mcp.json"',
+        lambda s: (server_of(s) or ())[:4],
+        ("shop", "npx", ("shop",), {}),
+    ),
+    "retention_days": ("retention_days = 7", lambda s: s.history._retention, 7),
     "journal_in_root": (
         'journal = "runs.sqlite3"\njournal_in_root = true',
         lambda s: s.history._path == Path.cwd() / "runs.sqlite3",
@@ -198,6 +226,16 @@ WRONG: dict[str, list[Any]] = {
     "list": ['"read"', "[5]", '[""]', "{ a = 1 }"],
     "paths": ['"a"', "[5]"],
     "counts": [5, "{ bash = 0 }", '{ bash = "3" }', "[]"],
+    "servers": [
+        5,
+        '"npx"',
+        "{ a = 5 }",
+        "{ a = { command = 5 } }",
+        '{ a = { command = "npx", args = "--key=sk-1234" } }',
+        '{ a = { command = "npx", env = ["sk-1234"] } }',
+        '{ a = { command = "npx", env = { KEY = "sk-1234" } } }',
+        '{ a = { url = "https://example.com", token_env = "sk-1234" } }',
+    ],
     "variables": ['"SHOP_KEY"', '{ api_key = "sk-1234" }', "{ api_key = 5 }", '["SHOP_KEY"]'],
 }
 
@@ -238,6 +276,7 @@ VALUES = {
     "paths": "a,b",
     "counts": "bash=3,read=4",
     "variables": "api_key=SHOP_KEY",
+    "servers": "files=npx some-server --flag",
 }
 PARSED: dict[str, Any] = {
     "flag": True,
@@ -246,6 +285,7 @@ PARSED: dict[str, Any] = {
     "paths": ["a", "b"],
     "counts": {"bash": 3, "read": 4},
     "variables": {"api_key": "SHOP_KEY"},
+    "servers": {"files": {"command": "npx", "args": ["some-server", "--flag"]}},
 }
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pydantic import BaseModel
 
 import ptc
 from ptc import BlockingSession, Session, ToolError, UsageError
-from ptc._config._keys import KEYS
+from ptc._cli._run import command as run_command
+from ptc._config._keys import KEYS, Key
+from ptc._config._schema import _model
 from ptc._config._settings import load_settings, unknown_variables
 
 PAGE = Path(ptc.__file__).parent.parent / "docs" / "configuration.md"
@@ -240,8 +245,58 @@ WRONG: dict[str, list[Any]] = {
 }
 
 
-def test_every_key_has_a_test_of_its_effect() -> None:
+def holes(keys: Mapping[str, Key]) -> dict[str, list[str]]:
+    """Name what a key of the model lacks: an option, a variable, or an entry in a table above."""
+    found: dict[str, list[str]] = {}
+    taken = Counter(key.variable for key in keys.values())
+    options = Counter(key.option for key in keys.values() if key.option)
+    for name in fields_of_model(_model()) | keys.keys():
+        key = keys.get(name)
+        present = {
+            "row": key is not None,
+            "option": key is not None and (is_option(key) if key.option else key.flag != ""),
+            "option of its own": key is None or options[key.option] <= 1,
+            "variable": key is not None and taken[key.variable] == 1,
+            "test of its effect": name in EFFECTS,
+            "test of a wrong value": key is not None and key.kind in WRONG,
+            "test of a text": key is not None and key.kind in VALUES,
+        }
+        if missing := [what for what, there in present.items() if not there]:
+            found[name] = missing
+    return found
+
+
+def fields_of_model(model: type[BaseModel], prefix: str = "") -> set[str]:
+    """Full names of the keys that the validation of a file accepts."""
+    names: set[str] = set()
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            names |= fields_of_model(kind, f"{prefix}{name}.")
+        else:
+            names.add(f"{prefix}{name}")
+    return names
+
+
+def is_option(key: Key) -> bool:
+    """Return True if `ptc run` has the option of the key."""
+    flags = {flag for option in run_command.params for flag in option.opts}
+    return key.option.partition("/")[0] in flags
+
+
+def test_every_key_has_an_option_a_variable_and_tests_of_right_and_wrong_values() -> None:
+    assert holes(KEYS) == {}
     assert EFFECTS.keys() == KEYS.keys()
+
+
+def test_new_key_without_tests_is_found() -> None:
+    new: Any = Key("new_key", "text", "Help.", None, "--new-key", "X")
+    odd: Any = replace(new, name="odd", kind="color", option="")
+    twin: Any = replace(new, name="limits_timeout.ms", option="--root")
+    found = holes({**KEYS, "new_key": new, "odd": odd, "limits_timeout.ms": twin})
+    assert found["new_key"] == ["option", "test of its effect"]
+    assert found["odd"] == ["test of its effect", "test of a wrong value", "test of a text"]
+    assert {"option of its own", "variable"} <= {*found["limits_timeout.ms"], *found["root"]}
 
 
 @pytest.mark.parametrize("name", KEYS)

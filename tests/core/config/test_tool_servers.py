@@ -69,21 +69,39 @@ async def run(ctx, inputs):
     assert error.code == "protected_path"
 
 
-def test_every_command_has_the_tools_of_servers(folder: Path) -> None:
+def test_commands_have_the_tools_of_servers(folder: Path) -> None:
     listed = ptc("tools", "--json")
     assert listed.returncode == 0, listed.stderr
     assert {"shop.add", "shop.create_issue"} <= {row["name"] for row in json.loads(listed.stdout)}
-    called = ptc("call", "shop.add", '{"a": 1, "b": 2}')
-    assert (called.returncode, called.stdout) == (0, "3\n"), called.stderr
     (folder / "script.py").write_text("await ctx.shop.add(a=2, b=2)\n")
     run = ptc("run", "script.py")
     assert (run.returncode, run.stdout) == (0, "4\n"), run.stderr
+
+
+@pytest.mark.slow
+def test_call_and_allow_list_know_the_tools_of_servers(folder: Path) -> None:
+    called = ptc("call", "shop.add", '{"a": 1, "b": 2}')
+    assert (called.returncode, called.stdout) == (0, "3\n"), called.stderr
     wrong = ptc("tools", PTC_ALLOW="shop.nothing")
     assert wrong.returncode == 2
     assert wrong.stderr.startswith("Error: PTC_ALLOW: there is no tool 'shop.nothing'")
     misspelt = ptc("call", "shop.ad", "{}")
     assert misspelt.returncode == 2
     assert "did you mean `shop.add`" in misspelt.stderr
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_mcp_server_of_ptc_offers_the_tools_of_other_servers(folder: Path) -> None:
+    from mcp import Client, StdioServerParameters
+
+    # The names of variables only: the SDK passes a few, and the server needs the token.
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "ptc", "mcp"], env={"SHOP_TOKEN": SECRET}, cwd=folder
+    )
+    async with Client(server) as client:
+        result = await client.call_tool("program", {"source": "await ctx.shop.add(a=1, b=2)"})
+    assert result.structured_content == {"value": 3}
 
 
 def test_server_of_the_command_line_and_of_a_file_are_used(folder: Path) -> None:

@@ -274,6 +274,8 @@ def _check_client(session: ptc.Session, client: Client, file: str | None) -> Non
     if over := limits.over(session.ceiling):
         msg = f"{where}.limits: above the ceiling of the server: {', '.join(over)}"
         raise ptc.UsageError(msg)
+    if not session.knows_all_tools:
+        return  # `serve` checks the rest once the servers of the tools have started
     try:
         session.select_tools(client.allowed_tools)
     except ptc.UsageError as error:

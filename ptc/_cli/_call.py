@@ -49,9 +49,11 @@ def command(*, tool: str, arguments: str, settings: Settings, as_json: bool) -> 
 
     async def call() -> ToolResult:
         async with session:
+            require_tool(tool, session.tool_names())
             return await session.tool(tool, parsed)
 
-    require_tool(tool, session.tool_names())
+    if session.knows_all_tools:
+        require_tool(tool, session.tool_names())
     result = anyio.run(call)
     errors = standard_error()
     if result.error is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import RUN_KEYS, json_option, open_session, settings_options
+from ._options import RUN_KEYS, json_option, load_tools, open_session, settings_options
 from ._status import COMPLETED
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def check(*, settings: Settings) -> int:
     if problems := unknown_variables(os.environ):
         raise UsageError("\n".join(problems))
     session = open_session(settings)
+    load_tools(session)
     names = session.tool_names()
     session.history.close()
     where = "no configuration file" if settings.file is None else f"{settings.file}"

@@ -5,6 +5,7 @@ A command names the keys that matter to it, and receives one argument, its `Sett
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -26,6 +27,7 @@ __all__ = [
     "TOOL_KEYS",
     "command_line",
     "json_option",
+    "load_tools",
     "open_session",
     "require_tool",
     "settings_options",
@@ -38,7 +40,16 @@ HISTORY_KEYS = ("root", "journal")
 DECISION_KEYS = (*HISTORY_KEYS, "webhook")
 """Keys of commands that decide on a call."""
 TOOL_KEYS = (
-    *("root", "toolsets", "tools", "builtin.network", "builtin.git_writes", "builtin.readable"),
+    *(
+        "root",
+        "toolsets",
+        "tools",
+        "mcp_servers",
+        "mcp_config",
+        "builtin.network",
+        "builtin.git_writes",
+        "builtin.readable",
+    ),
     *("env", "unprotected", "protected", "model"),
 )
 """Keys of commands that use tools and no script."""
@@ -49,7 +60,7 @@ RUN_KEYS = tuple(
 )
 """Keys of commands that run scripts: all that have an option."""
 
-_LISTS = ("list", "paths", "counts", "variables")
+_LISTS = ("list", "paths", "counts", "variables", "servers")
 
 
 def settings_options(*names: str, check_trust: bool = True) -> Callable[[_Command], _Command]:
@@ -136,8 +147,10 @@ def _option(key: Key) -> Callable[[_Command], _Command]:
 
 
 def _convert(key: Key, value: Any) -> Any:
-    from .._config._settings import parse_pairs, parse_text
+    from .._config._settings import parse_pairs, parse_servers, parse_text
 
+    if key.kind == "servers":
+        return parse_servers(list(value), key.flag)
     if key.kind in ("counts", "variables"):
         return parse_pairs(key, list(value), key.flag)
     if key.kind in ("list", "paths"):
@@ -188,6 +201,11 @@ def command_line(settings: Settings) -> list[str]:
 
 
 def _texts(key: Key, value: Any) -> list[str]:
+    if key.kind == "servers":
+        return [
+            f"{name}={server.get('url') or shlex.join([server['command'], *server['args']])}"
+            for name, server in value.items()
+        ]
     if isinstance(value, Mapping):
         return [f"{name}={item}" for name, item in value.items()]
     texts = value if isinstance(value, list) else [str(value)]
@@ -224,9 +242,28 @@ def open_session(settings: Settings, *, artifacts: Path | None = None, workers: 
         arguments: dict[str, Any] = {"workers": workers, **session_arguments(settings)}
         if artifacts is not None:
             arguments["artifacts"] = artifacts
-        return Session(**arguments)
+        session = Session(**arguments)
     except UsageError as error:
         raise settings.explain(error) from None
+    session.explain = settings.explain
+    return session
+
+
+def load_tools(session: Session) -> None:
+    """Start the servers of a session's tools and end them again, so that all tools are known.
+
+    Raises:
+        SetupError: If a server does not start.
+    """
+    if session.knows_all_tools:
+        return
+    import anyio
+
+    async def open_once() -> None:
+        async with session:
+            pass
+
+    anyio.run(open_once)
 
 
 def require_tool(name: str, names: list[str]) -> None:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ._options import TOOL_KEYS, json_option, open_session, require_tool, settings_options
+from ._options import (
+    TOOL_KEYS,
+    json_option,
+    load_tools,
+    open_session,
+    require_tool,
+    settings_options,
+)
 from ._status import COMPLETED
 
 if TYPE_CHECKING:
@@ -40,6 +47,7 @@ def command(*, name: str | None, settings: Settings, as_json: bool) -> int:
     from ._terminal import standard_output
 
     session = open_session(settings)
+    load_tools(session)
     if name is not None:
         require_tool(name, session.tool_names())
     names = [name] if name is not None else session.tool_names()

@@ -14,7 +14,9 @@ from .._records._limits import CEILING, MAXIMA, Limits
 
 __all__ = ["KEYS", "Key", "Kind"]
 
-Kind: TypeAlias = Literal["text", "path", "flag", "number", "list", "paths", "counts", "variables"]
+Kind: TypeAlias = Literal[
+    "text", "path", "flag", "number", "list", "paths", "counts", "variables", "servers"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Key:
             "counts": "a table of tools and integers, as { bash = 3 }",
             "variables": "a table of names and names of environment variables, as "
             '{ api_key = "SHOP_API_KEY" }; never put a secret into a file',
+            "servers": "a table of servers, each with command or url, as "
+            '{ files = { command = "npx", args = ["some-server"] } }',
         }[self.kind]
 
 
@@ -121,6 +125,20 @@ KEYS: dict[str, Key] = {
             "installed module (`shop.tools:NAME`); may be repeated. The file is executed outside "
             "of the sandbox, with your rights.",
             *([], "--tools", "FILE"),
+        ),
+        Key(
+            "mcp_servers",
+            "servers",
+            "MCP server whose tools are added: a command, or the URL of streamable HTTP; may be "
+            "repeated. The command is executed outside of the sandbox, with your rights.",
+            *({}, "--mcp-server", "NAME=COMMAND"),
+        ),
+        Key(
+            "mcp_config",
+            "path",
+            "File with a block mcpServers, as the clients of MCP use it (mcp.json). Its commands "
+            "are executed outside of the sandbox, with your rights.",
+            *(None, "--mcp-config", "FILE"),
         ),
         Key(
             "allow",
@@ -184,6 +202,13 @@ KEYS: dict[str, Key] = {
             "Allow a journal inside the root. Scripts that may write there can then forge "
             "approvals, and read the inputs and results of all runs.",
             *(False, "--journal-in-root/--no-journal-in-root"),
+        ),
+        Key(
+            "retention_days",
+            "number",
+            "Days for which runs that have ended stay in the journal. [default: for ever]",
+            *(None, "--retention-days", "N"),
+            most=36_500,
         ),
         Key(
             "webhook",

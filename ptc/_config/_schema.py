@@ -16,6 +16,28 @@ from ._keys import KEYS, Key
 __all__ = ["validate"]
 
 _Text = Annotated[str, Field(min_length=1)]
+_Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+
+
+class _Server(BaseModel):
+    """One server of the key ``mcp_servers``."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    command: _Text | None = None
+    args: list[str] = []
+    env: list[_Variable] = []
+    cwd: _Text | None = None
+    url: _Text | None = None
+    token_env: _Variable | None = None
+
+
+_EXPECTED_OF_SERVER = {
+    "args": "a list of texts",
+    "env": 'a list of names of environment variables, as ["API_TOKEN"]; never put a secret into a '
+    "file",
+    "token_env": "the name of an environment variable; never put a secret into a file",
+}
 
 
 def validate(table: object, subject: Callable[[str], str]) -> dict[str, Any]:
@@ -39,6 +61,8 @@ def validate(table: object, subject: Callable[[str], str]) -> dict[str, Any]:
         value = getattr(model, name)
         if isinstance(value, BaseModel):
             found |= {f"{name}.{k}": getattr(value, k) for k in value.model_fields_set}
+        elif KEYS[name].kind == "servers":
+            found[name] = {k: server.model_dump(exclude_unset=True) for k, server in value.items()}
         else:
             found[name] = value
     return found
@@ -58,7 +82,10 @@ def _describe(row: Any, table: object, subject: Callable[[str], str]) -> str:
     if key is None:
         where = subject(name) if name else "the configuration"
         return f"{where} must be a table, not {row['input']!r:.80}"
-    if key.kind == "variables":
+    if key.kind == "servers" and len(path) > 2:
+        # Never the value: arguments and URLs may hold secrets, too.
+        return f"{subject('.'.join(path[:3]))} must be {_EXPECTED_OF_SERVER.get(path[2], 'text')}"
+    if key.kind in ("variables", "servers"):
         # Never the value: a secret may have been put where a name belongs.
         return f"{subject(name)} must be {key.expected}"
     if key.kind == "counts" and len(path) > 2:
@@ -72,6 +99,8 @@ def _describe(row: Any, table: object, subject: Callable[[str], str]) -> str:
 
 def _suggest(path: list[str]) -> str:
     *above, last = path
+    if above and above[0] in KEYS:
+        return nearest(last, _Server.model_fields)
     prefix = f"{above[0]}." if above else ""
     names = {
         name.removeprefix(prefix).partition(".")[0] for name in KEYS if name.startswith(prefix)
@@ -104,7 +133,6 @@ def _type_of(key: Key) -> Any:
     if key.choices:
         return Literal[key.choices]
     number = Annotated[int, Field(ge=1, le=key.most or None)]
-    variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
     kinds: Mapping[str, Any] = {
         "text": _Text,
         "path": _Text,
@@ -113,6 +141,7 @@ def _type_of(key: Key) -> Any:
         "list": list[_Text],
         "paths": list[_Text],
         "counts": dict[_Text, number],
-        "variables": dict[_Text, variable],
+        "variables": dict[_Text, _Variable],
+        "servers": dict[_Text, _Server],
     }
     return kinds[key.kind]

@@ -20,6 +20,7 @@ from ..errors import UsageError
 from ._file import PROJECT
 from ._settings import Settings, load_settings
 from ._tool_files import load_tools, possible_files
+from ._tool_servers import load_tool_servers
 
 __all__ = ["ApplicationOptions", "configured_arguments", "read_allow", "session_arguments"]
 
@@ -37,6 +38,7 @@ class ApplicationOptions(TypedDict, total=False):
     on_approval: OnApproval | None
     after_side_effect: AfterSideEffect | None
     approvals_expire_ms: int | None
+    retention_days: int | None
     on_event: Callable[[RunEvent], None] | None
     record_direct_calls: bool
 
@@ -84,6 +86,8 @@ def session_arguments(
         )
         tools += loaded.sources
         protected += [*loaded.files, *possible_files(text, folder)]
+    variables = os.environ if environment is None else environment
+    tools += load_tool_servers(settings, variables)
     journal = settings.path("journal")
     if settings["journal"] == ":memory:":
         journal = Path(":memory:")
@@ -105,10 +109,11 @@ def session_arguments(
         "packages": settings["packages"],
         "unprotected": settings["unprotected"],
         "protected": protected,
-        "env": _values(settings, os.environ if environment is None else environment),
+        "env": _values(settings, variables),
         "journal": None if journal is None else str(journal),
         "journal_in_root": settings["journal_in_root"],
         "approvals_expire_ms": settings["approvals_expire_ms"],
+        "retention_days": settings["retention_days"],
         "webhook": settings["webhook"],
         "model": settings["model"],
     }

@@ -20,6 +20,7 @@ __all__ = [
     "Settings",
     "load_settings",
     "parse_pairs",
+    "parse_servers",
     "parse_text",
     "unknown_variables",
 ]
@@ -280,7 +281,35 @@ def parse_text(key: Key, text: str, subject: str) -> Any:
         return split_entries(text)
     if key.kind in ("counts", "variables"):
         return parse_pairs(key, text.split(","), subject)
+    if key.kind == "servers":
+        return parse_servers(text.splitlines(), subject)
     return text
+
+
+def parse_servers(lines: list[str], subject: str) -> dict[str, Any]:
+    """Convert texts such as ``files=npx some-server`` or ``shop=https://...`` to servers.
+
+    Raises:
+        UsageError: If one is malformed, or a name is repeated.
+    """
+    import shlex
+
+    found: dict[str, Any] = {}
+    for line in filter(str.strip, lines):
+        name, _, target = (part.strip() for part in line.partition("="))
+        try:
+            words = [target] if re.match(r"https?://", target) else shlex.split(target)
+        except ValueError:
+            words = []
+        if not name or not words:
+            # Without the arguments, which may hold a secret.
+            msg = f"{subject} {name!r:.80}: write NAME=COMMAND ARGUMENT... or NAME=https://..."
+            raise UsageError(msg)
+        if name in found:
+            raise UsageError(f"{subject} names {name!r} twice; name it once")
+        is_url = words == [target] and "://" in target
+        found[name] = {"url": target} if is_url else {"command": words[0], "args": words[1:]}
+    return found
 
 
 def parse_pairs(key: Key, pairs: list[str], subject: str) -> dict[str, Any]:

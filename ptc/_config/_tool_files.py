@@ -17,7 +17,7 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -29,8 +29,9 @@ from .._tools._toolset import Toolset
 from ..errors import UsageError
 from ._file import find_file, load_file, read_bytes
 
-__all__ = ["LoadedTools", "load_tools", "named_files", "possible_files"]
+__all__ = ["LoadedTools", "files_of_servers", "load_tools", "named_files", "possible_files"]
 
+_MOST_PATH_CHARS = 1_024
 _FORM = "write FILE.py, FILE.py:NAME, or MODULE:NAME of an installed module"
 
 
@@ -92,11 +93,26 @@ def named_files(root: Path) -> list[Path]:
             return []
         file = load_file(path, named=True, check_trust=False)
         entries = [entry for entry in file.table.get("tools", []) if isinstance(entry, str)]
+        servers = files_of_servers(file.table.get("mcp_servers", {}), path.parent)
+        if isinstance(config := file.table.get("mcp_config"), str):
+            servers.append(path.parent / os.path.expanduser(config))
     except (UsageError, AttributeError, TypeError):
         return []
-    own = [found for entry in entries for found in possible_files(entry, path.parent)]
+    own = [found for entry in entries for found in possible_files(entry, path.parent)] + servers
     # A ptc.toml may be a link to a file of another name.
     return own if file.in_project else [path, *own]
+
+
+def files_of_servers(servers: Mapping[str, Any], folder: Path) -> list[Path]:
+    """List the files that the commands of servers name: programs that the next start executes."""
+    words = [
+        word
+        for server in servers.values()
+        for word in (server.get("command", ""), *server.get("args", ()))
+        if isinstance(word, str) and 0 < len(word) < _MOST_PATH_CHARS and "\0" not in word
+    ]
+    paths = [folder / os.path.expanduser(word) for word in words]
+    return [path for path in paths if path.is_file()]
 
 
 def possible_files(text: str, folder: Path) -> list[Path]:

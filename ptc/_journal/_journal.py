@@ -297,8 +297,14 @@ class Journal(Protocol):
         """Record a decision durably; False if there was one already. Raises as `load`."""
         ...
 
-    def delete_ended(self, before_ms: int) -> int:
-        """Delete runs that ended before a time, reclaim the space, and return their number."""
+    def delete_ended(self, before_ms: int, limit: int | None = None) -> int:
+        """Delete runs that ended before a time, and return their number.
+
+        Args:
+            before_ms: The time, in ms since 1970.
+            limit: Runs to delete at most, of the oldest; then the space is not reclaimed, which
+                would take the time of writing the whole file. None: all.
+        """
         ...
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ an external effect.
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -179,22 +180,23 @@ class SqliteJournal:
                 done = connection.execute(DECISION, (row[0], *decision_values(decision)))
                 return done.rowcount == 1
 
-    def delete_ended(self, before_ms: int) -> int:
+    def delete_ended(self, before_ms: int, limit: int | None = None) -> int:
         """As `Journal.delete_ended`."""
         self.flush()
         connection = self._db.connection
-        with self._db.errors("written"), self._db.lock:
-            with connection:
-                rows = connection.execute(
-                    "SELECT number FROM runs WHERE ended_ms IS NOT NULL AND ended_ms < ?",
-                    (before_ms,),
-                ).fetchall()
-                for row in rows:
-                    for table in ("calls", "ticks", "pending", "verdicts", "reverts"):
-                        connection.execute(f"DELETE FROM {table} WHERE run=?", row)  # noqa: S608  # from the line above
-                    connection.execute("DELETE FROM runs WHERE number=?", row)
-            connection.execute("VACUUM")
-            return len(rows)
+        deleted = 0
+        while limit is None or deleted < limit:
+            # The lock is released between batches: other users of the file write meanwhile.
+            most = _BATCH if limit is None else min(_BATCH, limit - deleted)
+            with self._db.errors("written"), self._db.lock, connection:
+                count = _delete_batch(connection, before_ms, most)
+            deleted += count
+            if count < most:
+                break
+        if limit is None:
+            with self._db.errors("written"), self._db.lock:
+                connection.execute("VACUUM")
+        return deleted
 
     def close(self) -> None:
         """As `Journal.close`."""
@@ -229,6 +231,23 @@ class SqliteJournal:
         """As `Journal.load`."""
         self.flush()
         return self._reader.load(run_id)
+
+
+_BATCH = 50
+"""Runs that one transaction deletes."""
+
+
+def _delete_batch(connection: sqlite3.Connection, before_ms: int, most: int) -> int:
+    rows = connection.execute(
+        "SELECT number FROM runs WHERE ended_ms IS NOT NULL AND ended_ms < ? "
+        "ORDER BY ended_ms LIMIT ?",
+        (before_ms, most),
+    ).fetchall()
+    for row in rows:
+        for table in ("calls", "ticks", "pending", "verdicts", "reverts"):
+            connection.execute(f"DELETE FROM {table} WHERE run=?", row)  # noqa: S608  # from the line above
+        connection.execute("DELETE FROM runs WHERE number=?", row)
+    return len(rows)
 
 
 def _check_resumable(run_id: str, status: str, rolled_back_ms: int | None) -> None:

@@ -21,10 +21,10 @@ class LimitPolicy:
     def __init__(
         self, limits: Limits | None, ceiling: Limits | None, tools: Collection[str]
     ) -> None:
-        """Check the limits against the ceiling and the session's tools.
+        """Check the limits against the ceiling; `check_tools` checks the tools that they name.
 
         Raises:
-            UsageError: If a limit is above the ceiling, or names an unknown tool.
+            UsageError: If a limit is above the ceiling.
         """
         self._tools = tools
         for name, value in (("limits", limits), ("ceiling", ceiling)):
@@ -34,9 +34,13 @@ class LimitPolicy:
         if over := requested.over(self.ceiling):
             msg = f"limits are above the ceiling: {', '.join(over)}"
             raise UsageError(msg)
-        self._require_tools("ceiling", self.ceiling)
-        self._require_tools("limits", requested)
         self.limits: Limits = requested.clamp(self.ceiling)
+        self._named = {"ceiling": self.ceiling, "limits": requested}
+
+    def check_tools(self) -> None:
+        """Raise `UsageError` if a limit names a tool that the session lacks."""
+        for label, limits in self._named.items():
+            self._require_tools(label, limits)
 
     def apply(
         self, requested: Limits | Mapping[str, Any] | None

@@ -12,6 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import anyio
 from pydantic import TypeAdapter
 
 from .._calls._recorder import RunRecorder
@@ -38,6 +39,9 @@ _MAX_EFFECTS_SHOWN = 5
 _NAME_CHARS = 200
 _DAY_MS = 86_400_000
 _MAX_EXPIRY_MS = 100 * 365 * _DAY_MS
+_MOST_RETENTION_DAYS = 36_500
+_MOST_DELETED = 1_000
+"""Expired runs that one start deletes: a large journal must not delay it."""
 _log = logging.getLogger("ptc")
 
 
@@ -51,6 +55,7 @@ class History:
         required: bool = True,
         tools: Mapping[str, Tool] | None = None,
         approvals_expire_ms: int | None = None,
+        retention_days: int | None = None,
         webhook: Webhook | None = None,
     ) -> None:
         """Configure the journal without opening it.
@@ -62,6 +67,7 @@ class History:
                 warning.
             tools: Tools of the session; edited arguments are validated against them.
             approvals_expire_ms: Age at which an approval request expires.
+            retention_days: Age at which runs that ended expire; see `delete_expired`.
             webhook: Address that is notified of pending calls and decisions.
 
         Raises:
@@ -71,6 +77,7 @@ class History:
         """Sends the notifications; None: there are none."""
         self._tools = tools or {}
         self._expiry = approvals_expire_ms
+        self._retention = retention_days
         self._path = path
         self._required = required
         self._journal: Journal | None = None
@@ -85,16 +92,29 @@ class History:
         *,
         in_root: bool,
         tools: Mapping[str, Tool],
+        providers: Iterable[str] = (),
         approvals_expire_ms: int | None,
+        retention_days: int | None = None,
         webhook: Webhook | None,
     ) -> Self:
         """Configure the journal of a session; the arguments are those of `Session`.
+
+        Args:
+            root: As for `Session`.
+            journal: As for `Session`.
+            in_root: ``journal_in_root`` of `Session`.
+            tools: Tools of the session.
+            providers: Sources of tools that are not known yet, and may have side effects.
+            approvals_expire_ms: As for `Session`.
+            retention_days: As for `Session`.
+            webhook: Address that is notified of pending calls and decisions.
 
         Raises:
             UsageError: If an argument is wrong, or a tool could change the journal.
         """
         require("journal_in_root", in_root, bool, "True or False")
-        writers = [name for name, tool in tools.items() if tool.side_effect and not in_root]
+        effects = [name for name, tool in tools.items() if tool.side_effect]
+        writers = [] if in_root else [*effects, *providers]
         path: Path | Callable[[], Path] | None = None
         if journal is None:
             path = partial(default_journal, root, writers)
@@ -103,11 +123,14 @@ class History:
             check_journal(root, path, writers)
         if approvals_expire_ms is not None:
             require_range("approvals_expire_ms", approvals_expire_ms, _MAX_EXPIRY_MS)
+        if retention_days is not None:
+            require_range("retention_days", retention_days, _MOST_RETENTION_DAYS)
         return cls(
             path,
             required=journal is not None,
             tools=tools,
             approvals_expire_ms=approvals_expire_ms,
+            retention_days=retention_days,
             webhook=webhook,
         )
 
@@ -189,6 +212,25 @@ class History:
             msg = f"older_than_days must be 0 or more, not {older_than_days!r}"
             raise UsageError(msg)
         return self.journal.delete_ended(_now_ms() - int(older_than_days * _DAY_MS) + 1)
+
+    async def delete_expired(self) -> int:
+        """Delete the oldest expired runs, up to `_MOST_DELETED`, if the session has a retention.
+
+        The space in the file is used again by later runs. A failure is logged: old records must
+        not prevent new work.
+
+        Returns:
+            The number of deleted runs.
+        """
+        if self._retention is None:
+            return 0
+        before = _now_ms() - self._retention * _DAY_MS
+        try:
+            journal = self.journal
+            return await anyio.to_thread.run_sync(journal.delete_ended, before, _MOST_DELETED)
+        except JournalError as error:
+            _log.warning("expired runs were not deleted: %s", error)
+            return 0
 
     def find_ids(self, prefix: str, limit: int = 20) -> list[str]:
         """List the ids of runs that start with `prefix`, in alphabetical order."""

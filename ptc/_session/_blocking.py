@@ -82,6 +82,7 @@ class BlockingSession(BlockingRuns):
         journal: str | Path | None = None,
         journal_in_root: bool = False,
         approvals_expire_ms: int | None = None,
+        retention_days: int | None = None,
         webhook: Webhook | str | None = None,
         model: ModelSource | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
@@ -110,6 +111,7 @@ class BlockingSession(BlockingRuns):
             journal=journal,
             journal_in_root=journal_in_root,
             approvals_expire_ms=approvals_expire_ms,
+            retention_days=retention_days,
             webhook=webhook,
             model=model,
             on_event=on_event,
@@ -185,6 +187,11 @@ class BlockingSession(BlockingRuns):
     def violations(self) -> tuple[Violation, ...]:
         """As `Session.violations`."""
         return self._session.violations
+
+    @property
+    def knows_all_tools(self) -> bool:
+        """As `Session.knows_all_tools`."""
+        return self._session.knows_all_tools
 
     def tool_names(self) -> list[str]:
         """As `Session.tool_names`."""

@@ -49,6 +49,9 @@ class DescribedSession(ToolSession):
         self._limit_policy = limit_policy
         self._modules = sorted({*MODULES, *packages})
 
+    def _check_tools(self) -> None:
+        self._limit_policy.check_tools()
+
     @property
     def allowed_tools(self) -> tuple[str | Allow, ...] | None:
         """Allow-list of a script whose caller passes none; None: all tools without side effects."""

@@ -97,6 +97,7 @@ class Session(RunSession):
         journal: str | Path | None = None,
         journal_in_root: bool = False,
         approvals_expire_ms: int | None = None,
+        retention_days: int | None = None,
         webhook: Webhook | str | None = None,
         model: ModelSource | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
@@ -106,7 +107,8 @@ class Session(RunSession):
 
         Args:
             root: Folder that confines the tools.
-            tools: Your own tools, toolsets or plain functions.
+            tools: Your own tools, toolsets or plain functions; and servers of tools
+                (`ptc_bindings.mcp_tools`), which are started when the session opens.
             toolsets: Names of installed toolsets; ``()`` for none.
             limits: Default limits of a run. Default: `Limits()`.
             ceiling: Highest limits that a run may request. Default: ten minutes, 10,000 calls, 2
@@ -154,6 +156,9 @@ class Session(RunSession):
                 then record approvals that nobody gave, and read the inputs and results of all runs.
             approvals_expire_ms: Age at which a pending approval expires and counts as rejected.
                 None: never.
+            retention_days: Days for which runs that have ended stay in the journal. Opening the
+                session deletes older ones, up to 1,000 at once; never a run that is paused or
+                under way. None: all stay.
             webhook: Address that is notified when a run pauses for a decision, and when `approve`,
                 `reject` or `settle` decides: a URL with ``https``, or a `Webhook`. Notifications
                 are signed with the key in the environment variable ``PTC_WEBHOOK_SECRET``, and sent
@@ -179,13 +184,16 @@ class Session(RunSession):
         catalog, models = collect_tools(tools, toolsets, model)
         if allowed_tools is not None:
             catalog.default = parts_of("allowed_tools", allowed_tools, "a list of names of tools")
-            catalog.select(None)
+            catalog.check_default()
         limit_policy = LimitPolicy(limits, ceiling, catalog.tools)
+        if catalog.is_complete:
+            limit_policy.check_tools()
         validate_isolation(isolation)
         modules = validate_packages(packages)
         validate_non_finite(non_finite)
         lifted = validate_unprotected(unprotected)
         named = parts_of("protected", protected, "a list of paths")
+        started = [file for provider in catalog.providers for file in provider.files]
         require_range("workers", workers, 64)
         require_range("max_concurrent_runs", max_concurrent_runs, 256)
         store = ArtifactStore(
@@ -199,7 +207,7 @@ class Session(RunSession):
             known=catalog.tools,
             attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
             unprotected=lifted,
-            protected=validate_protected(folder, (*named, *named_files(folder))),
+            protected=validate_protected(folder, (*named, *started, *named_files(folder))),
             environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,
@@ -215,7 +223,9 @@ class Session(RunSession):
             journal,
             in_root=journal_in_root,
             tools=catalog.tools,
+            providers=[provider.name for provider in catalog.providers],
             approvals_expire_ms=approvals_expire_ms,
+            retention_days=retention_days,
             webhook=Webhook(webhook) if isinstance(webhook, str) else webhook,
         )
         require("record_direct_calls", record_direct_calls, bool, "True or False")
@@ -291,15 +301,18 @@ class Session(RunSession):
         arguments["tools"] += parts_of("tools", tools, "a list of tools")
         arguments["env"] = {**(arguments["env"] or {}), **mapping_of("env", env, "a dict")}
         try:
-            return cls(**{**arguments, **options})
+            session = cls(**{**arguments, **options})
         except UsageError as error:
             raise explain(error) from None
+        session.explain = explain
+        return session
 
     # --- life -------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         self._runs.open()
+        await self.history.delete_expired()
         if self.history.webhook is not None and self._subscriber is not None:
             self.history.webhook.report_to(self._subscriber)
         return self
@@ -312,7 +325,7 @@ class Session(RunSession):
         try:
             await self._runs.close()
             await self._direct.close()
-            await self._close_models()
+            await self._close_connections()
             await self._runs.wait_idle()
             if self.history.webhook is not None:
                 await anyio.to_thread.run_sync(self.history.webhook.close)

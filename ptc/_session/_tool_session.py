@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
@@ -16,6 +16,7 @@ from .._tools._discovery import Found, search
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from .._tools._toolset import ToolSource, installed_toolset
+from ..errors import UsageError
 
 if TYPE_CHECKING:
     from .._generation._generate import Generated
@@ -50,10 +51,24 @@ class ToolSession:
         self._models = models
         self._direct = direct
         self._lifetime = Lifetime()
+        self.explain: Callable[[UsageError], UsageError] | None = None
+        """Names the source of a configured value in an error of opening the session."""
 
     async def __aenter__(self) -> Self:
         self._lifetime.open()
+        try:
+            await self._catalog.open()
+            self._check_tools()
+        except UsageError as error:
+            await self.aclose()
+            raise (error if self.explain is None else self.explain(error)) from None
+        except BaseException:
+            await self.aclose()
+            raise
         return self
+
+    def _check_tools(self) -> None:
+        """Check options that name tools, once all tools are known."""
 
     async def __aexit__(
         self,
@@ -64,12 +79,15 @@ class ToolSession:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections to models."""
-        await self._lifetime.close(self._close_models)
+        """Close the connections to models and to servers of tools."""
+        await self._lifetime.close(self._close_connections)
 
-    async def _close_models(self) -> None:
-        if self._models is not None:
-            await self._models.aclose()
+    async def _close_connections(self) -> None:
+        try:
+            if self._models is not None:
+                await self._models.aclose()
+        finally:
+            await self._catalog.aclose()
 
     # --- tools ------------------------------------------------------------------------------
 
@@ -78,8 +96,13 @@ class ToolSession:
         """The folder the tools are confined to, resolved."""
         return self._root
 
+    @property
+    def knows_all_tools(self) -> bool:
+        """True if all tools are known; False until a session with tools of servers is open."""
+        return self._catalog.is_complete
+
     def tool_names(self) -> list[str]:
-        """Names of the tools, in the order they were given."""
+        """Names of the tools, in the order they were given; see `knows_all_tools`."""
         return list(self._catalog.tools)
 
     def tool_definitions(self, allowed_tools: AllowList | None = None) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from .._core._arguments import nearest, parts_of
 from ..errors import UsageError
 from ._allow import Allow, AllowList, select
+from ._provider import ToolProvider
 from ._tool import Tool
 from ._tool_result import ToolResult
 from ._toolset import Toolset, ToolSource, collect
@@ -52,15 +53,51 @@ class Catalog:
     def __init__(self, sources: Iterable[ToolSource]) -> None:
         """Collect the tools. Raises `UsageError` if two share a name."""
         sources = list(sources)
+        self.providers = tuple(item for item in sources if isinstance(item, ToolProvider))
+        """Sources whose tools are known once they are open."""
+        self.is_complete = not self.providers
+        """True if all tools are known."""
+        own = [item for item in sources if not isinstance(item, ToolProvider)]
         self.default: tuple[str | Allow, ...] | None = None
         """Allow-list of callers who pass none; None: all tools without a side effect."""
-        self.tools: dict[str, Tool] = collect(sources)
+        self.tools: dict[str, Tool] = collect(own)
         self._toolsets: dict[str, tuple[str, ...]] = {}
+        self._add_toolsets(own)
+
+    def _add_toolsets(self, sources: Iterable[ToolSource]) -> None:
         for source in sources:
             if isinstance(source, Toolset):
                 # Parts of one set, as `fs.read_only()` and `fs.only("write").with_approval()`.
                 before = self._toolsets.get(source.name, ())
                 self._toolsets[source.name] = (*before, *(item.name for item in source))
+
+    async def open(self) -> None:
+        """Open the providers, and add their tools. The caller closes them, also after an error.
+
+        Raises:
+            SetupError: If one cannot be opened.
+            UsageError: If two tools share a name, or the default allow-list names an unknown tool.
+        """
+        if self.is_complete:
+            return
+        added: list[Toolset] = []
+        for provider in self.providers:
+            added += await provider.open()
+        # Updated, not replaced: the parts of the session share this dict.
+        self.tools.update(collect([*self.tools.values(), *added]))
+        self._add_toolsets(added)
+        self.is_complete = True
+        self.check_default()
+
+    async def aclose(self) -> None:
+        """Close the providers."""
+        for provider in self.providers:
+            await provider.aclose()
+
+    def check_default(self) -> None:
+        """Raise `UsageError` if the default allow-list names an unknown tool."""
+        if self.default is not None and self.is_complete:
+            self.select(None)
 
     def select(self, names: AllowList | None) -> dict[str, Tool]:
         """Return the tools of an allow-list; None: of the default.

@@ -236,7 +236,7 @@ def _rename(item: Tool, name: str) -> Tool:
 
 
 ToolSource: TypeAlias = Tool | Toolset | Callable[..., Any] | Any
-"""A tool, a toolset, or an object that `tool_from` converts to a tool."""
+"""A tool, a toolset, a `ToolProvider`, or an object that `tool_from` converts to a tool."""
 
 
 def collect(sources: Iterable[ToolSource]) -> dict[str, Tool]:

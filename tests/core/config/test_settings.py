@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pydantic import BaseModel
 
 import ptc
 from ptc import BlockingSession, Session, ToolError, UsageError
-from ptc._config._keys import KEYS
+from ptc._cli._run import command as run_command
+from ptc._config._keys import KEYS, Key
+from ptc._config._schema import _model
 from ptc._config._settings import load_settings, unknown_variables
 
 PAGE = Path(ptc.__file__).parent.parent / "docs" / "configuration.md"
@@ -63,6 +68,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SHOP_KEY", "secret-of-the-shop")
     monkeypatch.setenv("PTC_WEBHOOK_SECRET", "a key of more than 24 characters")
     (tmp_path / "tools.py").write_text(TOOLS)
+    (tmp_path / "mcp.json").write_text(
+        '{"mcpServers": {"shop": {"command": "npx", "args": ["shop"]}}}'
+    )
     (tmp_path / "sub").mkdir()
     return tmp_path
 
@@ -93,6 +101,20 @@ def rejects_101(session: Session) -> bool:
 def keyed(session: Session) -> Any:
     values = session._direct._shared.environment.values.get("keyed")
     return getattr(values, "api_key", None)
+
+
+def server_of(session: Session) -> Any:
+    """The fields of the only MCP server."""
+    specs = [spec for provider in session._catalog.providers for spec in specs_of(provider)]
+    if not specs:
+        return None
+    (spec,) = specs
+    folder = Path.cwd() if spec.cwd is None else spec.cwd.resolve()
+    return spec.name, spec.command, spec.args, spec.env, folder.name
+
+
+def specs_of(provider: Any) -> list[Any]:
+    return list(provider._specs)
 
 
 def readable_folders(session: Session) -> list[str]:
@@ -133,6 +155,17 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
         lambda s: s.history._path == Path.cwd() / "runs.sqlite3",
         True,
     ),
+    "mcp_servers": (
+        '[mcp_servers.files]\ncommand = "npx"\nargs = ["server"]\nenv = ["SHOP_KEY"]\ncwd = "sub"',
+        lambda s: server_of(s),
+        ("files", "npx", ("server",), {"SHOP_KEY": "secret-of-the-shop"}, "sub"),
+    ),
+    "mcp_config": (
+        'mcp_config = "mcp.json"',
+        lambda s: (server_of(s) or ())[:4],
+        ("shop", "npx", ("shop",), {}),
+    ),
+    "retention_days": ("retention_days = 7", lambda s: s.history._retention, 7),
     "journal_in_root": (
         'journal = "runs.sqlite3"\njournal_in_root = true',
         lambda s: s.history._path == Path.cwd() / "runs.sqlite3",
@@ -198,12 +231,72 @@ WRONG: dict[str, list[Any]] = {
     "list": ['"read"', "[5]", '[""]', "{ a = 1 }"],
     "paths": ['"a"', "[5]"],
     "counts": [5, "{ bash = 0 }", '{ bash = "3" }', "[]"],
+    "servers": [
+        5,
+        '"npx"',
+        "{ a = 5 }",
+        "{ a = { command = 5 } }",
+        '{ a = { command = "npx", args = "--key=sk-1234" } }',
+        '{ a = { command = "npx", env = ["sk-1234"] } }',
+        '{ a = { command = "npx", env = { KEY = "sk-1234" } } }',
+        '{ a = { url = "https://example.com", token_env = "sk-1234" } }',
+    ],
     "variables": ['"SHOP_KEY"', '{ api_key = "sk-1234" }', "{ api_key = 5 }", '["SHOP_KEY"]'],
 }
 
 
-def test_every_key_has_a_test_of_its_effect() -> None:
+def holes(keys: Mapping[str, Key]) -> dict[str, list[str]]:
+    """Name what a key of the model lacks: an option, a variable, or an entry in a table above."""
+    found: dict[str, list[str]] = {}
+    taken = Counter(key.variable for key in keys.values())
+    options = Counter(key.option for key in keys.values() if key.option)
+    for name in fields_of_model(_model()) | keys.keys():
+        key = keys.get(name)
+        present = {
+            "row": key is not None,
+            "option": key is not None and (is_option(key) if key.option else key.flag != ""),
+            "option of its own": key is None or options[key.option] <= 1,
+            "variable": key is not None and taken[key.variable] == 1,
+            "test of its effect": name in EFFECTS,
+            "test of a wrong value": key is not None and key.kind in WRONG,
+            "test of a text": key is not None and key.kind in VALUES,
+        }
+        if missing := [what for what, there in present.items() if not there]:
+            found[name] = missing
+    return found
+
+
+def fields_of_model(model: type[BaseModel], prefix: str = "") -> set[str]:
+    """Full names of the keys that the validation of a file accepts."""
+    names: set[str] = set()
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            names |= fields_of_model(kind, f"{prefix}{name}.")
+        else:
+            names.add(f"{prefix}{name}")
+    return names
+
+
+def is_option(key: Key) -> bool:
+    """Return True if `ptc run` has the option of the key."""
+    flags = {flag for option in run_command.params for flag in option.opts}
+    return key.option.partition("/")[0] in flags
+
+
+def test_every_key_has_an_option_a_variable_and_tests_of_right_and_wrong_values() -> None:
+    assert holes(KEYS) == {}
     assert EFFECTS.keys() == KEYS.keys()
+
+
+def test_new_key_without_tests_is_found() -> None:
+    new: Any = Key("new_key", "text", "Help.", None, "--new-key", "X")
+    odd: Any = replace(new, name="odd", kind="color", option="")
+    twin: Any = replace(new, name="limits_timeout.ms", option="--root")
+    found = holes({**KEYS, "new_key": new, "odd": odd, "limits_timeout.ms": twin})
+    assert found["new_key"] == ["option", "test of its effect"]
+    assert found["odd"] == ["test of its effect", "test of a wrong value", "test of a text"]
+    assert {"option of its own", "variable"} <= {*found["limits_timeout.ms"], *found["root"]}
 
 
 @pytest.mark.parametrize("name", KEYS)
@@ -238,6 +331,7 @@ VALUES = {
     "paths": "a,b",
     "counts": "bash=3,read=4",
     "variables": "api_key=SHOP_KEY",
+    "servers": "files=npx some-server --flag",
 }
 PARSED: dict[str, Any] = {
     "flag": True,
@@ -246,6 +340,7 @@ PARSED: dict[str, Any] = {
     "paths": ["a", "b"],
     "counts": {"bash": 3, "read": 4},
     "variables": {"api_key": "SHOP_KEY"},
+    "servers": {"files": {"command": "npx", "args": ["some-server", "--flag"]}},
 }
 
 

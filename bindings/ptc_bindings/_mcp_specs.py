@@ -1,0 +1,256 @@
+"""Addresses of MCP servers: read from an ``mcpServers`` block, and from a configuration of ptc."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import ptc
+from ptc._config._file import read_bytes
+from ptc._tools._names import RESERVED
+
+__all__ = ["ServerSpec", "check_specs", "identifier", "read_block", "read_file", "read_settings"]
+
+_MOST_SERVERS = 64
+_BLOCKS = ("mcpServers", "servers")
+"""Names of the table in the files of clients."""
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """One server: a command that is started, a URL, or a server object of this process."""
+
+    name: str
+    """Name in the configuration."""
+    command: str = ""
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables of the process, besides a few harmless ones such as PATH."""
+    cwd: Path | None = None
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Headers of each request."""
+    server: Any = field(default=None, repr=False)
+    """Object that the SDK's client can connect to."""
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of its tools: ``ctx.<namespace>.<tool>``."""
+        return identifier(self.name)
+
+    @property
+    def address(self) -> str:
+        """Address for messages, without arguments, which may hold secrets."""
+        if self.command:
+            return f"command {self.command!r:.200}"
+        if self.url:
+            parts = urlsplit(self.url)
+            return f"{parts.scheme}://{parts.netloc}"
+        return "a server of this process"
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """Values that no message may contain, by name."""
+        found = dict(self.env)
+        for name, value in self.headers.items():
+            found[name] = value
+            found[f"{name} token"] = value.partition(" ")[2]
+        return {name: value for name, value in found.items() if value}
+
+
+def identifier(name: str) -> str:
+    """Convert a name to one that a script can write after a dot."""
+    text = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
+    return f"n{text}" if text[:1].isdigit() else text
+
+
+def read_file(path: Path, *, named: bool, environment: Mapping[str, str]) -> list[ServerSpec]:
+    """Read the servers of an ``mcp.json``.
+
+    Args:
+        path: The file. Its folder is the working directory of the servers.
+        named: True: the operator named it on the command line; its owner does not matter.
+        environment: Values of ``${NAME}``.
+
+    Raises:
+        UsageError: If it cannot be read, or a server in it is wrong.
+    """
+    data = read_bytes(path, None if named else "name it with --mcp-config to use it")
+    try:
+        whole = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ptc.UsageError(f"{path} is not valid JSON: {error}") from None
+    try:
+        return read_block(whole, path.absolute().parent, environment)
+    except ptc.UsageError as error:
+        raise ptc.UsageError(f"{path}: {error}") from None
+
+
+def read_block(
+    block: object, folder: Path | None, environment: Mapping[str, str]
+) -> list[ServerSpec]:
+    """Read the servers of an ``mcpServers`` block, or of a table of servers by name.
+
+    Keys that other clients define, such as ``autoApprove``, are ignored: approvals and permissions
+    are those of the session.
+
+    Raises:
+        UsageError: If a server is wrong.
+    """
+    if isinstance(block, Mapping):
+        block = next((block[name] for name in _BLOCKS if name in block), block)
+    if not isinstance(block, Mapping) or not all(isinstance(name, str) for name in block):
+        raise ptc.UsageError('there is no table {"mcpServers": {"NAME": {"command": ...}}}')
+    specs = []
+    for name, entry in block.items():
+        if not isinstance(entry, Mapping):
+            if entry is None or isinstance(entry, str | bytes | int | float | list | bool):
+                raise _wrong(name, "must be a table with `command` or `url`")
+            specs.append(ServerSpec(name, server=entry))
+        elif entry.get("disabled") is not True and entry.get("enabled") is not False:
+            specs.append(_read_entry(name, entry, folder, environment))
+    return check_specs(specs)
+
+
+def _read_entry(
+    name: str, entry: Mapping[str, Any], folder: Path | None, environment: Mapping[str, str]
+) -> ServerSpec:
+    def text(key: str) -> str:
+        value = entry.get(key, "")
+        if not isinstance(value, str):
+            raise _wrong(name, f"{key} must be text")
+        return _expand(name, key, value, environment)
+
+    def table(key: str) -> dict[str, str]:
+        value = entry.get(key) or {}
+        if not isinstance(value, Mapping) or not all(
+            isinstance(item, str) for pair in value.items() for item in pair
+        ):
+            raise _wrong(name, f"{key} must be a table of names and texts")
+        return {k: _expand(name, f"{key}.{k}", v, environment) for k, v in value.items()}
+
+    args = entry.get("args") or []
+    if not isinstance(args, list) or not all(isinstance(item, str) for item in args):
+        raise _wrong(name, "args must be a list of texts")
+    kind = entry.get("type", entry.get("transport"))
+    if kind == "sse":
+        raise _wrong(name, "the transport sse was replaced; use the server's streamable HTTP URL")
+    cwd = text("cwd")
+    return ServerSpec(
+        name,
+        command=text("command"),
+        args=tuple(_expand(name, "args", item, environment) for item in args),
+        env=table("env"),
+        cwd=(folder or Path.cwd()) / cwd if cwd else folder,
+        url=text("url") or text("serverUrl"),
+        headers=table("headers"),
+    )
+
+
+def _expand(name: str, key: str, text: str, environment: Mapping[str, str]) -> str:
+    def value(found: re.Match[str]) -> str:
+        known = environment.get(found[1], found[2])
+        if known is None:
+            raise _wrong(name, f"{key}: the environment variable {found[1]} is not set")
+        return known
+
+    expanded = _VARIABLE.sub(value, text)
+    if unknown := re.search(r"\$\{[^}]{0,40}\}", _VARIABLE.sub("", text)):
+        raise _wrong(name, f"{key}: {unknown[0]} is not a variable; write ${{NAME}}")
+    return expanded
+
+
+def read_settings(
+    servers: Mapping[str, Mapping[str, Any]], folder: Path, environment: Mapping[str, str]
+) -> list[ServerSpec]:
+    """Read the servers of the configuration key ``mcp_servers``.
+
+    Args:
+        servers: Fields by name of server, validated: ``command``, ``args``, ``env``, ``cwd``;
+            or ``url``, ``token_env``.
+        folder: Working directory of the servers, and folder of relative paths.
+        environment: Environment variables.
+
+    Raises:
+        UsageError: If a server is wrong, or a variable that it names is not set.
+    """
+    specs = []
+    for name, entry in servers.items():
+        wanted = [*entry.get("env", ()), *filter(None, [entry.get("token_env")])]
+        if unset := [variable for variable in wanted if variable not in environment]:
+            raise _wrong(name, f"not set in the environment: {', '.join(unset)}")
+        token = environment[entry["token_env"]] if "token_env" in entry else ""
+        specs.append(
+            ServerSpec(
+                name,
+                command=os.path.expanduser(entry.get("command", "")),
+                args=tuple(entry.get("args", ())),
+                env={variable: environment[variable] for variable in entry.get("env", ())},
+                cwd=folder / os.path.expanduser(entry.get("cwd", ".")),
+                url=entry.get("url", ""),
+                headers={"Authorization": f"Bearer {token}"} if token else {},
+            )
+        )
+    return check_specs(specs)
+
+
+def check_specs(specs: list[ServerSpec]) -> list[ServerSpec]:
+    """Check servers, each by itself and their names against one another. Raises `UsageError`."""
+    seen: dict[str, str] = {}
+    if len(specs) > _MOST_SERVERS:
+        raise ptc.UsageError(f"there are {len(specs)} MCP servers; at most {_MOST_SERVERS} work")
+    for spec in specs:
+        space = spec.namespace
+        if not space or not spec.name.isprintable() or len(space) > 32 or space in RESERVED:
+            raise _wrong(
+                spec.name,
+                "choose another name: 1-32 letters, digits, _ and -, and none of "
+                f"{', '.join(sorted(RESERVED))}; it is the namespace of the tools",
+            )
+        if space in seen:
+            raise _wrong(spec.name, f"{seen[space]!r} has the same namespace, {space}; rename one")
+        seen[space] = spec.name
+        if spec.server is None:
+            _check_address(spec)
+    return specs
+
+
+def _check_address(spec: ServerSpec) -> None:
+    if bool(spec.command) == bool(spec.url):
+        raise _wrong(spec.name, "needs either `command` (with args) or `url`")
+    if spec.command:
+        if any("\0" in text for text in (spec.command, *spec.args, *spec.env, *spec.env.values())):
+            raise _wrong(spec.name, "a text contains a NUL character")
+        return
+    try:
+        parts = urlsplit(spec.url)
+        host = parts.hostname or ""
+    except ValueError:
+        raise _wrong(spec.name, "url is not a URL") from None
+    if parts.scheme not in ("http", "https") or not host or not spec.url.isprintable():
+        raise _wrong(spec.name, "url must be https://..., or http:// with a loopback address")
+    if parts.username is not None or parts.password is not None:
+        raise _wrong(spec.name, "url must not hold a password; use token_env or headers")
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise _wrong(spec.name, f"{host!r} is not a loopback address: http does not encrypt")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _wrong(name: str, problem: str) -> ptc.UsageError:
+    return ptc.UsageError(f"mcp_servers.{name:.80}: {problem}")

@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
             continue
         loop = item.callspec.params.get("anyio_backend")
-        if loop is not None and item.get_closest_marker("shared_zygote") is not None:
+        if loop == "asyncio" and item.get_closest_marker("shared_zygote") is not None:
             item.fixturenames.insert(0, "shared_zygote")  # before `nothing_left`
         if loop == "trio" and item.get_closest_marker("both_loops") is None:
             item.add_marker("slow")

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from xml.etree import ElementTree
 
+from .._language import _policy as policy
 from ._freeze import FreezeError, all_types, replace_attribute
 from ._internals import bound_function, bound_object, builtin_owner
 
@@ -260,7 +261,9 @@ def _reference_repr(self: weakref.ref[Any]) -> str:
     if target is None:
         return f"<weakref at {stable_id(self):#x}; dead>"
     kind = type(target).__name__
-    return f"<weakref at {stable_id(self):#x}; to {kind!r} at {stable_id(target):#x}>"
+    named = isinstance(target, type | types.FunctionType | types.BuiltinFunctionType)
+    name = f" ({policy.demangle(target.__name__)})" if named else ""
+    return f"<weakref at {stable_id(self):#x}; to {kind!r} at {stable_id(target):#x}{name}>"
 
 
 def _element_repr(self: ElementTree.Element) -> str:

@@ -171,6 +171,8 @@ _SKIPPED_METHODS: Final = frozenset(
         "start",
         "run",
         "cancel",
+        "samples",
+        "from_callable",
         "now",
         "today",
         "utcnow",

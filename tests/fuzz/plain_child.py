@@ -92,6 +92,7 @@ def _prepare_plain() -> Run:
 def _prepare_ptc() -> Run:  # noqa: C901  # counts the class inside
     """Return a function that executes a program in a sealed runtime, without the kernel layer."""
     from ptc._wire._protocol import Kind, encode
+    from ptc.worker._loop import forbid_other_loops
     from ptc.worker._wire import Wire
     from tests.fuzz.reach import Done, Host, prepare
 
@@ -128,6 +129,7 @@ def _prepare_ptc() -> Run:  # noqa: C901  # counts the class inside
                     self.end = f"failed {row['type']}: {row['message']}"
                 data = data[end:]
 
+    forbid_other_loops()
     runtime = prepare()
 
     def run(source: str, tell: Tell) -> str:

@@ -38,6 +38,7 @@ from ._dataclass_fields import (
     INITVAR,
     PARAMS,
     Options,
+    check_frozen,
     check_name,
     collect_fields,
     inherit_fields,
@@ -144,8 +145,9 @@ _NO_OVERWRITE: Final = {
 
 
 def _process(cls: Any, options: Options) -> Any:
-    all_fields = inherit_fields(cls, options)
+    all_fields = inherit_fields(cls)
     all_fields.update((each.name, each) for each in collect_fields(cls, options))
+    check_frozen(cls, options)
     if options.order and not options.eq:
         raise ValueError("eq must be true if order is true")
     if options.weakref_slot and not options.slots:

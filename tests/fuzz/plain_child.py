@@ -129,11 +129,11 @@ def _prepare_ptc() -> Run:  # noqa: C901  # counts the class inside
                     self.end = f"failed {row['type']}: {row['message']}"
                 data = data[end:]
 
-    forbid_other_loops()
     runtime = prepare()
 
     def run(source: str, tell: Tell) -> str:
         host = Recorder(source, tell)
+        forbid_other_loops()  # in the fork: asyncio resets the policy of a fork
         runtime._kits = []
         try:
             runtime.serve(Wire(host))

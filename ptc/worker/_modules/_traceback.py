@@ -414,8 +414,17 @@ def _format_exception(
 
 
 def _format_exception_only(exc: Any, /, value: Any = _OWN) -> list[str]:
-    error = _checked(exc if value is _OWN else value)
-    return ["NoneType: None\n"] if error is None else list(_last_lines(error))
+    error = exc if value is _OWN else value
+    if error is None:
+        return ["NoneType: None\n"]
+    _check_error(error)
+    return list(_last_lines(error))
+
+
+def _check_error(error: Any) -> None:
+    if not isinstance(error, BaseException):
+        name = type(error).__name__
+        raise AttributeError(f"{name!r} object has no attribute '__suppress_context__'")
 
 
 def _checked(error: Any) -> BaseException | None:

@@ -293,7 +293,7 @@ def case_traceback_is_a_summary():
 
 
 def case_limits_and_nodes_of_wrong_types():
-    acts = [lambda: traceback.format_exc("a"), lambda: traceback.format_tb(None, ()), lambda: list(ast.walk(1)), lambda: ast.dump(1), lambda: ast.get_docstring(1)]
+    acts = [lambda: traceback.format_exc("a"), lambda: traceback.format_tb(None, ()), lambda: list(ast.walk(1)), lambda: ast.dump(1), lambda: ast.get_docstring(1), lambda: traceback.format_exception_only(3), lambda: pprint.pprint(object=[1])]
     found = []
     for act in acts:
         try:
@@ -330,3 +330,8 @@ def case_original_bases():
 
     function = getattr(types, "get_original_bases", None)
     return [] if function is None else [function(A), function(int), function(B)[0] is A, str(function(B)[1])]
+
+
+def case_older_names_of_lock_methods():
+    lock = threading.Lock()
+    return [lock.acquire_lock(), lock.locked_lock(), lock.release_lock(), lock.locked()]

@@ -140,12 +140,13 @@ class ScriptObject:
                 if inherited is not _MISSING:
                     return int(inherited(self))
         # Not `_own_number`: a copy inherits this entry, which is harmless, and must then keep it.
-        try:
-            number: int = self.__dict__["@hash"]
-        except KeyError:
-            number = self.__dict__["@hash"] = _next()
+        try:  # not `self.__dict__`, which a class with slots may answer by its `__getattr__`
+            own = object.__getattribute__(self, "__dict__")
         except AttributeError:
             return _number(self)
+        number: int = own.get("@hash", 0)
+        if not number:
+            number = own["@hash"] = _next()
         return number
 
 

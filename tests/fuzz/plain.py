@@ -103,6 +103,8 @@ _NOISE: Final = (
     (re.compile(r"\btypes\.N\b"), "__main__.N"),
     (re.compile(r"\babc\.B\b"), "__main__.B"),
     (re.compile(r"'ABCMeta\\*'"), "'type'"),
+    # Documented: pathlib has one class for each of these pairs.
+    (re.compile(r"\b(Pure|)PosixPath\b"), r"\1Path"),
     # A type of ptc has its own name: the walk of reachable objects knows dangerous ones by theirs.
     (re.compile(r"\b_thread\._local\b|\b_local\b"), "local"),
     (re.compile(r"\['Lock'"), "['lock'"),

@@ -87,6 +87,8 @@ def dataclass(
     )
 
     def wrap(cls: Any) -> Any:
+        if not hasattr(cls, "__module__"):
+            raise AttributeError(f"{type(cls).__name__!r} object has no attribute '__module__'")
         if not (isinstance(cls, type) and is_script_class(cls)):
             raise TypeError("@dataclass works on classes of the script only")
         return _process(cls, options)

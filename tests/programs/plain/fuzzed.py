@@ -335,3 +335,20 @@ def case_original_bases():
 def case_older_names_of_lock_methods():
     lock = threading.Lock()
     return [lock.acquire_lock(), lock.locked_lock(), lock.release_lock(), lock.locked()]
+
+
+def case_hash_of_slots_with_getattr():
+    class A:
+        __slots__ = ("x",)
+
+        def __getattr__(self, name):
+            return name
+
+    return [isinstance(hash(A()), int), len({A(), A()})]
+
+
+def case_dataclass_of_another_object():
+    try:
+        dataclasses.dataclass(1)
+    except AttributeError as error:
+        return str(error)

@@ -138,7 +138,7 @@ def _rebuild(kind: Any, origin: Any, change: Callable[[Any], Any]) -> Any:
         [change(each) for each in part]
         if type(part) is list
         else part
-        if part is ... or part == ()
+        if part is None or part is ... or part == ()
         else change(part)
         for part in args
     )

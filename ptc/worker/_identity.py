@@ -27,6 +27,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from xml.etree import ElementTree
 
+from .._language import _policy as policy
 from ._freeze import FreezeError, all_types, replace_attribute
 from ._internals import bound_function, bound_object, builtin_owner
 
@@ -139,12 +140,13 @@ class ScriptObject:
                 if inherited is not _MISSING:
                     return int(inherited(self))
         # Not `_own_number`: a copy inherits this entry, which is harmless, and must then keep it.
-        try:
-            number: int = self.__dict__["@hash"]
-        except KeyError:
-            number = self.__dict__["@hash"] = _next()
+        try:  # not `self.__dict__`, which a class with slots may answer by its `__getattr__`
+            own = object.__getattribute__(self, "__dict__")
         except AttributeError:
             return _number(self)
+        number: int = own.get("@hash", 0)
+        if not number:
+            number = own["@hash"] = _next()
         return number
 
 
@@ -260,7 +262,9 @@ def _reference_repr(self: weakref.ref[Any]) -> str:
     if target is None:
         return f"<weakref at {stable_id(self):#x}; dead>"
     kind = type(target).__name__
-    return f"<weakref at {stable_id(self):#x}; to {kind!r} at {stable_id(target):#x}>"
+    named = isinstance(target, type | types.FunctionType | types.BuiltinFunctionType)
+    name = f" ({policy.demangle(target.__name__)})" if named else ""
+    return f"<weakref at {stable_id(self):#x}; to {kind!r} at {stable_id(target):#x}{name}>"
 
 
 def _element_repr(self: ElementTree.Element) -> str:

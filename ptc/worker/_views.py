@@ -162,10 +162,26 @@ def show_vars(*args: Any) -> Mapping[str, Any]:
     namespace = namespace_of(obj)
     if namespace is None and type(obj) is types.FunctionType and "@getattr" in globals_of(obj):
         namespace = obj.__dict__
+    if isinstance(obj, BaseException) and namespace is None:
+        return _exception_fields(obj)
     if namespace is None:
         reason = "be an object of a class of the script" if hasattr(obj, "__dict__") else _NO_DICT
         raise TypeError(f"vars() argument must {reason}")
     return NamespaceView(namespace)
+
+
+def _exception_fields(error: BaseException) -> dict[str, Any]:
+    """Return a copy of the attributes of an exception of the library: those that source reads."""
+    found = object.__getattribute__(error, "__dict__")
+    return {
+        policy.demangle(name): value
+        for name, value in found.items()
+        if name == "__notes__" or name.startswith(policy.PRIVATE_PREFIX) or _is_plain(name)
+    }
+
+
+def _is_plain(name: str) -> bool:
+    return policy.kind_of(name) == "ordinary"
 
 
 _NO_DICT = "have __dict__ attribute"

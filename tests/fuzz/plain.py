@@ -98,11 +98,13 @@ _NOISE: Final = (
     (re.compile(r"(<module \\*'[\w.]+\\*') (?:from [^>]*|\(built-in\)|\(frozen\))>"), r"\1>"),
     (re.compile(r"(_MainThread\(MainThread, started) \d+"), r"\1"),
     # An address, as a hash.
-    (re.compile(r"\b(?:8[67]|1[34]0)\d{10,12}\b"), "N"),
+    (re.compile(r"\b(?:8[67]|1[34]0)\d{10,12}\b|\b65[56]\d\d\b"), "N"),
     # 3.11 names the module that makes the class; a script has one module.
     (re.compile(r"\btypes\.N\b"), "__main__.N"),
     (re.compile(r"\babc\.B\b"), "__main__.B"),
     (re.compile(r"'ABCMeta\\*'"), "'type'"),
+    # Documented: pathlib has one class for each of these pairs.
+    (re.compile(r"\b(Pure|)PosixPath\b"), r"\1Path"),
     # A type of ptc has its own name: the walk of reachable objects knows dangerous ones by theirs.
     (re.compile(r"\b_thread\._local\b|\b_local\b"), "local"),
     (re.compile(r"\['Lock'"), "['lock'"),
@@ -251,7 +253,7 @@ class Verdict:
 
     #: Another value, other text, an error on one side where the other has a value.
     silent: list[str] = field(default_factory=list)
-    #: Both raise, and type or text of the exceptions differ.
+    #: Both raise exceptions of one type, and their texts differ.
     worded: list[str] = field(default_factory=list)
     #: ptc raises an error of its own that does not say that it refuses something.
     stricter: list[str] = field(default_factory=list)
@@ -278,19 +280,27 @@ def compare(plain: Outcome, ours: Outcome) -> Verdict:
         before, after = expected[number], actual[number]
         if before == after:
             continue
-        text = f"{number} plain: {before}\n  ptc:   {after}"
-        shapes = [_shape(before), _shape(after)]
-        if None not in shapes and shapes[0] == shapes[1]:
-            continue
-        if REFUSALS.search(after) and not REFUSALS.search(before):
-            found.refused.append(after)
-        elif after.startswith("raises"):
-            (found.worded if before.startswith("raises") else found.stricter).append(text)
-        elif None not in shapes and _alike(*shapes):
-            found.worded.append(text)
-        else:
-            found.silent.append(text)
+        _compare_step(found, number, before, after)
     return found
+
+
+def _compare_step(found: Verdict, number: str, before: str, after: str) -> None:
+    """Add the line of a step, which differs, to the verdict."""
+    text = f"{number} plain: {before}\n  ptc:   {after}"
+    shapes = [_shape(before), _shape(after)]
+    if None not in shapes and shapes[0] == shapes[1]:
+        return
+    raised = [each.startswith("raises") for each in (before, after)]
+    if REFUSALS.search(after) and not REFUSALS.search(before):
+        found.refused.append(after)
+    elif raised == [False, True]:
+        found.stricter.append(text)
+    elif None in shapes:
+        found.silent.append(text)
+    elif _alike(*shapes) or (all(raised) and shapes[0][0] == shapes[1][0]):
+        found.worded.append(text)
+    else:
+        found.silent.append(text)
 
 
 #: Documented: functions of modules may be functions of ptc.

@@ -81,6 +81,9 @@ INSTANCES: Final = [
 #: Names whose result depends on the time, on chance or on the machine; and what never ends.
 SKIPPED: Final = frozenset(
     [
+        "abc.ABCMeta",
+        "enum.EnumMeta",
+        "enum.EnumType",
         "time.sleep",
         "time.time",
         "time.time_ns",
@@ -171,6 +174,8 @@ _SKIPPED_METHODS: Final = frozenset(
         "start",
         "run",
         "cancel",
+        "samples",
+        "from_callable",
         "now",
         "today",
         "utcnow",

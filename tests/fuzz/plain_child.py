@@ -92,6 +92,7 @@ def _prepare_plain() -> Run:
 def _prepare_ptc() -> Run:  # noqa: C901  # counts the class inside
     """Return a function that executes a program in a sealed runtime, without the kernel layer."""
     from ptc._wire._protocol import Kind, encode
+    from ptc.worker._loop import forbid_other_loops
     from ptc.worker._wire import Wire
     from tests.fuzz.reach import Done, Host, prepare
 
@@ -132,6 +133,7 @@ def _prepare_ptc() -> Run:  # noqa: C901  # counts the class inside
 
     def run(source: str, tell: Tell) -> str:
         host = Recorder(source, tell)
+        forbid_other_loops()  # in the fork: asyncio resets the policy of a fork
         runtime._kits = []
         try:
             runtime.serve(Wire(host))

@@ -141,7 +141,7 @@ RAISING = [
     "namedtuple('N', 'a a')", "namedtuple('N', 'class')", "namedtuple('N', '_a')", "namedtuple('1', 'a')", "ExceptionGroup('g', [])", "ExceptionGroup('g', [1])", "ExceptionGroup(1, [ValueError()])", "ast.parse('1 +')", "tomllib.loads('a')", "configparser.ConfigParser().get('a', 'b')", "ElementTree.fromstring('<a>')",
     "base64.b64decode('a')", "bytes.fromhex('q')", "struct.pack('i', 'a')", "struct.unpack('i', b'a')", "zlib.decompress(b'a')", "gzip.decompress(b'a')", "bz2.decompress(b'a')", "hashlib.new('q')", "csv.reader(1)", "next(csv.reader([1]))", "uuid.UUID('q')", "ipaddress.ip_address('q')", "urlparse(1)",
     "contextvars.ContextVar('v').get()", "contextvars.ContextVar(1)", "queue.Queue().get_nowait()", "weakref.ref(1)", "codecs.lookup('q')", "unicodedata.name('\\0')", "time.strptime('q', '%Y')", "datetime.strptime('2024', '%Y-%m')", "datetime(1, 1, 1) - timedelta(1)", "date.today() < 1", "timedelta(1) / 0",
-    "logging.getLogger(1)", "logging.getLevelName([])", "logging.Logger('x').setLevel('q')", "warnings.warn(1, 2)", "warnings.simplefilter('q')", "suppress(1).__exit__", "ExitStack().enter_context(1)", "nullcontext().q", "closing(1).__enter__().q", "threading.Thread(1)", "threading.Lock().release()", "threading.RLock().release()",
+    "logging.getLogger(1)", "logging.getLevelName([])", "logging.Logger('x').setLevel('q')", "warnings.warn(1, 2)", "warnings.simplefilter('q')", "suppress(1)(2)", "ExitStack().enter_context(1)", "nullcontext().q", "closing(1).__enter__().q", "threading.Thread(1)", "threading.Lock().release()", "threading.RLock().release()",
 ]  # fmt: skip
 
 

@@ -223,7 +223,10 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
         "mimetypes": mimetypes_members(),
         "operator": {"attrgetter": _own.attrgetter, "methodcaller": _own.methodcaller},
         "shlex": {"split": _own.shlex_split},
-        "types": {"SimpleNamespace": _own.SimpleNamespace},
+        "types": {
+            "SimpleNamespace": _own.SimpleNamespace,
+            "get_original_bases": _own.get_original_bases,
+        },
         "typing": {
             "NamedTuple": _own.NamedTuple,
             "TypedDict": _own.TypedDict,

@@ -19,21 +19,29 @@ import functools
 import ipaddress
 import pathlib
 import re
+import statistics
 import types
 import typing
 import uuid
+import weakref
 import zoneinfo
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 from xml.etree import ElementTree
 
 from ..._language._policy import demangle
 from .._classes import is_open, is_script_class
 from .._identity import find_id, stable_id
-from .._internals import bound_function, bound_object
+from .._internals import bound_function, bound_object, globals_of
 from .._record import Record
 from ._facade import is_facade
+from ._futures import Executor, Future
+from ._locks import Barrier, Condition, Event, Lock, RLock, Semaphore
+from ._logging import Handler, Logger
+from ._queues import Queue, SimpleQueue
+from ._signature import Signature
 from ._syntax_trees import copy_node, is_node
+from ._threading import Thread, local
 
 __all__ = ["deepcopy", "shallow"]
 
@@ -46,8 +54,24 @@ _SHARED: Final = (
     zoneinfo.ZoneInfo, decimal.Decimal, fractions.Fraction, enum.Enum, re.Pattern, re.Match,
     type(functools.cache(len)), pathlib.PurePath, uuid.UUID,
     ipaddress.IPv4Address, ipaddress.IPv6Address,
-    ipaddress.IPv4Network, ipaddress.IPv6Network, typing.TypeVar,
+    ipaddress.IPv4Network, ipaddress.IPv6Network, typing.TypeVar, statistics.NormalDist, Logger,
+    weakref.ref, Signature,
 )  # fmt: skip
+
+
+_LOCK: Final = "_thread.lock"
+#: Objects that hold a lock in the library, which cannot be copied.
+_LOCKED: Final[dict[type, str]] = {
+    Lock: _LOCK, Event: _LOCK, Condition: "_thread.RLock", Semaphore: _LOCK, Barrier: _LOCK,
+    RLock: "_thread.RLock", SimpleQueue: "_queue.SimpleQueue", Queue: _LOCK, Thread: _LOCK,
+    local: "_thread._local", Future: "_thread.RLock", Executor: "_queue.SimpleQueue",
+    Handler: "_thread.RLock",
+}  # fmt: skip
+#: Those of them that have no shallow copy either.
+_UNCOPIED: Final = frozenset({Lock, RLock, SimpleQueue, local})
+_ITERATORS: Final = frozenset(
+    map(type, (iter([]), iter(()), iter(range(0)), iter(""), iter("é"), iter(b"")))
+)
 
 
 class _Memo(dict[int, Any]):
@@ -73,6 +97,8 @@ _RUNNING: Final[dict[int, _Memo]] = {}
 def deepcopy(x: Any, memo: Any = None, _nil: Any = None) -> Any:
     """`copy.deepcopy` for the script's own data."""
     if memo is not None and type(memo) is not dict:
+        if not hasattr(memo, "get"):
+            raise AttributeError(f"{type(memo).__name__!r} object has no attribute 'get'")
         raise TypeError("memo must be a dict")
     if memo is not None and id(memo) in _RUNNING:  # called by a __deepcopy__ of the script
         return _copy(x, _RUNNING[id(memo)])
@@ -100,6 +126,7 @@ def _copy(x: Any, memo: _Memo) -> Any:
             copy_node(x, lambda part: _copy(part, memo), lambda made: memo.update({id(x): made}))
         return memo[id(x)]
     _refuse_module(kind)
+    _refuse_lock(kind, _LOCKED)
     if not own and kind is not Record and (issubclass(kind, _SHARED) or is_open(kind)):
         return x
     if id(x) in memo:
@@ -109,14 +136,33 @@ def _copy(x: Any, memo: _Memo) -> Any:
     memo.originals.append(x)
     if own:
         return _own_instance(x, kind, memo)
-    copier = _COPIERS.get(kind)
-    if copier is None and issubclass(kind, BaseException):
-        copier = _copy_exception
-    if copier is None and issubclass(kind, types.SimpleNamespace):
-        copier = _copy_namespace
-    if copier is None:
-        raise TypeError(f"cannot pickle {demangle(kind.__name__)!r} object")
-    return copier(x, memo)
+    return _copier_of(kind)(x, memo)
+
+
+def _copier_of(kind: type) -> Callable[[Any, _Memo], Any]:
+    """Return the function that copies objects of a class of the library."""
+    if kind in _COPIERS:
+        return _COPIERS[kind]
+    if issubclass(kind, BaseException):
+        return _copy_exception
+    if issubclass(kind, types.SimpleNamespace):
+        return _copy_namespace
+    if issubclass(kind, tuple) and hasattr(kind, "_make"):
+        return _copy_record
+    return _refuse
+
+
+def _refuse(x: Any, memo: _Memo) -> Any:
+    """Raise the library's error for an object that has no copy, else one that says where."""
+    kind: Any = type(x)
+    kind.__reduce_ex__(x, 4)
+    raise TypeError(f"copy.deepcopy() of a {demangle(kind.__name__)!r} is not available: copy data")
+
+
+def _refuse_lock(kind: type, refused: Collection[type]) -> None:
+    for base in kind.__mro__:
+        if base in refused and not hasattr(kind, "__deepcopy__"):
+            raise TypeError(f"cannot pickle {_LOCKED[base]!r} object")
 
 
 def _refuse_module(kind: type) -> None:
@@ -132,7 +178,12 @@ def shallow(x: Any) -> Any:
     """
     kind = type(x)
     _refuse_module(kind)
+    _refuse_lock(kind, _UNCOPIED)
+    if issubclass(kind, (Logger, weakref.ref, Signature)):
+        return x
     if kind is types.MethodType:
+        if "@getattr" not in globals_of(bound_function(x)):
+            return x  # it stands for a builtin function
         return types.MethodType(bound_function(x), bound_object(x))
     if not (is_script_class(kind) or issubclass(kind, types.SimpleNamespace)):
         return copy.copy(x)
@@ -207,6 +258,10 @@ def _copy_tuple(x: Any, memo: _Memo) -> Any:
     return made
 
 
+def _copy_record(x: Any, memo: _Memo) -> Any:
+    return type(x)._make(_copy_tuple(tuple(x), memo))
+
+
 def _copy_set(x: Any, memo: _Memo) -> Any:
     made = type(x)(_copy(item, memo) for item in x)
     memo[id(x)] = made
@@ -267,6 +322,15 @@ def _copy_exception(x: Any, memo: _Memo) -> Any:
     return made
 
 
+def _copy_iterator(x: Any, memo: _Memo) -> Any:
+    _, args, *state = x.__reduce__()
+    made: Any = iter(*(_copy(each, memo) for each in args))
+    if state:
+        made.__setstate__(*state)
+    memo[id(x)] = made
+    return made
+
+
 def _copy_namespace(x: Any, memo: _Memo) -> Any:
     made = type(x)()
     memo[id(x)] = made
@@ -303,4 +367,5 @@ _COPIERS: Final[dict[type, Callable[[Any, _Memo], Any]]] = {
     functools.partial: _copy_partial,
     decimal.Context: lambda x, memo: x.copy(),
     ElementTree.Element: _copy_element,
+    **dict.fromkeys(_ITERATORS, _copy_iterator),
 }

@@ -26,6 +26,7 @@ __all__ = [
     "INITVAR",
     "PARAMS",
     "Options",
+    "check_frozen",
     "check_name",
     "collect_fields",
     "inherit_fields",
@@ -113,21 +114,28 @@ def _field(cls: type, name: str, annotation: Any, default_kw_only: bool) -> Fiel
     return typing.cast(Field[Any], made)
 
 
-def inherit_fields(cls: type, options: Options) -> dict[str, Field[Any]]:
+def inherit_fields(cls: type) -> dict[str, Field[Any]]:
     """Return the fields of the bases, the most derived last."""
     found: dict[str, Field[Any]] = {}
-    frozen: list[bool] = []
     for base in cls.__mro__[-1:0:-1]:
         of_base = getattr(base, FIELDS, None)
         if type(of_base) is not dict:
             continue
         found.update((check_name(each.name), each) for each in of_base.values())
-        frozen.append(getattr(base, PARAMS).frozen)
+    return found
+
+
+def check_frozen(cls: type, options: Options) -> None:
+    """Raise `TypeError` unless all of the class and its bases are frozen, or none is."""
+    frozen = [
+        getattr(base, PARAMS).frozen
+        for base in cls.__mro__[1:]
+        if type(getattr(base, FIELDS, None)) is dict
+    ]
     if any(frozen) and not options.frozen:
         raise TypeError("cannot inherit non-frozen dataclass from a frozen one")
     if frozen and not all(frozen) and options.frozen:
         raise TypeError("cannot inherit frozen dataclass from a non-frozen one")
-    return found
 
 
 def collect_fields(cls: type, options: Options) -> list[Field[Any]]:

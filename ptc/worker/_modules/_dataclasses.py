@@ -38,6 +38,7 @@ from ._dataclass_fields import (
     INITVAR,
     PARAMS,
     Options,
+    check_frozen,
     check_name,
     collect_fields,
     inherit_fields,
@@ -86,6 +87,8 @@ def dataclass(
     )
 
     def wrap(cls: Any) -> Any:
+        if not hasattr(cls, "__module__"):
+            raise AttributeError(f"{type(cls).__name__!r} object has no attribute '__module__'")
         if not (isinstance(cls, type) and is_script_class(cls)):
             raise TypeError("@dataclass works on classes of the script only")
         return _process(cls, options)
@@ -144,8 +147,9 @@ _NO_OVERWRITE: Final = {
 
 
 def _process(cls: Any, options: Options) -> Any:
-    all_fields = inherit_fields(cls, options)
+    all_fields = inherit_fields(cls)
     all_fields.update((each.name, each) for each in collect_fields(cls, options))
+    check_frozen(cls, options)
     if options.order and not options.eq:
         raise ValueError("eq must be true if order is true")
     if options.weakref_slot and not options.slots:

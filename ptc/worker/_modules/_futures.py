@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures as library
 import itertools
+import types
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
@@ -34,6 +35,9 @@ class Future:
         self._result: Any = None
         self._exception: BaseException | None = None
         self._callbacks: list[Any] = []
+
+    def __class_getitem__(cls, item: Any) -> types.GenericAlias:
+        return types.GenericAlias(cls, item)
 
     def cancel(self) -> bool:
         """Cancel the call if it has not started."""

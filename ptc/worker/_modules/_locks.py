@@ -67,6 +67,9 @@ class Lock:
         """Return True if the lock is taken."""
         return self._locked
 
+    # Older names.
+    acquire_lock, release_lock, locked_lock = acquire, release, locked
+
     def __enter__(self) -> bool:
         return self.acquire()
 

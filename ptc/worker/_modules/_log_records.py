@@ -175,7 +175,7 @@ class Formatter:
     def formatMessage(self, record: Any) -> str:  # the library's name
         """Format the line of `record`."""
         if not isinstance(record, LogRecord):  # `vars` of another object shows its private names
-            raise TypeError(f"expected a LogRecord, not {type(record).__name__}")
+            raise AttributeError(f"{type(record).__name__!r} object has no attribute '__dict__'")
         template = exact_text(self.template)  # a script's `__mod__` would receive all fields
         fields = {policy.demangle(name): value for name, value in vars(record).items()}
         values = {**self.defaults, **fields}

@@ -22,6 +22,7 @@ from typing import Any, Final
 from ..._language import _policy as policy
 from .. import _classes
 from .._attributes import read_named
+from .._freeze import class_namespace
 from .._hints import get_type_hints
 from .._internals import globals_of
 from .._types import ScriptType, is_tool, type_of
@@ -85,7 +86,12 @@ def _check_function(function: Any) -> None:
     raise TypeError(f"expected a function, not {kind.__name__}")
 
 
-def update_wrapper(wrapper: Any, wrapped: Any, *_: Any, **__: Any) -> Any:
+def update_wrapper(
+    wrapper: Any,
+    wrapped: Any,
+    assigned: Any = functools.WRAPPER_ASSIGNMENTS,
+    updated: Any = functools.WRAPPER_UPDATES,
+) -> Any:
     """Copy name, docstring and own attributes of `wrapped`, as `functools.wraps` does."""
     _check_function(wrapped)
     own = type(wrapper) is types.FunctionType and not globals_of(wrapper).keys().isdisjoint(_MARKS)
@@ -168,6 +174,11 @@ class cached_property:  # the library's name
         text = getattr(func, "__doc__", None)
         self.__doc__ = text if type(text) is str else None
 
+    @property
+    def attrname(self) -> str | None:
+        """The name under which a class has it."""
+        return None if self._name is None else policy.demangle(self._name)
+
     def __set_name__(self, owner: Any, name: str) -> None:
         if policy.is_dunder(name):
             raise TypeError(f"a cached_property may not be named {name!r}")
@@ -242,31 +253,32 @@ def _find_implementation(registry: Mapping[Any, Any], kind: Any) -> Any:
     return registry[matching[-1]]
 
 
-def singledispatch(function: Any) -> Any:
+def singledispatch(func: Any) -> Any:
     """`functools.singledispatch`; annotations that are text are parsed, not evaluated."""
-    _check_function(function)
-    registry: dict[Any, Any] = {object: function}
+    _check_function(func)
+    registry: dict[Any, Any] = {object: func}
 
-    def dispatch(kind: Any) -> Any:
-        return _find_implementation(registry, kind)
+    def dispatch(cls: Any) -> Any:
+        return _find_implementation(registry, cls)
 
-    def register(kind: Any, implementation: Any = None) -> Any:
-        if implementation is None:
-            if isinstance(kind, type) or typing.get_origin(kind) is types.UnionType:
-                return lambda chosen: register(kind, chosen)
-            implementation, kind = kind, _annotated_class(kind)
-        for each in typing.get_args(kind) or (kind,):
+    def register(cls: Any, func: Any = None) -> Any:
+        if func is None:
+            if isinstance(cls, type) or typing.get_origin(cls) is types.UnionType:
+                return lambda chosen: register(cls, chosen)
+            func, cls = cls, _annotated_class(cls)
+        for each in typing.get_args(cls) or (cls,):
             if not isinstance(each, type):
                 raise TypeError(f"{each!r} is not a class")
-            registry[each] = implementation
-        return implementation
+            registry[each] = func
+        return func
 
     def wrapper(*args: Any, **options: Any) -> Any:
         if not args:
-            raise TypeError(f"{function.__name__} requires at least 1 positional argument")
+            raise TypeError(f"{func.__name__} requires at least 1 positional argument")
         return dispatch(type(args[0]))(*args, **options)
 
-    update_wrapper(wrapper, function)
+    update_wrapper(wrapper, func)
+    wrapper.registry = types.MappingProxyType(registry)  # type: ignore[attr-defined]  # functions take attributes
     wrapper.register = register  # type: ignore[attr-defined]  # functions take attributes
     wrapper.dispatch = dispatch  # type: ignore[attr-defined]  # functions take attributes
     return wrapper
@@ -426,6 +438,16 @@ def reveal_type(obj: Any, /) -> Any:
     shown = policy.demangle(type_of(obj).__name__)
     CONSOLE.show(f"Runtime type is {shown!r}", file=CONSOLE.stderr)
     return obj
+
+
+def get_original_bases(cls: Any, /) -> tuple[Any, ...]:
+    """`types.get_original_bases`, with `object` in place of a class that scripts do not know."""
+    if not isinstance(cls, type):
+        raise TypeError(f"Expected an instance of type, not {type(cls).__name__!r}")
+    found = class_namespace(cls).get("__orig_bases__", cls.__bases__)
+    return tuple(
+        object if isinstance(base, type) and not _classes.is_known(base) else base for base in found
+    )
 
 
 def get_origin(kind: Any) -> Any:

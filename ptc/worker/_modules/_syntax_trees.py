@@ -45,7 +45,7 @@ def is_node(value: object) -> bool:
 def _fields_of(node: Any) -> tuple[str, ...]:
     fields = _FIELDS.get(type(node))
     if fields is None:
-        raise TypeError(f"expected AST, got {type(node).__name__!r}")
+        raise AttributeError(f"{type(node).__name__!r} object has no attribute '_fields'")
     for name in node.__dict__:
         # The library reads `_fields` and `_attributes`; names of the script are renamed.
         if name.startswith("_"):
@@ -146,6 +146,8 @@ def literal_eval(node_or_string: Any) -> Any:
 
 def dump(node: Any, *args: Any, **options: Any) -> str:
     """`ast.dump`."""
+    if not is_node(node):
+        raise TypeError(f"expected AST, got {type(node).__name__!r}")
     return ast.dump(_check_tree(node), *args, **options)
 
 
@@ -158,6 +160,8 @@ def unparse(ast_obj: Any) -> str:
 
 def get_docstring(node: Any, clean: bool = True) -> str | None:
     """`ast.get_docstring`."""
+    if not is_node(node):
+        raise TypeError(f"{type(node).__name__!r} can't have docstrings")
     _fields_of(node)
     return ast.get_docstring(node, clean)
 

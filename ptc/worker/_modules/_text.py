@@ -56,15 +56,15 @@ def pprint_members() -> dict[str, Any]:
         def pprint(self, object: Any) -> None:
             self.__dict__["_stream"].write(self.pformat(object) + "\n")
 
-    def print_pretty(obj: Any, stream: Any = None, *args: Any, **options: Any) -> None:
-        text = policy.demangle(pprint.pformat(obj, *args, **options))
+    def print_pretty(object: Any, stream: Any = None, *args: Any, **options: Any) -> None:
+        text = policy.demangle(pprint.pformat(object, *args, **options))
         (CONSOLE.stdout if stream is None else stream).write(text + "\n")
 
-    def pp(obj: Any, *args: Any, sort_dicts: bool = False, **options: Any) -> None:
-        print_pretty(obj, *args, sort_dicts=sort_dicts, **options)
+    def pp(object: Any, *args: Any, sort_dicts: bool = False, **options: Any) -> None:
+        print_pretty(object, *args, sort_dicts=sort_dicts, **options)
 
-    def pformat(obj: Any, *args: Any, **options: Any) -> str:
-        return policy.demangle(pprint.pformat(obj, *args, **options))
+    def pformat(object: Any, *args: Any, **options: Any) -> str:
+        return policy.demangle(pprint.pformat(object, *args, **options))
 
     return {
         "PrettyPrinter": PrettyPrinter,

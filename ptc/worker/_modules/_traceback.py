@@ -105,12 +105,23 @@ class FrameSummary(_Record):
         return f"<FrameSummary file {self.filename}, line {self.lineno} in {self.name}>"
 
 
+@open_type
+class StackSummary(list[Any]):
+    """`traceback.StackSummary`: the lines of a traceback."""
+
+    __slots__ = ()
+
+    def format(self) -> list[str]:
+        """Return the text of each line."""
+        return _format_list(self)
+
+
 for _kind, _name in (
     (_SafeCode, "TracebackCode"), (_SafeFrame, "TracebackFrame"), (SafeTraceback, "traceback"),
 ):  # fmt: skip
     _kind.__name__ = _kind.__qualname__ = _name
     _kind.__module__ = "builtins"
-FrameSummary.__module__ = "traceback"
+FrameSummary.__module__ = StackSummary.__module__ = "traceback"
 
 
 def safe_traceback(error: BaseException) -> SafeTraceback | None:
@@ -252,6 +263,12 @@ def _check_traceback(tb: Any) -> None:
         raise AttributeError(f"{type(tb).__name__!r} object has no attribute 'tb_frame'")
 
 
+def _check_limit(limit: Any) -> None:
+    """Raise the error of an invalid limit, also where there is nothing to limit."""
+    if limit is not None:
+        _ = limit >= 0
+
+
 def _walk_tb(tb: Any) -> Iterator[tuple[Any, int]]:
     _check_traceback(tb)
     while isinstance(tb, SafeTraceback):
@@ -259,13 +276,14 @@ def _walk_tb(tb: Any) -> Iterator[tuple[Any, int]]:
         tb = tb.tb_next
 
 
-def _extract_tb(tb: Any, limit: int | None = None) -> list[FrameSummary]:
+def _extract_tb(tb: Any, limit: int | None = None) -> StackSummary:
+    _check_limit(limit)
     _check_traceback(tb)
     found = []
     while isinstance(tb, SafeTraceback):
         found.append(tb._entry)
         tb = tb.tb_next
-    return _limited(found, limit)
+    return StackSummary(_limited(found, limit))
 
 
 def _format_tb(tb: Any, limit: int | None = None) -> list[str]:
@@ -273,6 +291,7 @@ def _format_tb(tb: Any, limit: int | None = None) -> list[str]:
 
 
 def _print_tb(tb: Any, limit: int | None = None, file: Any = None) -> None:
+    _check_limit(limit)
     _check_traceback(tb)
     text = "".join(_format_tb(tb, limit))
     _to_stderr(f"Traceback (most recent call last):\n{text}" if text else "", file)
@@ -374,6 +393,7 @@ _OWN: Final[Any] = object()
 
 
 def _format(error: Any, tb: Any, limit: int | None, *, chain: bool) -> list[str]:
+    _check_limit(limit)
     if error is None:
         return ["NoneType: None\n"]
     located = tb is _OWN or isinstance(tb, SafeTraceback)
@@ -394,8 +414,17 @@ def _format_exception(
 
 
 def _format_exception_only(exc: Any, /, value: Any = _OWN) -> list[str]:
-    error = _checked(exc if value is _OWN else value)
-    return ["NoneType: None\n"] if error is None else list(_last_lines(error))
+    error = exc if value is _OWN else value
+    if error is None:
+        return ["NoneType: None\n"]
+    _check_error(error)
+    return list(_last_lines(error))
+
+
+def _check_error(error: Any) -> None:
+    if not isinstance(error, BaseException):
+        name = type(error).__name__
+        raise AttributeError(f"{name!r} object has no attribute '__suppress_context__'")
 
 
 def _checked(error: Any) -> BaseException | None:

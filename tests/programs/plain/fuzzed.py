@@ -6,20 +6,25 @@ import calendar
 import collections
 import concurrent.futures
 import contextlib
+import copy
 import dataclasses
 import enum
 import functools
 import inspect
 import io
+import json
 import logging
 import operator
 import pprint
+import queue
 import re
+import statistics
 import sys
 import threading
 import traceback
 import types
 import typing
+import urllib.parse
 import warnings
 import weakref
 
@@ -224,3 +229,126 @@ def case_fields_of_another_object_hide_the_cause():
             dataclasses.fields(1)
     except TypeError as error:
         return [error.__suppress_context__, traceback.format_exc().count("Traceback")]
+
+
+def case_fields_are_checked_before_the_bases():
+    @dataclasses.dataclass(frozen=True)
+    class Base:
+        a: int = 1
+
+    try:
+
+        @dataclasses.dataclass
+        class Sub(Base):
+            b: list = []
+    except ValueError as error:
+        return str(error)
+
+
+def case_copies_of_library_objects():
+    class Handler(logging.Handler):
+        pass
+
+    class Reference:
+        pass
+
+    found = [copy.copy(print) is print, copy.copy(logging.getLogger()) is logging.getLogger()]
+    for make in (threading.Lock, threading.RLock, queue.SimpleQueue, Handler, queue.Queue, concurrent.futures.Future):
+        for function in (copy.copy, copy.deepcopy):
+            try:
+                found.append(type(function(make())).__name__)
+            except TypeError as error:
+                found.append(str(error))
+    reference = weakref.ref(Reference)
+    found += [copy.deepcopy(reference) is reference, list(copy.deepcopy(iter([1, [2]]))), copy.deepcopy(urllib.parse.urlparse("//a"))]
+    iterator = iter((1, 2, 3))
+    next(iterator)
+    return [*found, list(copy.deepcopy(iterator)), list(iterator), copy.deepcopy(statistics.NormalDist(1, 2))]
+
+
+def case_weak_references_name_their_target():
+    class Node:
+        pass
+
+    def function():
+        pass
+
+    return [repr(weakref.ref(each)).rpartition(" (")[2] for each in (Node, function, dict)]
+
+
+def case_attributes_of_exceptions():
+    error = json.JSONDecodeError("a", "b", 0)
+    error.extra = 1
+    error._private = 2
+    error.add_note("n")
+    return [vars(error), vars(ValueError())]
+
+
+def case_traceback_is_a_summary():
+    try:
+        1 / 0
+    except ZeroDivisionError as error:
+        rows = traceback.extract_tb(error.__traceback__)
+    return [type(rows).__name__, isinstance(rows, list), len(rows.format()), type(rows[:1]).__name__]
+
+
+def case_limits_and_nodes_of_wrong_types():
+    acts = [lambda: traceback.format_exc("a"), lambda: traceback.format_tb(None, ()), lambda: list(ast.walk(1)), lambda: ast.dump(1), lambda: ast.get_docstring(1), lambda: traceback.format_exception_only(3), lambda: pprint.pprint(object=[1])]
+    found = []
+    for act in acts:
+        try:
+            found.append(act())
+        except Exception as error:
+            found.append([type(error).__name__, str(error)])
+    return found
+
+
+def case_registry_of_single_dispatch():
+    @functools.singledispatch
+    def f(x): ...
+
+    f.register(int, len)
+    return [list(f.registry), f.registry[int] is len, f.dispatch(cls=bool) is len]
+
+
+def case_none_inside_of_hints():
+    def f(x: list[None], y: "dict[str, None]", z: None): ...
+
+    return [str(each) for each in typing.get_type_hints(f).values()]
+
+
+def case_futures_can_be_subscribed():
+    return [str(concurrent.futures.Future[int])]
+
+
+def case_original_bases():
+    class A: ...
+
+    T = typing.TypeVar("T")
+
+    class B(A, typing.Generic[T]): ...
+
+    function = getattr(types, "get_original_bases", None)
+    return [] if function is None else [function(A), function(int), function(B)[0] is A, str(function(B)[1])]
+
+
+def case_older_names_of_lock_methods():
+    lock = threading.Lock()
+    return [lock.acquire_lock(), lock.locked_lock(), lock.release_lock(), lock.locked()]
+
+
+def case_hash_of_slots_with_getattr():
+    class A:
+        __slots__ = ("x",)
+
+        def __getattr__(self, name):
+            return name
+
+    return [isinstance(hash(A()), int), len({A(), A()})]
+
+
+def case_dataclass_of_another_object():
+    try:
+        dataclasses.dataclass(1)
+    except AttributeError as error:
+        return str(error)

@@ -336,7 +336,7 @@ def test_server_reports_name_and_version_of_the_package(root: Path) -> None:
 
 @pytest.mark.slow
 def test_mcp_client_sample_runs(tmp_path: Path) -> None:
-    sample = Path(__file__).parents[2] / "samples" / "mcp_client.py"
+    sample = Path(__file__).parents[2] / "samples" / "programs" / "mcp_client.py"
     done = subprocess.run(  # our own interpreter
         [sys.executable, str(sample)],
         # A client of the SDK passes HOME on, and nothing else that says where runs are recorded.

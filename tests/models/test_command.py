@@ -185,7 +185,7 @@ def test_sample_uses_the_named_provider(server: FakeServer) -> None:
     }
     server.steps[:] = [Step(args=json.dumps(invoice))] * 3
     keys = {"OPENAI_API_KEY": "not-a-key", "OPENAI_BASE_URL": f"{server.url}/v1"}
-    sample = Path(__file__).parents[2] / "samples" / "extract_invoices.py"
+    sample = Path(__file__).parents[2] / "samples" / "programs" / "extract_invoices.py"
     done = subprocess.run(
         [sys.executable, str(sample), MODEL],
         env=os.environ | keys,

@@ -273,7 +273,7 @@ def test_an_error_while_logging_does_not_end_the_script() -> None:
     assert answer["result"] == "went on"
     (row,) = answer["said"]
     assert row[0] == "LOG"
-    assert row[1].startswith("--- Logging error ---\nTraceback")
+    assert row[1].startswith("--- Logging error ---\nTypeError")
     assert row[1].endswith("Message: '%d'\nArguments: ('x',)\n")
 
 

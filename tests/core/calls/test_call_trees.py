@@ -49,7 +49,7 @@ class Stopping(SqliteJournal):
 
 
 async def approver(request: ApprovalRequest) -> Decision:
-    return Decision(request.arguments["n"] != REJECTED, comment="not this one")
+    return Decision(request.arguments["n"] != REJECTED, comment="not this one", by="ann")
 
 
 class Trees:

@@ -130,7 +130,8 @@ class Ptc:
 
     async def settle(self) -> None:
         """See `Engine.settle`."""
-        while self._session._pool.ready < WORKERS:  # the pool has no notification
+        pool = self._session._pool
+        while pool.ready < pool.target:  # the pool has no notification
             await asyncio.sleep(0.0005)
         await asyncio.sleep(_REHEARSAL_SECONDS)
 
@@ -170,7 +171,8 @@ class BlockingPtc:
 
     def settle(self) -> None:
         """See `Engine.settle`."""
-        while self._session._session._pool.ready < WORKERS:
+        pool = self._session._session._pool
+        while pool.ready < pool.target:
             time.sleep(0.0005)
         time.sleep(_REHEARSAL_SECONDS)
 

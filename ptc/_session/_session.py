@@ -218,7 +218,7 @@ class Session(RunSession):
         subscriber = None if on_event is None else SessionSubscriber(on_event)
         self._subscriber = subscriber
         self.artifacts = store
-        self.history = History.of_session(
+        self.history: History = History.of_session(
             folder,
             journal,
             in_root=journal_in_root,

@@ -53,9 +53,11 @@ class Catalog:
     def __init__(self, sources: Iterable[ToolSource]) -> None:
         """Collect the tools. Raises `UsageError` if two share a name."""
         sources = list(sources)
-        self.providers = tuple(item for item in sources if isinstance(item, ToolProvider))
+        self.providers: tuple[ToolProvider, ...] = tuple(
+            item for item in sources if isinstance(item, ToolProvider)
+        )
         """Sources whose tools are known once they are open."""
-        self.is_complete = not self.providers
+        self.is_complete: bool = not self.providers
         """True if all tools are known."""
         own = [item for item in sources if not isinstance(item, ToolProvider)]
         self.default: tuple[str | Allow, ...] | None = None

@@ -263,9 +263,10 @@ class Run:
     def _finish_timed_out(self, line: int = 0, computing: bool = False) -> None:
         used = self._clocks.elapsed
         running, polled = self._calls.running(), self._frames.polled
-        # Reports come at twice the number of readings each: a loop that goes on was seen lately.
+        # Reports come at twice the number of readings each: a loop that goes on was seen lately,
+        # also on a machine that interrupts it.
         idle = not running and (computing or not line)
-        polling = idle and polled is not None and polled[1] * 2 >= used
+        polling = idle and polled is not None and polled[1] * 4 >= used
         if polling and polled is not None:
             line = line or polled[0]
         line = self._checked_line(line)

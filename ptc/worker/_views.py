@@ -170,14 +170,19 @@ def show_vars(*args: Any) -> Mapping[str, Any]:
     return NamespaceView(namespace)
 
 
-def _exception_fields(error: BaseException) -> dict[str, Any]:
-    """Return a copy of the attributes of an exception of the library: those that source reads."""
+def _exception_fields(error: BaseException) -> Mapping[str, Any]:
+    """Return the attributes of an exception of the library that source reads.
+
+    They cannot be changed through it: the interpreter calls methods that it finds among them.
+    """
     found = object.__getattribute__(error, "__dict__")
-    return {
-        policy.demangle(name): value
-        for name, value in found.items()
-        if name == "__notes__" or name.startswith(policy.PRIVATE_PREFIX) or _is_plain(name)
-    }
+    return types.MappingProxyType(
+        {
+            policy.demangle(name): value
+            for name, value in found.items()
+            if name == "__notes__" or name.startswith(policy.PRIVATE_PREFIX) or _is_plain(name)
+        }
+    )
 
 
 def _is_plain(name: str) -> bool:

@@ -27,6 +27,7 @@ from ptc import (
     UsageError,
     tool,
 )
+from ptc._core._redact import SentCredentials
 
 pytestmark = pytest.mark.anyio
 
@@ -124,7 +125,11 @@ async def test_direct_result_over_its_limit_is_an_error_as_in_a_script(opened: O
     assert opened.events[3].call.error_code == "result_too_large"
 
 
-async def test_direct_value_without_a_json_form_is_returned_unchanged(tmp_path: Path) -> None:
+async def test_direct_value_without_a_json_form_is_returned_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where this process has sent a credential, a value that cannot be searched for it is refused.
+    monkeypatch.setattr("ptc._core._redact.SENT", SentCredentials())
     async with Session(tmp_path, tools=[opaque], toolsets=()) as session:
         result = await session.tool("opaque")
     assert isinstance(result.value, Opaque)

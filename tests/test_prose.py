@@ -101,6 +101,7 @@ def test_no_text_has_a_word_that_the_glossary_replaces() -> None:
     assert found == []
 
 
+@pytest.mark.slow
 def test_question_words_are_as_rare_as_in_other_projects() -> None:
     words = questions = 0
     for path in (*sources(), *PAGES):

@@ -176,13 +176,17 @@ def _exception_fields(error: BaseException) -> Mapping[str, Any]:
     They cannot be changed through it: the interpreter calls methods that it finds among them.
     """
     found = object.__getattribute__(error, "__dict__")
-    return types.MappingProxyType(
+    read_only: Any = types.MappingProxyType(
         {
-            policy.demangle(name): value
+            name: value
             for name, value in found.items()
-            if name == "__notes__" or name.startswith(policy.PRIVATE_PREFIX) or _is_plain(name)
+            if name.startswith(policy.PRIVATE_PREFIX) or _is_plain(name)
         }
     )
+    view = NamespaceView(read_only)
+    if "__notes__" in found:
+        dict.__setitem__(view, "__notes__", found["__notes__"])
+    return view
 
 
 def _is_plain(name: str) -> bool:

@@ -123,6 +123,7 @@ async def test_call_that_does_not_finish_is_cancelled_and_recorded(
 
 @over_pipes
 @pytest.mark.usefixtures("nothing_left")
+@pytest.mark.slow
 async def test_open_streams_and_idle_connections_do_not_delay_the_end(root: Path) -> None:
     with http_server(root, "--grace-ms", "600000", clients=CLIENTS) as server:
         with anyio.fail_after(SECONDS):

@@ -82,6 +82,7 @@ async def test_client_receives_the_reason_a_script_failed(root: Path) -> None:
 
 @over_pipes
 @pytest.mark.usefixtures("nothing_left")
+@pytest.mark.slow
 async def test_a_syntax_error_is_shown_with_its_line_and_a_caret(root: Path) -> None:
     source = "async def run(ctx, inputs):\n    return (1 +\n"
     async with stdio(root) as client:

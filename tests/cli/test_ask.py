@@ -185,6 +185,7 @@ def test_each_pending_call_is_asked_about_once(ask: Any, tmp_path: Path) -> None
     assert sorted(paid(tmp_path)) == ["1 ann ", "3 ann "]
 
 
+@pytest.mark.slow
 def test_other_decision_ends_the_question(ask: Any, command: Any, tmp_path: Path) -> None:
     shown = ask()
     (waiting,) = json.loads(command("approvals", "--json").out)
@@ -194,6 +195,7 @@ def test_other_decision_ends_the_question(ask: Any, command: Any, tmp_path: Path
     assert paid(tmp_path) == ["500 ann "]
 
 
+@pytest.mark.slow
 def test_run_that_somebody_else_resumed_is_reported_with_its_result(
     ask: Any, command: Any, tmp_path: Path
 ) -> None:
@@ -260,6 +262,7 @@ def test_long_arguments_are_truncated_visibly_and_shown_whole_on_request(ask: An
     assert shown.end() == 6
 
 
+@pytest.mark.slow
 def test_call_with_content_that_is_not_recorded_cannot_be_edited(ask: Any) -> None:
     source = "async def run(ctx, inputs):\n    return await ctx.save('a.txt', 'content')\n"
     shown = ask(source=source)
@@ -270,6 +273,7 @@ def test_call_with_content_that_is_not_recorded_cannot_be_edited(ask: Any) -> No
     assert shown.end() == 0
 
 
+@pytest.mark.slow
 def test_no_input_pauses_on_a_terminal(terminal: Terminal, script: Callable[[str], str]) -> None:
     script(PAY)
     shown = terminal(*RUN, "--input", "cents=1", "--no-input")
@@ -278,6 +282,7 @@ def test_no_input_pauses_on_a_terminal(terminal: Terminal, script: Callable[[str
     assert b"next: ptc approve " in shown.written
 
 
+@pytest.mark.slow
 def test_run_recorded_in_memory_is_asked_about_and_says_that_later_is_impossible(
     terminal: Terminal, script: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def test_show_prints_calls_beside_the_lines_of_the_script(command: Any, paused: 
     assert "requires approval" in shown
 
 
+@pytest.mark.slow
 def test_a_run_is_exported_and_replays_without_tools(
     command: Any, paused: str, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ def benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_benchmark_command_prints_and_writes_the_same_numbers(tmp_path: Path) -> None:
     file = tmp_path / "numbers.json"
     cases = ["cpu.filter", "calls.blocking", "fanout", "memory"]

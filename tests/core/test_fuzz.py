@@ -88,6 +88,7 @@ def test_no_hook_receives_an_object_with_power(tmp_path: Path, count: int) -> No
     assert not (tmp_path / "f").exists()
 
 
+@pytest.mark.slow
 def test_hook_fuzzer_detects_objects_left_reachable(tmp_path: Path) -> None:
     done = hooks("--scripts", "5", "--keep", "internals", "--out", str(tmp_path / "f"))
     assert done.returncode == 1, done.stdout + done.stderr

@@ -76,6 +76,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str
     return run
 
 
+@pytest.mark.slow
 def test_generate_prints_only_the_object_on_standard_output(
     server: FakeServer, schema: str, tmp_path: Path
 ) -> None:

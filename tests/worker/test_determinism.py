@@ -611,6 +611,7 @@ async def test_corpus_is_byte_identical_in_another_process(
     assert differ == {}
 
 
+@pytest.mark.slow
 async def test_programs_of_many_tasks_are_byte_identical(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -213,6 +213,7 @@ def test_kernel_layer_alone_keeps_escapes_from_the_canary(tmp_path: Path) -> Non
     assert ends["stopped"] > 50  # they do arrive at the fence
 
 
+@pytest.mark.slow
 def test_same_escapes_succeed_without_the_kernel_layer(tmp_path: Path) -> None:
     # Cases that never fire would prove nothing.
     out, _ = run_all("raw", tmp_path)

@@ -189,6 +189,7 @@ async def test_run_whose_zygote_dies_is_crashed_with_the_reason(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("dead", [False, True], ids=["dying", "dead"])
+@pytest.mark.slow
 async def test_zygote_that_always_dies_is_reported_after_limited_restarts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dead: bool
 ) -> None:

@@ -131,6 +131,7 @@ async def test_a_value_too_large_to_be_stored_ends_the_run_with_the_reason(
 @ONE_LOOP
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("session", "name"), BOTH, indirect=["session"])
+@pytest.mark.slow
 async def test_a_large_value_is_emitted_and_passed_whole_where_limits_allow(
     session: Session, name: str
 ) -> None:
@@ -396,6 +397,7 @@ async def run(ctx, inputs):
     assert 20 < most < 45
 
 
+@pytest.mark.slow
 async def test_run_with_large_call_arguments_is_resumed(tmp_path: Path) -> None:
     @tool(needs_approval=True, side_effect=True, idempotent=True)
     async def store(rows: list[list[int | str]]) -> int:

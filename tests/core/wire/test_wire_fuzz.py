@@ -80,6 +80,7 @@ def test_wire_fuzzer_detects_a_host_error(
     assert any("ZeroDivisionError" in file.read_text() for file in (tmp_path / "f").iterdir())
 
 
+@pytest.mark.slow
 def test_wire_fuzzer_detects_a_leaked_descriptor(
     wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

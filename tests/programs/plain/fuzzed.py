@@ -281,7 +281,7 @@ def case_attributes_of_exceptions():
     error.extra = 1
     error._private = 2
     error.add_note("n")
-    return [dict(vars(error)), dict(vars(ValueError()))]
+    return [vars(error), vars(ValueError())]
 
 
 def case_traceback_is_a_summary():

@@ -96,6 +96,7 @@ async def test_a_syntax_error_is_shown_with_its_line_and_a_caret(root: Path) -> 
 
 @over_pipes
 @pytest.mark.usefixtures("nothing_left")
+@pytest.mark.slow
 async def test_client_requesting_progress_is_notified_of_each_tool_call(root: Path) -> None:
     seen: list[tuple[float, str | None]] = []
 

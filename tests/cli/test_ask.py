@@ -299,6 +299,7 @@ def test_run_recorded_in_memory_is_asked_about_and_says_that_later_is_impossible
     assert paid(tmp_path) == ["1 ann "]
 
 
+@pytest.mark.slow
 def test_resume_asks_on_a_terminal(terminal: Terminal, command: Any, script: Any) -> None:
     done = command("run", script(PAY), *RUN[2:], "--input", "cents=9")
     assert done.status == 6

@@ -74,6 +74,7 @@ def test_no_reachable_function_opens_files_or_makes_system_calls(full_walk: dict
         pytest.param("paths", {"module"}, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_reachability_walk_detects_objects_left_reachable(kept: str, expected: set[str]) -> None:
     found = walk(f"--keep={kept}")
     assert expected <= {what.partition(":")[0] for _, what in found["reached"]}

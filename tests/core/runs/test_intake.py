@@ -110,6 +110,7 @@ async def test_a_large_value_completes_truncated_and_is_stored_whole(
 
 @ONE_LOOP
 @cases(("jail", "a long text"), ("process", "many numbers"), ("jail", "what is shared"))
+@pytest.mark.slow
 async def test_a_value_too_large_to_be_stored_ends_the_run_with_the_reason(
     session: Session, name: str
 ) -> None:
@@ -175,6 +176,7 @@ async def test_large_value_over_emit_and_argument_limits_is_counted(
 
 
 @ONE_LOOP
+@pytest.mark.slow
 async def test_value_is_written_with_little_memory_left(session: Session) -> None:
     # 48 of 64 MiB are taken by the list itself.
     result = await run(session, "[0] * 6_000_000", max_memory_bytes=64 << 20)

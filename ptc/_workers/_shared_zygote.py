@@ -27,10 +27,11 @@ _Key: TypeAlias = tuple[str, tuple[str, ...]]
 class _SharedZygote:
     """A zygote, its shares, and the share that each worker belongs to."""
 
-    __slots__ = ("key", "numbers", "routes", "shares", "zygote")
+    __slots__ = ("_key", "_registry", "numbers", "routes", "shares", "zygote")
 
-    def __init__(self, key: _Key, zygote: Zygote) -> None:
-        self.key = key
+    def __init__(self, key: _Key, zygote: Zygote, registry: dict[_Key, _SharedZygote]) -> None:
+        self._key = key
+        self._registry = registry
         self.zygote = zygote
         self.shares: set[ZygoteShare] = set()
         self.routes: dict[int, tuple[ZygoteShare, int]] = {}
@@ -42,9 +43,8 @@ class _SharedZygote:
 
     def retire(self) -> None:
         """Give this zygote to no further session."""
-        shared = _zygotes.get({})
-        if shared.get(self.key) is self:
-            del shared[self.key]
+        if self._registry.get(self._key) is self:
+            del self._registry[self._key]
 
     def _on_forked(self, number: int, pidfd: int | None) -> None:
         route = self.routes.get(number)
@@ -74,14 +74,14 @@ def share_zygote(isolation: str, reactor: Reactor, packages: Sequence[str] = ())
     Raises:
         SetupError: If it cannot be started.
     """
-    shared = _zygotes.get({})
-    _zygotes.set(shared)
+    registry = _zygotes.get({})
+    _zygotes.set(registry)
     key = (isolation, tuple(packages))
-    found = shared.get(key)
+    found = registry.get(key)
     if found is None:
         zygote = Zygote(isolation, reactor, packages)
         zygote.spawn()
-        found = shared[key] = _SharedZygote(key, zygote)
+        found = registry[key] = _SharedZygote(key, zygote, registry)
     return ZygoteShare(found)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import ptc
 from ptc._core import _json
 from ptc._journal._journal import RunRow
-from ptc._runs._history import load_result
+from ptc._runs._program_row import load_result
 
 from ._client_scope import ClientScope
 from ._definitions import PROGRAM_RESUME, call_result

@@ -207,7 +207,7 @@ class GuardedRun:
         """Resume a run, or return its result if somebody else has resumed it meanwhile."""
         import anyio
 
-        from .._runs._history import load_result
+        from .._runs._program_row import load_result
         from ..errors import JournalError
 
         async def start(on_event: Any) -> RunResult:

@@ -124,7 +124,7 @@ Examples:
 def show(*, run: str, settings: Settings, as_json: bool) -> int:
     """Run the command; `_SHOW_HELP` is its help text."""
     from .._core import _json
-    from .._runs._history import load_result
+    from .._runs._program_row import load_result
     from ..testing import Recording
     from ._report import report_outcome
     from ._terminal import standard_output

@@ -6,14 +6,12 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
 from datetime import datetime
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import anyio
-from pydantic import TypeAdapter
 
 from .._calls._recorder import RunRecorder
 from .._calls._rows import pending_call
@@ -22,17 +20,15 @@ from .._core._arguments import path_of, require, require_range
 from .._journal._journal import DecisionRow, Journal, PendingKind, RunRecord, RunRow
 from .._journal._location import check_journal, default_journal
 from .._journal._sqlite import SqliteJournal
-from .._records._limits import Limits
-from .._records._result import PendingCall, RunResult, RunWarning
-from .._schema._check import value_check
-from .._tools._allow import AllowList
+from .._records._result import PendingCall, RunWarning
 from .._tools._tool import Tool
 from ..errors import JournalError, ToolError, UsageError
-from ._program import Program, encode_limits
+from ._program import Program
+from ._program_row import row_of
 from ._webhook import Webhook, decided_notification, pending_notification
 from ._webhook_sender import WebhookSender
 
-__all__ = ["History", "load_result", "restore_program", "validate_run_id"]
+__all__ = ["History", "validate_run_id"]
 
 _RUN_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_EFFECTS_SHOWN = 5
@@ -169,7 +165,7 @@ class History:
         """Create the record of a new run. Raises `JournalError` if its id is in use."""
         return RunRecorder(
             self.journal,
-            self.journal.start_run(_row_of(program)),
+            self.journal.start_run(row_of(program)),
             approvals_expire_ms=self._expiry,
         )
 
@@ -463,80 +459,5 @@ def validate_run_id(run_id: str) -> str:
     return run_id
 
 
-def _row_of(program: Program) -> RunRow:
-    """Convert a program to its run record."""
-    schema = program.schema
-    options = {
-        "tools": {name: tool.parameter_names for name, tool in program.tools.items()},
-        "rules": program.has_rules,
-        "schema": schema if isinstance(schema, Mapping) else None,
-        "typed": schema is not None and not isinstance(schema, Mapping),
-    }
-    data = _json.dumps_unchecked(options) if schema is None else _json.dumps(options)
-    return RunRow(
-        run_id=program.run_id,
-        source=program.source,
-        filename=program.filename,
-        inputs=program.inputs_json,
-        options=b'%b,"limits":%b}' % (data[:-1], encode_limits(program.limits)),
-        seed=program.seed,
-        clock=program.clock,
-        created_ms=int(program.clock * 1000),
-    )
-
-
-def restore_program(
-    row: RunRow,
-    select: Callable[[AllowList], dict[str, Tool]],
-    allowed_tools: AllowList | None = None,
-    output_schema: Any = None,
-) -> Program:
-    """Convert a run record to a program.
-
-    Args:
-        row: The run.
-        select: Returns the tools of an allow-list.
-        allowed_tools: Replaces the recorded names.
-        output_schema: Replaces the recorded one.
-
-    Raises:
-        UsageError: If a rule or a type was not passed again, or a tool is missing.
-    """
-    options = _json.loads(row.options)
-    if options["rules"] and allowed_tools is None:
-        msg = f"run {row.run_id!r} had rules on arguments: pass allowed_tools again"
-        raise UsageError(msg)
-    if options["typed"] and output_schema is None:
-        msg = f"run {row.run_id!r} had a type as its output_schema: pass it again"
-        raise UsageError(msg)
-    schema = options["schema"] if output_schema is None else output_schema
-    # Ignore limits that only another version of ptc has.
-    known = asdict(Limits())
-    limits = {key: value for key, value in options["limits"].items() if key in known}
-    return Program(
-        run_id=row.run_id,
-        source=row.source,
-        filename=row.filename,
-        inputs_json=row.inputs,
-        tools=select(list(options["tools"]) if allowed_tools is None else allowed_tools),
-        limits=Limits(**limits),
-        check_value=value_check(schema) if schema is not None else None,
-        clock=row.clock,
-        seed=row.seed,
-        schema=schema,
-        has_rules=options["rules"],
-    )
-
-
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-@cache
-def _results() -> TypeAdapter[RunResult]:
-    return TypeAdapter(RunResult)
-
-
-def load_result(row: RunRow) -> RunResult | None:
-    """Decode the result of a recorded run; None if it has not ended."""
-    return None if row.result is None else _results().validate_json(row.result)

@@ -20,8 +20,9 @@ from .._tools._allow import Allow, AllowList
 from .._tools._catalog import Catalog
 from ..errors import UsageError
 from ._ceiling import LimitPolicy
-from ._history import History, load_result, restore_program, validate_run_id
+from ._history import History, validate_run_id
 from ._program import NonFinite, Program, encode_inputs, read_script, validate_filename
+from ._program_row import load_result, restore_program
 
 __all__ = ["ProgramBuilder", "typed_result"]
 

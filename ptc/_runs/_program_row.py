@@ -1,0 +1,97 @@
+"""The record of a program and of its result, as a row of the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from .._core import _json
+from .._journal._journal import RunRow
+from .._records._limits import Limits
+from .._records._result import RunResult
+from .._schema._check import value_check
+from .._tools._allow import AllowList
+from .._tools._tool import Tool
+from ..errors import UsageError
+from ._program import Program, encode_limits
+
+__all__ = ["load_result", "restore_program", "row_of"]
+
+
+def row_of(program: Program) -> RunRow:
+    """Convert a program to its run record."""
+    schema = program.schema
+    options = {
+        "tools": {name: tool.parameter_names for name, tool in program.tools.items()},
+        "rules": program.has_rules,
+        "schema": schema if isinstance(schema, Mapping) else None,
+        "typed": schema is not None and not isinstance(schema, Mapping),
+    }
+    data = _json.dumps_unchecked(options) if schema is None else _json.dumps(options)
+    return RunRow(
+        run_id=program.run_id,
+        source=program.source,
+        filename=program.filename,
+        inputs=program.inputs_json,
+        options=b'%b,"limits":%b}' % (data[:-1], encode_limits(program.limits)),
+        seed=program.seed,
+        clock=program.clock,
+        created_ms=int(program.clock * 1000),
+    )
+
+
+def restore_program(
+    row: RunRow,
+    select: Callable[[AllowList], dict[str, Tool]],
+    allowed_tools: AllowList | None = None,
+    output_schema: Any = None,
+) -> Program:
+    """Convert a run record to a program.
+
+    Args:
+        row: The run.
+        select: Returns the tools of an allow-list.
+        allowed_tools: Replaces the recorded names.
+        output_schema: Replaces the recorded one.
+
+    Raises:
+        UsageError: If a rule or a type was not passed again, or a tool is missing.
+    """
+    options = _json.loads(row.options)
+    if options["rules"] and allowed_tools is None:
+        msg = f"run {row.run_id!r} had rules on arguments: pass allowed_tools again"
+        raise UsageError(msg)
+    if options["typed"] and output_schema is None:
+        msg = f"run {row.run_id!r} had a type as its output_schema: pass it again"
+        raise UsageError(msg)
+    schema = options["schema"] if output_schema is None else output_schema
+    # Ignore limits that only another version of ptc has.
+    known = asdict(Limits())
+    limits = {key: value for key, value in options["limits"].items() if key in known}
+    return Program(
+        run_id=row.run_id,
+        source=row.source,
+        filename=row.filename,
+        inputs_json=row.inputs,
+        tools=select(list(options["tools"]) if allowed_tools is None else allowed_tools),
+        limits=Limits(**limits),
+        check_value=value_check(schema) if schema is not None else None,
+        clock=row.clock,
+        seed=row.seed,
+        schema=schema,
+        has_rules=options["rules"],
+    )
+
+
+@cache
+def _results() -> TypeAdapter[RunResult]:
+    return TypeAdapter(RunResult)
+
+
+def load_result(row: RunRow) -> RunResult | None:
+    """Decode the result of a recorded run; None if it has not ended."""
+    return None if row.result is None else _results().validate_json(row.result)

@@ -26,7 +26,7 @@ from ._internals import (
     bound_function,
     bound_object,
     defaults_of,
-    globals_of,
+    is_own_function,
     keyword_defaults_of,
 )
 from ._record import read_field
@@ -183,7 +183,7 @@ def _read_annotations(obj: Any) -> Any:
     if issubclass(kind, type):
         if is_script_class(obj):
             return demangle_keys(obj.__annotations__)
-    elif _is_own_function(obj):
+    elif is_own_function(obj):
         return dict(obj.__annotations__)
     elif is_script_class(kind):
         for base in kind.__mro__:
@@ -232,10 +232,6 @@ def _read_alias(obj: Any, name: str) -> Any:
     return ScriptType if isinstance(found, type) and issubclass(found, type) else found
 
 
-def _is_own_function(obj: Any) -> bool:
-    return type(obj) is types.FunctionType and "@getattr" in globals_of(obj)
-
-
 def _function_of(obj: Any) -> Any:
     """Return the function of a bound method, or `obj` itself."""
     return bound_function(obj) if type(obj) is types.MethodType else obj
@@ -243,14 +239,14 @@ def _function_of(obj: Any) -> Any:
 
 def _read_defaults(obj: Any) -> Any:
     function = _function_of(obj)
-    if _is_own_function(function):
+    if is_own_function(function):
         return defaults_of(function)
     refuse(obj, "__defaults__")
 
 
 def _read_keyword_defaults(obj: Any) -> Any:
     function = _function_of(obj)
-    if _is_own_function(function):
+    if is_own_function(function):
         found = keyword_defaults_of(function)
         return None if found is None else dict(found)
     refuse(obj, "__kwdefaults__")
@@ -261,7 +257,7 @@ def _read_wrapped(obj: Any) -> Any:
     own = is_script_class(type(obj))
     if own or type(obj) in {types.FunctionType, _CACHED}:
         wrapped = obj.__wrapped__ if own else obj.__dict__.get("__wrapped__")
-        if _is_own_function(wrapped) or (wrapped is not None and is_script_class(type(wrapped))):
+        if is_own_function(wrapped) or (wrapped is not None and is_script_class(type(wrapped))):
             return wrapped
     refuse(obj, "__wrapped__")
 
@@ -292,7 +288,7 @@ def store(obj: Any, name: str, value: Any) -> None:
     """Store a guarded attribute, or delete it if `value` is `MISSING`."""
     kind = type(obj)
     own_class = issubclass(kind, type) and is_script_class(obj)
-    own_function = _is_own_function(obj)
+    own_function = is_own_function(obj)
     if policy.is_dunder(name):
         allowed = (
             name in policy.WRITABLE
@@ -347,7 +343,7 @@ def held_method(obj: Any, name: str) -> Any:
     Only the script's own functions can be kept: a slot of the interpreter leads to its type.
     """
     real = method(obj, name)
-    if real is None or name in policy.KEEPABLE or _is_own_function(_function_of(real)):
+    if real is None or name in policy.KEEPABLE or is_own_function(_function_of(real)):
         return real
     refuse(obj, name, f"it is not a function of the script; call it: `x.{name}(...)`")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import functools
 import operator
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -21,18 +22,20 @@ from .._language import _policy as policy
 from ._attributes import read_named
 from ._classes import is_script_class
 from ._freeze import class_namespace
-from ._internals import bound_function, globals_of
+from ._internals import (
+    bound_function,
+    frame_back,
+    frame_globals,
+    globals_of,
+    is_own_function,
+    is_script_frame,
+)
 from ._types import exact_text
 
-__all__ = ["get_type_hints", "is_own_function", "resolve"]
+__all__ = ["get_type_hints", "resolve"]
 
 _CHARS: Final = 2_000
 _Find: typing.TypeAlias = Callable[[str], Any]
-
-
-def is_own_function(obj: object) -> bool:
-    """True for a function that the script's source defines."""
-    return type(obj) is types.FunctionType and "@getattr" in globals_of(obj)
 
 
 def get_type_hints(
@@ -85,13 +88,9 @@ def _globals_of_class(kind: type) -> Mapping[str, Any]:
 
 def _module() -> Mapping[str, Any]:
     """Return the globals of the script that called."""
-    import sys
-
-    from ._internals import frame_back, frame_globals
-
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
-        if "@getattr" in frame_globals(frame):
+        if is_script_frame(frame):
             found: Mapping[str, Any] = frame_globals(frame)
             return found
         frame = frame_back(frame)

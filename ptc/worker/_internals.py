@@ -42,6 +42,8 @@ __all__ = [
     "frame_lineno",
     "frame_locals",
     "globals_of",
+    "is_own_function",
+    "is_script_frame",
     "is_unstarted",
     "keyword_defaults_of",
     "remove_internals",
@@ -80,6 +82,20 @@ _RUNNING: Final = {
     types.AsyncGeneratorType: (_reader(types.AsyncGeneratorType, "ag_frame"),
                                _reader(types.AsyncGeneratorType, "ag_await")),
 }  # fmt: skip
+
+
+_MARK: Final = "@getattr"
+"""Guard that the globals of a script have, and no name of source can be."""
+
+
+def is_own_function(obj: object) -> bool:
+    """Return True for a function that the script's source defines."""
+    return type(obj) is types.FunctionType and _MARK in globals_of(obj)
+
+
+def is_script_frame(frame: types.FrameType) -> bool:
+    """Return True for a frame that executes the script's source."""
+    return _MARK in frame_globals(frame)
 
 
 def coroutine_frame(running: object) -> types.FrameType | None:

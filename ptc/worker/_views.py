@@ -16,7 +16,7 @@ from typing import Any, cast
 from .._language import _policy as policy
 from ._classes import is_script_class
 from ._freeze import class_namespace
-from ._internals import frame_code, frame_globals, frame_locals, globals_of
+from ._internals import frame_code, frame_globals, frame_locals, is_own_function
 from ._record import Record
 from ._types import exact_text, stands_for
 
@@ -160,7 +160,7 @@ def show_vars(*args: Any) -> Mapping[str, Any]:
     if type(obj) is Record:
         return cast("Mapping[str, Any]", obj)
     namespace = namespace_of(obj)
-    if namespace is None and type(obj) is types.FunctionType and "@getattr" in globals_of(obj):
+    if namespace is None and is_own_function(obj):
         namespace = obj.__dict__
     if isinstance(obj, BaseException) and namespace is None:
         return _exception_fields(obj)
@@ -221,9 +221,7 @@ def _class_members(kind: type) -> Mapping[str, Any]:
 def _is_own_method(value: Any) -> bool:
     """True for a method that the script's source defines, and for None in place of one."""
     function = value.__func__ if type(value) in {classmethod, staticmethod} else value
-    return value is None or (
-        type(function) is types.FunctionType and "@getattr" in globals_of(function)
-    )
+    return value is None or is_own_function(function)
 
 
 def _frame_names(frame: types.FrameType) -> dict[str, Any]:

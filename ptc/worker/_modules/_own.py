@@ -24,7 +24,7 @@ from .. import _classes
 from .._attributes import read_named
 from .._freeze import class_namespace
 from .._hints import get_type_hints
-from .._internals import globals_of
+from .._internals import globals_of, is_own_function
 from .._types import ScriptType, is_tool, type_of
 from .._views import exact_text
 from ._console import CONSOLE
@@ -115,7 +115,7 @@ def _copy_facts(wrapper: Any, wrapped: Any) -> None:
         value = getattr(wrapped, name, None)
         if type(value) is str or (value is None and name == "__doc__"):
             setattr(wrapper, name, value)
-    if type(wrapped) is types.FunctionType and "@getattr" in globals_of(wrapped):
+    if is_own_function(wrapped):
         for name, value in [*wrapped.__dict__.items()]:
             if not policy.is_dunder(name):  # a `__setattr__` of the script would see the value
                 setattr(wrapper, name, value)

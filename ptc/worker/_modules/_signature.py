@@ -20,9 +20,10 @@ from typing import Any, Final
 from ..._language import _policy as policy
 from .._classes import is_script_class, open_type
 from .._freeze import class_namespace
-from .._hints import get_type_hints, is_own_function
-from .._internals import bound_function
+from .._hints import get_type_hints
+from .._internals import bound_function, is_own_function
 from .._signatures import signature_of
+from ._set_once import SetOnce, fill
 
 __all__ = ["BoundArguments", "Parameter", "Signature", "signature"]
 
@@ -58,25 +59,8 @@ def _own(value: Any) -> Any:
     return _empty if value is inspect.Parameter.empty else value
 
 
-class _Data:
-    """An object whose attributes are set once."""
-
-    __slots__ = ()
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__!r} objects cannot be changed")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__!r} objects cannot be changed")
-
-
-def _fill(obj: object, **values: Any) -> None:
-    for name, value in values.items():
-        object.__setattr__(obj, name, value)
-
-
 @open_type
-class Parameter(_Data):
+class Parameter(SetOnce):
     """`inspect.Parameter`."""
 
     __slots__ = ("annotation", "default", "kind", "name")
@@ -100,7 +84,7 @@ class Parameter(_Data):
             annotation=_real(annotation),
         )  # fmt: skip
         kind = _ParameterKind(int(kind))
-        _fill(self, name=made.name, kind=kind, default=default, annotation=annotation)
+        fill(self, name=made.name, kind=kind, default=default, annotation=annotation)
 
     def replace(self, **changes: Any) -> Parameter:
         """Return a copy with changed attributes."""
@@ -185,7 +169,7 @@ class BoundArguments:
 
 
 @open_type
-class Signature(_Data):
+class Signature(SetOnce):
     """`inspect.Signature`."""
 
     __slots__ = ("_parameters", "return_annotation")
@@ -197,7 +181,7 @@ class Signature(_Data):
         self, parameters: Iterable[Parameter] | None = None, *, return_annotation: Any = _empty
     ) -> None:
         found = {each.name: each for each in parameters or ()}
-        _fill(self, _parameters=found, return_annotation=return_annotation)
+        fill(self, _parameters=found, return_annotation=return_annotation)
         _real_signature(self)  # checks the order
 
     @property

@@ -19,9 +19,16 @@ from typing import Any, Final
 from ..._language import _policy as policy
 from ..._language._entry import SOURCE
 from .._classes import open_type
-from .._internals import frame_code, frame_globals, frame_lineno, traceback_frame
+from .._internals import (
+    frame_code,
+    frame_globals,
+    frame_lineno,
+    is_script_frame,
+    traceback_frame,
+)
 from .._types import exact_text, type_of
 from ._console import CONSOLE
+from ._set_once import SetOnce, fill
 
 __all__ = [
     "exc_info",
@@ -35,36 +42,24 @@ __all__ = [
 _FILE: Final = "script.py"
 
 
-class _Record:
-    """An object with attributes that are set once."""
-
-    __slots__ = ()
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__!r} objects cannot be changed")
-
-    __delattr__ = __setattr__  # type: ignore[assignment]  # refuses before it looks at arguments
-
-
 def _make(kind: Any, **values: Any) -> Any:
     made = kind.__new__(kind)
-    for name, value in values.items():
-        object.__setattr__(made, name, value)
+    fill(made, **values)
     return made
 
 
 @open_type
-class _SafeCode(_Record):
+class _SafeCode(SetOnce):
     __slots__ = ("co_filename", "co_firstlineno", "co_name", "co_qualname")
 
 
 @open_type
-class _SafeFrame(_Record):
+class _SafeFrame(SetOnce):
     __slots__ = ("f_code", "f_lineno")
 
 
 @open_type
-class SafeTraceback(_Record):
+class SafeTraceback(SetOnce):
     """Lines of the script in a traceback, outermost first."""
 
     __slots__ = ("_entry", "tb_frame", "tb_lasti", "tb_lineno", "tb_next")
@@ -76,7 +71,7 @@ class SafeTraceback(_Record):
 
 
 @open_type
-class FrameSummary(_Record):
+class FrameSummary(SetOnce):
     """`traceback.FrameSummary`: one line of a traceback."""
 
     __slots__ = (
@@ -152,7 +147,7 @@ def safe_traceback(error: BaseException) -> SafeTraceback | None:
 def _script_entries(trace: types.TracebackType | None) -> Iterator[types.TracebackType]:
     """Yield the entries of the script's frames: those of the worker and the library are hidden."""
     while trace is not None:
-        if "@getattr" in frame_globals(traceback_frame(trace)):
+        if is_script_frame(traceback_frame(trace)):
             yield trace
         trace = trace.tb_next
 

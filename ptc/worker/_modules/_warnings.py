@@ -17,8 +17,8 @@ from .._internals import (
     coroutine_line,
     frame_back,
     frame_code,
-    frame_globals,
     frame_lineno,
+    is_script_frame,
     is_unstarted,
 )
 from . import _own
@@ -92,7 +92,7 @@ def script_place(level: int = 1) -> tuple[int, str]:
     location = (0, "<module>")
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and level > 0:
-        if "@getattr" in frame_globals(frame):
+        if is_script_frame(frame):
             location = (frame_lineno(frame), policy.demangle(frame_code(frame).co_name))
             level -= 1
         frame = frame_back(frame)

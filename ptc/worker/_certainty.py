@@ -340,7 +340,7 @@ class _Walker:
         func = node.func
         name = func.id if isinstance(func, ast.Name) else getattr(func, "attr", "")
         if isinstance(func, ast.Name):
-            # Whether it is awaited matters only if the function is async.
+            # An await matters only if the function is async.
             self._mention(name, node, certain=certain, raised=raised)
         else:
             self._expressions(func, certain=certain)

@@ -85,9 +85,9 @@ def _check_calls(
     finder = _Finder(name, tools, source.encode().splitlines(), is_async=_has_await(tree, run))
     finder.walk(list(tree.body))
     if not finder.found or finder.rebound:
-        # Where `ctx` may be something else, no finding is possible.
+        # No finding is possible if `ctx` may be something else.
         return []
-    # Where a loop may run, the error of a call is raised when it is awaited.
+    # If a loop may run, the error of a call is raised when it is awaited.
     loop = finder.is_async or any(isinstance(n, ast.AsyncFunctionDef) for n in ast.walk(tree))
     targets = {node: late and loop for node, late, _ in finder.found}
     certain = certain_nodes(tree, run, name, targets)

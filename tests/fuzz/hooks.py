@@ -98,7 +98,7 @@ def error(function, *args):
     except BaseException as caught:
         return keep(caught)
 def probe(cls):
-    """What a hook may do with a class that is not finished."""
+    """Do with an unfinished class all that a hook may do."""
     for subject in FOREIGN[:]:
         try:
             cls.register(type(subject))

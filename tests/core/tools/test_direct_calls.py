@@ -128,7 +128,7 @@ async def test_direct_result_over_its_limit_is_an_error_as_in_a_script(opened: O
 async def test_direct_value_without_a_json_form_is_returned_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Where this process has sent a credential, a value that cannot be searched for it is refused.
+    # A process that has sent a credential refuses a value that cannot be searched for it.
     monkeypatch.setattr("ptc._core._redact.SENT", SentCredentials())
     async with Session(tmp_path, tools=[opaque], toolsets=()) as session:
         result = await session.tool("opaque")

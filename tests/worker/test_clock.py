@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-import anyio
 import pytest
 
-from ptc import Limits, RunResult, Session, tool
+from ptc import Limits, RunResult, Session
+
+from .timed_tool import after
 
 pytestmark = pytest.mark.anyio
-
-
-@tool
-async def after(ms: int) -> int:
-    """Answer after some milliseconds."""
-    await anyio.sleep(ms / 1000)
-    return ms
 
 
 @pytest.fixture(scope="module")

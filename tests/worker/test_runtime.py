@@ -6,20 +6,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from pydantic import BaseModel
 
 from ptc import Limits, RunResult, Session, tool
 
+from .timed_tool import after
+
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
-
-
-@tool
-async def after(ms: int) -> int:
-    """Answer after some milliseconds."""
-    await anyio.sleep(ms / 1000)
-    return ms
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-import anyio
 import pytest
 
-from ptc import Limits, Session, tool
+from ptc import Limits, Session
 
 from .differential import in_python, in_session, parse_cases
+from .timed_tool import after
 
 pytestmark = pytest.mark.anyio
 
@@ -320,13 +320,6 @@ def run(ctx, inputs):
     with ThreadPoolExecutor() as pool:
         return [pool.submit(lambda: decimal.getcontext().prec).result(), decimal.getcontext().prec]
 ''')  # fmt: skip
-
-
-@tool
-async def after(ms: int) -> int:
-    """Answer after some milliseconds."""
-    await anyio.sleep(ms / 1000)
-    return ms
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,9 @@ Rule 2: a client can resume a run, and its user can decide in a form; no tool of
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ptc
@@ -27,6 +24,7 @@ from ._mcp_elicitation import Answer, client_name, form_of, read_answer, support
 from ._mcp_progress import Progress
 from ._outcome import outcome, outcome_of_error
 from ._outcome_text import outcome_texts
+from ._reply import reply_of_run
 from ._run_log import run_log, run_record
 
 if TYPE_CHECKING:
@@ -201,38 +199,20 @@ class Programs:
             return ended
 
     def _report(self, result: ptc.RunResult) -> CallToolResult:
-        data = self._outcome(result)
-        paused = result.status == "paused"
+        self._scope.grant(result)
+        reply = reply_of_run(result, next_step=_next_step(result))
         return call_result(
-            outcome_texts(data),
-            data,
-            is_error=not (result.ok or paused),
-            images=_attached_images(result),
-            files=result.attachments,
+            list(reply.texts),
+            reply.data,
+            is_error=reply.is_error,
+            images=reply.images,
+            files=reply.files,
             run_id=result.run_id,
         )
 
     def _outcome(self, result: ptc.RunResult) -> dict[str, Any]:
         self._scope.grant(result)
-        return outcome(result, next_step=_next_step(result) if result.status == "paused" else "")
-
-
-_SHOWN_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_SHOWN_IMAGES = 4
-_SHOWN_BYTES = 2 << 20
-"""Images that a script attached are shown to the model up to this size; the others are listed."""
-
-
-def _attached_images(result: ptc.RunResult) -> list[ptc.ImageContent]:
-    files = [file for file in result.attached if file.media_type in _SHOWN_TYPES]
-    shown = []
-    for file in files[:_SHOWN_IMAGES]:
-        # Somebody may have deleted it since.
-        with contextlib.suppress(OSError):
-            if file.size_bytes <= _SHOWN_BYTES:
-                data = base64.b64encode(Path(file.path).read_bytes()).decode()
-                shown.append(ptc.ImageContent(data, file.media_type))
-    return shown
+        return outcome(result, next_step=_next_step(result))
 
 
 def _next_step(result: ptc.RunResult) -> str:

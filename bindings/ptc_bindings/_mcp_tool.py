@@ -4,15 +4,11 @@ Rule 1: a tool that does not declare that it only reads has a side effect, and o
     declare that it may be repeated is not, so that scripts may call it only if it is allowed by
     name.
     tests/bindings/test_mcp_tools.py::test_effects_follow_annotations_and_fail_closed
-Rule 2: texts of a server are bounded and have no invisible characters.
-    tests/bindings/test_mcp_tools_hostile.py::test_texts_are_bounded_and_visible
 """
 
 from __future__ import annotations
 
 import logging
-import mimetypes
-import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,8 +16,8 @@ import ptc
 from ptc import ToolContext
 from ptc._core import _json
 from ptc._schema._check import value_check
-from ptc._tools._tool import tool_from_schema
 
+from ._foreign import MOST_DESCRIPTION, data_of, foreign_tool, store_file
 from ._mcp_specs import identifier
 from ._mcp_text import clean_text
 
@@ -31,9 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Calls", "convert_tools"]
 
-_MOST_DESCRIPTION = 4_000
 _MOST_SCHEMA_BYTES = 65_536
-_MOST_TEXT_IN_SCHEMA = 1_000
 _MOST_ALL_BYTES = 4 * 1024 * 1024
 _MOST_PARTS = 1_000
 _log = logging.getLogger("ptc")
@@ -88,14 +82,12 @@ def _check_size(item: ListedTool) -> int:
         raise ptc.UsageError(msg)
     if not identifier(item.name) or len(item.name) > 128:
         raise ptc.UsageError("its name has no letter or digit, or more than 128 characters")
-    return size + min(len(item.description or ""), _MOST_DESCRIPTION)
+    return size + min(len(item.description or ""), MOST_DESCRIPTION)
 
 
 def _convert(name: str, item: ListedTool, calls: Calls) -> ptc.Tool:
-    schema = _clean_schema(item.input_schema)
-    schema.setdefault("type", "object")
     wrapped = _is_wrapped(item.output_schema)
-    result_schema = None if item.output_schema is None else _clean_schema(item.output_schema)
+    result_schema = item.output_schema
     if result_schema is not None and wrapped:
         result_schema = _unwrap_schema(result_schema)
     check = None
@@ -112,23 +104,17 @@ def _convert(name: str, item: ListedTool, calls: Calls) -> ptc.Tool:
         # Not the value itself: one with a field `isError` or `status` is data here.
         return ptc.ToolResult.success(calls.redact(value))
 
-    text = clean_text(item.description or item.title or "", _MOST_DESCRIPTION).strip()
     side_effect, idempotent = _effects(item)
-    with warnings.catch_warnings():
-        # The names are not ours to choose: camelCase is usual.
-        warnings.simplefilter("ignore", UserWarning)
-        return tool_from_schema(
-            name,
-            text or f"Tool {name} of an MCP server, which describes it no further.",
-            schema,
-            run,
-            {
-                "side_effect": side_effect,
-                "idempotent": idempotent,
-                "result_schema": result_schema,
-                "tags": ("mcp",),
-            },
-        )
+    return foreign_tool(
+        name,
+        item.description or item.title or "",
+        item.input_schema,
+        run,
+        side_effect=side_effect,
+        idempotent=idempotent,
+        result_schema=result_schema,
+        tags=("mcp",),
+    )
 
 
 def _effects(item: ListedTool) -> tuple[bool, bool]:
@@ -139,30 +125,6 @@ def _effects(item: ListedTool) -> tuple[bool, bool]:
     # Contradictory hints count as the worse one.
     reads = hints.read_only_hint is True and hints.destructive_hint is not True
     return not reads, reads or hints.idempotent_hint is True
-
-
-def _clean_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy a schema with its texts for readers made safe.
-
-    Raises:
-        UsageError: If a name in it has invisible characters, so that no reader could see it.
-    """
-
-    def clean(value: Any, key: str) -> Any:
-        if isinstance(value, Mapping):
-            for name in value:
-                if not name.isprintable() or len(name) > 256:
-                    msg = f"its schema has a name with invisible characters: {name!r:.80}"
-                    raise ptc.UsageError(msg)
-            return {name: clean(item, name) for name, item in value.items()}
-        if isinstance(value, list):
-            return [clean(item, key) for item in value]
-        if isinstance(value, str) and key in ("description", "title", "$comment"):
-            return clean_text(value, _MOST_TEXT_IN_SCHEMA)
-        return value
-
-    copy: dict[str, Any] = clean(schema, "")
-    return copy
 
 
 def _is_wrapped(schema: Mapping[str, Any] | None) -> bool:
@@ -220,9 +182,9 @@ def _read_result(
 
 def _read_part(part: Any, number: int, ctx: ToolContext) -> Any:
     if part.type == "text":
-        return _data_of(part.text)
+        return data_of(part.text)
     if part.type in ("image", "audio"):
-        return _store(part.data, part.mime_type, number, ctx)
+        return store_file(part.data, part.mime_type, ctx, number=number)
     if part.type == "resource_link":
         return {"uri": part.uri, "name": part.name, "mime_type": part.mime_type}
     resource = part.resource
@@ -230,26 +192,4 @@ def _read_part(part: Any, number: int, ctx: ToolContext) -> Any:
     if hasattr(resource, "text"):
         return {**facts, "text": resource.text}
     media_type = resource.mime_type or "application/octet-stream"
-    return {**facts, **_store(resource.blob, media_type, number, ctx)}
-
-
-def _store(data: str, media_type: str, number: int, ctx: ToolContext) -> dict[str, Any]:
-    suffix = mimetypes.guess_extension(media_type) or ".bin"
-    name = f"{ctx.tool_name.replace('.', '_')}-{number}{suffix}"
-    stored = ctx.attach(ptc.Attachment(name, media_type, data))
-    return {
-        "attachment": stored.id,
-        "name": stored.name,
-        "mime_type": stored.media_type,
-        "size_bytes": stored.size_bytes,
-    }
-
-
-def _data_of(text: str) -> Any:
-    # Not a bare number or word: "42" may be the text of a file.
-    if text.lstrip()[:1] in ("{", "["):
-        try:
-            return _json.loads(text.encode())
-        except (_json.JsonError, ValueError, RecursionError):
-            return text
-    return text
+    return {**facts, **store_file(resource.blob, media_type, ctx, number=number)}

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from .._core._arguments import nearest, parts_of
 from ..errors import UsageError
+from ._adapters import adapt
 from ._allow import Allow, AllowList, select
 from ._provider import ToolProvider
 from ._tool import Tool
@@ -52,7 +53,7 @@ class Catalog:
 
     def __init__(self, sources: Iterable[ToolSource]) -> None:
         """Collect the tools. Raises `UsageError` if two share a name."""
-        sources = list(sources)
+        sources = [_adapted(source) for source in sources]
         self.providers: tuple[ToolProvider, ...] = tuple(
             item for item in sources if isinstance(item, ToolProvider)
         )
@@ -195,6 +196,14 @@ class Catalog:
             )
             raise UsageError(msg)
         return _as_method(own, run)
+
+
+def _adapted(source: ToolSource) -> ToolSource:
+    """Convert an object of a framework with an adapter; any other object is returned unchanged."""
+    if isinstance(source, Tool | Toolset | ToolProvider):
+        return source
+    found = adapt(source)
+    return source if found is None else found
 
 
 def _as_method(tool: Tool, run: Run) -> Method:

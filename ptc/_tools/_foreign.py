@@ -1,4 +1,6 @@
-"""Adapter for tools of other libraries: an object with a method that runs it, or a callable.
+"""Tools of other libraries: of a framework with an adapter (`_adapters`), or by general rules.
+
+A thing without an adapter is an object with a method that runs it, or a callable.
 
 The runner is the first of ``invoke``, ``call``, ``run``, ``func``, and the object itself if it is
 callable. The name is ``name`` or ``__name__``, the description ``description`` or the docstring.
@@ -16,13 +18,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
 
 from pydantic import BaseModel
 
 from ..errors import UsageError
-from ._tool import Tool, ToolOptions, tool, tool_from_schema, tool_from_signature
+from ._adapters import adapt, adapted_packages
+from ._names import validate_name
+from ._options import fields_from
+from ._tool import Tool, ToolOptions, renamed, tool, tool_from_schema, tool_from_signature
 
 __all__ = ["tool_from"]
 
@@ -40,7 +46,8 @@ def tool_from(
 ) -> Tool:
     """Make a `Tool` from a tool of another library.
 
-    That is an object with ``invoke``, ``call``, ``run`` or ``func``, or any callable.
+    That is a tool of a framework with an adapter, an object with ``invoke``, ``call``, ``run`` or
+    ``func``, or any callable.
 
     An object declares its effects in attributes ``side_effect`` and ``idempotent``, or in MCP's
     ``annotations``. One that does not is assumed to have a side effect and not to be repeatable:
@@ -58,10 +65,11 @@ def tool_from(
     """
     if isinstance(thing, Tool):
         return thing
+    if parameters is None and (adapted := adapt(thing)) is not None:
+        return _override(thing, adapted, name, description, options)
     found = _find_runner(thing)
     if found is None:
-        msg = f"{thing!r:.80} is not a tool: it has no {', '.join(_METHODS)} and is not callable"
-        raise UsageError(msg)
+        raise UsageError(_explain(thing))
     kind, run = found
     own_name = name or getattr(thing, "name", None) or getattr(thing, "__name__", None)
     own_description = description or getattr(thing, "description", None)
@@ -78,6 +86,32 @@ def tool_from(
     plain = _schema_dict(own_name, schema)
     spread = kind in ("func", "itself") and _takes_keywords(run, plain)
     return tool_from_schema(own_name, text or "", plain, _adapt(run, spread), declared)
+
+
+def _override(
+    thing: Any, adapted: Any, name: str | None, description: str | None, options: ToolOptions
+) -> Tool:
+    """Apply the arguments of `tool_from` to the tool that an adapter made."""
+    if not isinstance(adapted, Tool):
+        kind = type(thing).__name__
+        msg = f"{kind} {thing!r:.80} has several tools: pass it itself in Session(tools=[...])"
+        raise UsageError(msg)
+    fields = fields_from(name or adapted.name, options)
+    chosen = {key: value for key, value in fields.items() if key in options}
+    if options.get("side_effect") is False:
+        chosen["idempotent"] = fields["idempotent"]
+    named = adapted if name is None else renamed(adapted, validate_name(name))
+    return replace(named, description=description or named.description, **chosen)
+
+
+def _explain(thing: Any) -> str:
+    kind = f"the class {thing.__qualname__}" if isinstance(thing, type) else f"{thing!r:.80}"
+    instance = "; pass an instance of it" if isinstance(thing, type) else ""
+    return (
+        f"{kind} is not a tool: it has no {', '.join(_METHODS)} and is not callable{instance}. A "
+        "tool is a function with type hints and a docstring, a Tool, a Toolset, MCPServers, or a "
+        f"tool of {', '.join(adapted_packages()) or 'a framework with an adapter'}"
+    )
 
 
 def _find_runner(thing: Any) -> tuple[str, Callable[..., Any]] | None:

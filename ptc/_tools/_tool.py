@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import wraps
 from types import UnionType
 from typing import (
     Annotated,
@@ -43,7 +44,7 @@ from .._schema._check import (
     signature_validator,
 )
 from .._schema._shape import publish_schema
-from ..errors import UsageError
+from ..errors import ToolError, UsageError
 from ._approval import ApprovalGate, ApprovalPrompt
 from ._cache import Cache
 from ._context import ToolContext, current_tool_context
@@ -60,6 +61,7 @@ __all__ = [
     "ToolOptions",
     "define_tool",
     "get_tool_metadata",
+    "renamed",
     "tool",
     "tool_from_schema",
     "tool_from_signature",
@@ -273,6 +275,21 @@ def get_tool_metadata(thing: object) -> ToolMetadata | None:
         has_revert=thing.revert is not None,
         tags=thing.tags,
     )
+
+
+def renamed(item: Tool, name: str) -> Tool:
+    """Return the tool under another name, also in the messages of its validator."""
+    validate = item.validate
+
+    @wraps(validate)
+    def validate_renamed(arguments: Mapping[str, Any]) -> Any:
+        try:
+            return validate(arguments)
+        except ToolError as error:
+            text = error.message.replace(f"{item.name}:", f"{name}:", 1)
+            raise ToolError(text, code=error.code, tool=name, details=error.details) from None
+
+    return replace(item, name=name, validate=validate_renamed)
 
 
 def _validate_texts(name: str, description: str) -> tuple[str, str]:

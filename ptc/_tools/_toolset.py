@@ -15,7 +15,7 @@ from ..errors import SetupError, ToolError, UsageError
 from ._approval import ApprovalGate, requires_approval
 from ._foreign import tool_from
 from ._names import validate_name
-from ._tool import Tool
+from ._tool import Tool, renamed
 
 __all__ = ["ToolSource", "Toolset", "collect", "installed_toolset"]
 
@@ -102,7 +102,7 @@ class Toolset:
         """
         for old in names:
             self._find(old)
-        return self._replace(names, lambda t: _rename(t, validate_name(names[t.name])))
+        return self._replace(names, lambda t: renamed(t, validate_name(names[t.name])))
 
     def with_defaults(self, name: str, /, **values: Any) -> Self:
         """Bind arguments of one tool: no caller sees or changes them.
@@ -218,21 +218,6 @@ def _bind(item: Tool, values: Mapping[str, Any]) -> Tool:
 
     unrecorded = item.unrecorded - values.keys()
     return replace(item, parameters=parameters, validate=validate_bound, unrecorded=unrecorded)
-
-
-def _rename(item: Tool, name: str) -> Tool:
-    """Rename `item`, also in the messages of its validator."""
-    validate = item.validate
-
-    @wraps(validate)
-    def validate_renamed(arguments: Mapping[str, Any]) -> Any:
-        try:
-            return validate(arguments)
-        except ToolError as error:
-            text = error.message.replace(f"{item.name}:", f"{name}:", 1)
-            raise ToolError(text, code=error.code, tool=name, details=error.details) from None
-
-    return replace(item, name=name, validate=validate_renamed)
 
 
 ToolSource: TypeAlias = Tool | Toolset | Callable[..., Any] | Any

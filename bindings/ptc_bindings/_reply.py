@@ -1,0 +1,207 @@
+"""Replies to the calls of a model: bounded text, data, images and files, for all bindings.
+
+Rule 1: a failure is a reply with `is_error`, with its text and code; it is never a value.
+    tests/bindings/test_export.py::test_failure_of_a_tool_is_an_error_with_text_and_code
+Rule 2: a value over ``max_output_bytes`` is stored, and the model reads its start.
+    tests/bindings/test_export.py::test_large_value_is_a_preview_and_is_stored
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ptc
+from ptc._core import _json
+from ptc._core._redact import safe_text
+
+from ._outcome import FAILURE_CHARS, artifact_uri, outcome, outcome_of_error, truncate
+from ._outcome_text import outcome_texts
+
+__all__ = ["Preview", "Reply", "reply_of_error", "reply_of_run", "reply_of_tool"]
+
+_PREVIEW_CHARS = 2_000
+_NOTE_CHARS = 200
+"""Room for the address of the rest of a long error."""
+_SHOWN_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_SHOWN_IMAGES = 4
+_SHOWN_BYTES = 2 << 20
+"""Images that a script attached are shown to the model up to this size; the others are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Start of a value that is too large for a model, and the address of all of it."""
+
+    preview: str
+    """Its first characters."""
+    bytes: int
+    """JSON bytes of the whole value."""
+    uri: str
+    """Address of the stored value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to one call, for a model and its framework."""
+
+    texts: tuple[str, ...]
+    """Text for a model, in parts."""
+    data: Any = None
+    """The same as JSON data: value of a tool, `Preview` of a large one, or outcome of a run. None
+    if a tool failed."""
+    is_error: bool = False
+    """True: the call failed, and `texts` say why. A paused run is no error."""
+    code: str = ""
+    """Code of the error, such as ``not_found``. Empty: no error."""
+    images: tuple[ptc.ImageContent, ...] = ()
+    """Images for a model."""
+    files: tuple[ptc.AttachmentRef, ...] = ()
+    """Stored files of the result."""
+    stored: tuple[str, ...] = ()
+    """SHA-256 of further files to which `texts` refer."""
+    run: ptc.RunResult | None = None
+    """The run; None: the tool was called directly, or no run started."""
+
+    @property
+    def text(self) -> str:
+        """All texts as one."""
+        return "\n\n".join(self.texts)
+
+    @property
+    def pending(self) -> tuple[ptc.PendingCall, ...]:
+        """Calls that await a decision; the run is paused until they are decided."""
+        paused = self.run is not None and self.run.status == "paused"
+        return self.run.pending if paused and self.run is not None else ()
+
+
+def reply_of_run(result: ptc.RunResult, *, next_step: str = "") -> Reply:
+    """Convert the result of a run.
+
+    Args:
+        result: The run.
+        next_step: How the reader continues it, if it is paused.
+    """
+    data = outcome(result, next_step=next_step)
+    is_error = not result.ok and result.status != "paused"
+    code: str = result.status if result.error is None else result.error.code
+    return Reply(
+        tuple(outcome_texts(data)),
+        data,
+        is_error=is_error,
+        code=code if is_error else "",
+        images=tuple(_attached_images(result)),
+        files=tuple(result.attachments),
+        run=result,
+    )
+
+
+def reply_of_error(error: ptc.PtcError) -> Reply:
+    """Convert an error that prevented a run."""
+    data = outcome_of_error(error)
+    return Reply(tuple(outcome_texts(data)), data, is_error=True, code=data["error"]["code"])
+
+
+def _attached_images(result: ptc.RunResult) -> list[ptc.ImageContent]:
+    files = [file for file in result.attached if file.media_type in _SHOWN_TYPES]
+    shown = []
+    for file in files[:_SHOWN_IMAGES]:
+        # Somebody may have deleted it since.
+        with contextlib.suppress(OSError):
+            if file.size_bytes <= _SHOWN_BYTES:
+                data = base64.b64encode(Path(file.path).read_bytes()).decode()
+                shown.append(ptc.ImageContent(data, file.media_type))
+    return shown
+
+
+# --- direct calls -------------------------------------------------------------------------------
+
+
+async def reply_of_tool(
+    session: ptc.Session,
+    tool: ptc.Tool,
+    arguments: Mapping[str, Any],
+    allowed_tools: list[str | ptc.Allow],
+    limits: ptc.Limits,
+) -> Reply:
+    """Call a tool. A value over ``limits.max_output_bytes`` is stored, and its start returned."""
+    name = tool.name
+    try:
+        result = await session.tool(name, arguments, allowed_tools=allowed_tools)
+        text = _text(result)
+        if result.error is not None:
+            return _failure(session, text, result.error.code)
+        data = _json.dumps(result.value, what=name)
+    except Exception as error:  # noqa: BLE001  # a tool's rendering is its author's code
+        message = safe_text(f"Error: {name}: {type(error).__name__}: {error}")
+        return _failure(session, message, "usage" if isinstance(error, ptc.UsageError) else "error")
+    images = tuple(part for part in result.content if isinstance(part, ptc.ImageContent))
+    used, limit = sum(len(image.data) for image in images), limits.max_tool_result_bytes
+    if used > limit:
+        problem = (
+            f"Error [result_too_large]: the images of {name} have {used:,} bytes, over the "
+            f"limit of {limit:,} (max_tool_result_bytes); request fewer or smaller ones"
+        )
+        return Reply((problem,), is_error=True, code="result_too_large")
+    files = tuple(ref for ref in result.attachments if isinstance(ref, ptc.AttachmentRef))
+    if max(len(data), len(text.encode(errors="replace"))) > limits.max_output_bytes:
+        return _preview(session, name, text, data, images, files)
+    return Reply((text,), _json.loads(data), images=images, files=files)
+
+
+def _text(result: ptc.ToolResult) -> str:
+    """Return the text of a result, with addresses of its files in place of their paths."""
+    text = result.text
+    for ref in result.attachments:
+        if isinstance(ref, ptc.AttachmentRef):
+            text = text.replace(ref.path, artifact_uri(ref.id))
+    return text
+
+
+def _failure(session: ptc.Session, text: str, code: str) -> Reply:
+    """Report a failed call. A long message is stored, and its start returned."""
+    if len(text) <= FAILURE_CHARS:
+        return Reply((text,), is_error=True, code=code)
+    start = truncate(text, FAILURE_CHARS - _NOTE_CHARS)
+    stored: tuple[str, ...] = ()
+    try:
+        kept = session.artifacts.keep(text.encode(errors="replace"), ".txt")
+    except OSError:
+        note = f"The whole message has {len(text):,} characters and could not be stored."
+    else:
+        stored = (kept.sha256,)
+        uri = artifact_uri(kept.sha256)
+        note = f"This is the start. The whole message has {len(text):,} characters: {uri}"
+    return Reply((start, note), is_error=True, code=code, stored=stored)
+
+
+def _preview(
+    session: ptc.Session,
+    name: str,
+    text: str,
+    data: bytes,
+    images: tuple[ptc.ImageContent, ...],
+    files: tuple[ptc.AttachmentRef, ...],
+) -> Reply:
+    """Store a large result, and return its start with the address of the rest."""
+    try:
+        stored = session.artifacts.keep(data)
+    except OSError as error:
+        problem = (
+            f"Error [result_too_large]: the result of {name} has {len(data):,} bytes and cannot be "
+            f"stored ({error.strerror}); request less"
+        )
+        return Reply((problem,), is_error=True, code="result_too_large")
+    uri = artifact_uri(stored.sha256)
+    note = (
+        f"This is the start. The whole result has {len(data):,} bytes: {uri}. To read part of it, "
+        f"call {name} in a script and return only what you need."
+    )
+    preview = Preview(truncate(text, _PREVIEW_CHARS), len(data), uri)
+    return Reply(
+        (preview.preview, note), preview, images=images, files=files, stored=(stored.sha256,)
+    )

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,9 @@ PROGRAMS = {
 SCRIPTS = {"scripts/chart.py", "scripts/find_usages.py", "scripts/summarise_log.py"}
 """Samples run with ``ptc run``; the tests below have their names."""
 
+FRAMEWORKS: dict[str, str] = {}
+"""Samples of frameworks, ``frameworks/NAME.py`` -> the distribution that it needs."""
+
 INVOICES = ("harbour", "lindgren", "okafor")
 DATA = {
     "data/orders.csv",
@@ -81,7 +85,7 @@ def test_every_file_in_samples_is_run_by_a_test() -> None:
         for path in SAMPLES.rglob("*")
         if path.is_file() and not {"__pycache__", ".ptc"} & set(path.parts)
     }
-    assert files == PROGRAMS.keys() | SCRIPTS | DATA
+    assert files == PROGRAMS.keys() | FRAMEWORKS.keys() | SCRIPTS | DATA
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -92,6 +96,24 @@ def test_sample_prints_its_expected_lines(name: str) -> None:
     assert done.returncode == 0, done.stderr
     for line in PROGRAMS[name]:
         assert line in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_sample_of_a_framework_prints_the_items_in_stock_by_price(name: str) -> None:
+    try:
+        distribution(FRAMEWORKS[name])
+    except PackageNotFoundError:
+        pytest.skip(f"not installed: pip install {FRAMEWORKS[name]}")
+    done = python(f"samples/{name}")
+    assert done.returncode == 0, done.stderr
+    words = re.findall(r"sugar|tea|coffee|0\.9|3\.2", done.stdout)
+    assert words == ["sugar", "0.9", "tea", "3.2"]
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_sample_of_a_framework_is_short(name: str) -> None:
+    assert len((SAMPLES / name).read_text().splitlines()) <= 25
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS.keys() - {"programs/mcp_client.py"}))

@@ -54,7 +54,7 @@ def tool_from(
     pass ``side_effect=False`` if it only reads. A plain function has the defaults of `tool`.
 
     Args:
-        thing: The tool. A `Tool` is returned unchanged.
+        thing: The tool; a `Tool` gets the other arguments.
         name: Default: its own.
         description: Default: its own.
         parameters: JSON Schema or pydantic model. Default: its own, or its signature.
@@ -63,9 +63,13 @@ def tool_from(
     Raises:
         UsageError: If it has no runner, or as for `tool`.
     """
-    if isinstance(thing, Tool):
-        return thing
-    if parameters is None and (adapted := adapt(thing)) is not None:
+    if isinstance(thing, Tool) and parameters is not None:
+        msg = f"tool {thing.name!r} has its own parameters; bind some with Toolset.with_defaults"
+        raise UsageError(msg)
+    adapted = thing if isinstance(thing, Tool) else None
+    if adapted is None and parameters is None:
+        adapted = adapt(thing)
+    if adapted is not None:
         return _override(thing, adapted, name, description, options)
     found = _find_runner(thing)
     if found is None:
@@ -91,11 +95,13 @@ def tool_from(
 def _override(
     thing: Any, adapted: Any, name: str | None, description: str | None, options: ToolOptions
 ) -> Tool:
-    """Apply the arguments of `tool_from` to the tool that an adapter made."""
+    """Apply the arguments of `tool_from` to a tool: of ptc, or that an adapter made."""
     if not isinstance(adapted, Tool):
         kind = type(thing).__name__
         msg = f"{kind} {thing!r:.80} has several tools: pass it itself in Session(tools=[...])"
         raise UsageError(msg)
+    if name is None and description is None and not options:
+        return adapted
     fields = fields_from(name or adapted.name, options)
     chosen = {key: value for key, value in fields.items() if key in options}
     if options.get("side_effect") is False:

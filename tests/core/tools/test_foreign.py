@@ -233,3 +233,15 @@ async def test_after_side_effect_hook_is_awaited_and_cannot_fail_the_call(
         assert await session.pure() == 1  # type: ignore[attr-defined]  # a tool as a method
     assert seen == [("change", "succeeded")]
     assert "after_side_effect failed for direct.2" in caplog.text
+
+
+def test_options_apply_to_a_tool_of_ptc() -> None:
+    @tool
+    def look(a: int) -> int:
+        """Look."""
+        return a
+
+    gated = tool_from(look, name="see", needs_approval=True)
+    assert (gated.name, gated.needs_approval, gated.description) == ("see", True, "Look.")
+    with pytest.raises(UsageError, match="parameters"):
+        tool_from(look, parameters=SCHEMA)

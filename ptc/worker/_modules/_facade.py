@@ -106,7 +106,9 @@ def make_facade(name: str, members: Mapping[str, object]) -> object:
     named = {each: _stand_in(name, each, value) for each, value in members.items()}
     real = sys.modules.get(name)
     facts = {each: getattr(real, each, None) for each in ("__doc__", "__name__", "__version__")}
-    return make_module(name, named, {each: text for each, text in facts.items() if text})
+    spec = getattr(real, "__spec__", None)
+    shown = name if spec is None else spec.name
+    return make_module(shown, named, {each: text for each, text in facts.items() if text})
 
 
 def is_facade(kind: type) -> bool:

@@ -6,9 +6,11 @@ condition is therefore plain data.
 
 from __future__ import annotations
 
+import _thread
+import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from .._classes import open_type
 from .._identity import stable_id
@@ -27,15 +29,17 @@ __all__ = [
 ]
 
 
-def _timeout_of(blocking: bool, timeout: float | None) -> float | None:
-    """Return the seconds to wait; None: no bound. Raises as a lock of CPython does."""
-    if not blocking and timeout not in {None, -1}:
-        raise ValueError("can't specify a timeout for a non-blocking call")
-    if timeout is None or timeout == -1:
-        return None
-    if timeout < 0:
-        raise ValueError("timeout value must be a non-negative number")
-    return float(timeout)
+_free: Final = _thread.allocate_lock()
+
+
+def _timeout_of(blocking: bool, timeout: float) -> float | None:
+    """Return the seconds to wait; None: no bound.
+
+    A lock of CPython that is always free checks the arguments as this version does.
+    """
+    _free.acquire(blocking, timeout)
+    _free.release()
+    return None if timeout == -1 else float(timeout)
 
 
 @open_type
@@ -137,6 +141,7 @@ class Condition:
 
     def __init__(self, lock: Lock | RLock | None = None) -> None:
         if lock is not None and not isinstance(lock, Lock | RLock):
+            _ = lock.acquire, lock.release  # the library's error for other objects
             raise TypeError("lock must be a threading.Lock or a threading.RLock")
         self._lock: Lock | RLock = RLock() if lock is None else lock
         self._waiting: deque[list[bool]] = deque()
@@ -267,9 +272,10 @@ class Semaphore:
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
         """Take one; return False if there is none in time."""
-        seconds = _timeout_of(blocking, timeout)
+        if not blocking and timeout is not None:
+            raise ValueError("can't specify timeout for non-blocking acquire")
         if not self._value and not (
-            blocking and THREADS.wait(lambda: self._value > 0, seconds, "a Semaphore")
+            blocking and THREADS.wait(lambda: self._value > 0, timeout, "a Semaphore")
         ):
             return False
         self._value -= 1
@@ -280,6 +286,8 @@ class Semaphore:
         if n < 1:
             raise ValueError("n must be one or more")
         self._value += n
+        if sys.version_info < (3, 12):
+            _ = range(n)  # the library counts the threads that it wakes
 
     def __enter__(self) -> bool:
         return self.acquire()

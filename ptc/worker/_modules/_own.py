@@ -16,6 +16,7 @@ import sys
 import types
 import typing
 import unicodedata
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -93,7 +94,11 @@ def update_wrapper(
     updated: Any = functools.WRAPPER_UPDATES,
 ) -> Any:
     """Copy name, docstring and own attributes of `wrapped`, as `functools.wraps` does."""
-    _check_function(wrapped)
+    if not all(isinstance(name, str) for name in [*assigned, *updated]):
+        raise TypeError("attribute name must be string")
+    kind = type(wrapper)
+    if not kind.__dictoffset__:
+        raise AttributeError(f"{kind.__name__!r} object has no attribute '__module__'")
     own = type(wrapper) is types.FunctionType and not globals_of(wrapper).keys().isdisjoint(_MARKS)
     if _classes.is_script_class(type(wrapper)):
         _copy_facts(wrapper, wrapped)
@@ -171,6 +176,8 @@ class cached_property:  # the library's name
     def __init__(self, func: Any) -> None:
         self._function = func
         self._name: str | None = None
+        if sys.version_info >= (3, 13):
+            _ = func.__module__  # the library copies it
         text = getattr(func, "__doc__", None)
         self.__doc__ = text if type(text) is str else None
 
@@ -259,6 +266,7 @@ def singledispatch(func: Any) -> Any:
     registry: dict[Any, Any] = {object: func}
 
     def dispatch(cls: Any) -> Any:
+        hash(weakref.ref(cls))  # the library's key for its cache
         return _find_implementation(registry, cls)
 
     def register(cls: Any, func: Any = None) -> Any:
@@ -364,8 +372,8 @@ def namedtuple(typename: Any, field_names: Any, **options: Any) -> Any:
     options.pop("module", None)
     if isinstance(field_names, str):
         field_names = exact_text(field_names).replace(",", " ").split()
-    names = [identifier(name if isinstance(name, str) else str(name)) for name in field_names]
-    made = collections.namedtuple(identifier(typename), names, **options)  # type: ignore[misc]  # the names are data
+    names = [_identifier_of(name) for name in field_names]
+    made = collections.namedtuple(_identifier_of(typename), names, **options)  # type: ignore[misc]  # the names are data
     made.__module__ = "__main__"
     return _classes.register(made)
 
@@ -375,13 +383,18 @@ def identifier(name: Any) -> str:
     return unicodedata.normalize("NFKC", exact_text(name))
 
 
+def _identifier_of(value: Any) -> str:
+    """Return the identifier that a tuple takes from an object of any type."""
+    return identifier(value if isinstance(value, str) else str(value))
+
+
 def NamedTuple(typename: Any, fields: Any = _UNSET, /, **kwargs: Any) -> Any:
     """`typing.NamedTuple` as a function."""
     if fields is not _UNSET and fields is not None:
-        fields = [(identifier(name), kind) for name, kind in fields]
+        fields = [(_identifier_of(name), kind) for name, kind in fields]
     given = () if fields is _UNSET else (fields,)
     kwargs = {identifier(name): kind for name, kind in kwargs.items()}
-    made = typing.NamedTuple(identifier(typename), *given, **kwargs)  # type: ignore[misc]  # as above
+    made = typing.NamedTuple(_identifier_of(typename), *given, **kwargs)  # type: ignore[misc]  # as above
     made.__module__ = "__main__"
     return _classes.register(made)
 
@@ -462,4 +475,8 @@ def get_origin(kind: Any) -> Any:
 
 def shlex_split(s: str, comments: bool = False, posix: bool = True) -> list[str]:
     """`shlex.split` of text only: the library's version reads standard input for None."""
+    if s is None and sys.version_info >= (3, 12):
+        raise ValueError("s argument must not be None")
+    if s is not None and not isinstance(s, str):
+        _ = s.read  # the library's error for an object that is not a stream
     return shlex.split(exact_text(s), comments, posix)

@@ -276,6 +276,7 @@ _SLOW: Final = frozenset(
         "repeat",
         "islice",
         "permutations",
+        "release",
     ]
 )
 #: Calls that one version of CPython treats as no other does: 3.11 ignores the keyword arguments of

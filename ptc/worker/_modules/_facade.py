@@ -53,6 +53,7 @@ def _stand_in(module: str, name: str, member: Any) -> Any:
         function = _copy_of(function)
         member = types.MethodType(function, bound_object(member)) if method else function
     function.__name__ = function.__qualname__ = name
+    function.__doc__ = getattr(real, "__doc__", None)
     _named[id(member)] = member
     if type(real) is types.BuiltinFunctionType:
         show_as_builtin(member, name)
@@ -73,6 +74,7 @@ def _name_class(module: str, name: str, kind: type) -> None:
     else:
         kind.__name__, kind.__qualname__ = real.__name__, real.__qualname__
         kind.__module__ = real.__module__
+        kind.__doc__ = real.__doc__
 
 
 _named: dict[int, object] = {}

@@ -28,7 +28,7 @@ _PENDING, _RUNNING, _CANCELLED, _FINISHED = "pending", "running", "cancelled", "
 class Future:
     """`concurrent.futures.Future`."""
 
-    __slots__ = ("_callbacks", "_exception", "_result", "_state")
+    __slots__ = ("__weakref__", "_callbacks", "_exception", "_result", "_state")
 
     def __init__(self) -> None:
         self._state = _PENDING

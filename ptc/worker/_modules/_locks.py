@@ -46,7 +46,7 @@ def _timeout_of(blocking: bool, timeout: float) -> float | None:
 class Lock:
     """`threading.Lock`."""
 
-    __slots__ = ("_locked",)
+    __slots__ = ("__weakref__", "_locked")
 
     def __init__(self) -> None:
         self._locked = False
@@ -89,7 +89,7 @@ class Lock:
 class RLock:
     """`threading.RLock`."""
 
-    __slots__ = ("_count", "_owner")
+    __slots__ = ("__weakref__", "_count", "_owner")
 
     def __init__(self) -> None:
         self._count = self._owner = 0
@@ -137,7 +137,7 @@ class RLock:
 class Condition:
     """`threading.Condition`."""
 
-    __slots__ = ("_lock", "_waiting")
+    __slots__ = ("__weakref__", "_lock", "_waiting")
 
     def __init__(self, lock: Lock | RLock | None = None) -> None:
         if lock is not None and not isinstance(lock, Lock | RLock):
@@ -224,7 +224,7 @@ def _now() -> float:
 class Event:
     """`threading.Event`."""
 
-    __slots__ = ("_flag",)
+    __slots__ = ("__weakref__", "_flag")
 
     def __init__(self) -> None:
         self._flag = False
@@ -263,7 +263,7 @@ def let_others_run() -> None:
 class Semaphore:
     """`threading.Semaphore`."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("__weakref__", "_value")
 
     def __init__(self, value: int = 1) -> None:
         if value < 0:
@@ -328,7 +328,7 @@ class BrokenBarrierError(RuntimeError):
 class Barrier:
     """`threading.Barrier`."""
 
-    __slots__ = ("_action", "_broken", "_parties", "_round", "_timeout")
+    __slots__ = ("__weakref__", "_action", "_broken", "_parties", "_round", "_timeout")
 
     def __init__(self, parties: int, action: Any = None, timeout: float | None = None) -> None:
         if parties < 1:

@@ -94,11 +94,7 @@ def update_wrapper(
     updated: Any = functools.WRAPPER_UPDATES,
 ) -> Any:
     """Copy name, docstring and own attributes of `wrapped`, as `functools.wraps` does."""
-    if not all(isinstance(name, str) for name in [*assigned, *updated]):
-        raise TypeError("attribute name must be string")
-    kind = type(wrapper)
-    if not kind.__dictoffset__:
-        raise AttributeError(f"{kind.__name__!r} object has no attribute '__module__'")
+    _check_wrapper(wrapper, [*assigned, *updated])
     own = type(wrapper) is types.FunctionType and not globals_of(wrapper).keys().isdisjoint(_MARKS)
     if _classes.is_script_class(type(wrapper)):
         _copy_facts(wrapper, wrapped)
@@ -112,6 +108,22 @@ def update_wrapper(
             wrapper.__annotations__ = wrapped.__annotations__
         wrapper.__dict__["__wrapped__"] = wrapped
     return wrapper
+
+
+_HEAP_TYPE: Final = 1 << 9
+
+
+def _check_wrapper(wrapper: Any, names: list[Any]) -> None:
+    """Raise the library's error if the attributes `names` of `wrapper` cannot be set."""
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("attribute name must be string")
+    kind = type(wrapper)
+    if isinstance(wrapper, type) and not wrapper.__flags__ & _HEAP_TYPE:
+        raise TypeError(f"cannot set '__module__' attribute of immutable type {wrapper.__name__!r}")
+    if isinstance(wrapper, type) or not kind.__dictoffset__:
+        raise AttributeError(f"{kind.__name__!r} object has no attribute '__module__'")
+    if not callable(wrapper) and not _classes.is_script_class(kind):
+        raise TypeError(f"a script may not describe {kind.__name__!r} objects as functions")
 
 
 def _copy_facts(wrapper: Any, wrapped: Any) -> None:
@@ -415,6 +427,8 @@ for _own, _real in ((NamedTuple, typing.NamedTuple), (TypedDict, typing.TypedDic
 
 class SimpleNamespace(types.SimpleNamespace):
     """`types.SimpleNamespace` with private names in the script's spelling."""
+
+    __slots__ = ()
 
     def __init__(self, /, *args: Any, **values: Any) -> None:
         if len(args) > (sys.version_info >= (3, 13)):

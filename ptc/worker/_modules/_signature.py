@@ -245,6 +245,7 @@ def _own_signature(real: inspect.Signature) -> Signature:
 
 for _kind in (_empty, _ParameterKind, Parameter, BoundArguments, Signature):
     _kind.__module__ = "inspect"
+    _kind.__doc__ = vars(inspect)[_kind.__name__].__doc__
 
 
 # ---------------------------------------------------------------------------------------------

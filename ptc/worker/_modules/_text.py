@@ -232,6 +232,7 @@ class Path(pathlib.PurePosixPath):
 for _name, _alternative in _ALTERNATIVES.items():
     setattr(Path, _name, _refuser(_name, _alternative))
 Path.__name__ = Path.__qualname__ = "PosixPath"
+Path.__doc__ = pathlib.PosixPath.__doc__
 Path.__module__ = pathlib.PurePath.__module__  # `pathlib._local` on 3.13
 if hasattr(pathlib.Path, "from_uri"):  # 3.13
     Path.from_uri = classmethod(pathlib.Path.__dict__["from_uri"].__func__)  # type: ignore[attr-defined]  # new

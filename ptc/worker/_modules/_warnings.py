@@ -104,7 +104,7 @@ def script_place(level: int = 1) -> tuple[int, str]:
 class catch_warnings:  # the library's name
     """`warnings.catch_warnings`: restores the filters, and can record warnings."""
 
-    __slots__ = ("_before", "_filter", "_module", "_record")
+    __slots__ = ("__weakref__", "_before", "_filter", "_module", "_record")
 
     def __init__(
         self,

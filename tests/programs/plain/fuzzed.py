@@ -10,17 +10,24 @@ import copy
 import dataclasses
 import enum
 import functools
+import heapq
 import inspect
 import io
 import json
 import logging
+import math
+import mimetypes
 import operator
+import os
+import pathlib
 import pprint
 import queue
 import re
+import shlex
 import statistics
 import sys
 import threading
+import time
 import traceback
 import types
 import typing
@@ -437,3 +444,12 @@ def case_filters_of_warnings_are_checked():
         lambda: warnings.catch_warnings(nope=1), lambda: warnings.catch_warnings().__exit__(), lambda: warnings.warn("x", {}), unhashable, lambda: warnings.warn("x", None, 1 << 70),
     )
     return types_of(outcomes)
+
+
+def case_stand_ins_are_described_and_referred_to_as_in_the_library():
+    made = [threading.Lock(), threading.RLock(), threading.Event(), threading.Condition(), threading.Semaphore(), threading.Barrier(1), queue.Queue(), queue.SimpleQueue(), concurrent.futures.Future(), warnings.catch_warnings()]
+    kinds = [threading.Event, logging.Handler, queue.Queue, type(pathlib.Path()), types.SimpleNamespace, inspect.Signature, heapq.merge, dataclasses.asdict, copy.deepcopy, traceback.format_exc]
+    return [
+        [weakref.ref(each)() is each for each in made], [each.__doc__ for each in kinds], outcomes_of(lambda: weakref.ref(types.SimpleNamespace()))[0][0],
+        types_of(outcomes_of(lambda: functools.update_wrapper(int, len), lambda: functools.update_wrapper(threading.Event, len), lambda: functools.singledispatch(print).dispatch(threading.Event()))),
+    ]  # fmt: skip

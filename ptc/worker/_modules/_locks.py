@@ -10,7 +10,7 @@ import _thread
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from .._classes import open_type
 from .._identity import stable_id
@@ -29,16 +29,12 @@ __all__ = [
 ]
 
 
-_free: Final = _thread.allocate_lock()
-
-
 def _timeout_of(blocking: bool, timeout: float) -> float | None:
     """Return the seconds to wait; None: no bound.
 
-    A lock of CPython that is always free checks the arguments as this version does.
+    A lock of CPython that is free checks the arguments as this version does.
     """
-    _free.acquire(blocking, timeout)
-    _free.release()
+    _thread.allocate_lock().acquire(blocking, timeout)
     return None if timeout == -1 else float(timeout)
 
 

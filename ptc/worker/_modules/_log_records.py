@@ -10,6 +10,7 @@ import logging
 import posixpath
 import string
 import time
+import types
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from ..._language import _policy as policy
 from .._attributes import format_map
 from .._classes import is_open, open_type
 from .._clock import Clock
+from .._identity import is_shown_as_builtin
+from .._internals import bound_function
 from .._types import type_of
 from .._views import exact_text
 from ._traceback import exc_info, format_exception, safe_traceback
@@ -172,7 +175,10 @@ class Formatter:
 
     def formatTime(self, record: Any, datefmt: str | None = None) -> str:  # the library's name
         """Format the time of `record`."""
-        moment = self.converter(record.created)
+        convert: Any = self.converter
+        if type(convert) is types.MethodType and is_shown_as_builtin(bound_function(convert)):
+            convert = bound_function(convert)  # `converter = time.gmtime` in a class
+        moment = convert(record.created)
         if datefmt:
             return time.strftime(datefmt, moment)
         text = time.strftime(self.default_time_format, moment)

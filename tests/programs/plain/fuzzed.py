@@ -386,6 +386,11 @@ def case_methods_of_handlers_loggers_and_filters():
         def converter(seconds):
             return time.gmtime(0)
 
+    class Universal(logging.Formatter):
+        converter = time.gmtime
+
+    own = logging.Formatter("%(asctime)s")
+    own.converter = lambda seconds: time.gmtime(86400 * 365)
     handler, logger, lines = logging.Handler(), logging.getLogger("f.calls"), []
     handler.createLock()
     handler.acquire()
@@ -398,7 +403,7 @@ def case_methods_of_handlers_loggers_and_filters():
     logger.handle(record)
     adapter = logging.LoggerAdapter(logger, {"x": 1})
     return [
-        lines, handler.release(), repr(logging.Logger("own")), logging.Logger("own").parent, logging.Filter("ab").nlen, Early("%(asctime)s", "%Y").formatTime(record, "%Y"), hasattr(adapter, "warn"),
+        lines, handler.release(), repr(logging.Logger("own")), logging.Logger("own").parent, logging.Filter("ab").nlen, Early("%(asctime)s", "%Y").formatTime(record, "%Y"), own.formatTime(record, "%Y"), Universal().formatTime(record, "%Y") > "1999", hasattr(adapter, "warn"),
         logging.Formatter().formatStack(1), repr(logging.Logger("a", True)), handler.lock is not None, logging.NullHandler().lock,
         sorted(each.name for each in logger.getChildren()) if hasattr(logger, "getChildren") else 0,
         *outcomes_of(

@@ -279,6 +279,8 @@ def singledispatch(func: Any) -> Any:
 
     def dispatch(cls: Any) -> Any:
         hash(weakref.ref(cls))  # the library's key for its cache
+        if sys.version_info >= (3, 13) and not isinstance(cls, type):
+            raise AttributeError(f"{type(cls).__name__!r} object has no attribute '__bases__'")
         return _find_implementation(registry, cls)
 
     def register(cls: Any, func: Any = None) -> Any:

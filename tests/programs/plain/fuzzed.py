@@ -456,5 +456,5 @@ def case_stand_ins_are_described_and_referred_to_as_in_the_library():
     kinds = [threading.Event, logging.Handler, queue.Queue, type(pathlib.Path()), types.SimpleNamespace, inspect.Signature, heapq.merge, dataclasses.asdict, copy.deepcopy, traceback.format_exc]
     return [
         [weakref.ref(each)() is each for each in made], [each.__doc__ for each in kinds], outcomes_of(lambda: weakref.ref(types.SimpleNamespace()))[0][0],
-        types_of(outcomes_of(lambda: functools.update_wrapper(int, len), lambda: functools.update_wrapper(threading.Event, len), lambda: functools.singledispatch(print).dispatch(threading.Event()))),
+        types_of(outcomes_of(lambda: functools.update_wrapper(int, len), lambda: functools.update_wrapper(threading.Event, len), lambda: functools.singledispatch(print).dispatch(threading.Event()), lambda: functools.singledispatch(print).dispatch(list[int]))),
     ]  # fmt: skip

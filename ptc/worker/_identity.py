@@ -21,6 +21,7 @@ import hashlib
 import pprint
 import re
 import reprlib
+import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -262,6 +263,8 @@ def _reference_repr(self: weakref.ref[Any]) -> str:
     if target is None:
         return f"<weakref at {stable_id(self):#x}; dead>"
     kind = type(target).__name__
+    if sys.version_info >= (3, 13):
+        kind = _type_name(type(target)).removeprefix("__main__.")
     named = isinstance(target, type | types.FunctionType | types.BuiltinFunctionType)
     name = f" ({policy.demangle(target.__name__)})" if named else ""
     return f"<weakref at {stable_id(self):#x}; to {kind!r} at {stable_id(target):#x}{name}>"

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import warnings
 from collections import Counter, deque
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -90,17 +91,22 @@ async def coroutine():
 REFUSALS: Final = re.compile(
     r"RefusedError|a script may not|is not available in a script|may not be named|no signature found for"
     r"|is not available|cannot be changed|is hidden from scripts|inside `async def run` write"
+    r"|(?:Future|Task) objects are made by asyncio"
 )
+_TYPES: Final = "|".join(types.__all__)
 _NOISE: Final = (
     (re.compile(r"\b0x[0-9a-f]{6,}"), "0x0"),
+    # The end of an address: `reprlib` omits the middle of a default repr.
+    (re.compile(r"(<[\w.]+\.\.\.)(?:0?x)?[0-9a-f]+(?=(?: \[[\w, :]*\])?>)"), r"\1"),
     (re.compile(r"(id[ =])\d{6,}"), r"\1N"),
     (re.compile(r"(<module \\*')posixpath(\\*')[^>]*>"), r"\1os.path\2>"),
     (re.compile(r"(<module \\*'[\w.]+\\*') (?:from [^>]*|\(built-in\)|\(frozen\))>"), r"\1>"),
-    (re.compile(r"(_MainThread\(MainThread, started) \d+"), r"\1"),
+    (re.compile(r"(<_MainThread\(.*?, started) \d+(?=\)>)"), r"\1"),
     # An address, as a hash.
     (re.compile(r"\b(?:8[67]|1[34]0)\d{10,12}\b|\b65[56]\d\d\b"), "N"),
     # 3.11 names the module that makes the class; a script has one module.
     (re.compile(r"\btypes\.N\b"), "__main__.N"),
+    (re.compile(rf"<class (\\*')types\.(?!(?:{_TYPES})\b)"), r"<class \1__main__."),
     (re.compile(r"\babc\.B\b"), "__main__.B"),
     (re.compile(r"'ABCMeta\\*'"), "'type'"),
     # Documented: pathlib has one class for each of these pairs.
@@ -110,6 +116,15 @@ _NOISE: Final = (
     (re.compile(r"\['Lock'"), "['lock'"),
     # Documented: the streams are objects of ptc.
     (re.compile(r"\b(?:Output|Stream)\b"), "Stream"),
+    # Documented: classes in place of functions.
+    (
+        re.compile(r"\['builtin_function_or_method', '<built-in function allocate_lock>'\]"),
+        "['class', \"<class 'threading.Lock'>\", 'Lock', 'Lock']",
+    ),
+    (
+        re.compile(r"\['function', '<function RLock at 0x0>'\]"),
+        "['class', \"<class 'threading.RLock'>\", 'RLock', 'RLock']",
+    ),
     # `type(x)` of a class, see docs/limitations.md.
     (
         re.compile(r"<class (\\*')(?:abc\.ABCMeta|enum\.EnumType|typing\._\w+Meta)\\*'>"),
@@ -308,6 +323,7 @@ _CALLABLES: Final = frozenset(
     [
         "function",
         "builtin_function_or_method",
+        "builtin_method",
         "partial",
         "method",
         "method-wrapper",

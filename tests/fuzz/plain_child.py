@@ -40,12 +40,14 @@ def _prepare_plain() -> Run:
     """Return a function that executes a program as `python script.py` does."""
     import io
     import linecache
+    import mimetypes
     import traceback
 
     from ptc._policy_modules import MODULES
 
     for name in MODULES:
         __import__(name)
+    mimetypes.knownfiles.clear()  # documented: the types of the system
     # Documented: tracebacks in ptc show the script's frames only, and no suggestions.
     kind: Any = traceback.StackSummary
     extract = kind._extract_from_extended_frame_gen.__func__

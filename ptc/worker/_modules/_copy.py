@@ -37,7 +37,8 @@ from .._record import Record
 from ._facade import is_facade
 from ._futures import Executor, Future
 from ._locks import Barrier, Condition, Event, Lock, RLock, Semaphore
-from ._logging import Handler, Logger
+from ._log_handlers import Handler
+from ._logging import Logger
 from ._queues import Queue, SimpleQueue
 from ._signature import Signature
 from ._syntax_trees import copy_node, is_node

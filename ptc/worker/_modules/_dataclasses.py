@@ -89,7 +89,9 @@ def dataclass(
     def wrap(cls: Any) -> Any:
         if not hasattr(cls, "__module__"):
             raise AttributeError(f"{type(cls).__name__!r} object has no attribute '__module__'")
-        if not (isinstance(cls, type) and is_script_class(cls)):
+        if not isinstance(cls, type):
+            raise AttributeError(f"{type(cls).__name__!r} object has no attribute '__mro__'")
+        if not is_script_class(cls):
             raise TypeError("@dataclass works on classes of the script only")
         return _process(cls, options)
 
@@ -103,10 +105,14 @@ def make_dataclass(
     members: dict[str, Any] = {}
     annotations: dict[str, Any] = {}
     for each in fields:
+        if not isinstance(each, str) and len(each) not in {2, 3}:
+            raise TypeError(f"Invalid field: {each!r}")
         name, kind, *default = (each, "typing.Any") if isinstance(each, str) else each
-        name = exact_text(name)
-        if not name.isidentifier() or keyword.iskeyword(name):
+        if not isinstance(name, str) or not exact_text(name).isidentifier():
             raise TypeError(f"Field names must be valid identifiers: {name!r}")
+        name = exact_text(name)
+        if keyword.iskeyword(name):
+            raise TypeError(f"Field names must not be keywords: {name!r}")
         if name in annotations:
             raise TypeError(f"Field name duplicated: {name!r}")
         annotations[name] = kind

@@ -269,6 +269,7 @@ def _run(main: Any, *, debug: bool | None = None, loop_factory: Any = None) -> A
             "asyncio.run() cannot be called from a running event loop: inside `async def run` "
             "write `await main()` in place of `asyncio.run(main())`"
         )
+    loop = _make_loop(loop_factory)
     if not isinstance(main, types.CoroutineType):
         message = f"a coroutine was expected, got {main!r}"
         if isinstance(main, asyncio.Future):
@@ -277,42 +278,50 @@ def _run(main: Any, *, debug: bool | None = None, loop_factory: Any = None) -> A
     if _clock.run_coroutine is None:
         raise RuntimeError("asyncio.run() is not available here")
     run = _clock.run_coroutine
-    return _running(EventLoop(), lambda: run(main))
+    return _running(loop, lambda: run(main))
+
+
+def _make_loop(factory: Any) -> EventLoop:
+    loop = EventLoop() if factory is None else factory()
+    if not isinstance(loop, EventLoop):
+        raise AttributeError(
+            f"{type(loop).__name__!r} object has no attribute 'run_until_complete'"
+        )
+    return loop
 
 
 @open_type
 class Runner:
     """`asyncio.Runner`."""
 
-    __slots__ = ("_closed", "_loop")
+    __slots__ = ("_closed", "_factory", "_loop")
 
     def __init__(self, *, debug: bool | None = None, loop_factory: Any = None) -> None:
-        self._loop, self._closed = EventLoop(), False
+        self._factory, self._closed = loop_factory, False
+        self._loop: EventLoop | None = None
 
     def __enter__(self) -> Runner:
-        self._check()
+        self.get_loop()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check(self) -> None:
-        if self._closed:
-            raise RuntimeError("Runner is closed")
-
     def get_loop(self) -> EventLoop:
         """Return the loop."""
-        self._check()
+        if self._closed:
+            raise RuntimeError("Runner is closed")
+        if self._loop is None:
+            self._loop = _make_loop(self._factory)
         return self._loop
 
     def run(self, coro: Any, *, context: Any = None) -> Any:
         """Run a coroutine."""
         if not isinstance(coro, types.CoroutineType):
             raise ValueError(f"a coroutine was expected, got {coro!r}")
-        self._check()
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("Runner.run() cannot be called from a running event loop")
-        return self._loop.run_until_complete(coro)
+        return self.get_loop().run_until_complete(coro)
 
     def close(self) -> None:
         """Refuse to run from now on."""

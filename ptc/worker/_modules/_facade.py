@@ -53,6 +53,7 @@ def _stand_in(module: str, name: str, member: Any) -> Any:
         function = _copy_of(function)
         member = types.MethodType(function, bound_object(member)) if method else function
     function.__name__ = function.__qualname__ = name
+    function.__doc__ = getattr(real, "__doc__", None)
     _named[id(member)] = member
     if type(real) is types.BuiltinFunctionType:
         show_as_builtin(member, name)
@@ -73,6 +74,7 @@ def _name_class(module: str, name: str, kind: type) -> None:
     else:
         kind.__name__, kind.__qualname__ = real.__name__, real.__qualname__
         kind.__module__ = real.__module__
+        kind.__doc__ = real.__doc__
 
 
 _named: dict[int, object] = {}
@@ -106,7 +108,9 @@ def make_facade(name: str, members: Mapping[str, object]) -> object:
     named = {each: _stand_in(name, each, value) for each, value in members.items()}
     real = sys.modules.get(name)
     facts = {each: getattr(real, each, None) for each in ("__doc__", "__name__", "__version__")}
-    return make_module(name, named, {each: text for each, text in facts.items() if text})
+    spec = getattr(real, "__spec__", None)
+    shown = name if spec is None else spec.name
+    return make_module(shown, named, {each: text for each, text in facts.items() if text})
 
 
 def is_facade(kind: type) -> bool:

@@ -204,8 +204,8 @@ def mimetypes_members() -> dict[str, Any]:
     types: Any = mimetypes._db  # type: ignore[attr-defined]  # a script must not hold it: `read` opens files
 
     def init(files: Any = None) -> None:
-        if files:
-            _refuse_file(files)
+        for file in () if files is None else files:
+            _refuse_file(file)
 
     def guess_type(url: Any, strict: bool = True) -> Any:
         return types.guess_type(url, strict)

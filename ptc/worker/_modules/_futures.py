@@ -28,7 +28,7 @@ _PENDING, _RUNNING, _CANCELLED, _FINISHED = "pending", "running", "cancelled", "
 class Future:
     """`concurrent.futures.Future`."""
 
-    __slots__ = ("_callbacks", "_exception", "_result", "_state")
+    __slots__ = ("__weakref__", "_callbacks", "_exception", "_result", "_state")
 
     def __init__(self) -> None:
         self._state = _PENDING
@@ -263,10 +263,7 @@ def _wait(
     fs: Iterable[Future], timeout: float | None = None, return_when: str = library.ALL_COMPLETED
 ) -> DoneAndNotDoneFutures:
     futures = list(dict.fromkeys(fs))
-    if return_when not in {
-        library.ALL_COMPLETED, library.FIRST_COMPLETED, library.FIRST_EXCEPTION,
-    }:  # fmt: skip
-        raise ValueError(f"Invalid return condition: {return_when!r}")
+    conditions = (library.ALL_COMPLETED, library.FIRST_COMPLETED, library.FIRST_EXCEPTION)
 
     def enough() -> bool:
         done = [future for future in futures if future._is_done()]
@@ -278,6 +275,8 @@ def _wait(
             future._exception is not None for future in done
         )
 
+    if not enough() and return_when not in conditions:
+        raise ValueError(f"Invalid return condition: {return_when!r}")
     THREADS.wait(enough, timeout, "Futures")
     done = {future for future in futures if future._is_done()}
     return DoneAndNotDoneFutures(done, set(futures) - done)

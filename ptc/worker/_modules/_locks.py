@@ -6,6 +6,8 @@ condition is therefore plain data.
 
 from __future__ import annotations
 
+import _thread
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -27,22 +29,20 @@ __all__ = [
 ]
 
 
-def _timeout_of(blocking: bool, timeout: float | None) -> float | None:
-    """Return the seconds to wait; None: no bound. Raises as a lock of CPython does."""
-    if not blocking and timeout not in {None, -1}:
-        raise ValueError("can't specify a timeout for a non-blocking call")
-    if timeout is None or timeout == -1:
-        return None
-    if timeout < 0:
-        raise ValueError("timeout value must be a non-negative number")
-    return float(timeout)
+def _timeout_of(blocking: bool, timeout: float) -> float | None:
+    """Return the seconds to wait; None: no bound.
+
+    A lock of CPython that is free checks the arguments as this version does.
+    """
+    _thread.allocate_lock().acquire(blocking, timeout)
+    return None if timeout == -1 else float(timeout)
 
 
 @open_type
 class Lock:
     """`threading.Lock`."""
 
-    __slots__ = ("_locked",)
+    __slots__ = ("__weakref__", "_locked")
 
     def __init__(self) -> None:
         self._locked = False
@@ -85,7 +85,7 @@ class Lock:
 class RLock:
     """`threading.RLock`."""
 
-    __slots__ = ("_count", "_owner")
+    __slots__ = ("__weakref__", "_count", "_owner")
 
     def __init__(self) -> None:
         self._count = self._owner = 0
@@ -133,10 +133,11 @@ class RLock:
 class Condition:
     """`threading.Condition`."""
 
-    __slots__ = ("_lock", "_waiting")
+    __slots__ = ("__weakref__", "_lock", "_waiting")
 
     def __init__(self, lock: Lock | RLock | None = None) -> None:
         if lock is not None and not isinstance(lock, Lock | RLock):
+            _ = lock.acquire, lock.release  # the library's error for other objects
             raise TypeError("lock must be a threading.Lock or a threading.RLock")
         self._lock: Lock | RLock = RLock() if lock is None else lock
         self._waiting: deque[list[bool]] = deque()
@@ -219,7 +220,7 @@ def _now() -> float:
 class Event:
     """`threading.Event`."""
 
-    __slots__ = ("_flag",)
+    __slots__ = ("__weakref__", "_flag")
 
     def __init__(self) -> None:
         self._flag = False
@@ -258,7 +259,7 @@ def let_others_run() -> None:
 class Semaphore:
     """`threading.Semaphore`."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("__weakref__", "_value")
 
     def __init__(self, value: int = 1) -> None:
         if value < 0:
@@ -267,9 +268,10 @@ class Semaphore:
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
         """Take one; return False if there is none in time."""
-        seconds = _timeout_of(blocking, timeout)
+        if not blocking and timeout is not None:
+            raise ValueError("can't specify timeout for non-blocking acquire")
         if not self._value and not (
-            blocking and THREADS.wait(lambda: self._value > 0, seconds, "a Semaphore")
+            blocking and THREADS.wait(lambda: self._value > 0, timeout, "a Semaphore")
         ):
             return False
         self._value -= 1
@@ -280,6 +282,8 @@ class Semaphore:
         if n < 1:
             raise ValueError("n must be one or more")
         self._value += n
+        if sys.version_info < (3, 12):
+            _ = range(n)  # the library counts the threads that it wakes
 
     def __enter__(self) -> bool:
         return self.acquire()
@@ -320,7 +324,7 @@ class BrokenBarrierError(RuntimeError):
 class Barrier:
     """`threading.Barrier`."""
 
-    __slots__ = ("_action", "_broken", "_parties", "_round", "_timeout")
+    __slots__ = ("__weakref__", "_action", "_broken", "_parties", "_round", "_timeout")
 
     def __init__(self, parties: int, action: Any = None, timeout: float | None = None) -> None:
         if parties < 1:

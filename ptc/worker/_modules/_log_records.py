@@ -6,19 +6,23 @@ Rule 1: a format reads the fields of the record and follows the rules of source
 
 from __future__ import annotations
 
+import logging
 import posixpath
 import string
-import sys
 import time
+import types
 from collections.abc import Mapping
 from typing import Any, Final
 
 from ..._language import _policy as policy
 from .._attributes import format_map
-from .._classes import open_type
+from .._classes import is_open, open_type
 from .._clock import Clock
+from .._identity import is_shown_as_builtin
+from .._internals import bound_function
+from .._types import type_of
 from .._views import exact_text
-from ._traceback import format_error
+from ._traceback import exc_info, format_exception, safe_traceback
 
 __all__ = [
     "BASIC_FORMATS",
@@ -27,7 +31,7 @@ __all__ = [
     "Filter",
     "Formatter",
     "LogRecord",
-    "error_in",
+    "info_of",
     "level_name",
     "level_of",
 ]
@@ -69,7 +73,7 @@ def level_name(level: Any) -> Any:
     """`logging.getLevelName`."""
     if isinstance(level, str):
         return STATE.levels.get(level, f"Level {level}")
-    return STATE.level_names.get(level, f"Level {level}")
+    return STATE.level_names.get(level, "Level %s" % level)  # noqa: UP031  # as the library
 
 
 # ---------------------------------------------------------------------------------------------
@@ -94,7 +98,6 @@ class LogRecord:
         **_: Any,
     ) -> None:
         now = STATE.clock.epoch + STATE.clock.peek()
-        error = error_in(exc_info)
         args = () if args is None else args
         if len(args) == 1 and isinstance(args[0], Mapping) and args[0]:
             args = args[0]
@@ -104,9 +107,7 @@ class LogRecord:
         self.filename = posixpath.basename(self.pathname)
         self.module = posixpath.splitext(self.filename)[0]
         self.lineno, self.funcName = lineno, func
-        self.exc_info = None if error is None else (type(error), error, None)
-        self.exc_text = None if error is None else format_error(error).rstrip("\n")
-        self.stack_info = sinfo
+        self.exc_info, self.exc_text, self.stack_info = exc_info, None, sinfo
         self.created, self.msecs = now, float(int(now % 1 * 1000))
         self.relativeCreated = STATE.clock.peek() * 1000
         self.thread, self.threadName = 0, "MainThread"
@@ -122,6 +123,9 @@ class LogRecord:
         return f'<LogRecord: {self.name}, {self.levelno}, {place}, "{self.msg}">'
 
 
+#: Classes of the library by style, which check a format.
+_STYLES: Final[Any] = vars(logging)["_STYLES"]
+_NEWLINE: Final = "\n"
 _DEFAULT_FORMATS: Final = {"%": "%(message)s", "{": "{message}", "$": "${message}"}
 BASIC_FORMATS: Final = {
     "%": "%(levelname)s:%(name)s:%(message)s",
@@ -137,6 +141,12 @@ class Formatter:
     default_time_format = "%Y-%m-%d %H:%M:%S"
     default_msec_format = "%s,%03d"
 
+    @staticmethod
+    def converter(seconds: float | None = None, /) -> time.struct_time:
+        """Convert the time of a record to UTC, as `time.gmtime`."""
+        clock = STATE.clock
+        return time.gmtime(clock.epoch + clock.peek() if seconds is None else seconds)
+
     def __init__(
         self,
         fmt: str | None = None,
@@ -147,19 +157,28 @@ class Formatter:
         defaults: Mapping[str, Any] | None = None,
     ) -> None:
         if style not in _DEFAULT_FORMATS:
-            raise ValueError("Style must be one of: %, {, $")
-        self.template = exact_text(_DEFAULT_FORMATS[style] if fmt is None else fmt)
+            raise ValueError("Style must be one of: %,{,$")
+        self.template = exact_text(fmt or _DEFAULT_FORMATS[style])
         self.datefmt = datefmt
         self.style = style
         self.defaults = dict(defaults or {})
+        if validate:
+            self._library_style().validate()
+
+    def _library_style(self) -> Any:
+        """Return the library's object for the format: it inspects the text of it only."""
+        return _STYLES[self.style][0](exact_text(self.template))
 
     def usesTime(self) -> bool:  # the library's name
         """True if the format shows the time."""
-        return "asctime" in self.template
+        return bool(self._library_style().usesTime())
 
     def formatTime(self, record: Any, datefmt: str | None = None) -> str:  # the library's name
         """Format the time of `record`."""
-        moment = time.gmtime(record.created)
+        convert: Any = self.converter
+        if type(convert) is types.MethodType and is_shown_as_builtin(bound_function(convert)):
+            convert = bound_function(convert)  # `converter = time.gmtime` in a class
+        moment = convert(record.created)
         if datefmt:
             return time.strftime(datefmt, moment)
         text = time.strftime(self.default_time_format, moment)
@@ -167,23 +186,31 @@ class Formatter:
 
     def formatException(self, ei: Any) -> str:  # the library's name
         """Format the traceback of an exception."""
-        if not isinstance(ei, BaseException | tuple):
-            raise TypeError(f"{type(ei).__name__!r} object is not subscriptable")
-        error = error_in(ei)
-        return "NoneType: None" if error is None else format_error(error).rstrip("\n")
+        trace = ei[2]
+        return "".join(format_exception(ei[0], ei[1], trace)).removesuffix("\n")
+
+    def formatStack(self, stack_info: Any) -> Any:  # the library's name
+        """Return the text of a stack as it is."""
+        return stack_info
 
     def formatMessage(self, record: Any) -> str:  # the library's name
         """Format the line of `record`."""
-        if not isinstance(record, LogRecord):  # `vars` of another object shows its private names
-            raise AttributeError(f"{type(record).__name__!r} object has no attribute '__dict__'")
+        kind = type(record)
+        if not (kind.__dictoffset__ or is_open(kind)):
+            raise AttributeError(f"{kind.__name__!r} object has no attribute '__dict__'")
         template = exact_text(self.template)  # a script's `__mod__` would receive all fields
-        fields = {policy.demangle(name): value for name, value in vars(record).items()}
+        # `vars` of another object shows its private names.
+        own = vars(record) if isinstance(record, LogRecord) else {}
+        fields = {policy.demangle(name): value for name, value in own.items()}
         values = {**self.defaults, **fields}
-        if self.style == "{":
-            return format_map(template, values)
-        if self.style == "$":
-            return string.Template(template).substitute(values)
-        return template % values
+        try:
+            if self.style == "{":
+                return format_map(template, values)
+            if self.style == "$":
+                return string.Template(template).substitute(values)
+            return template % values
+        except KeyError as error:
+            raise ValueError(f"Formatting field not found in record: {error}") from None
 
     def format(self, record: Any) -> str:
         """Format all of `record`."""
@@ -191,25 +218,27 @@ class Formatter:
         if self.usesTime():
             record.asctime = self.formatTime(record, self.datefmt)
         text = self.formatMessage(record)
-        return f"{text}\n{record.exc_text}" if record.exc_text else text
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self.formatException(record.exc_info)
+        for more in (record.exc_text, record.stack_info and self.formatStack(record.stack_info)):
+            if more:
+                text = f"{text}{'' if text.endswith(_NEWLINE) else _NEWLINE}{more}"
+        return text
 
 
 class Filter:
     """Accepts the records of one logger and of those below it."""
 
     def __init__(self, name: str = "") -> None:
-        self.name = name
+        self.name, self.nlen = name, len(name)
 
     def filter(self, record: Any) -> Any:
         """Return True if `record` passes."""
-        return not self.name or f"{record.name}.".startswith(f"{self.name}.")
+        return not self.nlen or f"{record.name}.".startswith(f"{self.name}.")
 
 
-def error_in(exc_info: Any) -> BaseException | None:
-    """Return the exception that `exc_info` means: itself, in a triple, or the one being handled."""
-    if isinstance(exc_info, BaseException):
-        return exc_info
-    if isinstance(exc_info, tuple):
-        error = exc_info[1] if len(exc_info) > 1 else None
-        return error if isinstance(error, BaseException) else None
-    return sys.exc_info()[1] if exc_info else None
+def info_of(given: Any) -> Any:
+    """Return the triple that the argument `exc_info` of a logging call means."""
+    if isinstance(given, BaseException):
+        return type_of(given), given, safe_traceback(given)
+    return given if not given or isinstance(given, tuple) else exc_info()

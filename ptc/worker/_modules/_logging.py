@@ -7,15 +7,15 @@ script's own goes to standard error as a log (`RunEvent` of kind ``log``).
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 from ..._language import _policy as policy
-from .._classes import open_type
 from .._clock import Clock
 from .._views import exact_text
-from ._console import CONSOLE
+from ._log_handlers import LAST_RESORT, Filterer, Handler, NullHandler, StreamHandler
 from ._log_records import (
     BASIC_FORMATS,
     LEVELS,
@@ -23,11 +23,10 @@ from ._log_records import (
     Filter,
     Formatter,
     LogRecord,
-    error_in,
+    info_of,
     level_name,
     level_of,
 )
-from ._traceback import format_exc
 from ._warnings import script_place
 
 __all__ = ["BASES", "logging_members"]
@@ -38,149 +37,6 @@ BASES: Final = "Filter Formatter Handler Logger LoggerAdapter NullHandler Stream
 
 _loggers: dict[str, Logger] = {}
 """Loggers of the one run of a worker, by name; the root logger has the name ``""``."""
-
-
-class Filterer:
-    """Has filters."""
-
-    def __init__(self) -> None:
-        self.filters: list[Any] = []
-
-    def addFilter(self, filter: Any) -> None:  # the library's names
-        """Apply `filter` to every record."""
-        if filter not in self.filters:
-            self.filters.append(filter)
-
-    def removeFilter(self, filter: Any) -> None:  # the library's names
-        """Stop applying `filter`."""
-        if filter in self.filters:
-            self.filters.remove(filter)
-
-    def filter(self, record: Any) -> Any:
-        """Return `record`, or a filter's replacement, if all filters accept it; otherwise False."""
-        for each in self.filters:
-            passed = each.filter(record) if hasattr(each, "filter") else each(record)
-            if not passed:
-                return False
-            if isinstance(passed, LogRecord):
-                record = passed
-        return record if sys.version_info >= (3, 12) else True
-
-
-# ---------------------------------------------------------------------------------------------
-# Handlers
-
-
-@open_type
-class Handler(Filterer):
-    """Handles records; a script may extend it."""
-
-    def __init__(self, level: Any = 0) -> None:
-        super().__init__()
-        self.level = level_of(level)
-        self.formatter: Any = None
-        self.name: str | None = None
-
-    def get_name(self) -> str | None:
-        """Return its name."""
-        return self.name
-
-    def set_name(self, name: str | None) -> None:
-        """Set its name."""
-        self.name = name
-        if name:
-            hash(name)  # the library's table of handlers refuses other names
-
-    def setLevel(self, level: Any) -> None:  # the library's name
-        """Handle records of `level` and above."""
-        self.level = level_of(level)
-
-    def setFormatter(self, fmt: Any) -> None:  # the library's name
-        """Format records with `fmt`."""
-        self.formatter = fmt
-
-    def format(self, record: Any) -> str:
-        """Return `record` as text."""
-        return str((self.formatter or _plain).format(record))
-
-    def emit(self, record: Any) -> None:
-        """Output `record`; a subclass defines how."""
-        raise NotImplementedError("emit must be implemented by Handler subclasses")
-
-    def handle(self, record: Any) -> Any:
-        """Emit `record` if the filters accept it."""
-        passed = self.filter(record)
-        if passed:
-            self.emit(passed if isinstance(passed, LogRecord) else record)
-        return passed
-
-    def handleError(self, record: Any) -> None:  # the library's name
-        """Report a record that could not be emitted, without raising, as the library does."""
-        text = f"--- Logging error ---\n{format_exc()}Message: {record.msg!r}\n"
-        CONSOLE.show(f"{text}Arguments: {record.args!r}", file=CONSOLE.log())
-
-    def flush(self) -> None:
-        """Do nothing."""
-
-    close = acquire = release = flush
-
-    def __repr__(self) -> str:
-        return f"<{policy.demangle(type(self).__name__)} ({level_name(self.level)})>"
-
-
-class NullHandler(Handler):
-    """Drops every record."""
-
-    def emit(self, record: Any) -> None:
-        """Do nothing."""
-
-    handle = emit
-
-
-class StreamHandler(Handler):
-    """Writes records to a stream; standard error by default."""
-
-    terminator = "\n"
-
-    def __init__(self, stream: Any = None) -> None:
-        super().__init__()
-        self.stream = CONSOLE.log() if stream is None else stream
-
-    def __repr__(self) -> str:
-        name = str(getattr(self.stream, "name", ""))
-        name = f"{name} " if name else ""
-        return f"<{policy.demangle(type(self).__name__)} {name}({level_name(self.level)})>"
-
-    def setStream(self, stream: Any) -> Any:  # the library's name
-        """Write to `stream` from now on; return the previous one."""
-        before, self.stream = self.stream, stream
-        return before
-
-    def emit(self, record: Any) -> None:
-        """Write one record."""
-        try:
-            self.stream.write(self.format(record) + self.terminator)
-        except RecursionError:
-            raise
-        except Exception:  # noqa: BLE001  # the library's promise: logging does not fail
-            self.handleError(record)
-
-
-class _LastResort(StreamHandler):
-    """Handler of records without another: writes the message alone, from WARNING up."""
-
-    def emit(self, record: Any) -> None:
-        self.stream = CONSOLE.log()
-        super().emit(record)
-
-
-_plain = Formatter()
-_last_resort = _LastResort()
-_last_resort.level = 30
-
-
-# ---------------------------------------------------------------------------------------------
-# Loggers
 
 
 class Logger(Filterer):
@@ -196,13 +52,15 @@ class Logger(Filterer):
 
     @property
     def parent(self) -> Any:
-        """The logger that receives the records, too; None for the root."""
+        """The logger that receives the records, too; None for one that `getLogger` has not made."""
         name = self.name
+        if not isinstance(name, str) or _loggers.get(name) is not self:
+            return None
         while "." in name:
             name = name.rpartition(".")[0]
             if name in _loggers:
                 return _loggers[name]
-        return None if self is _root() else _root()
+        return _root()
 
     @property
     def root(self) -> Any:
@@ -213,12 +71,12 @@ class Logger(Filterer):
         """Log messages of `level` and above."""
         self.level = level_of(level)
 
-    def getEffectiveLevel(self) -> int:  # the library's name
+    def getEffectiveLevel(self) -> Any:  # the library's name
         """Return its own level, or that of the nearest parent with one."""
         logger: Any = self
         while logger is not None:
             if logger.level:
-                return int(logger.level)
+                return logger.level
             logger = logger.parent
         return 0
 
@@ -266,9 +124,11 @@ class Logger(Filterer):
         if self.disabled:
             return
         passed = self.filter(record)
-        if not passed:
-            return
-        record = passed if isinstance(passed, LogRecord) else record
+        if passed:
+            self.callHandlers(passed if isinstance(passed, LogRecord) else record)
+
+    def callHandlers(self, record: Any) -> None:  # the library's name
+        """Pass `record` to the handlers of this logger and of its parents, without its filters."""
         found = False
         logger: Any = self
         while logger is not None:
@@ -277,8 +137,8 @@ class Logger(Filterer):
                 if record.levelno >= handler.level:
                     handler.handle(record)
             logger = logger.parent if logger.propagate else None
-        if not found and record.levelno >= _last_resort.level:
-            _last_resort.handle(record)
+        if not found and record.levelno >= LAST_RESORT.level:
+            LAST_RESORT.handle(record)
 
     def addHandler(self, hdlr: Any) -> None:  # the library's name
         """Add `hdlr` to the handlers."""
@@ -301,7 +161,17 @@ class Logger(Filterer):
 
     def getChild(self, suffix: str) -> Any:  # the library's name
         """Return the logger ``name.suffix``."""
-        return get_logger(suffix if self is _root() else f"{self.name}.{suffix}")
+        return get_logger(suffix if self is _root() else ".".join((self.name, suffix)))
+
+    if sys.version_info >= (3, 12):
+
+        def getChildren(self) -> set[Any]:  # the library's name
+            """Return the loggers one level below."""
+            level = 1 if self is _root() else self.name.count(".") + 1
+            return {
+                each for key, each in _loggers.items()
+                if key and each.parent is self and key.count(".") + 1 == level
+            }  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} ({level_name(self.getEffectiveLevel())})>"
@@ -318,8 +188,15 @@ _RootLogger.__module__ = "logging"
 class LoggerAdapter:
     """A logger that adds fields to its records."""
 
-    def __init__(self, logger: Any, extra: Any = None, merge_extra: bool = False) -> None:
-        self.logger, self.extra, self.merge_extra = logger, extra, merge_extra
+    merge_extra = False
+
+    def __init__(self, logger: Any, extra: Any = None) -> None:
+        self.logger, self.extra = logger, extra
+
+    if sys.version_info >= (3, 13):
+
+        def __init__(self, logger: Any, extra: Any = None, merge_extra: bool = False) -> None:
+            self.logger, self.extra, self.merge_extra = logger, extra, merge_extra
 
     def process(self, msg: Any, kwargs: Any) -> Any:
         """Return the message and the options to log."""
@@ -337,6 +214,9 @@ class LoggerAdapter:
     debug, info, warning, error, exception, critical = (
         Logger.debug, Logger.info, Logger.warning, Logger.error, Logger.exception, Logger.critical,
     )  # fmt: skip
+
+    if hasattr(logging.LoggerAdapter, "warn"):
+        warn = Logger.warn
 
     @property
     def name(self) -> str:
@@ -375,11 +255,8 @@ def _record(
     stack_info: bool = False,
     stacklevel: int = 1,
 ) -> LogRecord:
-    error = error_in(exc_info)
     line, function = script_place(max(1, stacklevel))
-    record = LogRecord(name, level, "script.py", line, msg, args, error, function)
-    if exc_info and error is None:
-        record.exc_text = "NoneType: None"
+    record = LogRecord(name, level, "script.py", line, msg, args, info_of(exc_info), function)
     for key, value in (extra or {}).items():
         field = exact_text(key)
         if field in {"message", "asctime"} or field in vars(record) or policy.is_dunder(field):
@@ -410,38 +287,45 @@ def _root() -> Logger:
 # The module
 
 
-def _basic_config(
-    *,
-    filename: Any = None,
-    filemode: str = "a",
-    format: str | None = None,  # the library's name
-    datefmt: str | None = None,
-    style: str = "%",
-    level: Any = None,
-    stream: Any = None,
-    handlers: Iterable[Any] | None = None,
-    force: bool = False,
-    encoding: Any = None,
-    errors: Any = None,
-) -> None:
+def _basic_config(**options: Any) -> None:
     root = _root()
-    if filename is not None:
-        _no_file()
-    if stream is not None and handlers is not None:
-        raise ValueError("'stream' or 'filename' should not be specified together with 'handlers'")
-    if force:
-        root.handlers.clear()
+    take = options.pop
+    take("encoding", None), take("errors", None)
+    if take("force", False):
+        for each in [*root.handlers]:
+            root.removeHandler(each)
+            each.close()
     if root.handlers:
         return
+    handlers = _take_handlers(options)
+    datefmt, style = take("datefmt", None), take("style", "%")
     if style not in BASIC_FORMATS:
         raise ValueError("Style must be one of: %,{,$")
-    formatter = Formatter(BASIC_FORMATS[style] if format is None else format, datefmt, style)
-    for each in [StreamHandler(stream)] if handlers is None else list(handlers):
+    formatter = Formatter(take("format", BASIC_FORMATS[style]), datefmt, style)
+    for each in handlers:
         if each.formatter is None:
             each.setFormatter(formatter)
         root.addHandler(each)
+    level = take("level", None)
     if level is not None:
         root.setLevel(level)
+    if options:
+        raise ValueError(f"Unrecognised argument(s): {', '.join(options)}")
+
+
+def _take_handlers(options: dict[str, Any]) -> Any:
+    """Remove the options of `basicConfig` for handlers; return the handlers."""
+    if "handlers" in options and not options.keys().isdisjoint(("stream", "filename")):
+        raise ValueError("'stream' or 'filename' should not be specified together with 'handlers'")
+    if options.keys() >= {"stream", "filename"}:
+        raise ValueError("'stream' and 'filename' should not be specified together")
+    handlers = options.pop("handlers", None)
+    if handlers is not None:
+        return handlers
+    options.pop("filemode", None)
+    if options.pop("filename", None):
+        _no_file()
+    return [StreamHandler(options.pop("stream", None))]
 
 
 def _no_file() -> NoReturn:

@@ -16,6 +16,7 @@ import sys
 import types
 import typing
 import unicodedata
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -93,7 +94,7 @@ def update_wrapper(
     updated: Any = functools.WRAPPER_UPDATES,
 ) -> Any:
     """Copy name, docstring and own attributes of `wrapped`, as `functools.wraps` does."""
-    _check_function(wrapped)
+    _check_wrapper(wrapper, [*assigned, *updated])
     own = type(wrapper) is types.FunctionType and not globals_of(wrapper).keys().isdisjoint(_MARKS)
     if _classes.is_script_class(type(wrapper)):
         _copy_facts(wrapper, wrapped)
@@ -107,6 +108,22 @@ def update_wrapper(
             wrapper.__annotations__ = wrapped.__annotations__
         wrapper.__dict__["__wrapped__"] = wrapped
     return wrapper
+
+
+_HEAP_TYPE: Final = 1 << 9
+
+
+def _check_wrapper(wrapper: Any, names: list[Any]) -> None:
+    """Raise the library's error if the attributes `names` of `wrapper` cannot be set."""
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("attribute name must be string")
+    kind = type(wrapper)
+    if isinstance(wrapper, type) and not wrapper.__flags__ & _HEAP_TYPE:
+        raise TypeError(f"cannot set '__module__' attribute of immutable type {wrapper.__name__!r}")
+    if isinstance(wrapper, type) or not kind.__dictoffset__:
+        raise AttributeError(f"{kind.__name__!r} object has no attribute '__module__'")
+    if not callable(wrapper) and not _classes.is_script_class(kind):
+        raise TypeError(f"a script may not describe {kind.__name__!r} objects as functions")
 
 
 def _copy_facts(wrapper: Any, wrapped: Any) -> None:
@@ -171,6 +188,8 @@ class cached_property:  # the library's name
     def __init__(self, func: Any) -> None:
         self._function = func
         self._name: str | None = None
+        if sys.version_info >= (3, 13):
+            _ = func.__module__  # the library copies it
         text = getattr(func, "__doc__", None)
         self.__doc__ = text if type(text) is str else None
 
@@ -259,6 +278,9 @@ def singledispatch(func: Any) -> Any:
     registry: dict[Any, Any] = {object: func}
 
     def dispatch(cls: Any) -> Any:
+        hash(weakref.ref(cls))  # the library's key for its cache
+        if sys.version_info >= (3, 13) and not isinstance(cls, type):
+            raise AttributeError(f"{type(cls).__name__!r} object has no attribute '__bases__'")
         return _find_implementation(registry, cls)
 
     def register(cls: Any, func: Any = None) -> Any:
@@ -364,8 +386,8 @@ def namedtuple(typename: Any, field_names: Any, **options: Any) -> Any:
     options.pop("module", None)
     if isinstance(field_names, str):
         field_names = exact_text(field_names).replace(",", " ").split()
-    names = [identifier(name if isinstance(name, str) else str(name)) for name in field_names]
-    made = collections.namedtuple(identifier(typename), names, **options)  # type: ignore[misc]  # the names are data
+    names = [_identifier_of(name) for name in field_names]
+    made = collections.namedtuple(_identifier_of(typename), names, **options)  # type: ignore[misc]  # the names are data
     made.__module__ = "__main__"
     return _classes.register(made)
 
@@ -375,13 +397,18 @@ def identifier(name: Any) -> str:
     return unicodedata.normalize("NFKC", exact_text(name))
 
 
+def _identifier_of(value: Any) -> str:
+    """Return the identifier that a tuple takes from an object of any type."""
+    return identifier(value if isinstance(value, str) else str(value))
+
+
 def NamedTuple(typename: Any, fields: Any = _UNSET, /, **kwargs: Any) -> Any:
     """`typing.NamedTuple` as a function."""
     if fields is not _UNSET and fields is not None:
-        fields = [(identifier(name), kind) for name, kind in fields]
+        fields = [(_identifier_of(name), kind) for name, kind in fields]
     given = () if fields is _UNSET else (fields,)
     kwargs = {identifier(name): kind for name, kind in kwargs.items()}
-    made = typing.NamedTuple(identifier(typename), *given, **kwargs)  # type: ignore[misc]  # as above
+    made = typing.NamedTuple(_identifier_of(typename), *given, **kwargs)  # type: ignore[misc]  # as above
     made.__module__ = "__main__"
     return _classes.register(made)
 
@@ -402,6 +429,8 @@ for _own, _real in ((NamedTuple, typing.NamedTuple), (TypedDict, typing.TypedDic
 
 class SimpleNamespace(types.SimpleNamespace):
     """`types.SimpleNamespace` with private names in the script's spelling."""
+
+    __slots__ = ()
 
     def __init__(self, /, *args: Any, **values: Any) -> None:
         if len(args) > (sys.version_info >= (3, 13)):
@@ -462,4 +491,8 @@ def get_origin(kind: Any) -> Any:
 
 def shlex_split(s: str, comments: bool = False, posix: bool = True) -> list[str]:
     """`shlex.split` of text only: the library's version reads standard input for None."""
+    if s is None and sys.version_info >= (3, 12):
+        raise ValueError("s argument must not be None")
+    if s is not None and not isinstance(s, str):
+        _ = s.read  # the library's error for an object that is not a stream
     return shlex.split(exact_text(s), comments, posix)

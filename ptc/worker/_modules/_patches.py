@@ -127,10 +127,11 @@ def _members(names: Any) -> list[Any]:
     else:
         found = []
         for each in names:
-            pair = each if isinstance(each, str) else tuple(each)
-            found.append(
-                identifier(pair) if isinstance(pair, str) else (identifier(pair[0]), pair[1])
-            )
+            if isinstance(each, str):
+                found.append(identifier(each))
+                continue
+            name, value = each
+            found.append((identifier(name), value))
     for each in found:
         if (each if type(each) is str else each[0]).startswith("_"):
             raise TypeError("the name of an enum member may not start with an underscore")

@@ -20,7 +20,7 @@ _SHUT_DOWN: Final[Any] = getattr(library, "ShutDown", None)  # 3.13
 class Queue:
     """`queue.Queue`."""
 
-    __slots__ = ("is_shutdown", "maxsize", "queue", "unfinished_tasks")
+    __slots__ = ("__weakref__", "is_shutdown", "maxsize", "queue", "unfinished_tasks")
     queue: Any
 
     def __init__(self, maxsize: int = 0) -> None:

@@ -79,11 +79,14 @@ class Parameter(SetOnce):
     def __init__(
         self, name: str, kind: Any, *, default: Any = _empty, annotation: Any = _empty
     ) -> None:
+        try:
+            kind = _ParameterKind(kind)
+        except ValueError:
+            raise ValueError(f"value {kind!r} is not a valid Parameter.kind") from None
         made = inspect.Parameter(
             name, inspect._ParameterKind(int(kind)), default=_real(default),
             annotation=_real(annotation),
         )  # fmt: skip
-        kind = _ParameterKind(int(kind))
         fill(self, name=made.name, kind=kind, default=default, annotation=annotation)
 
     def replace(self, **changes: Any) -> Parameter:
@@ -242,6 +245,7 @@ def _own_signature(real: inspect.Signature) -> Signature:
 
 for _kind in (_empty, _ParameterKind, Parameter, BoundArguments, Signature):
     _kind.__module__ = "inspect"
+    _kind.__doc__ = vars(inspect)[_kind.__name__].__doc__
 
 
 # ---------------------------------------------------------------------------------------------

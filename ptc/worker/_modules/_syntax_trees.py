@@ -12,6 +12,7 @@ Rule 1: no function here reads an attribute whose name a script chose
 from __future__ import annotations
 
 import ast
+import os
 import sys
 import types
 import warnings
@@ -122,6 +123,9 @@ def parse(
     """`ast.parse`."""
     if is_node(source):
         return source
+    os.fspath(filename)
+    if not isinstance(source, str | bytes):
+        _parse_text("", mode)  # the library checks the mode first
     if type(feature_version) is tuple:
         feature_version = feature_version[1]
     version = -1 if feature_version is None else feature_version
@@ -133,6 +137,8 @@ def literal_eval(node_or_string: Any) -> Any:
     """`ast.literal_eval` of text or of a tree."""
     if is_node(node_or_string):
         tree = _check_tree(node_or_string)
+    elif not isinstance(node_or_string, str):
+        raise ValueError(f"malformed node or string: {node_or_string!r}")
     else:
         tree = _parse_text(
             _text_of(node_or_string, _LITERAL_CHARS, "a literal").lstrip(" \t"), "eval"

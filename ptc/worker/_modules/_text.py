@@ -232,7 +232,10 @@ class Path(pathlib.PurePosixPath):
 for _name, _alternative in _ALTERNATIVES.items():
     setattr(Path, _name, _refuser(_name, _alternative))
 Path.__name__ = Path.__qualname__ = "PosixPath"
-Path.__module__ = "pathlib"
+Path.__doc__ = pathlib.PosixPath.__doc__
+Path.__module__ = pathlib.PurePath.__module__  # `pathlib._local` on 3.13
+if hasattr(pathlib.Path, "from_uri"):  # 3.13
+    Path.from_uri = classmethod(pathlib.Path.__dict__["from_uri"].__func__)  # type: ignore[attr-defined]  # new
 
 _PURE: Final = [
     "altsep", "basename", "curdir", "dirname", "isabs", "isreserved", "join", "normcase",
@@ -272,7 +275,7 @@ def relpath(path: Any, start: Any = None) -> Any:
     if not path:
         raise ValueError("no path specified")
     path, start = os.fspath(path), os.fspath("." if start is None else start)
-    folder: Any = _FOLDER
+    folder: Any = "/" if any(map(posixpath.isabs, (path, start))) else _FOLDER
     if isinstance(path, bytes):
         folder, start = (
             os.fsencode(folder),

@@ -201,7 +201,7 @@ _MAIN: Final = _MainThread()
 class local:  # the library's name
     """`threading.local`: attributes of each thread."""
 
-    __slots__ = ("_spaces",)
+    __slots__ = ("__weakref__", "_spaces")
     _spaces: dict[int, dict[str, Any]]
 
     def __init__(self) -> None:

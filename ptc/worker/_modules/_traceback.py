@@ -10,9 +10,11 @@ Rule 1: no file is opened for a line of source: the lines come from the script's
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 import traceback
 import types
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -35,6 +37,7 @@ __all__ = [
     "exception",
     "format_error",
     "format_exc",
+    "format_exception",
     "safe_traceback",
     "traceback_members",
 ]
@@ -157,7 +160,7 @@ def _file_of(code: types.CodeType) -> str:
     return code.co_filename if code.co_filename.isprintable() else _FILE
 
 
-def exc_info(*_: Any) -> tuple[Any, ...]:
+def exc_info() -> tuple[Any, ...]:
     """`sys.exc_info`."""
     error = sys.exc_info()[1]
     return (None, None, None) if error is None else (type_of(error), error, safe_traceback(error))
@@ -259,9 +262,9 @@ def _check_traceback(tb: Any) -> None:
 
 
 def _check_limit(limit: Any) -> None:
-    """Raise the error of an invalid limit, also where there is nothing to limit."""
+    """Raise the library's error of an invalid limit, also where there is nothing to limit."""
     if limit is not None:
-        _ = limit >= 0
+        _ = itertools.islice((), limit) if limit >= 0 else deque(maxlen=-limit)
 
 
 def _walk_tb(tb: Any) -> Iterator[tuple[Any, int]]:
@@ -395,25 +398,40 @@ def _format(error: Any, tb: Any, limit: int | None, *, chain: bool) -> list[str]
     return list(_lines(error, set(), limit, chain=chain, located=located))
 
 
-def _format_exception(
+def format_exception(
     exc: Any,
     /,
     value: Any = _OWN,
     tb: Any = _OWN,
     limit: int | None = None,
     chain: bool = True,
+    **more: Any,
 ) -> list[str]:
+    _check_more(more)
     if (value is _OWN) is not (tb is _OWN):
         raise ValueError("Both or neither of value and tb must be given")
-    return _format(_checked(exc if value is _OWN else value), tb, limit, chain=chain)
+    if value is _OWN:
+        return _format(_checked(exc), tb, limit, chain=chain)
+    _check_limit(limit)
+    _check_traceback(tb)
+    if value is not None:
+        _check_error(value)
+    return _format(value, tb, limit, chain=chain)
 
 
-def _format_exception_only(exc: Any, /, value: Any = _OWN) -> list[str]:
+def _format_exception_only(exc: Any, /, value: Any = _OWN, **more: Any) -> list[str]:
+    _check_more(more)
     error = exc if value is _OWN else value
     if error is None:
         return ["NoneType: None\n"]
     _check_error(error)
     return list(_last_lines(error))
+
+
+def _check_more(more: dict[str, Any]) -> None:
+    """Refuse unknown arguments, which the library ignores from Python 3.13 on."""
+    if more and sys.version_info < (3, 13):
+        raise TypeError(f"got an unexpected keyword argument {next(iter(more))!r}")
 
 
 def _check_error(error: Any) -> None:
@@ -440,8 +458,10 @@ def _print_exception(
     limit: int | None = None,
     file: Any = None,
     chain: bool = True,
+    **more: Any,
 ) -> None:
-    _to_stderr("".join(_format_exception(exc, value, tb, limit, chain)), file)
+    _check_more(more)
+    _to_stderr("".join(format_exception(exc, value, tb, limit, chain)), file)
 
 
 def _to_stderr(text: str, file: Any = None) -> None:
@@ -459,6 +479,6 @@ def traceback_members() -> dict[str, Any]:
         "walk_tb": _walk_tb,
         "print_exc": _print_exc,
         "print_exception": _print_exception,
-        "format_exception": _format_exception,
+        "format_exception": format_exception,
         "format_exception_only": _format_exception_only,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import re
 import sys
 import types
@@ -23,6 +24,7 @@ from .._internals import (
 )
 from . import _own
 from ._console import CONSOLE
+from ._facade import is_facade
 
 __all__ = ["script_place", "warn_forgotten", "warn_unawaited", "warnings_members"]
 
@@ -102,36 +104,66 @@ def script_place(level: int = 1) -> tuple[int, str]:
 class catch_warnings:  # the library's name
     """`warnings.catch_warnings`: restores the filters, and can record warnings."""
 
-    __slots__ = ("_action", "_before", "_category", "_record")
+    __slots__ = ("__weakref__", "_before", "_filter", "_module", "_record")
 
     def __init__(
-        self, *, record: bool = False, action: Any = None, category: Any = Warning, **_: Any
+        self,
+        *,
+        record: bool = False,
+        module: Any = None,
+        action: Any = None,
+        category: Any = Warning,
+        lineno: int = 0,
+        append: bool = False,
     ) -> None:
         self._record = record
-        self._action = action
-        self._category = category
+        self._module = None if is_facade(type(module)) and module.__name__ == "warnings" else module
+        self._filter = None if action is None else (action, category, lineno, append)
+        self._before: Any = None
 
     def __repr__(self) -> str:
-        return f"{policy.demangle(type(self).__name__)}({'record=True' if self._record else ''})"
+        shown = ["record=True"] if self._record else []
+        shown += [] if self._module is None else ["module=%r" % self._module]  # noqa: UP031  # as the library
+        return f"{policy.demangle(type(self).__name__)}({', '.join(shown)})"
 
     def __enter__(self) -> list[Any] | None:
+        if self._before is not None:
+            raise RuntimeError(f"Cannot enter {self!r} twice")
+        if self._module is not None:
+            raise AttributeError(
+                f"{type(self._module).__name__!r} object has no attribute 'filters'"
+            )
         self._before = (_state.filters, _state.kept, _state.seen)
         _state.seen = set()
         if self._record:
             _state.kept = []
-        if self._action is not None:
-            _simplefilter(self._action, self._category)
+        if self._filter is not None:
+            _simplefilter(*self._filter)
         return _state.kept if self._record else None
 
     def __exit__(self, *_: object) -> None:
+        if self._before is None:
+            raise RuntimeError(f"Cannot exit {self!r} without entering first")
         _state.filters, _state.kept, _state.seen = self._before
 
 
+def _require(condition: bool, text: str, kind: type[Exception]) -> None:
+    """Raise `kind`, or `AssertionError` as the library before Python 3.13."""
+    if not condition:
+        raise (kind if sys.version_info >= (3, 13) else AssertionError)(text)
+
+
+def _check_action(action: Any) -> None:
+    known: Any = _ACTIONS if sys.version_info >= (3, 13) else tuple(_ACTIONS)
+    _require(action in known, f"invalid action: {action!r}", ValueError)
+
+
+def _check_line(lineno: Any) -> None:
+    _require(isinstance(lineno, int), "lineno must be an int", TypeError)
+    _require(lineno >= 0, "lineno must be an int >= 0", ValueError)
+
+
 def _add(new: _Filter, *, append: bool) -> None:
-    if new.action not in _ACTIONS:
-        # The library asserts it before Python 3.13.
-        kind = ValueError if sys.version_info >= (3, 13) else AssertionError
-        raise kind(f"invalid action: {new.action!r}")
     rest = tuple(each for each in _state.filters if each != new)
     _state.filters = (*rest, new) if append else (new, *rest)
     _state.seen = set()
@@ -140,6 +172,8 @@ def _add(new: _Filter, *, append: bool) -> None:
 def _simplefilter(
     action: str, category: Any = Warning, lineno: int = 0, append: bool = False
 ) -> None:
+    _check_action(action)
+    _check_line(lineno)
     _add(_Filter(action, category, None, lineno), append=append)
 
 
@@ -151,6 +185,12 @@ def _filterwarnings(
     lineno: int = 0,
     append: bool = False,
 ) -> None:
+    _check_action(action)
+    _require(isinstance(message, str), "message must be a string", TypeError)
+    known = isinstance(category, type) and issubclass(category, Warning)
+    _require(known, "category must be a Warning subclass", TypeError)
+    _require(isinstance(module, str), "module must be a string", TypeError)
+    _check_line(lineno)
     pattern = re.compile(message, re.IGNORECASE) if message else None
     if module and not re.match(module, "__main__"):
         return
@@ -177,18 +217,39 @@ def _warn(
     category: Any = None,
     stacklevel: int = 1,
     source: Any = None,
-    *,
-    line: int = 0,
-    **_: Any,
 ) -> None:
+    level = operator.index(stacklevel)
+    if not -sys.maxsize <= level <= sys.maxsize:
+        raise OverflowError("Python int too large to convert to C ssize_t")
+    _issue(message, category, level, source)
+
+
+def _warn_skipping(
+    message: Any,
+    category: Any = None,
+    stacklevel: int = 1,
+    source: Any = None,
+    *,
+    skip_file_prefixes: tuple[str, ...] = (),
+) -> None:
+    """`warnings.warn` from Python 3.12 on; a script has one file."""
+    if not isinstance(skip_file_prefixes, tuple):
+        raise TypeError(
+            "warn() argument 'skip_file_prefixes' must be tuple, "
+            f"not {type(skip_file_prefixes).__name__}"
+        )
+    _warn(message, category, stacklevel, source)
+
+
+def _issue(message: Any, category: Any, stacklevel: int, source: Any = None, line: int = 0) -> None:
     own = isinstance(message, Warning)
-    kind: Any = type(message) if own else category or UserWarning
+    kind: Any = type(message) if own else UserWarning if category is None else category
     if not (isinstance(kind, type) and issubclass(kind, Warning)):
         raise TypeError(f"category must be a Warning subclass, not {type(category).__name__!r}")
-    text = str(message)
+    text = str(message) if own else message
     warning = message if own else kind(message)
     line = script_place(max(1, stacklevel))[0] or line
-    action = _action(text if own else message, kind, line)
+    action = _action(text, kind, line)
     if action == "error":
         raise warning
     if action == "ignore" or not _is_new(action, text, kind, line):
@@ -197,7 +258,7 @@ def _warn(
         _state.kept.append(WarningMessage(warning, kind, _FILE, line, source=source))
         return
     CONSOLE.show(
-        f"{_FILE}:{line}: {policy.demangle(kind.__name__)}: {policy.demangle(text)}",
+        f"{_FILE}:{line}: {policy.demangle(kind.__name__)}: {policy.demangle(str(warning))}",
         file=CONSOLE.stderr,
     )
 
@@ -214,7 +275,7 @@ def warn_unawaited(coroutine: Any) -> None:
         return
     text = f"coroutine '{policy.demangle(coroutine.__qualname__)}' was never awaited"
     with contextlib.suppress(Exception):
-        _warn(text, RuntimeWarning, line=coroutine_line(coroutine))
+        _issue(text, RuntimeWarning, 1, line=coroutine_line(coroutine))
 
 
 def warn_forgotten(namespace: Mapping[str, Any]) -> None:
@@ -224,7 +285,7 @@ def warn_forgotten(namespace: Mapping[str, Any]) -> None:
             warn_unawaited(value)
 
 
-def _is_new(action: str, text: str, kind: type, line: int) -> bool:
+def _is_new(action: str, text: Any, kind: type, line: int) -> bool:
     if action == "always":
         return True
     location = {"default": line, "module": -1}.get(action, -2)
@@ -299,5 +360,5 @@ def warnings_members() -> dict[str, Any]:
         "filterwarnings": _filterwarnings,
         "resetwarnings": _resetwarnings,
         "simplefilter": _simplefilter,
-        "warn": _warn,
+        "warn": _warn_skipping if sys.version_info >= (3, 12) else _warn,
     }

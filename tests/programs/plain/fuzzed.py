@@ -10,17 +10,24 @@ import copy
 import dataclasses
 import enum
 import functools
+import heapq
 import inspect
 import io
 import json
 import logging
+import math
+import mimetypes
 import operator
+import os
+import pathlib
 import pprint
 import queue
 import re
+import shlex
 import statistics
 import sys
 import threading
+import time
 import traceback
 import types
 import typing
@@ -352,3 +359,102 @@ def case_dataclass_of_another_object():
         dataclasses.dataclass(1)
     except AttributeError as error:
         return str(error)
+
+
+def outcomes_of(*acts):
+    found = []
+    for act in acts:
+        try:
+            found.append(act())
+        except Exception as error:
+            found.append([type(error).__name__, str(error)])
+    return found
+
+
+def types_of(outcomes):
+    """Leave the texts of errors out: they differ between versions."""
+    return [each[0] if isinstance(each, list) and isinstance(each[0], str) else repr(each) for each in outcomes]
+
+
+def case_methods_of_handlers_loggers_and_filters():
+    class OneLine(logging.Formatter):
+        def formatException(self, ei):
+            return repr(super().formatException(ei).splitlines()[-1])
+
+    class Early(logging.Formatter):
+        @staticmethod
+        def converter(seconds):
+            return time.gmtime(0)
+
+    class Universal(logging.Formatter):
+        converter = time.gmtime
+
+    own = logging.Formatter("%(asctime)s")
+    own.converter = lambda seconds: time.gmtime(86400 * 365)
+    handler, logger, lines = logging.Handler(), logging.getLogger("f.calls"), []
+    handler.createLock()
+    handler.acquire()
+    handler.emit = lambda record: lines.append(OneLine().format(record))
+    logger.addHandler(handler)
+    logger.addFilter(lambda record: False)
+    logger.propagate = False
+    record = logging.LogRecord("f.calls", 20, "p", 1, "m", (), (ValueError, ValueError("v"), None), None, "stack")
+    logger.callHandlers(record)
+    logger.handle(record)
+    adapter = logging.LoggerAdapter(logger, {"x": 1})
+    return [
+        lines, handler.release(), repr(logging.Logger("own")), logging.Logger("own").parent, logging.Filter("ab").nlen, Early("%(asctime)s", "%Y").formatTime(record, "%Y"), own.formatTime(record, "%Y"), Universal().formatTime(record, "%Y") > "1999", hasattr(adapter, "warn"),
+        logging.Formatter().formatStack(1), repr(logging.Logger("a", True)), handler.lock is not None, logging.NullHandler().lock,
+        sorted(each.name for each in logger.getChildren()) if hasattr(logger, "getChildren") else 0,
+        *outcomes_of(
+            lambda: logging.Formatter("no field"), lambda: logging.Formatter("{", style="{"), lambda: logging.Formatter("%(nope)s").format(record), lambda: logging.Filter(1), lambda: logger.getChild(1),
+            lambda: handler.release(), lambda: logging.Formatter().formatException("abc"), lambda: logging.Formatter().formatException(ValueError()), lambda: logging.getLevelName((1, 2)),
+            lambda: logging.Formatter("%(a)s").formatMessage(int), lambda: logging.basicConfig(force=True, nope=1), lambda: logging.basicConfig(force=True, stream=1, filename="f"),
+        ),
+    ]
+
+
+def case_arguments_are_checked_in_the_order_of_the_library():
+    lock, class_ = threading.Lock(), contextlib.ExitStack
+    acts = [
+        lambda: enum.Enum("E", [[1]]), lambda: inspect.Parameter("x", "kind"), lambda: inspect.Parameter("x", 1.5), lambda: str(inspect.Parameter("x", 3.0)), lambda: sys.exc_info(1), lambda: ast.literal_eval(int), lambda: ast.literal_eval(b"1"),
+        lambda: collections.namedtuple(1, "a"), lambda: typing.NamedTuple(None, []), lambda: threading.Condition(1), lambda: lock.acquire(True, "a"), lambda: lock.acquire(False, 2), lambda: [lock.acquire([1]), lock.locked()], lambda: threading.Semaphore(1).acquire(False, -1),
+        lambda: threading.Semaphore(1).release(1.5), lambda: concurrent.futures.wait([], None, []), lambda: concurrent.futures.wait([concurrent.futures.Future()], None, []), lambda: dataclasses.dataclass(class_()), lambda: dataclasses.make_dataclass("A", ["if"]), lambda: dataclasses.make_dataclass("A", [1]),
+        lambda: dataclasses.make_dataclass("A", [(1, 2)]), lambda: shlex.split([1]), lambda: str(shlex.split("a")), lambda: functools.update_wrapper({}, len), lambda: functools.update_wrapper("", len, 1), lambda: mimetypes.init(0),
+        lambda: traceback.format_exception(1, "value", "trace"), lambda: traceback.print_tb(1, 1 << 70), lambda: logging.Handler("nope"), lambda: os.path.relpath("/a/b", "/a"), lambda: repr(collections.abc).split("'")[1], lambda: repr(os.path).split("'")[1],
+    ]  # fmt: skip
+    if sys.version_info >= (3, 12):
+        acts += [lambda: asyncio.run(1, loop_factory=dict), lambda: asyncio.run(1, loop_factory=2)]
+    return types_of(outcomes_of(*acts))
+
+
+def case_filters_of_warnings_are_checked():
+    def twice():
+        manager = warnings.catch_warnings()
+        with manager, manager:
+            pass
+
+    def recorded():
+        with warnings.catch_warnings(record=True, action="always", lineno=0, append=False) as caught:
+            warnings.warn(ValueError("v"), stacklevel=1)
+        return [str(each.message) for each in caught]
+
+    def unhashable():
+        with warnings.catch_warnings(action="default"):
+            warnings.warn({})
+
+    outcomes = outcomes_of(
+        lambda: warnings.filterwarnings("nope", 1), lambda: warnings.filterwarnings("error", 1), lambda: warnings.filterwarnings("error", "a", int), lambda: warnings.filterwarnings("error", lineno=-1),
+        lambda: warnings.simplefilter("error", lineno="a"), lambda: repr(warnings.catch_warnings(module=1, record=1)), lambda: repr(warnings.catch_warnings(module=warnings)), twice, recorded,
+        lambda: warnings.catch_warnings(nope=1), lambda: warnings.catch_warnings().__exit__(), lambda: warnings.warn("x", {}), unhashable, lambda: warnings.warn("x", None, 1 << 70),
+    )
+    return types_of(outcomes)
+
+
+def case_stand_ins_are_described_and_referred_to_as_in_the_library():
+    made = [threading.Lock(), threading.RLock(), threading.Event(), threading.Condition(), threading.Semaphore(), threading.Barrier(1), queue.Queue(), queue.SimpleQueue(), concurrent.futures.Future(), warnings.catch_warnings()]
+    kinds = [threading.Event, logging.Handler, queue.Queue, type(pathlib.Path()), types.SimpleNamespace, inspect.Signature, heapq.merge, dataclasses.asdict, copy.deepcopy, traceback.format_exc]
+    return [
+        [weakref.ref(each)() is each for each in made], [each.__doc__ for each in kinds], outcomes_of(lambda: weakref.ref(types.SimpleNamespace()))[0][0],
+        types_of(outcomes_of(lambda: functools.update_wrapper(int, len), lambda: functools.update_wrapper(threading.Event, len), lambda: functools.singledispatch(print).dispatch(threading.Event()), lambda: functools.singledispatch(print).dispatch(list[int]))),
+    ]  # fmt: skip

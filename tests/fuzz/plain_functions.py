@@ -56,7 +56,7 @@ except Exception as error:
         first, second = self._chance.choice(RAISING), self._chance.choice(RAISING)
         how = self._pick(f"raise Mine({self._v()}) from error", f"raise Mine({self._v()})", "raise", f"{second}",
                          "raise Mine from None", "raise ValueError(error)", "error.add_note('note'); raise",
-                         "raise error.with_traceback(None)", f"raise {self._v()}")  # fmt: skip
+                         "raise error", f"raise {self._v()}")  # fmt: skip
         end = self._pick(
             "return error, error.__cause__, error.__context__, error.__suppress_context__",
             "return traceback.format_exc()", "return ''.join(traceback.format_exception(error))",

@@ -1,45 +1,65 @@
-"""Documented differences, recognised in the values that a step has in plain Python and in ptc."""
+"""Documented differences, recognised in the parts of the values that a step has."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Final
 
-__all__ = ["deletes_frozen", "without_refused"]
+__all__ = ["without_documented"]
 
-_MISSING: Final = re.compile(r"type object '([\w.]+)' has no attribute '(\w+)'")
-_FROZEN: Final = re.compile(r"cannot set '(\w+)' attribute of immutable type '([\w.]+)'")
+#: Errors of plain Python and of ptc, each as its type and text. What both name must be the same.
+_ERRORS: Final = (
+    # Classes of modules are frozen, and CPython refuses a deletion before it looks for the
+    # attribute. Only a store or a deletion has the text of ours; of the two, plain Python raises
+    # its own for a deletion from a class without that attribute alone.
+    (
+        re.compile(
+            r"AttributeError: type object '(?P<kind>[\w.]+)' has no attribute '(?P<name>\w+)'"
+        ),
+        re.compile(
+            r"TypeError: cannot set '(?P<name>\w+)' attribute of immutable type '(?P<kind>[\w.]+)'"
+        ),
+    ),
+    # A store to a frozen dataclass with slots, of a name that is not a field: CPython's method
+    # calls `super` with the class that it had before it added the slots.
+    (
+        re.compile(r"TypeError: super\(type, obj\): obj .* an instance or subtype of type.*"),
+        re.compile(r"FrozenInstanceError: cannot (?:assign to|delete) field '\w+'"),
+    ),
+)
 
 
-def deletes_frozen(plain: Any, ours: Any) -> bool:
-    """Return True if a step deletes an attribute that a class of a module lacks.
+def without_documented(plain: Any, ours: Any, refusals: re.Pattern[str]) -> Any:
+    """Return the value of plain Python with those parts of ours that differ as documented.
 
-    Those classes are frozen, and CPython refuses the deletion before it looks for the attribute.
-    Only a store or a deletion has the text of ours, and of these two plain Python raises its text
-    for the deletion alone. Both must name the same class and the same attribute.
-    """
-    if not (isinstance(plain, list) and isinstance(ours, list)):
-        return False
-    if plain[:1] != ["AttributeError"] or ours[:1] != ["TypeError"]:
-        return False
-    missing, frozen = _MISSING.fullmatch(plain[1]), _FROZEN.fullmatch(ours[1])
-    return missing is not None and frozen is not None and missing.groups() == frozen.groups()[::-1]
-
-
-def without_refused(plain: Any, ours: Any, refusals: re.Pattern[str]) -> Any:
-    """Return the value of plain Python with those parts of ours in which ptc refuses something.
-
-    A step may hold many values: the others must be equal although one was refused. A part is an
+    A step may hold many values: the others must be equal although ptc refused one. A part is an
     error, a class or a text, as `show` writes them: its kind, and its text.
     """
     if not isinstance(ours, list) or not ours:
         return plain
-    text = ours[1] if len(ours) in {2, 4} else None  # a container has its parts as the third
-    if isinstance(text, str) and refusals.search(f"{ours[0]}: {text}"):
+    text = _text(ours)
+    if text and _is_documented(_text(plain), text, refusals):
         return ours
     if not isinstance(plain, list) or len(plain) != len(ours):
         return plain
-    parts = [without_refused(*pair, refusals) for pair in zip(plain, ours, strict=True)]
+    parts = [without_documented(*pair, refusals) for pair in zip(plain, ours, strict=True)]
     if len(parts) == 3 and parts[2] != plain[2]:
         parts[1] = ours[1]  # the `repr` of a container shows the error, too
     return parts
+
+
+def _text(part: Any) -> str:
+    """Return kind and text of a part; empty for a container, which has its parts as the third."""
+    if not isinstance(part, list) or len(part) not in {2, 4} or not isinstance(part[1], str):
+        return ""
+    return f"{part[0]}: {part[1]}"
+
+
+def _is_documented(plain: str, ours: str, refusals: re.Pattern[str]) -> bool:
+    if refusals.search(ours):
+        return not refusals.search(plain)
+    for first, second in _ERRORS:
+        before, after = first.fullmatch(plain), second.fullmatch(ours)
+        if before and after and before.groupdict() == after.groupdict():
+            return True
+    return False

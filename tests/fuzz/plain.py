@@ -91,6 +91,7 @@ async def coroutine():
 REFUSALS: Final = re.compile(
     r"RefusedError|a script may not|is not available in a script|may not be named|no signature found for"
     r"|is not available|cannot be changed|is hidden from scripts|inside `async def run` write"
+    r"|(?:Future|Task) objects are made by asyncio"
 )
 _NOISE: Final = (
     (re.compile(r"\b0x[0-9a-f]{6,}"), "0x0"),

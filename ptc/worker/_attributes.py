@@ -404,7 +404,7 @@ def read_named(obj: Any, name: object) -> Any:
 def has_named(obj: Any, name: object) -> bool:
     """True if the script can read the attribute with a name that is passed as text."""
     text = exact_text(name)
-    if text == "__class__":
+    if text == "__class__" or (text == "__doc__" and issubclass(type(obj), type)):
         return True
     if policy.is_dunder(text) and text not in policy.READABLE:
         if text not in policy.TESTABLE:

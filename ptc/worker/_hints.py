@@ -130,7 +130,8 @@ def resolve(kind: Any, find: _Find) -> Any:
 
 def _rebuild(kind: Any, origin: Any, change: Callable[[Any], Any]) -> Any:
     """Apply `change` to the types in a subscribed type."""
-    args = typing.get_args(kind)
+    stored = hasattr(kind, "copy_with")  # the alias of a callable does not nest its arguments
+    args = kind.__args__ if stored else typing.get_args(kind)
     if origin is typing.Annotated:
         return typing.Annotated[(change(args[0]), *kind.__metadata__)]
     made = tuple(
@@ -151,14 +152,7 @@ def _rebuild(kind: Any, origin: Any, change: Callable[[Any], Any]) -> Any:
         return types.GenericAlias(origin, made) if plain else origin[made]
     if origin is typing.Union:
         return typing.Union[made]  # noqa: UP007  # a value
-    return kind.copy_with(_flat(made)) if hasattr(kind, "copy_with") else kind
-
-
-def _flat(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the arguments as an alias stores them: those of a callable are not nested."""
-    if args and type(args[0]) is list:
-        return (*args[0], *args[1:])
-    return args
+    return kind.copy_with(made) if stored else kind
 
 
 def _strip(kind: Any) -> Any:

@@ -193,8 +193,24 @@ def _patch_library(offered: Callable[[type], bool]) -> None:
     asyncio.format_helpers.__dict__["_get_function_source"] = lambda function: None
     inspect.__dict__["_has_code_flag"] = has_code_flag
     inspect.__dict__["isawaitable"] = is_awaitable
+    inspect.__dict__["_shadowed_dict"] = _shadowed_dict
     if hasattr(inspect, "_has_coroutine_mark"):  # 3.12
         inspect.__dict__["_has_coroutine_mark"] = _has_coroutine_mark
+
+
+_inspect: Any = inspect
+_library_shadowed_dict: Final = _inspect._shadowed_dict
+
+
+def _shadowed_dict(kind: type) -> Any:
+    """Stand in for `inspect._shadowed_dict`, which a check of a Protocol calls from 3.12 on.
+
+    It returns the `__dict__` that a class defines itself. For metaclasses that is the snapshot
+    above, whose content is the namespace, so nothing is shadowed.
+    """
+    if issubclass(kind, type):
+        return _inspect._sentinel
+    return _library_shadowed_dict(kind)
 
 
 _library_namedtuple: Any = collections.namedtuple

@@ -8,6 +8,7 @@ Rule 2: a view writes only names that source code could write
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import types
 from collections.abc import Iterable, Mapping, MutableMapping
@@ -164,6 +165,10 @@ def show_vars(*args: Any) -> Mapping[str, Any]:
         namespace = obj.__dict__
     if isinstance(obj, BaseException) and namespace is None:
         return _exception_fields(obj)
+    hook: Any = getattr(type(obj), "__getattr__", None)
+    if namespace is None and is_own_function(hook):
+        with contextlib.suppress(AttributeError):
+            return cast("Mapping[str, Any]", hook(obj, "__dict__"))
     if namespace is None:
         reason = "be an object of a class of the script" if hasattr(obj, "__dict__") else _NO_DICT
         raise TypeError(f"vars() argument must {reason}")

@@ -71,6 +71,39 @@ def test_plain_fuzzer_detects_another_value(fuzz: Any) -> None:
     assert compare(plain, failed).outcome() == "stricter"
     assert compare(plain, refused).outcome() == "refused"
     assert compare(plain, {**plain, "out": ""}).outcome() == "silent"
+    returned = {**failed, "out": failed["out"].replace("raises ", "")}
+    assert compare(failed, returned).outcome() == "silent"
+
+
+def test_plain_fuzzer_accepts_deletions_from_frozen_classes_only(fuzz: Any) -> None:
+    def outcome(kind: str, plain: str, ours: str) -> str:
+        lines = [
+            f"0 raises {[error, text]!r}\n" for error, text in ((kind, plain), ("TypeError", ours))
+        ]
+        found = fuzz("plain").compare(*({"end": "done", "out": each, "err": ""} for each in lines))
+        return str(found.outcome())
+
+    missing = "type object 'ABC' has no attribute 'a'"
+    frozen = "cannot set 'a' attribute of immutable type 'ABC'"
+    assert outcome("AttributeError", missing, frozen) == "refused"
+    assert outcome("AttributeError", missing, frozen.replace("'a'", "'b'")) == "silent"
+    assert outcome("AttributeError", missing, frozen.replace("ABC", "Enum")) == "silent"
+    assert outcome("AttributeError", missing, "another text") == "silent"
+    assert outcome("KeyError", missing, frozen) == "silent"
+
+
+def test_plain_fuzzer_compares_what_ptc_does_not_refuse(fuzz: Any) -> None:
+    def outcome(ours: str) -> str:
+        error = ["TypeError", "a script may not", [["str", "'a'"]], ["NoneType", "None"]]
+        plain = f"0 {['list', '[1, 2]', [['int', '1'], ['int', '2']]]!r}\n"
+        text = f"0 {['list', f'[TypeError(), {ours}]', [error, ['int', ours]]]!r}\n"
+        found = fuzz("plain").compare(
+            *({"end": "done", "out": each, "err": ""} for each in (plain, text))
+        )
+        return str(found.outcome())
+
+    assert outcome("2") == "refused"
+    assert outcome("3") == "silent"
 
 
 def hooks(*options: str) -> subprocess.CompletedProcess[str]:

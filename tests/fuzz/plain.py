@@ -37,6 +37,7 @@ sys.path.insert(0, str(ROOT))
 
 from ptc._language._compiler import ScriptRejected, compile_script  # noqa: E402  # as below
 from tests.fuzz.plain_calls import Calls, imports  # noqa: E402  # the repository is on the path now
+from tests.fuzz.plain_documented import without_documented  # noqa: E402  # as above
 from tests.fuzz.plain_language import Language  # noqa: E402  # as above
 from tests.fuzz.plain_tables import DEFINITIONS  # noqa: E402  # as above
 
@@ -108,7 +109,7 @@ _NOISE: Final = (
     (re.compile(r"\btypes\.N\b"), "__main__.N"),
     (re.compile(rf"<class (\\*')types\.(?!(?:{_TYPES})\b)"), r"<class \1__main__."),
     (re.compile(r"\babc\.B\b"), "__main__.B"),
-    (re.compile(r"'ABCMeta\\*'"), "'type'"),
+    (re.compile(r"'(?:ABCMeta|EnumType|_(?:Any|Protocol|TypedDict)Meta)(\\*')"), r"'type\1"),
     # Documented: pathlib has one class for each of these pairs.
     (re.compile(r"\b(Pure|)PosixPath\b"), r"\1Path"),
     # A type of ptc has its own name: the walk of reachable objects knows dangerous ones by theirs.
@@ -302,20 +303,30 @@ def compare(plain: Outcome, ours: Outcome) -> Verdict:
 def _compare_step(found: Verdict, number: str, before: str, after: str) -> None:
     """Add the line of a step, which differs, to the verdict."""
     text = f"{number} plain: {before}\n  ptc:   {after}"
-    shapes = [_shape(before), _shape(after)]
-    if None not in shapes and shapes[0] == shapes[1]:
-        return
+    plain, ours = _shape(before), _shape(after)
     raised = [each.startswith("raises") for each in (before, after)]
-    if REFUSALS.search(after) and not REFUSALS.search(before):
+    if plain is None or ours is None:
+        is_refused = bool(REFUSALS.search(after) and not REFUSALS.search(before))
+    else:
+        if plain == ours and raised[0] == raised[1]:
+            return
+        rest = without_documented(plain, ours, REFUSALS)
+        is_refused = rest != plain and _alike(rest, ours)
+    if is_refused:
         found.refused.append(after)
     elif raised == [False, True]:
         found.stricter.append(text)
-    elif None in shapes:
-        found.silent.append(text)
-    elif _alike(*shapes) or (all(raised) and shapes[0][0] == shapes[1][0]):
+    elif raised[0] == raised[1] and _is_worded(plain, ours, raised[0]):
         found.worded.append(text)
     else:
         found.silent.append(text)
+
+
+def _is_worded(plain: Any, ours: Any, raised: bool) -> bool:
+    """Return True if two values, or two errors that were raised, differ in texts of errors only."""
+    if plain is None or ours is None:
+        return False
+    return _alike(plain, ours) or (raised and plain[0] == ours[0])
 
 
 #: Documented: functions of modules may be functions of ptc.

@@ -37,7 +37,7 @@ return found"""
         return f"""order = []
 class A:
     {self._pick("x = 1", "x: int = 1", "__slots__ = ()")}
-    def {name}(self, *a): order.append("A"); return super().__repr__ and 1
+    def {name}(self, *a): order.append("A"); return super().__repr__() and 1
     def __init_subclass__(cls, **options): order.append((cls.__name__, options)); super().__init_subclass__()
 class B(A{self._pick("", ", tag=1")}):
     def {name}(self, *a): order.append("B"); return super().{name}(*a) if hasattr(super(), "{name}") else 0
@@ -77,7 +77,7 @@ class D{self._pick("", "(Plain)", "(Data)", "(Frozen)", "(Generic[T])", "(Except
     {self._pick("", "def __post_init__(self, *a): found.append(a)", "def twice(self): return self.a * 2", "kind: ClassVar[int] = 5", "@property¶    def size(self): return 3", "def __hash__(self): return 1", "__match_args__ = ('a',)")}
 attempt(lambda: D({self._pick("", "1", "1, 2", "a=1", "a=1, b=2", "1, b='b', c=[3]", "1, 2, 3, 4, 5")}))
 attempt(lambda: D(1) {self._pick("==", "<", "!=", ">=")} D({self._pick("1", "2")}))
-attempt(lambda: {self._pick("hash(D(1))", "asdict(D(1))", "astuple(D(1))", "replace(D(1), a=5)", "[(f.name, f.type, f.default, f.init, f.kw_only) for f in fields(D)]", "str(inspect.signature(D))", "setattr(D(1), 'a', 2)", "delattr(D(1), 'a')", "D(1).missing", "vars(D(1))", "copy.copy(D(1))", "copy.deepcopy(D(1))", "D.__match_args__", "D.__doc__", "D.a", "fields(D)[0]", "is_dataclass(D), is_dataclass(D(1))", "D.__annotations__", "repr(D)", "D(1) == Plain(1)", "sorted([D(2), D(1)])", "{D(1): 1}")})
+attempt(lambda: {self._pick("hash(D(1)) == hash(D(1)), hash(D(1)) == hash(astuple(D(1)))", "asdict(D(1))", "astuple(D(1))", "replace(D(1), a=5)", "[(f.name, f.type, f.default, f.init, f.kw_only) for f in fields(D)]", "str(inspect.signature(D))", "setattr(D(1), 'a', 2)", "delattr(D(1), 'a')", "D(1).missing", "vars(D(1))", "copy.copy(D(1))", "copy.deepcopy(D(1))", "D.__match_args__", "D.__doc__", "D.a", "fields(D)[0]", "is_dataclass(D), is_dataclass(D(1))", "D.__annotations__", "repr(D)", "D(1) == Plain(1)", "sorted([D(2), D(1)])", "{D(1): 1}")})
 return found"""
 
     def _enumeration(self) -> str:

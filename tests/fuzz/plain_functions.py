@@ -56,7 +56,7 @@ except Exception as error:
         first, second = self._chance.choice(RAISING), self._chance.choice(RAISING)
         how = self._pick(f"raise Mine({self._v()}) from error", f"raise Mine({self._v()})", "raise", f"{second}",
                          "raise Mine from None", "raise ValueError(error)", "error.add_note('note'); raise",
-                         "raise error.with_traceback(None)", f"raise {self._v()}")  # fmt: skip
+                         "raise error", f"raise {self._v()}")  # fmt: skip
         end = self._pick(
             "return error, error.__cause__, error.__context__, error.__suppress_context__",
             "return traceback.format_exc()", "return ''.join(traceback.format_exception(error))",
@@ -273,7 +273,7 @@ return log, {self._pick("group.split(ValueError)", "group.subgroup(lambda e: len
         return "return " + self._pick(
             f"[x for x in {v}]", f"{{x: y for x, y in zip({v}, {w})}}", f"{{x for x in {v} if x}}", f"list(y for x in [{v}, {w}] for y in x)", f"[(x, y) for x in {v} for y in {w} if x == y]", f"[[x for x in y] for y in [{v}]]",
             f"sum(x for x in {v})", f"dict(enumerate({v}))", f"any(x for x in {v})", f"sorted({v}, key=lambda x: str(x), reverse=True)", f"list(map(lambda a, b: (a, b), {v}, {w}))", f"list(filter(None, {v}))", f"max({v}, key=str, default=1)", f"list(zip({v}, {w}, strict=True))", f"[f() for f in [lambda: x for x in {v}]]", f"reduce(lambda a, b: (a, b), {v})", f"list(zip_longest({v}, {w}))", f"[(k, list(g)) for k, g in groupby({v})]", f"list(accumulate({v}))",
-            f"list(chain({v}, {w}))", f"list(pairwise({v}))", f"Counter({v}).most_common(2)", f"dict({v})", f"list({v})", f"tuple({v})", f"set({v})", f"str({v}), repr({w})", f"int({v})", f"float({v})", f"bool({v})", f"bytes({v})", f"len({v})", f"iter({v})", f"reversed({v})", f"hash({v}) == hash({v})", f"json.dumps({v})", f"json.dumps([{v}, {w}], default=str, sort_keys=True)", f"pformat({v})", f"{v} == copy.copy({v})", f"callable({v})", f"round({v}, 1)", f"divmod({v}, {w})", f"pow({v}, 2)", f"abs({v})",
+            f"list(chain({v}, {w}))", f"list(pairwise({v}))", f"Counter({v}).most_common(2)", f"dict({v})", f"list({v})", f"tuple({v})", f"set({v})", f"str({v}), repr({w})", f"int({v})", f"float({v})", f"bool({v})", f"bytes({v})", f"len({v})", f"iter({v})", f"reversed({v})", f"(lambda a, b: hash(a) == hash(b))({v}, {v})", f"json.dumps({v})", f"json.dumps([{v}, {w}], default=str, sort_keys=True)", f"pformat({v})", f"{v} == copy.copy({v})", f"callable({v})", f"round({v}, 1)", f"divmod({v}, {w})", f"pow({v}, 2)", f"abs({v})",
         )  # fmt: skip
 
     def _signature(self) -> str:

@@ -34,6 +34,7 @@ from .._classes import is_open, is_script_class
 from .._identity import find_id, stable_id
 from .._internals import bound_function, bound_object, globals_of
 from .._record import Record
+from .._views import NamespaceView
 from ._facade import is_facade
 from ._futures import Executor, Future
 from ._locks import Barrier, Condition, Event, Lock, RLock, Semaphore
@@ -195,12 +196,12 @@ def shallow(x: Any) -> Any:
 
 
 def _own_instance(x: Any, kind: type, memo: _Memo) -> Any:
-    custom = getattr(kind, "__deepcopy__", None)
+    custom = getattr(x, "__deepcopy__", None)  # of the object: its `__getattr__` may answer
     if custom is not None:
         if memo.shown is None:
             memo.shown = {}
             _RUNNING[id(memo.shown)] = memo
-        made = custom(x, memo.shown)
+        made = custom(memo.shown)
         memo[id(x)] = made
         return made
 
@@ -230,16 +231,21 @@ def _rebuild(x: Any, kind: Any, part: Callable[[Any], Any], record: Callable[[An
 
 
 def _restore(made: Any, state: Any, part: Callable[[Any], Any]) -> None:
-    """Set the state of `made`: through its class, or as attributes and slots."""
-    setter = getattr(type(made), "__setstate__", None)
-    if setter is not None:  # of a frozen dataclass with slots, or of the library
-        setter(made, part(state))
+    """Set the state of `made`: by its `__setstate__`, or as attributes and slots."""
+    if state is None:
+        return
+    if hasattr(type(made), "__setstate__"):  # of a frozen dataclass with slots, or of the library
+        made.__setstate__(part(state))
         return
     attributes, slots = state if isinstance(state, tuple) else (state, None)
+    if hasattr(made, "__setstate__"):  # from its `__getattr__`
+        shown = [found and NamespaceView(part(found)) for found in (attributes, slots)]
+        made.__setstate__(tuple(shown) if isinstance(state, tuple) else shown[0])
+        return
     for name, value in (attributes or {}).items():
         made.__dict__[name] = part(value)
     for name, value in (slots or {}).items():
-        object.__setattr__(made, name, part(value))
+        setattr(made, name, part(value))
 
 
 def _copy_list(x: Any, memo: _Memo) -> Any:

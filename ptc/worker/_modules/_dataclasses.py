@@ -183,7 +183,7 @@ def _process(cls: Any, options: Options) -> Any:
     if options.match_args and "__match_args__" not in class_namespace(cls):
         type.__setattr__(cls, "__match_args__", _match_args(initial))
     if options.slots:
-        cls = _with_slots(cls, [each.name for each in real], weakref=options.weakref_slot)
+        cls = _with_slots(cls, [each.name for each in real], options)
         bind(cls)
     abc.update_abstractmethods(cls)
     return register(cls)
@@ -281,20 +281,32 @@ def _init_signature(initial: Iterable[Any]) -> str:
     return str(inspect.Signature(parameters))
 
 
-def _with_slots(cls: Any, names: list[str], *, weakref: bool) -> Any:
+def _with_slots(cls: Any, names: list[str], options: Options) -> Any:
     """Make a copy of the class `cls` with slots for its fields."""
     own = dict(class_namespace(cls))
     if "__slots__" in own:
         raise TypeError(f"{policy.demangle(cls.__name__)} already specifies __slots__")
     inherited = set(itertools.chain.from_iterable(map(_slots, cls.__mro__[1:-1])))
-    wanted = [*names, "__weakref__"] if weakref else names
+    wanted = [*names, "__weakref__"] if options.weakref_slot else names
     own["__slots__"] = tuple(name for name in wanted if name not in inherited)
     for name in (*names, "__dict__", "__weakref__"):
         own.pop(name, None)
     qualname = cls.__qualname__
     made = type(cls)(cls.__name__, cls.__bases__, own)
     made.__qualname__ = qualname
+    if options.frozen:
+        made.__getstate__, made.__setstate__ = _get_state, _set_state
     return made
+
+
+def _get_state(self: Any) -> list[Any]:
+    """Return the values of the fields: `copy` could not set them on a frozen instance."""
+    return [getattr(self, each.name) for each in dataclass_fields(type(self)) or ()]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for each, value in zip(dataclass_fields(type(self)) or (), state, strict=False):
+        object.__setattr__(self, check_name(each.name), value)
 
 
 def _slots(kind: type) -> Iterator[str]:
@@ -341,9 +353,15 @@ def _demangle_field(each: Field[Any]) -> Field[Any]:
 def fields(class_or_instance: Any) -> tuple[Any, ...]:
     """`dataclasses.fields`."""
     obj = class_or_instance
-    found = dataclass_fields(obj if isinstance(obj, type) else type(obj))
+    kind = obj if isinstance(obj, type) else type(obj)
+    found = dataclass_fields(kind)
     if found is None:
-        raise TypeError("must be called with a dataclass type or instance") from None
+        name = repr(policy.demangle(kind.__name__))
+        shown = f"type object {name}" if kind is obj else f"{name} object"
+        try:
+            raise AttributeError(f"{shown} has no attribute {FIELDS!r}")
+        except AttributeError:  # the context that the library's error has
+            raise TypeError("must be called with a dataclass type or instance") from None
     return tuple(_demangle_field(each) for each in found)
 
 

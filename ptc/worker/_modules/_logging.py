@@ -178,6 +178,8 @@ class Logger(Filterer):
 
 
 class _RootLogger(Logger):
+    """The logger that all others descend from."""
+
     __slots__ = ()
 
 

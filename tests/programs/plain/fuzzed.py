@@ -458,3 +458,114 @@ def case_stand_ins_are_described_and_referred_to_as_in_the_library():
         [weakref.ref(each)() is each for each in made], [each.__doc__ for each in kinds], outcomes_of(lambda: weakref.ref(types.SimpleNamespace()))[0][0],
         types_of(outcomes_of(lambda: functools.update_wrapper(int, len), lambda: functools.update_wrapper(threading.Event, len), lambda: functools.singledispatch(print).dispatch(threading.Event()), lambda: functools.singledispatch(print).dispatch(list[int]))),
     ]  # fmt: skip
+def case_copies_ask_getattr():
+    class Answer(list):
+        def __getattr__(self, name):
+            return name
+
+    class Endless:
+        def __getattr__(self, name):
+            return self.missing
+
+    class Own:
+        def __getattr__(self, name):
+            if name == "__setstate__":
+                return lambda state: found.append(sorted(state.items()))
+            if name == "__deepcopy__":
+                return lambda memo: "deep"
+            raise AttributeError(name)
+
+    class Fixed:
+        __slots__ = ("x",)
+
+        def __setattr__(self, name, value):
+            raise TypeError(f"{name} is fixed")
+
+    found = []
+    for kind in (Answer, Endless, Own, Fixed):
+        made = kind()
+        object.__setattr__(made, "x", 1)
+        if kind is not Fixed:
+            made._y = 2
+        for function in (copy.copy, copy.deepcopy):
+            try:
+                found.append(str(function(made))[:4])
+            except Exception as error:
+                found.append([type(error).__name__, str(error)])
+    return found
+
+
+def case_context_of_a_refused_value():
+    found = []
+    for value in (1, int):
+        try:
+            dataclasses.fields(value)
+        except TypeError as error:
+            found.append([str(error), str(error.__context__), error.__suppress_context__])
+    return found
+
+
+def case_classes_as_members_of_protocols():
+    class A:
+        def close(self): ...
+
+    @typing.runtime_checkable
+    class Closing(typing.Protocol):
+        def close(self): ...
+
+    return [isinstance(A, Closing), isinstance(int, Closing), isinstance(int, typing.SupportsInt)]
+
+
+def case_lists_in_hints():
+    def f(x: typing.Type[[int]], y: typing.Callable[["int"], "str"]): ...
+
+    return [str(each) for each in typing.get_type_hints(f).values()]
+
+
+def case_documentation_of_the_root_logger():
+    return logging.getLogger().__doc__ is None
+
+
+def case_copies_of_frozen_dataclasses_with_slots():
+    @dataclasses.dataclass(frozen=True, slots=True)
+    class A:
+        x: list
+
+    class B(A): ...
+
+    found = []
+    for kind in (A, B):
+        made = kind([1])
+        for function in (copy.copy, copy.deepcopy):
+            other = function(made)
+            found.append([type(other) is kind, other.x, other.x is made.x])
+    try:
+        copy.copy(object.__new__(A))
+    except AttributeError as error:
+        found.append(str(error))
+    return found
+
+
+def case_vars_asks_getattr():
+    class A:
+        __slots__ = ()
+
+        def __getattr__(self, name):
+            if name == "__dict__":
+                return "answer"
+            raise AttributeError(name)
+
+    class B:
+        __slots__ = ()
+
+        def __getattr__(self, name):
+            raise AttributeError(name)
+
+    try:
+        vars(B())
+    except TypeError as error:
+        return [vars(A()), str(error)]
+
+
+def case_classes_have_documentation():
+    return [hasattr(each, "__doc__") for each in (int, types.BuiltinFunctionType, types.GeneratorType, dict)]

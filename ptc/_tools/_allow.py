@@ -13,13 +13,14 @@ import operator
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from .._core._arguments import nearest, parts_of
+from .._core._deferred import copy_with
 from .._schema._check import arguments_mapping
 from ..errors import ToolError, UsageError
 from ._tool import Tool
@@ -245,6 +246,6 @@ def _enforce(item: Tool, rules: tuple[Allow, ...]) -> Tool:
         return valid
 
     # In the description, so that a model need not learn the rules from failed calls.
-    return replace(
+    return copy_with(
         item, validate=validate_rules, description=f"{item.description}\n\nHere {words}."
     )

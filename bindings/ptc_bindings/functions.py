@@ -104,6 +104,7 @@ def program_function(
     """
     from ptc._policy_modules import MODULES
     from ptc._tools._instructions import describe_program
+    from ptc._tools._table import ToolTable
 
     from ._outcome import outcome, outcome_of_error
 
@@ -120,7 +121,7 @@ def program_function(
             return outcome_of_error(error)
         return outcome(result, next_step=_PAUSED)
 
-    rules = describe_program(list(tools.values()), effective, list(MODULES))
+    rules = describe_program(ToolTable(tools), effective, list(MODULES))
     arguments = {"source": "The script.", "inputs": "JSON data for the script."}
     head = "Run a Python script that calls many tools and returns one result."
     program.__doc__ = _docstring(f"{head}\n\n{rules}", arguments)

@@ -23,6 +23,7 @@ from .._core._arguments import nearest, parts_of
 from .._core._deferred import copy_with
 from .._schema._check import arguments_mapping
 from ..errors import ToolError, UsageError
+from ._names import list_known
 from ._tool import Tool
 from ._toolset import match_names
 
@@ -215,7 +216,7 @@ def _expand(
         if re.search(r"[*?\[]", entry):
             found = match_names([entry], tools, "allowed_tools")
             return [name for name in tools if name in found]
-    known = ", ".join(tools) or "none"
+    known = list_known(tools)
     near = nearest(str(entry), [*tools, *toolsets])
     msg = f"allowed_tools: there is no tool {entry!r}{near}; tools: {known}"
     raise UsageError(msg)

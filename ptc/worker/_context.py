@@ -341,7 +341,7 @@ class _Methods:
         self._made: dict[str, _ToolMethod] = {}
         self.table = table
 
-    def find(self, name: str) -> _ToolMethod | None:
+    def find(self, name: str) -> Any:
         """Return the tool `name` as a method; None if there is no such tool."""
         method = self._made.get(name)
         if method is None:
@@ -472,7 +472,7 @@ class _Namespace:
         msg = f"ctx.{self._name} cannot be changed"
         raise AttributeError(msg)
 
-    def __getattr__(self, name: str) -> _ToolMethod:
+    def __getattr__(self, name: str) -> Any:
         method = self._methods.find(f"{self._name}.{name}")
         if method is None:
             listed = ", ".join(self.__dir__())

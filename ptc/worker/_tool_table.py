@@ -58,15 +58,17 @@ class ToolTable:
         return iter(self._get_all())
 
     def _get_all(self) -> Mapping[str, list[str]]:
-        if self._all is None:
-            body = self._request()
-            if body is None:
-                return self._named
-            try:
-                self._all = orjson.loads(body)
-            except ValueError:  # the host wrote valid JSON: orjson got no memory
-                raise MemoryError from None
-        return self._all
+        if self._all is not None:
+            return self._all
+        body = self._request()
+        if body is None:
+            return self._named
+        try:
+            found: Mapping[str, list[str]] = orjson.loads(body)
+        except ValueError:  # the host wrote valid JSON: orjson got no memory
+            raise MemoryError from None
+        self._all = found
+        return found
 
 
 def _has_namespace(names: Iterable[str], name: str) -> bool:

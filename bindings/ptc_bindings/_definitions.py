@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import ptc
-from ptc._runs._program_tool import DESCRIPTION_CHARS, PROGRAM, list_within
+from ptc._runs._program_tool import DESCRIPTION_CHARS, PROGRAM
+from ptc._tools._names import list_within
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, Tool

@@ -14,9 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ptc
-from ptc._core import _json
 from ptc._journal._journal import RunRow
-from ptc._runs._program_row import load_result
+from ptc._runs._program_row import load_result, recorded_tools
 
 from ._client_scope import ClientScope
 from ._definitions import PROGRAM_RESUME, call_result
@@ -147,7 +146,7 @@ class Programs:
             # The same text for a run of another client: its existence is not disclosed either.
             msg = f"there is no run {run_id!r:.80} of an MCP client; check run_id"
             raise ptc.UsageError(msg)
-        more = [name for name in _json.loads(row.options)["tools"] if name not in self._tools]
+        more = [name for name in recorded_tools(row) if name not in self._tools]
         if more:
             msg = f"run {run_id!r} used tools that this server does not allow: {', '.join(more)}"
             raise ptc.UsageError(msg)

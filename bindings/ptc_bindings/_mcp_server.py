@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import ptc
-from ptc._runs._program_tool import list_within
+from ptc._tools._names import list_within
 
 from ._allowed import allow_list
 from ._capacity import Capacity

@@ -102,13 +102,9 @@ def program_function(
     Raises:
         UsageError: If a name is unknown.
     """
-    from ptc._policy_modules import MODULES
-    from ptc._tools._instructions import describe_program
-
     from ._outcome import outcome, outcome_of_error
 
     allowed = allow_list(session, allowed_tools)
-    tools = session.select_tools(allowed)
     effective = limits or session.limits
 
     async def program(source: str, inputs: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -120,7 +116,7 @@ def program_function(
             return outcome_of_error(error)
         return outcome(result, next_step=_PAUSED)
 
-    rules = describe_program(list(tools.values()), effective, list(MODULES))
+    rules = session.describe_tools(allowed, effective)
     arguments = {"source": "The script.", "inputs": "JSON data for the script."}
     head = "Run a Python script that calls many tools and returns one result."
     program.__doc__ = _docstring(f"{head}\n\n{rules}", arguments)

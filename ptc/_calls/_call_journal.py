@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
-from .._tools._tool import Tool
+from .._tools._table import ToolTable
 from .._tools._tool_result import ToolResult
 from ._call import OpenCall
 from ._recorder import RunRecorder
@@ -16,7 +16,7 @@ __all__ = ["CallJournal"]
 class CallJournal(Protocol):
     """Records each direct call as a run of its own."""
 
-    def start(self, call: OpenCall, tools: Mapping[str, Tool], *, has_rules: bool) -> RunRecorder:
+    def start(self, call: OpenCall, tools: ToolTable, *, has_rules: bool) -> RunRecorder:
         """Create the record of an admitted call.
 
         Args:

@@ -16,6 +16,7 @@ from .._records._limits import Limits
 from .._records._result import EventKind, RunEvent
 from .._tools._allow import Allow, AllowList
 from .._tools._catalog import Catalog
+from .._tools._names import list_known
 from .._tools._tool import Tool, ToolCall
 from .._tools._tool_result import ToolResult
 from ..errors import SessionClosedError, ToolError, UsageError
@@ -156,9 +157,10 @@ class DirectCalls:
         await anyio.lowlevel.checkpoint_if_cancelled()
         dispatch = self._create_dispatch(on_event)
         dispatch.admit(call)
-        tools = self._catalog.tools if call.allowed is None else call.allowed
+        catalog = self._catalog
+        table = catalog.table_of_all() if allowed is None else catalog.table(allowed)
         has_rules = any(isinstance(entry, Allow) for entry in allowed or ())
-        dispatch.recorder = recorder = journal.start(call, tools, has_rules=has_rules)
+        dispatch.recorder = recorder = journal.start(call, table, has_rules=has_rules)
         result: ToolResult | None = None
         began = time.perf_counter()
         try:
@@ -192,8 +194,7 @@ class DirectCalls:
         host_tool = self._host_tools.get(name) if isinstance(name, str) else None
         if host_tool is None and (not isinstance(name, str) or name not in tools):
             names = [*tools, *self._host_tools]
-            known = ", ".join(names) or "none"
-            msg = f"there is no tool {name!r:.80}{nearest(name, names)}; tools: {known}"
+            msg = f"there is no tool {name!r:.80}{nearest(name, names)}; tools: {list_known(names)}"
             raise UsageError(msg)
         if key is not None and not (isinstance(key, str) and key.strip()):
             msg = f"idempotency_key must be text that is not blank, not {key!r:.80}"
@@ -207,7 +208,9 @@ class DirectCalls:
             request = ToolCall(name, validated, seq=self._made, key=key)
         if host_tool is not None:
             return OpenCall(request, allowed={name: host_tool(allowed, emit)})
-        return OpenCall(request, allowed=None if allowed is None else self._catalog.select(allowed))
+        return OpenCall(
+            request, allowed=None if allowed is None else self._catalog.table(allowed).tools
+        )
 
     def _create_dispatch(self, on_event: EventSink | None, *, host_tool: bool = False) -> Dispatch:
         return Dispatch(

@@ -14,6 +14,7 @@ from .._records._content import Attachment, AttachmentRef
 from .._records._result import CallRecord, EventKind
 from .._tools._approval import Approver
 from .._tools._environment import Environment
+from .._tools._names import list_known
 from .._tools._tool import Tool
 from ..errors import ToolError, UsageError
 from ._attachments import AttachmentStore
@@ -119,7 +120,7 @@ class Scope:
             tool = self._discovered.get(name)
         if tool is not None:
             return tool
-        allowed = ", ".join(tools) or "none"
+        allowed = list_known(tools)
         if name in self.shared.known:
             msg = f"tool {name!r} is not allowed in this run; allowed: {allowed}"
             raise ToolError(msg, code="not_allowed", tool=name)

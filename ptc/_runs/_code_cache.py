@@ -16,10 +16,12 @@ class CachedCode(NamedTuple):
     """Compiled code, opaque to the host."""
     advice: tuple[Finding, ...] = ()
     """Findings of the check; none of them refused the script."""
+    named: bytes = b"{}"
+    """Parameters of the tools that the script names, as sent to a worker."""
 
 
 class CodeCache:
-    """Cache compiled code by the exact source it was compiled from, and the tools' signatures.
+    """Cache compiled code by the exact source it was compiled from, and the tools.
 
     A run cannot change the code that another run executes: code is accepted from a worker only
     before a line of the script has run there (`_protocol.LEGAL`), and is used only for the same
@@ -33,23 +35,20 @@ class CodeCache:
         self._codes: dict[tuple[str, bytes], CachedCode] = {}
         """The least recently used entry comes first."""
 
-    def get(self, source: str, signatures: bytes = b"") -> CachedCode | None:
+    def get(self, source: str, tools: bytes = b"") -> CachedCode | None:
         """Return the code of `source` and mark it as used; None if it is not cached."""
-        key = source, signatures
+        key = source, tools
         cached = self._codes.pop(key, None)
         if cached is not None:
             self._codes[key] = cached
         return cached
 
-    def put(
-        self, source: str, code: bytes, signatures: bytes = b"", advice: tuple[Finding, ...] = ()
-    ) -> None:
-        """Add `code`, and evict the least recently used entries to make room for it."""
-        cached = CachedCode(code, advice)
-        size = _size(source, signatures, cached)
-        if self.get(source, signatures) is not None or size > self._most_bytes:
+    def put(self, source: str, cached: CachedCode, tools: bytes = b"") -> None:
+        """Add the code of `source`, and evict the least recently used entries to make room."""
+        size = _size(source, tools, cached)
+        if self.get(source, tools) is not None or size > self._most_bytes:
             return
-        self._codes[source, signatures] = cached
+        self._codes[source, tools] = cached
         self._bytes += size
         while self._bytes > self._most_bytes:
             oldest = next(iter(self._codes))
@@ -60,5 +59,6 @@ _ADVICE_BYTES = 1_024
 """Approximate memory of one finding."""
 
 
-def _size(source: str, signatures: bytes, cached: CachedCode) -> int:
-    return len(cached.code) + len(source) + len(signatures) + len(cached.advice) * _ADVICE_BYTES
+def _size(source: str, tools: bytes, cached: CachedCode) -> int:
+    texts = len(cached.code) + len(cached.named) + len(source) + len(tools)
+    return texts + len(cached.advice) * _ADVICE_BYTES

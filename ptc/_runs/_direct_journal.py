@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from .._calls._call import OpenCall
 from .._calls._recorder import RunRecorder
@@ -15,7 +15,7 @@ from .._calls._rows import encode_arguments
 from .._core import _json
 from .._records._limits import Limits
 from .._records._result import Failure, RunResult, Status
-from .._tools._tool import Tool
+from .._tools._table import ToolTable
 from .._tools._tool_result import ToolResult
 from ..errors import JournalError
 from ._announce import OnApproval, announce
@@ -39,7 +39,7 @@ class DirectJournal:
         self._limits = limits
         self._on_approval = on_approval
 
-    def start(self, call: OpenCall, tools: Mapping[str, Tool], *, has_rules: bool) -> RunRecorder:
+    def start(self, call: OpenCall, tools: ToolTable, *, has_rules: bool) -> RunRecorder:
         """Create the record of an admitted call. Raises `JournalError` on failure."""
         assert call.call.run_id is not None  # noqa: S101  # set for a call that is recorded
         # As recorded: without secrets and unrecorded content. A call that lacks them cannot be
@@ -50,7 +50,7 @@ class DirectJournal:
             source=_SOURCE,
             filename="direct call",
             inputs_json=b'{"tool":%b,"arguments":%b}' % (name, arguments),
-            tools=tools,
+            table=tools,
             limits=self._limits,
             seed=random.getrandbits(48),
             has_rules=has_rules,

@@ -15,14 +15,14 @@ from .._records._result import Failure, RunWarning, Variables
 from .._wire import _protocol
 from .._wire._protocol import Kind, Output, ProtocolError
 from ._clocks import Clocks
-from ._code_cache import CodeCache
+from ._code_cache import CachedCode, CodeCache
 from ._intake import OverLimitError, ReturnValue
-from ._opening import opening_frames
+from ._opening import opening_frames_of_code, opening_frames_of_source
 from ._outcome import Outcome
 from ._program import Program
 from ._report import build_rejection, check_schema, convert_failure, convert_finding
 from ._script_calls import ScriptCalls
-from ._signatures import encode_signatures
+from ._signatures import encode_parameters, encode_signatures
 
 __all__ = ["FrameHandler"]
 
@@ -44,8 +44,9 @@ class FrameHandler:
         self._calls = calls
         self._clocks = clocks
         self._cache = cache
-        self._signatures = encode_signatures(program.tools.values())
         self._advice: tuple[_protocol.Finding, ...] = ()
+        self._named = b""
+        self._has_requested_tools = False
         self.polled: tuple[int, float] | None = None
         """Line at which the script was last seen to read its clock, and the seconds since the
         start."""
@@ -54,12 +55,17 @@ class FrameHandler:
 
     def open(self) -> tuple[tuple[Kind, bytes], ...]:
         """Return the first frames of the run; a script in the cache has been checked."""
+        # The program may be sent again, to another worker.
+        self._has_requested_tools = False
         cached = None
         if not self._program.only_check:
-            cached = self._cache.get(self._program.source, self._signatures)
+            cached = self._cache.get(self._program.source, self._program.table.digest)
         if cached is not None:
             self._warn(cached.advice)
-        return opening_frames(self._program, self._signatures, cached)
+            return opening_frames_of_code(self._program, cached)
+        tools = self._program.table.named_in(self._program.source)
+        self._named = encode_parameters(tools)
+        return opening_frames_of_source(self._program, self._named, encode_signatures(tools))
 
     def _warn(self, advice: tuple[_protocol.Finding, ...]) -> None:
         for finding in advice:
@@ -90,7 +96,9 @@ class FrameHandler:
 
     def _on_compiled(self, code: bytes, _size: int) -> None:
         _require_request(Kind.COMPILED, not self._program.only_check)
-        self._cache.put(self._program.source, code, self._signatures, self._advice)
+        program = self._program
+        cached = CachedCode(code, self._advice, self._named)
+        self._cache.put(program.source, cached, program.table.digest)
 
     def _on_advised(self, advice: tuple[_protocol.Finding, ...], _size: int) -> None:
         _require_request(Kind.ADVISED, not self._program.only_check)
@@ -135,6 +143,12 @@ class FrameHandler:
     def _on_warned(self, warning: _protocol.Warned, _size: int) -> None:
         found = RunWarning(warning.code, warning.message, warning.path, warning.line)
         self._outcome.add_warning(found)
+
+    def _on_tools_requested(self, _message: object, _size: int) -> None:
+        _require_request(Kind.REQUEST_TOOLS, not self._has_requested_tools)
+        self._has_requested_tools = True
+        if self._calls.worker is not None:
+            self._calls.worker.send((Kind.TOOLS, self._program.table.parameters))
 
     def _on_timer(self, deadline: float, _size: int) -> None:
         if self._calls.replay is not None:
@@ -196,6 +210,7 @@ HANDLERS: Final[dict[Kind, Callable[[FrameHandler, Any, int], None]]] = {
     Kind.TIMER: FrameHandler._on_timer,
     Kind.POLLED: FrameHandler._on_polled,
     Kind.PONG: FrameHandler._on_pong,
+    Kind.REQUEST_TOOLS: FrameHandler._on_tools_requested,
     Kind.FRAMES: FrameHandler._on_variables,
     Kind.DONE: FrameHandler._on_done,
     Kind.FAILED: FrameHandler._on_failed,

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from .._core import _json
+from typing import TypeAlias
+
 from .._wire._protocol import Kind
 from ._code_cache import CachedCode
 from ._program import Program, encode_limits
 
-__all__ = ["opening_frames"]
+__all__ = ["opening_frames_of_code", "opening_frames_of_source"]
+
+_Frames: TypeAlias = tuple[tuple[Kind, bytes], tuple[Kind, bytes]]
 
 
-def opening_frames(
-    program: Program, signatures: bytes, cached: CachedCode | None
-) -> tuple[tuple[Kind, bytes], tuple[Kind, bytes]]:
-    """Return the START frame, and the script as compiled code or as source.
+def opening_frames_of_code(program: Program, cached: CachedCode) -> _Frames:
+    """Return the START frame, and the script as compiled code; it has been checked before."""
+    return (Kind.START, b"%b}" % _start(program, cached.named)), (Kind.CODE, cached.code)
+
+
+def opening_frames_of_source(program: Program, named: bytes, signatures: bytes) -> _Frames:
+    """Return the START frame, and the script as source.
 
     Args:
         program: The program to execute.
-        signatures: Signatures of its tools, by which the source is checked.
-        cached: Its compiled code, if that is cached; it has been checked before.
+        named: Parameters of the tools that the source names.
+        signatures: Their signatures, by which the source is checked.
     """
-    tools = {name: tool.parameter_names for name, tool in program.tools.items()}
-    start = b'{"inputs":%b,"tools":%b,"limits":%b,"epoch":%.6f,"seed":%d,"non_finite":"%b"}' % (
+    # A run that is resumed has passed the check, or was recorded before there was one.
+    then = b'"report"' if program.only_check else b'"warn"' if program.resumed else b'"refuse"'
+    start = b'%b,"check":%b,"then":%b}' % (_start(program, named), signatures, then)
+    return (Kind.START, start), (Kind.SOURCE, program.source.encode())
+
+
+def _start(program: Program, named: bytes) -> bytes:
+    """Return the body of START without its end."""
+    return b'{"inputs":%b,"tools":%b,"limits":%b,"epoch":%.6f,"seed":%d,"non_finite":"%b"' % (
         program.inputs_json,
-        _json.dumps(tools),
+        named,
         encode_limits(program.limits),
         program.clock,
         program.seed,
         program.non_finite.encode(),
     )
-    if cached is not None:
-        return (Kind.START, start), (Kind.CODE, cached.code)
-    # A run that is resumed has passed the check, or was recorded before there was one.
-    then = b'"report"' if program.only_check else b'"warn"' if program.resumed else b'"refuse"'
-    start = b'%b,"check":%b,"then":%b}' % (start[:-1], signatures, then)
-    return (Kind.START, start), (Kind.SOURCE, program.source.encode())

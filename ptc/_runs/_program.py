@@ -15,6 +15,7 @@ from .._records._limits import Breach, Limits
 from .._records._result import Failure, Finding, RunResult, RunWarning
 from .._schema._check import ValueCheck
 from .._tools._allow import AllowList
+from .._tools._table import ToolTable
 from .._tools._tool import Tool
 from ..errors import UsageError
 
@@ -63,7 +64,8 @@ class Program:
     source: str
     filename: str
     inputs_json: bytes
-    tools: Mapping[str, Tool]
+    table: ToolTable
+    """Tools that it may call."""
     limits: Limits
     warnings: tuple[RunWarning, ...] = ()
     check_value: ValueCheck | None = None
@@ -83,6 +85,11 @@ class Program:
     """Output schema that `check_value` was compiled from."""
     has_rules: bool = False
     """True if the allow-list had rules, which are code and cannot be recorded."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Tools that it may call, by name."""
+        return self.table.tools
 
 
 def validate_filename(name: str | None) -> str:

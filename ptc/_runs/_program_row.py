@@ -15,18 +15,17 @@ from .._records._limits import Limits
 from .._records._result import RunResult
 from .._schema._check import value_check
 from .._tools._allow import AllowList
-from .._tools._tool import Tool
+from .._tools._table import ToolTable, read_record
 from ..errors import UsageError
 from ._program import Program, encode_limits
 
-__all__ = ["load_result", "restore_program", "row_of"]
+__all__ = ["load_result", "recorded_tools", "restore_program", "row_of"]
 
 
 def row_of(program: Program) -> RunRow:
     """Convert a program to its run record."""
     schema = program.schema
     options = {
-        "tools": {name: tool.parameter_names for name, tool in program.tools.items()},
         "rules": program.has_rules,
         "schema": schema if isinstance(schema, Mapping) else None,
         "typed": schema is not None and not isinstance(schema, Mapping),
@@ -37,16 +36,22 @@ def row_of(program: Program) -> RunRow:
         source=program.source,
         filename=program.filename,
         inputs=program.inputs_json,
-        options=b'%b,"limits":%b}' % (data[:-1], encode_limits(program.limits)),
+        options=b'%b,"tools":%b,"limits":%b}'
+        % (data[:-1], program.table.record, encode_limits(program.limits)),
         seed=program.seed,
         clock=program.clock,
         created_ms=int(program.clock * 1000),
     )
 
 
+def recorded_tools(row: RunRow) -> dict[str, list[str]]:
+    """Return the tools that a recorded run could call, each with the names of its parameters."""
+    return read_record(_json.loads(row.options)["tools"])
+
+
 def restore_program(
     row: RunRow,
-    select: Callable[[AllowList], dict[str, Tool]],
+    table_of: Callable[[AllowList], ToolTable],
     allowed_tools: AllowList | None = None,
     output_schema: Any = None,
 ) -> Program:
@@ -54,7 +59,7 @@ def restore_program(
 
     Args:
         row: The run.
-        select: Returns the tools of an allow-list.
+        table_of: Returns the tools of an allow-list.
         allowed_tools: Replaces the recorded names.
         output_schema: Replaces the recorded one.
 
@@ -77,7 +82,7 @@ def restore_program(
         source=row.source,
         filename=row.filename,
         inputs_json=row.inputs,
-        tools=select(list(options["tools"]) if allowed_tools is None else allowed_tools),
+        table=table_of(list(recorded_tools(row)) if allowed_tools is None else allowed_tools),
         limits=Limits(**limits),
         check_value=value_check(schema) if schema is not None else None,
         clock=row.clock,

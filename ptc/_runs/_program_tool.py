@@ -21,6 +21,8 @@ from .._records._result import RunResult
 from .._tools._allow import AllowList
 from .._tools._catalog import Catalog
 from .._tools._instructions import describe_program
+from .._tools._names import list_within
+from .._tools._table import ToolTable
 from .._tools._tool import Tool, define_tool
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError, UsageError
@@ -30,7 +32,6 @@ __all__ = [
     "DESCRIPTION_CHARS",
     "PROGRAM",
     "DefinitionStyle",
-    "list_within",
     "program_definition",
     "program_tool",
 ]
@@ -89,12 +90,12 @@ def program_tool(
 
 
 def program_definition(
-    tools: Iterable[Tool], limits: Limits, modules: Sequence[str], style: DefinitionStyle
+    table: ToolTable, limits: Limits, modules: Sequence[str], style: DefinitionStyle
 ) -> dict[str, Any]:
     """Return the definition of the tool for the API of a provider.
 
     Args:
-        tools: Tools that a script may call.
+        table: Tools that a script may call.
         limits: Limits of a script.
         modules: Names of the modules that a script may import.
         style: The API.
@@ -102,17 +103,16 @@ def program_definition(
     Raises:
         UsageError: If `style` is unknown.
     """
-    chosen = list(tools)
     most_chars = _OPENAI_CHARS if style == "openai" else DESCRIPTION_CHARS
-    description = _description([tool.name for tool in chosen], most_chars)
-    parameters = _parameters(describe_program(chosen, limits, modules))
+    description = _description(list(table.tools), most_chars)
+    parameters = _parameters(describe_program(table, limits, modules))
     if style == "openai":
         function = {"name": PROGRAM, "description": description, "parameters": parameters}
         return {"type": "function", "function": function}
     if style == "anthropic":
         return {"name": PROGRAM, "description": description, "input_schema": parameters}
     if style == "mcp":
-        changes = any(tool.side_effect for tool in chosen)
+        changes = any(tool.side_effect for tool in table.tools.values())
         return {
             "name": PROGRAM,
             "description": description,
@@ -130,23 +130,11 @@ def _description(names: list[str], most_chars: int) -> str:
         "in parallel, and only what the script returns comes back.\n\n"
         "`source` is the script: it defines `async def run(ctx, inputs)`, tools are methods of ctx "
         "(`await ctx.name(...)`), the return value is the result. The description of the "
-        "parameter `source` has the rules, the limits and the typed signatures of the tools: read "
-        "it before the first script. Scripts run in a sandbox: files, network and packages are "
-        "available only through ctx.\n\nTools on ctx: "
+        "parameter `source` has the rules, the limits and the typed signatures of the tools, or "
+        "of many tools a way to find them: read it before the first script. Scripts run in a "
+        "sandbox: files, network and packages are available only through ctx.\n\nTools on ctx: "
     )
     return start + list_within(names, most_chars - len(start))
-
-
-def list_within(names: list[str], room: int) -> str:
-    """List as many names as fit, then the number of the others."""
-    if not names:
-        return "none"
-    for count in range(len(names), 0, -1):
-        rest = len(names) - count
-        text = ", ".join(names[:count]) + (f" and {rest} more" if rest else "")
-        if len(text) < room:
-            return text + "."
-    return f"{len(names)}."
 
 
 def _parameters(source: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from ..errors import UsageError
 from ._ceiling import LimitPolicy
 from ._history import History, validate_run_id
 from ._program import NonFinite, Program, encode_inputs, read_script, validate_filename
-from ._program_row import load_result, restore_program
+from ._program_row import load_result, recorded_tools, restore_program
 
 __all__ = ["ProgramBuilder", "typed_result"]
 
@@ -75,7 +75,7 @@ class ProgramBuilder:
         if allowed is not None:
             # Read twice below, and may be a generator.
             allowed = parts_of("allowed_tools", allowed, "a list of names of tools")
-        tools = self._catalog.select(allowed)
+        table = self._catalog.table(allowed)
         applied, warnings = self._limit_policy.apply(limits)
         return Program(
             run_id=uuid.uuid4().hex if run_id is None else validate_run_id(run_id),
@@ -85,7 +85,7 @@ class ProgramBuilder:
             source=source,
             filename=validate_filename(filename),
             inputs_json=encode_inputs(inputs, applied),
-            tools=tools,
+            table=table,
             limits=applied,
             check_value=value_check(output_schema) if output_schema is not None else None,
             warnings=warnings,
@@ -126,7 +126,7 @@ class ProgramBuilder:
         row = self._history.run(run_id)
         if allowed_tools is None:
             allowed_tools = self._default_of(row)
-        program = restore_program(row, self._catalog.select, allowed_tools, output_schema)
+        program = restore_program(row, self._catalog.table, allowed_tools, output_schema)
         limits = program.limits.clamp(self._limit_policy.ceiling)
         return replace(
             program, limits=limits, until=until, resumed=True, non_finite=self._non_finite
@@ -138,7 +138,8 @@ class ProgramBuilder:
         options = _json.loads(row.options)
         if default is None or not options["rules"]:
             return None
-        return default if set(self._catalog.select(None)) == set(options["tools"]) else None
+        tools = self._catalog.table(None).tools
+        return default if tools.keys() == recorded_tools(row).keys() else None
 
     def for_retry(self, run_id: str, allowed_tools: AllowList | None) -> Program:
         """Build a recorded program as a new run, with a warning about the earlier effects.

@@ -196,7 +196,7 @@ class Executor:
             budget=Budget(limits.max_tool_calls, limits.max_calls_by_tool),
             call_timeout=CallTimeout(limits.tool_timeout_ms) if shorter else None,
             environment=environment,
-            discovery=partial(discovery_tools, program.tools),
+            discovery=partial(discovery_tools, program.table),
         )
         if resume:
             dispatch.resume(self._history.resume_record(program))

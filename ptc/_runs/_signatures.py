@@ -10,7 +10,7 @@ from .._core import _json
 from .._tools._tool import Tool
 from ..errors import ToolError
 
-__all__ = ["encode_signatures"]
+__all__ = ["encode_parameters", "encode_signatures"]
 
 _ACCEPTED: Final = {
     "string": "td",
@@ -30,6 +30,11 @@ _WORDS: Final = {
     "string": "text", "integer": "an integer", "number": "a number", "boolean": "a bool",
     "array": "a list", "object": "a dict", "null": "None",
 }  # fmt: skip
+
+
+def encode_parameters(tools: Iterable[Tool]) -> bytes:
+    """Encode the names of the parameters of `tools` as a JSON object."""
+    return _json.dumps({tool.name: tool.parameter_names for tool in tools})
 
 
 def encode_signatures(tools: Iterable[Tool]) -> bytes:

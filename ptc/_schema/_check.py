@@ -27,6 +27,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from .._core import _json
 from .._core._arguments import caller_frame, nearest
 from ..errors import ToolError, UsageError
+from ._plain_hints import has_plain_default, is_plain_hint
 from ._shape import publish_schema, strip_titles
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Arguments",
+    "SignatureSchema",
     "Validator",
     "ValueCheck",
     "compile_schema",
@@ -46,7 +48,6 @@ __all__ = [
     "resolve_hints",
     "result_reader",
     "result_schema",
-    "signature_validator",
     "value_check",
     "value_reader",
 ]
@@ -108,64 +109,111 @@ def _local_names() -> dict[str, Any]:
     return dict(frame.f_locals) if frame is not None else {}
 
 
-def signature_validator(
-    name: str,
-    function: Callable[..., Any],
-    context_parameter: str | None,
-    hidden: Collection[str] = (),
-) -> tuple[dict[str, Any], Validator]:
-    """Return schema and validator of `function`'s parameters, without the context parameter.
+class SignatureSchema:
+    """Schema and validator of a function's parameters, without the context parameter.
 
-    Args:
-        name: Name of the tool.
-        function: The tool's function.
-        context_parameter: Parameter that receives the context.
-        hidden: Parameters with values that errors must not quote.
-
-    Raises:
-        UsageError: If a parameter has no type hint, or one without a JSON Schema.
+    They are derived at once if that can fail, or else when they are first needed.
     """
-    _, docs = describe_function(function)
-    hints = resolve_hints(function)
-    fields: dict[str, Any] = {}
-    names: dict[str, str] = {}
-    bound = _partial_keywords(function)
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.name == context_parameter or parameter.name in bound:
-            continue
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        hints: Mapping[str, Any],
+        context_parameter: str | None,
+        hidden: Collection[str] = (),
+    ) -> None:
+        """Read the parameters.
+
+        Args:
+            name: Name of the tool.
+            function: The tool's function.
+            hints: Its resolved type hints.
+            context_parameter: Parameter that receives the context.
+            hidden: Parameters with values that errors must not quote.
+
+        Raises:
+            UsageError: If a parameter has no type hint, or one without a JSON Schema.
+        """
+        self._name = name
+        self._function = function
+        self._hints = hints
+        self._hidden = hidden
+        bound = _partial_keywords(function)
+        self._parameters = [
+            parameter
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.name != context_parameter and parameter.name not in bound
+        ]
+        for parameter in self._parameters:
+            self._check(parameter)
+        if not all(map(self._is_plain, self._parameters)):
+            _ = self._derived
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters, in order."""
+        return tuple(parameter.name for parameter in self._parameters)
+
+    def published(self) -> dict[str, Any]:
+        """Return the JSON Schema of the parameters."""
+        return self._derived[0]
+
+    def validate(self, arguments: Mapping[str, Any]) -> Arguments:
+        """Convert the arguments of a caller to keywords of the function.
+
+        Raises:
+            ToolError: ``invalid_arguments``.
+        """
+        return self._derived[1](arguments)
+
+    def _check(self, parameter: inspect.Parameter) -> None:
+        name = parameter.name
+        problem = ""
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            msg = f"tool {name!r}: parameter `{parameter.name}` is positional-only; remove `/`"
+            problem = f"parameter `{name}` is positional-only; remove `/`"
+        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            problem = f"parameter `*{name}` has no schema; declare each parameter by name"
+        elif name not in self._hints:
+            problem = f"parameter `{name}` has no type hint; add one"
+        if problem:
+            msg = f"tool {self._name!r}: {problem}"
             raise UsageError(msg)
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            msg = (
-                f"tool {name!r}: parameter `*{parameter.name}` has no schema; "
-                "declare each parameter by name"
-            )
-            raise UsageError(msg)
-        if parameter.name not in hints:
-            msg = f"tool {name!r}: parameter `{parameter.name}` has no type hint; add one"
-            raise UsageError(msg)
-        default = ... if parameter.default is parameter.empty else parameter.default
-        text = docs.get(parameter.name)
-        # Only if the docstring has a text: None would hide the text of an `Annotated` hint.
-        options: dict[str, Any] = {"description": text} if text else {}
-        field = parameter.name
-        if field.startswith("_") or hasattr(BaseModel, field):
-            # The name of a method of the model, or one that pydantic does not allow.
-            field, options["alias"] = f"parameter_{len(fields)}", parameter.name
-        names[parameter.name] = field
-        fields[field] = (hints[parameter.name], Field(default, **options))
-    config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
-    try:
-        model = create_model(name, __config__=config, **fields)
-        schema = model.model_json_schema()
-    except (PydanticSchemaGenerationError, PydanticUserError) as error:
-        first = str(error).splitlines()[0]
-        msg = f"tool {name!r}: a parameter has no JSON Schema: {first}"
-        raise UsageError(msg) from None
-    return publish_schema(name, schema, from_hints=True), _keyword_validator(
-        name, model, names, hidden
-    )
+
+    def _is_plain(self, parameter: inspect.Parameter) -> bool:
+        default = parameter.default
+        return is_plain_hint(self._hints[parameter.name]) and (
+            default is parameter.empty or has_plain_default(default)
+        )
+
+    @functools.cached_property
+    def _derived(self) -> tuple[dict[str, Any], Validator]:
+        _, docs = describe_function(self._function)
+        fields: dict[str, Any] = {}
+        names: dict[str, str] = {}
+        for parameter in self._parameters:
+            default = ... if parameter.default is parameter.empty else parameter.default
+            text = docs.get(parameter.name)
+            # Only if the docstring has a text: None would hide the text of an `Annotated` hint.
+            options: dict[str, Any] = {"description": text} if text else {}
+            field = parameter.name
+            if field.startswith("_") or hasattr(BaseModel, field):
+                # The name of a method of the model, or one that pydantic does not allow.
+                field, options["alias"] = f"parameter_{len(fields)}", parameter.name
+            names[parameter.name] = field
+            fields[field] = (self._hints[parameter.name], Field(default, **options))
+        config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+        try:
+            model = create_model(self._name, __config__=config, **fields)
+            schema = model.model_json_schema()
+        except (PydanticSchemaGenerationError, PydanticUserError) as error:
+            first = str(error).splitlines()[0]
+            msg = f"tool {self._name!r}: a parameter has no JSON Schema: {first}"
+            raise UsageError(msg) from None
+        return (
+            publish_schema(self._name, schema, from_hints=True),
+            _keyword_validator(self._name, model, names, self._hidden),
+        )
 
 
 def _partial_keywords(function: Callable[..., Any]) -> set[str]:
@@ -350,9 +398,8 @@ def compile_schema(
         raise UsageError(msg) from None
 
 
-def result_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
-    """Return the JSON Schema of `function`'s return type; None without a usable hint."""
-    hint = resolve_hints(function).get("return")
+def result_schema(hint: Any) -> dict[str, Any] | None:
+    """Return the JSON Schema of a return type; None without a usable hint."""
     if hint is None or hint is Any:
         return None
     try:
@@ -363,12 +410,11 @@ def result_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
     return plain
 
 
-def result_reader(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return a function that converts the JSON data of a result to `function`'s return type.
+def result_reader(hint: Any) -> Callable[[Any], Any]:
+    """Return a function that converts the JSON data of a result to a return type.
 
-    Data is returned unchanged if pydantic does not know the return type or rejects the data.
+    Data is returned unchanged if pydantic does not know the type or rejects the data.
     """
-    hint = resolve_hints(function).get("return")
     if hint is None or hint is Any:
         return plain_data
 

@@ -26,7 +26,7 @@ from .._runs._webhook import Webhook
 from .._tools._allow import Allow, AllowList
 from .._tools._approval import Approver
 from .._tools._catalog import Namespace
-from .._tools._discovery import Found
+from .._tools._search import Found
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from .._tools._toolset import ToolSource

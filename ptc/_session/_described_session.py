@@ -81,9 +81,9 @@ class DescribedSession(ToolSession):
         Raises:
             UsageError: If the session lacks a tool of `allowed_tools`.
         """
-        tools = self.select_tools(allowed_tools).values()
+        table = self._catalog.table(allowed_tools)
         effective, _ = self._limit_policy.apply(limits)
-        return describe_program(tools, effective, self._modules)
+        return describe_program(table, effective, self._modules)
 
     def program_definition(
         self,
@@ -107,6 +107,6 @@ class DescribedSession(ToolSession):
         Raises:
             UsageError: If an argument is wrong.
         """
-        tools = self.select_tools(allowed_tools).values()
+        table = self._catalog.table(allowed_tools)
         effective, _ = self._limit_policy.apply(limits)
-        return program_definition(tools, effective, self._modules, style)
+        return program_definition(table, effective, self._modules, style)

@@ -12,7 +12,7 @@ from .._core._arguments import parts_of, require, require_range
 from .._core._lifetime import Lifetime
 from .._tools._allow import AllowList
 from .._tools._catalog import Catalog, Method, Namespace
-from .._tools._discovery import Found, search
+from .._tools._search import Found
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from .._tools._toolset import ToolSource, installed_toolset
@@ -132,7 +132,7 @@ class ToolSession:
         """
         require("query", query, str, "text")
         require_range("limit", limit, 100)
-        return search(query, self.select_tools(allowed_tools).values(), limit)
+        return self._catalog.table(allowed_tools).index.find(query, limit)
 
     def select_tools(self, allowed_tools: AllowList | None = None) -> dict[str, Tool]:
         """Return the tools of an allow-list by name. None: all without a side effect.

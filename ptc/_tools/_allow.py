@@ -13,15 +13,17 @@ import operator
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from .._core._arguments import nearest, parts_of
+from .._core._deferred import copy_with
 from .._schema._check import arguments_mapping
 from ..errors import ToolError, UsageError
+from ._names import list_known
 from ._tool import Tool
 from ._toolset import match_names
 
@@ -214,7 +216,7 @@ def _expand(
         if re.search(r"[*?\[]", entry):
             found = match_names([entry], tools, "allowed_tools")
             return [name for name in tools if name in found]
-    known = ", ".join(tools) or "none"
+    known = list_known(tools)
     near = nearest(str(entry), [*tools, *toolsets])
     msg = f"allowed_tools: there is no tool {entry!r}{near}; tools: {known}"
     raise UsageError(msg)
@@ -245,6 +247,6 @@ def _enforce(item: Tool, rules: tuple[Allow, ...]) -> Tool:
         return valid
 
     # In the description, so that a model need not learn the rules from failed calls.
-    return replace(
+    return copy_with(
         item, validate=validate_rules, description=f"{item.description}\n\nHere {words}."
     )

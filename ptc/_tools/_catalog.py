@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from .._core._arguments import nearest, parts_of
 from ..errors import UsageError
 from ._adapters import adapt
 from ._allow import Allow, AllowList, select
 from ._provider import ToolProvider
+from ._table import ToolTable
 from ._tool import Tool
 from ._tool_result import ToolResult
 from ._toolset import Toolset, ToolSource, collect
@@ -20,6 +22,18 @@ Method: TypeAlias = Callable[..., Any]
 """A tool as a method: an awaitable call, or a blocking one."""
 Run: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[ToolResult]]
 """Calls a tool by name."""
+
+
+_MOST_TABLES: Final = 64
+_ALL: Final = 0
+"""Key of the table of all tools: no object has this identity."""
+
+
+class _Cached(NamedTuple):
+    """A table, and the allow-list that it was made for."""
+
+    table: ToolTable
+    entries: tuple[str | Allow, ...]
 
 
 class Namespace:
@@ -65,6 +79,7 @@ class Catalog:
         """Allow-list of callers who pass none; None: all tools without a side effect."""
         self.tools: dict[str, Tool] = collect(own)
         self._toolsets: dict[str, tuple[str, ...]] = {}
+        self._tables: OrderedDict[tuple[str | int, ...] | None, _Cached] = OrderedDict()
         self._add_toolsets(own)
 
     def _add_toolsets(self, sources: Iterable[ToolSource]) -> None:
@@ -89,6 +104,7 @@ class Catalog:
         # Updated, not replaced: the parts of the session share this dict.
         self.tools.update(collect([*self.tools.values(), *added]))
         self._add_toolsets(added)
+        self._tables.clear()
         self.is_complete = True
         self.check_default()
 
@@ -113,6 +129,38 @@ class Catalog:
             return {n: tool for n, tool in self.tools.items() if not tool.side_effect}
         return select(names, self.tools, self._toolsets)
 
+    def table(self, names: AllowList | None) -> ToolTable:
+        """Return the tools of an allow-list, as `select`; the same table for the same list.
+
+        Rules are compared by identity, since they may be functions.
+        """
+        names = self.default if names is None else names
+        if names is None:
+            return self._cached(None, (), lambda: self.select(None))
+        entries = parts_of("allowed_tools", names, "a list of names of tools")
+        key = tuple(entry if type(entry) is str else id(entry) for entry in entries)
+        return self._cached(key, entries, lambda: self.select(entries))
+
+    def table_of_all(self) -> ToolTable:
+        """Return all tools."""
+        return self._cached((_ALL,), (), lambda: self.tools)
+
+    def _cached(
+        self,
+        key: tuple[str | int, ...] | None,
+        entries: tuple[str | Allow, ...],
+        select_tools: Callable[[], Mapping[str, Tool]],
+    ) -> ToolTable:
+        cached = self._tables.get(key)
+        if cached is None:
+            # The entries as well: while they live, no other object has their identity.
+            cached = self._tables[key] = _Cached(ToolTable(select_tools()), entries)
+            if len(self._tables) > _MOST_TABLES:
+                self._tables.popitem(last=False)
+        else:
+            self._tables.move_to_end(key)
+        return cached.table
+
     def narrow(
         self, allowed: AllowList | None, requested: Iterable[str] | None
     ) -> list[str | Allow]:
@@ -128,11 +176,11 @@ class Catalog:
         # The default itself, since its tools by name would be without its rules.
         given = self.default if allowed is None else allowed
         if given is None:
-            given = list(self.select(None))
+            given = list(self.table(None).tools)
         entries: list[str | Allow] = list(
             parts_of("allowed_tools", given, "a list of names of tools")
         )
-        ceiling = self.select(entries)
+        ceiling = self.table(entries).tools
         if requested is None:
             return entries
         sets = {

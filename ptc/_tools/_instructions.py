@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 
 from .._records._limits import Limits
 from .._refused_names import PARENTS, PARTIAL
-from ._stub_text import is_plain_name, one_line
+from ._stub_text import is_plain_name
 from ._stub_types import kinds_of, properties_of, required_of
-from ._stubs import call_form, is_method_name, render_stubs
+from ._stubs import call_form, is_method_name
+from ._table import ToolTable
 from ._tool import Tool
 
 __all__ = ["describe_program"]
 
-_STUBS_CHARS = 16_000
-"""Longer stubs, over about 4,000 tokens, are replaced by a catalogue: the model looks up the tools
-that it needs with `ctx.search_tools` and `ctx.describe`."""
-_CATALOGUE_ROWS = 200
+_EXAMPLES = 20
+"""First tools of which one may be in the example of a script."""
 
 
-def describe_program(tools: Iterable[Tool], limits: Limits, modules: Sequence[str]) -> str:
-    """Describe to a model the rules of a script, then the tools that it may call, as stubs.
+def describe_program(table: ToolTable, limits: Limits, modules: Sequence[str]) -> str:
+    """Describe to a model the rules of a script, then the tools that it may call.
 
     Args:
-        tools: Tools of the run's allow-list.
+        table: Tools of the run's allow-list.
         limits: Limits of the run.
         modules: Names of the modules that a script may import.
     """
-    chosen = list(tools)
-    stubs = render_stubs(chosen)
-    if len(stubs) > _STUBS_CHARS:
-        stubs = _list_tools(chosen)
+    chosen = list(table.tools.values())
     rules = "\n".join(f"- {rule}" for rule in _list_rules(chosen, limits, modules))
     text = (
         "A script is Python that defines `async def run(ctx, inputs)`, beside any helpers. "
@@ -38,25 +34,7 @@ def describe_program(tools: Iterable[Tool], limits: Limits, modules: Sequence[st
         "\n\n"
         f"```python\n{_write_example(chosen)}\n```\n\n{rules}"
     )
-    return f"{text}\n\nTools on ctx:\n\n```python\n{stubs}\n```" if chosen else text
-
-
-def _list_tools(tools: Sequence[Tool]) -> str:
-    """List names and first lines of many tools as comments, with a way to look one up."""
-    rows = [
-        f"# {call_form(tool.name)}: {one_line(tool.description.splitlines()[0], 100)}"
-        for tool in tools[:_CATALOGUE_ROWS]
-    ]
-    if len(tools) > _CATALOGUE_ROWS:
-        rows.append(f"# ... and {len(tools) - _CATALOGUE_ROWS:,} more")
-    return "\n".join(
-        [
-            "# Too many tools to show their parameters. In a script:",
-            "#   found = await ctx.search_tools('words of the task')  # [{name, summary}]",
-            "#   print(await ctx.describe(found[0].name))  # its parameters and result",
-            *rows,
-        ]
-    )
+    return f"{text}\n\nTools on ctx:\n\n```python\n{table.description}\n```" if chosen else text
 
 
 def _list_rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -> list[str]:
@@ -142,7 +120,7 @@ def _format_bytes(number: int) -> str:
 
 def _write_example(tools: Sequence[Tool]) -> str:
     """Write a script with the first allowed tool that takes a single text, or with none."""
-    for tool in tools:
+    for tool in tools[:_EXAMPLES]:
         properties, required = properties_of(tool.parameters), required_of(tool.parameters)
         texts = [n for n in required if kinds_of(properties.get(n)) == ["string"]]
         usable = is_method_name(tool.name) and all(map(is_plain_name, texts))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Iterable, Sequence
 
 from .._core._arguments import caller_frame
 from ..errors import UsageError
 
-__all__ = ["RESERVED", "validate_name", "warn_definition"]
+__all__ = ["RESERVED", "list_known", "list_within", "validate_name", "warn_definition"]
 
 _NAME = re.compile(r"(?=.{1,64}\Z)[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 """``name`` or ``namespace.name``, which a script can write as ``ctx.name``. OpenAI and Anthropic
 accept 64 characters."""
 _SNAKE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")
 _MAX_NAME_CHARS = 256
+_MESSAGE_CHARS = 2_000
 
 RESERVED = frozenset({"budget", "call", "describe", "emit", "log", "search_tools", "tools"})
 """Names of the methods and attributes of `ctx` itself."""
@@ -42,6 +44,27 @@ def validate_name(name: str) -> str:
     elif not _SNAKE.fullmatch(name):
         warn_definition(f"tool name {name!r} is not snake_case")
     return name
+
+
+def list_known(names: Iterable[str]) -> str:
+    """List the names that a caller may use, as many as the message of an error should have."""
+    return list_within(list(names), _MESSAGE_CHARS).removesuffix(".")
+
+
+def list_within(names: Sequence[str], room: int) -> str:
+    """List as many names as fit, then the number of the others."""
+    if not names:
+        return "none"
+    whole = ", ".join(names)
+    if len(whole) < room:
+        return f"{whole}."
+    shown, size = 0, len(f" and {len(names)} more.")
+    while size + len(names[shown]) < room:
+        size += len(names[shown]) + len(", ")
+        shown += 1
+    if not shown:
+        return f"{len(names)}."
+    return f"{', '.join(names[:shown])} and {len(names) - shown} more."
 
 
 def warn_definition(message: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from pydantic import BaseModel
 
 from .._core._arguments import nearest
+from .._core._deferred import Deferred, peek
 from ..errors import UsageError
 from ._approval import ApprovalGate, ApprovalPrompt
 from ._cache import Cache, CacheKey
@@ -136,7 +137,7 @@ _CHECKS: dict[str, _Check] = {
     "render": (_is_a_or_callable(_NONE), "a function of the value"),
     "revert": (_is_a_or_callable(_NONE), "a function of an Effect"),
     "approval_defaults": (_is_a(Mapping), "a mapping"),
-    "result_schema": (_is_a(Mapping, _NONE), "a JSON Schema"),
+    "result_schema": (_is_a(Mapping, _NONE, Deferred), "a JSON Schema"),
     "retry": (_is_a(Retry, _NONE), "a Retry"),
     "max_executions_per_run": _whole(0, 1_000_000),
     "timeout_ms": _whole(1, _DAY_MS),
@@ -152,7 +153,7 @@ def validate_fields(tool: object, name: str) -> None:
         UsageError: If a field has a value of the wrong type or out of range.
     """
     for field, (accepts, wanted) in _CHECKS.items():
-        value = getattr(tool, field)
+        value = peek(tool, field)
         if not accepts(value):
             msg = f"tool {name!r}: {field} must be {wanted}, not {value!r:.80}"
             raise UsageError(msg)

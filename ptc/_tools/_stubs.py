@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import overload
 
 from ._stub_text import camel_case, clean, is_plain_name, one_line, python_literal, quote_docstring
 from ._stub_types import (
@@ -31,22 +32,42 @@ _PARAMETER_CHARS = 300
 """Most characters of the description of a parameter."""
 
 
-def render_stubs(tools: Iterable[Tool]) -> str:
+@overload
+def render_stubs(tools: Sequence[Tool]) -> str: ...
+@overload
+def render_stubs(tools: Sequence[Tool], most_chars: int) -> str | None: ...
+def render_stubs(tools: Sequence[Tool], most_chars: int | None = None) -> str | None:
     """Render typed Python stubs of `tools`: classes of objects, then functions.
 
     The text is valid Python for any schema and description.
+
+    Args:
+        tools: The tools.
+        most_chars: Characters above which the result is None, after no more work than that takes.
     """
+    if most_chars is not None and sum(map(_least_chars, tools)) > most_chars:
+        return None
     classes = Classes()
     functions: list[str] = []
     namespaces: dict[str, list[str]] = {}
+    size = 0
     for tool in tools:
         namespace = tool.name.rpartition(".")[0] if is_method_name(tool.name) else ""
         group = namespaces.setdefault(namespace, []) if namespace else functions
         group.append(_render_function(tool, classes))
+        size += len(group[-1])
+        if most_chars is not None and size > most_chars:
+            return None
     for namespace, group in namespaces.items():
         body = "\n\n".join(textwrap.indent(text, "    ") for text in group)
         functions.append(f"class {namespace}:  # ctx.{namespace}\n{body}")
-    return "\n\n".join([*classes.blocks, *functions])
+    text = "\n\n".join([*classes.blocks, *functions])
+    return None if most_chars is not None and len(text) > most_chars else text
+
+
+def _least_chars(tool: Tool) -> int:
+    """Return the fewest characters of a stub, without deriving the schemas of the tool."""
+    return len(tool.name.rpartition(".")[2]) + len('async def () -> Any:\n    """"""')
 
 
 def _render_function(tool: Tool, classes: Classes) -> str:

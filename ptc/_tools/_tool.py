@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import wraps
+from dataclasses import dataclass, field
+from functools import partial, wraps
 from types import UnionType
 from typing import (
     Annotated,
@@ -32,7 +32,9 @@ from pydantic import BaseModel
 from typing_extensions import ParamSpec, TypeVar
 
 from .._core._arguments import nearest
+from .._core._deferred import Deferred, copy_with, defer_fields, peek
 from .._schema._check import (
+    SignatureSchema,
     Validator,
     describe_function,
     model_validator,
@@ -41,7 +43,6 @@ from .._schema._check import (
     resolve_hints,
     result_reader,
     result_schema,
-    signature_validator,
 )
 from .._schema._shape import publish_schema
 from ..errors import ToolError, UsageError
@@ -93,6 +94,16 @@ class ToolCall(NamedTuple):
     """Line of the script that made the call. Reported by the worker, so for display only."""
     key: str | None = None
     """Idempotency key passed by the caller of a direct call; None: the host computes one."""
+
+
+class _DeferredSchema(Deferred[dict[str, Any]]):
+    """Schema of a function's parameters, derived when it is first read; their names are known."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, schema: SignatureSchema) -> None:
+        super().__init__(schema.published)
+        self.names = schema.names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,7 +243,10 @@ class Tool(Generic[P, R_co]):
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """Names of all parameters, in order."""
-        return tuple(self.parameters.get("properties", {}))
+        schema = peek(self, "parameters")
+        if isinstance(schema, _DeferredSchema):
+            return schema.names
+        return tuple(schema.get("properties", {}))
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -242,6 +256,10 @@ class Tool(Generic[P, R_co]):
             "description": self.description,
             "parameters": dict(self.parameters),
         }
+
+
+# To derive the schemas of a function takes longer than all else about its definition.
+defer_fields(Tool, "parameters", "result_schema")
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +307,7 @@ def renamed(item: Tool, name: str) -> Tool:
             text = error.message.replace(f"{item.name}:", f"{name}:", 1)
             raise ToolError(text, code=error.code, tool=name, details=error.details) from None
 
-    return replace(item, name=name, validate=validate_renamed)
+    return copy_with(item, name=name, validate=validate_renamed)
 
 
 def _validate_texts(name: str, description: str) -> tuple[str, str]:
@@ -307,8 +325,8 @@ def _name_of(function: Callable[..., Any]) -> str:
     return str(name)
 
 
-def _find_context_parameter(function: Callable[..., Any]) -> str | None:
-    found = [name for name, hint in resolve_hints(function).items() if _is_context(hint)]
+def _find_context_parameter(hints: Mapping[str, Any]) -> str | None:
+    found = [name for name, hint in hints.items() if _is_context(hint)]
     return found[0] if found else None
 
 
@@ -414,17 +432,19 @@ def tool_from_signature(
         _name_of(target) if name is None else name,
         describe_function(target)[0] if description is None else description,
     )
-    context = _find_context_parameter(target)
+    hints = resolve_hints(target)
+    context = _find_context_parameter(hints)
     fields = fields_from(own_name, options)
-    parameters, validate = signature_validator(own_name, target, context, fields["unrecorded"])
-    fields.setdefault("result_schema", result_schema(target))
+    schema = SignatureSchema(own_name, target, hints, context, fields["unrecorded"])
+    returns = hints.get("return")
+    fields.setdefault("result_schema", Deferred(partial(result_schema, returns)))
     return Tool(
         name=own_name,
         description=own_description,
-        parameters=parameters,
+        parameters=cast("Mapping[str, Any]", _DeferredSchema(schema)),
         function=target,
-        validate=validate,
-        revive=result_reader(target),
+        validate=schema.validate,
+        revive=result_reader(returns),
         context_parameter=context,
         **fields,
     )
@@ -457,7 +477,7 @@ def tool_from_schema(
 ) -> Tool:
     """Make a `Tool` from a schema, as `define_tool`, without a warning about its options."""
     own_name, own_description = _validate_texts(name, description)
-    context = _find_context_parameter(function)
+    context = _find_context_parameter(resolve_hints(function))
     _check_takes_one(own_name, function, context)
     if isinstance(parameters, Mapping):
         validate = raw_validator(own_name, parameters)

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeAlias
 
 from .._core import _json
 from .._core._arguments import nearest
+from .._core._deferred import copy_with
 from .._schema._check import value_check
 from ..errors import SetupError, ToolError, UsageError
 from ._approval import ApprovalGate, requires_approval
@@ -126,7 +127,7 @@ class Toolset:
         else:
             wanted = {t.name for t in self.tools if t.side_effect}
         return self._replace(
-            wanted, lambda t: replace(t, needs_approval=_combine(t.needs_approval, gate))
+            wanted, lambda t: copy_with(t, needs_approval=_combine(t.needs_approval, gate))
         )
 
     def with_env(self, **values: Any) -> Self:
@@ -141,7 +142,7 @@ class Toolset:
                 msg = f"toolset {self.name!r}: no tool declares {key!r}{nearest(key, known)}"
                 raise UsageError(msg)
         names = [t.name for t in self.tools if t.env is not None]
-        return self._replace(names, lambda t: replace(t, env_values={**t.env_values, **values}))
+        return self._replace(names, lambda t: copy_with(t, env_values={**t.env_values, **values}))
 
     def _replace(self, names: Iterable[str], change: Callable[[Tool], Tool]) -> Self:
         chosen = frozenset(names)
@@ -217,7 +218,7 @@ def _bind(item: Tool, values: Mapping[str, Any]) -> Tool:
         return validate({**arguments, **values})
 
     unrecorded = item.unrecorded - values.keys()
-    return replace(item, parameters=parameters, validate=validate_bound, unrecorded=unrecorded)
+    return copy_with(item, parameters=parameters, validate=validate_bound, unrecorded=unrecorded)
 
 
 ToolSource: TypeAlias = Tool | Toolset | Callable[..., Any] | Any

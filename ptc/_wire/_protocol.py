@@ -69,7 +69,7 @@ class Kind(IntEnum):
     """Kinds of frame. The comment gives the body."""
 
     # host -> worker
-    START = 1  # {"inputs", "tools", "epoch", "seed", "limits", "check", "then"}
+    START = 1  # {"inputs", "tools", "epoch", "seed", "limits", "check", "then"}; see `TOOLS`
     SOURCE = 2  # raw: the script, UTF-8
     CODE = 3  # raw: compiled code, as a worker sent it for the same source
     RESULT = 4  # [id, elapsed, ok, records, value | error]
@@ -77,6 +77,7 @@ class Kind(IntEnum):
     REHEARSE = 6  # []: run the dummy scripts now; no answer
     PING = 7  # []: answer PONG when idle
     INSPECT = 8  # []: answer FRAMES; [1]: without the variables, of the waiting code only
+    TOOLS = 9  # {tool: [parameter, ...]}: all tools; START has those that the script names
     # worker -> host
     READY = 16  # []
     COMPILED = 17  # raw: compiled code
@@ -98,6 +99,7 @@ class Kind(IntEnum):
     PIECE = 33  # raw: a piece of the next attachment
     ATTACH = 34  # [name, media type]: the pieces before make an attachment
     PROGRESS = 35  # [done, total | null, message]
+    REQUEST_TOOLS = 36  # []: answer TOOLS; once in a run
 
 
 class State(IntEnum):
@@ -132,6 +134,8 @@ _STAY = dict.fromkeys(
         _K.PIECE,
         _K.ATTACH,
         _K.PROGRESS,
+        _K.REQUEST_TOOLS,
+        _K.TOOLS,
     ),
     _S.RUNNING,
 )
@@ -140,6 +144,8 @@ LEGAL: Final[dict[State, dict[Kind, State]]] = {
     _S.IDLE: {_K.REHEARSE: _S.IDLE, _K.START: _S.STARTED},
     _S.STARTED: {_K.SOURCE: _S.COMPILING, _K.CODE: _S.RUNNING},
     _S.COMPILING: {
+        _K.REQUEST_TOOLS: _S.COMPILING,
+        _K.TOOLS: _S.COMPILING,
         _K.ADVISED: _S.ADVISED,
         _K.COMPILED: _S.RUNNING,
         _K.REJECTED: _S.ENDED,
@@ -187,6 +193,8 @@ MAX_BODY: Final[dict[int, int]] = {
     _K.PING: 64,
     _K.PONG: 64,
     _K.INSPECT: 64,
+    _K.TOOLS: 72 * _MIB,
+    _K.REQUEST_TOOLS: 64,
     _K.FRAMES: _MIB,
     _K.DONE: 68 * _MIB,
     _K.FAILED: _MIB,
@@ -299,6 +307,7 @@ _PARSERS: dict[Kind, Callable[[bytes], Any]] = {
     Kind.WARN: _messages.parse_warning,
     Kind.POLLED: _messages.parse_polled,
     Kind.PONG: _messages.parse_nothing,
+    Kind.REQUEST_TOOLS: _messages.parse_nothing,
     Kind.FRAMES: _messages.parse_frames,
     Kind.DONE: _messages.parse_value,
     Kind.FAILED: _messages.parse_failure,

@@ -32,6 +32,7 @@ from .._journal._journal import (
 from .._journal._journal import Delivery as _Delivery
 from .._records._result import RunResult
 from .._runs._history import History
+from .._runs._program_row import recorded_tools
 from .._session._session import Session
 from .._tools._tool import Tool, define_tool
 from ..errors import ToolError, UsageError
@@ -106,13 +107,14 @@ class Recording:
         if until is not None and until not in paths:
             msg = f"run {run.run_id!r} received no result of a call {until!r}"
             raise UsageError(msg)
-        tools = [_make_recorded_tool(name, names) for name, names in options["tools"].items()]
+        names = recorded_tools(run)
+        tools = [_make_recorded_tool(name, parameters) for name, parameters in names.items()]
         with TemporaryDirectory() as root:
             async with Session(root, tools=tools, toolsets=(), journal=":memory:") as session:
                 copy(self.recorded, session.history.journal, source=source)
                 return await session.resume(
                     run.run_id,
-                    allowed_tools=list(options["tools"]),
+                    allowed_tools=list(names),
                     output_schema=options["schema"] or {},
                     until=until,
                 )

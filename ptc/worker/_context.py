@@ -8,11 +8,10 @@ enforces a rule: the host decides.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import itertools
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn, TypeAlias
 
 from .._wire._messages import IN_PARTS, MAX_NAME
@@ -29,6 +28,7 @@ from ._internals import frame_back, frame_code, frame_lineno
 from ._modules._console import LOG
 from ._record import records
 from ._threads import THREADS
+from ._tool_table import ToolTable, list_names
 from ._types import tool_type
 from ._values import shorten
 from ._wire import Wire
@@ -293,10 +293,10 @@ class _ToolMethod:
 
     __slots__ = ("_make", "_name", "_parameters")
 
-    def __init__(self, make: _Make, name: str, parameters: Sequence[str]) -> None:
+    def __init__(self, make: _Make, name: str, parameters: tuple[str, ...]) -> None:
         self._make = make
         self._name = name
-        self._parameters = tuple(parameters)
+        self._parameters = parameters
 
     @property
     def __name__(self) -> str:
@@ -331,6 +331,27 @@ class _ToolMethod:
         return f"<tool {self._name}({', '.join(self._parameters)})>"
 
 
+class _Methods:
+    """Tools as methods, each made when it is first used."""
+
+    __slots__ = ("_made", "_make", "table")
+
+    def __init__(self, make: _Make, table: ToolTable) -> None:
+        self._make = make
+        self._made: dict[str, _ToolMethod] = {}
+        self.table = table
+
+    def find(self, name: str) -> Any:
+        """Return the tool `name` as a method; None if there is no such tool."""
+        method = self._made.get(name)
+        if method is None:
+            parameters = self.table.parameters(name)
+            if parameters is None:
+                return None
+            method = self._made[name] = _ToolMethod(self._make, name, parameters)
+        return method
+
+
 @open_type
 class Context:
     """The script's `ctx`. Tools are its methods; no attribute can be set.
@@ -343,31 +364,32 @@ class Context:
 
     __slots__ = ("_attach", "_emit", "_make", "_methods", "_progress", "_remaining")
 
-    def __init__(self, calls: Calls, tools: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, calls: Calls, tools: ToolTable) -> None:
         set_slot = object.__setattr__
         set_slot(self, "_make", calls.make)
         set_slot(self, "_emit", calls.emit)
         set_slot(self, "_attach", calls.files.attach)
         set_slot(self, "_progress", calls.files.report)
         set_slot(self, "_remaining", calls.budget.remaining)
-        set_slot(self, "_methods", {n: _ToolMethod(calls.make, n, p) for n, p in tools.items()})
+        set_slot(self, "_methods", _Methods(calls.make, tools))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         msg = "ctx cannot be changed"
         raise AttributeError(msg)
 
     def __getattr__(self, name: str) -> Any:
-        methods: dict[str, _ToolMethod] = object.__getattribute__(self, "_methods")
-        method = methods.get(name)
-        if method is None and any(known.startswith(f"{name}.") for known in methods):
+        methods: _Methods = object.__getattribute__(self, "_methods")
+        method = methods.find(name)
+        if method is not None:
+            return method
+        if methods.table.has_namespace(name):
             return _Namespace(name, methods)
-        if method is None:
-            close = difflib.get_close_matches(name, list(methods), n=3, cutoff=0.5)
-            near = f"; did you mean {' or '.join(close)}?" if close else ""
-            allowed = ", ".join(methods) or "none"
-            msg = f"no tool {name!r} is allowed in this run (allowed: {allowed}){near}"
-            raise UnknownToolError(msg, code="unknown_tool", tool=name)
-        return method
+        close = methods.table.close_to(name)
+        near = f"; did you mean {close}?" if close else ""
+        msg = (
+            f"no tool {name!r} is allowed in this run (allowed: {list_names(methods.table)}){near}"
+        )
+        raise UnknownToolError(msg, code="unknown_tool", tool=name)
 
     @property
     def tools(self) -> Context:
@@ -423,12 +445,12 @@ class Context:
         LOG.write(" ".join(str(part) for part in parts) + "\n")
 
     def __repr__(self) -> str:
-        return f"<ctx: {', '.join(self._methods)}>"
+        return f"<ctx: {', '.join(self._methods.table)}>"
 
     def __dir__(self) -> list[str]:
         own = ["attach", "budget", "call", "describe", "emit", "log", "progress", "search_tools"]
         own.append("tools")
-        tools = dict.fromkeys(name.partition(".")[0] for name in self._methods)
+        tools = dict.fromkeys(name.partition(".")[0] for name in self._methods.table)
         return [*tools, *own]
 
 
@@ -439,10 +461,10 @@ class _Namespace:
     __module__ = "builtins"  # reprs and errors show it
 
     __slots__ = ("_methods", "_name")
-    _methods: Mapping[str, _ToolMethod]
+    _methods: _Methods
     _name: str
 
-    def __init__(self, name: str, methods: Mapping[str, _ToolMethod]) -> None:
+    def __init__(self, name: str, methods: _Methods) -> None:
         object.__setattr__(self, "_name", name)
         object.__setattr__(self, "_methods", methods)
 
@@ -450,8 +472,8 @@ class _Namespace:
         msg = f"ctx.{self._name} cannot be changed"
         raise AttributeError(msg)
 
-    def __getattr__(self, name: str) -> _ToolMethod:
-        method = self._methods.get(f"{self._name}.{name}")
+    def __getattr__(self, name: str) -> Any:
+        method = self._methods.find(f"{self._name}.{name}")
         if method is None:
             listed = ", ".join(self.__dir__())
             full = f"{self._name}.{name}"
@@ -461,7 +483,8 @@ class _Namespace:
 
     def __dir__(self) -> list[str]:
         prefix = f"{self._name}."
-        return [name.removeprefix(prefix) for name in self._methods if name.startswith(prefix)]
+        names = self._methods.table
+        return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
     def __repr__(self) -> str:
         return f"<tools of {self._name}: {', '.join(self.__dir__())}>"

@@ -11,12 +11,14 @@ import ast
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from .._language._entry import final_assignments, name_of_ctx
 from .._language._scopes import CHILDLESS, add_children
 from .._wire._protocol import Finding
 from ._certainty import certain_nodes
+from ._tool_table import list_names
 
 __all__ = ["OWN", "Row", "Signature", "literal_kind", "preflight"]
 
@@ -25,6 +27,8 @@ OWN: Final = frozenset({
 })  # fmt: skip
 """Attributes of `ctx` that are not tools. They hide tools of the same name."""
 _AWAITABLES = frozenset({"search_tools", "describe"})
+_NAMES_CHARS: Final = 600
+"""Of the names of tools in a message, which is truncated after 800 characters."""
 _FUTURE = frozenset({
     "add_done_callback", "cancel", "cancelled", "done", "exception", "get_loop",
     "remove_done_callback", "result",
@@ -132,8 +136,11 @@ class _Finder:
         self.rebound = False
         self._name = name
         self._tools = tools
-        self._namespaces = {tool.partition(".")[0] for tool in tools if "." in tool}
         self._lines = lines
+
+    @cached_property
+    def _namespaces(self) -> set[str]:
+        return {tool.partition(".")[0] for tool in self._tools if "." in tool}
 
     def walk(self, nodes: list[Any]) -> None:
         """Check nodes and everything below them. `nodes` is used up."""
@@ -193,8 +200,9 @@ class _Finder:
         if name is None:
             return True
         first = name.partition(".")[0]
-        known = name in self._tools or name in self._namespaces
-        if not known and first not in OWN and first not in self._tools and first[0] != "_":
+        if first in OWN or first[0] == "_":
+            return False
+        if name not in self._tools and name not in self._namespaces and first not in self._tools:
             self._unknown(node, name, late=False)
         return False
 
@@ -202,7 +210,7 @@ class _Finder:
         name = self._tool_of(node.func)
         if name == "call":
             self._call_by_name(node)
-        elif name in self._tools and name not in OWN:
+        elif name not in OWN and name in self._tools:
             self._check_arguments(node, str(name), node.args, node.keywords)
         return True
 
@@ -223,7 +231,7 @@ class _Finder:
     ) -> None:
         close = difflib.get_close_matches(name, list(self._tools), n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}?" if close else ""
-        allowed = ", ".join(self._tools) or "none"
+        allowed = list_names(self._tools, _NAMES_CHARS)
         text = f"there is no tool {name!r}; allowed: {allowed}"
         self._add(node, "unknown_tool", text, hint, late=late, at=at)
 
@@ -291,7 +299,7 @@ class _Finder:
         name = self._tool_of(node.func)
         if name is None or name in _AWAITABLES or name == "call":
             return name
-        return name if name in self._tools and name not in OWN else None
+        return name if name not in OWN and name in self._tools else None
 
     def _check_operands(self, operands: list[ast.AST]) -> None:
         """Check expressions that are used as values."""

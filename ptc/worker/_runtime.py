@@ -14,7 +14,7 @@ import marshal  # noqa: TID251  # writes the code of the dummy script, for its o
 import mmap
 import random
 import types
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,6 +44,7 @@ from ._modules._warnings import script_place, warn_forgotten
 from ._packages import Packages
 from ._rehearsal import WARM_CALLS, WARM_START, WARM_SYNTAX, Prompter
 from ._threads import THREADS
+from ._tool_table import SignatureTable, ToolTable
 from ._wire import Wire, timer_body
 from ._writer import PartWriter, write
 
@@ -216,7 +217,7 @@ class _Run:
         self._runtime = runtime
         self._wire = wire
         self._clock = clock
-        self._tools: Mapping[str, Any] = {}
+        self._tools = ToolTable({}, self._request_tools)
         self._exiting: set[object] = set()
         """Loops of which a task exited: their calls and tasks are being finished."""
         self._place: list[Any] | None = None
@@ -228,8 +229,10 @@ class _Run:
         """
         try:
             start = _values.loads(body)
-            self._tools = start["tools"]
-            code = load_code(self._wire, _FILENAME, start.get("check"), start.get("then", ""))
+            self._tools = ToolTable(start["tools"], self._request_tools)
+            check = start.get("check")
+            signatures = None if check is None else SignatureTable(self._tools, check)
+            code = load_code(self._wire, _FILENAME, signatures, start.get("then", ""))
             if code is None:
                 return
             budget = Budget(start["limits"], self._clock)
@@ -266,6 +269,9 @@ class _Run:
             if isinstance(error, MemoryError):
                 self._runtime.drop_ballast()
             self._send_failure(error)
+
+    def _request_tools(self) -> bytes | None:
+        return self._wire.request(Kind.REQUEST_TOOLS, Kind.TOOLS)
 
     def _send_result(self, value: Any, calls: Calls, non_finite: NonFinite) -> None:
         """Send the script's return value, with a warning for each part that was replaced."""

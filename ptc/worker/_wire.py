@@ -142,15 +142,7 @@ class Wire:
         self.flush()
         inbox = self._inbox
         while not inbox:
-            data = self._poll() if spin else None
-            if data is None:
-                try:
-                    data = self._socket.recv(_CHUNK)
-                except OSError:
-                    self._terminate()
-            if not data:
-                self._terminate()
-            inbox.extend(self._decoder.feed(data))
+            self._fill(spin=spin)
         frame = inbox.popleft()
         if frame[0] is Kind.PING:
             # The caller has handled all previous frames, or it would not read another.
@@ -160,6 +152,38 @@ class Wire:
             self.send(Kind.FRAMES, self.inspect(frame[1]))
             return self.receive(spin=spin)
         return frame
+
+    def request(self, kind: Kind, answer: Kind) -> bytes | None:
+        """Request an answer and wait for it; frames that arrive before it stay for `receive`.
+
+        Returns:
+            The body of the answer; None if nothing can be requested, because the last frame was
+            sent, or a finalizer of the script runs while frames are being sent.
+        """
+        if self._closed or self._sending:
+            return None
+        self.send(kind, b"[]")
+        inbox, seen = self._inbox, 0
+        while True:
+            for at in range(seen, len(inbox)):
+                if inbox[at][0] is answer:
+                    body = inbox[at][1]
+                    del inbox[at]
+                    return body
+            seen = len(inbox)
+            self._fill(spin=True)
+
+    def _fill(self, *, spin: bool) -> None:
+        """Wait for data, and add its frames to the inbox."""
+        data = self._poll() if spin else None
+        if data is None:
+            try:
+                data = self._socket.recv(_CHUNK)
+            except OSError:
+                self._terminate()
+        if not data:
+            self._terminate()
+        self._inbox.extend(self._decoder.feed(data))
 
     def _poll(self) -> bytes | None:
         receive = self._socket.recv

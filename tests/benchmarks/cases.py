@@ -26,6 +26,7 @@ from measure import (
     process_seconds,
 )
 from scripts import CPU, TRIVIAL, TWENTY_FIVE_LINES
+from toolsets import measure_toolsets
 
 from ptc import Session, tool
 
@@ -376,6 +377,10 @@ async def _direct(bench: Bench) -> list[Row]:
     ]
 
 
+async def _toolsets(bench: Bench) -> list[Row]:
+    return await measure_toolsets(bench.rounds)
+
+
 # --- the list --------------------------------------------------------------------------------
 
 Case: TypeAlias = Callable[[Bench], Awaitable[list[Row]]]
@@ -429,6 +434,7 @@ CASES: Mapping[str, Case] = {
     "sustained.8": partial(_sustained, concurrency=8),
     "memory": _memory,
     "start": _start,
+    "toolsets": _toolsets,
 }
 
 

@@ -121,23 +121,23 @@ class Ptc:
     """ptc through its public API; `_pool` only tells when to start."""
 
     def __init__(self, session: Session, gate: Gate) -> None:
-        self._session = session
+        self.session = session
         self.gate = gate
 
     async def run(self, source: str) -> Any:
         """See `Engine.run`."""
-        return (await self._session.program(source=source)).unwrap()
+        return (await self.session.program(source=source)).unwrap()
 
     async def settle(self) -> None:
         """See `Engine.settle`."""
-        pool = self._session._pool
+        pool = self.session._pool
         while pool.ready < pool.target:  # the pool has no notification
             await asyncio.sleep(0.0005)
         await asyncio.sleep(_REHEARSAL_SECONDS)
 
     def workers(self) -> set[int]:
         """See `Engine.workers`: the children of the zygote that have no children."""
-        zygote = self._session._pool._zygote
+        zygote = self.session._pool._zygote
         if zygote is None:
             return set()
         return {pid for pid, below in descendants(zygote.pid).items() if not below}

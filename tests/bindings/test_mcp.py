@@ -95,6 +95,25 @@ async def test_program_description_fits_clients_and_lists_signatures(
         assert all(f"async def {item.name}(" in told for item in tools)
 
 
+async def test_client_finds_signatures_of_many_tools_within_its_allow_list(root: Path) -> None:
+    many = [tool(name=f"crm.find_{n}")(add.function) for n in (*range(1_000, 1_400), 2_000)]
+    allowed = ["crm.find_1*", "add"]
+    async with in_process(root, *many, add, allowed_tools=allowed) as (client, _):
+        program = (await client.list_tools()).tools[0]
+        told = program.input_schema["properties"]["source"]["description"]
+        assert "ctx.search_tools(" in told
+        assert "find_1399" in told
+        assert "find_2000" not in told
+        source = script(
+            "found = await ctx.search_tools('find 2000 1399')\n"
+            "return [tool.name for tool in found] + [await ctx.describe(found[0].name)]"
+        )
+        *names, signature = json.loads(texts(await client.call_tool("program", source))[0])
+    assert names[0] == "crm.find_1399"
+    assert all(name.startswith("crm.find_1") for name in names)
+    assert "async def find_1399(a: int, b: int = 2) -> int:" in signature
+
+
 async def test_published_tool_schemas_are_valid(root: Path) -> None:
     with anyio.fail_after(SECONDS):
         async with (

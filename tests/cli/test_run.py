@@ -345,7 +345,7 @@ def run(ctx, inputs):
             kind.__init__.__globals__["open"]("/etc/passwd", 0)
 '''
 code = CachedCode(marshal.dumps(compile(hostile, "script", "exec")))
-CodeCache.get = lambda cache, source, signatures: code
+CodeCache.get = lambda cache, source, tools: code
 
 class Opened(subprocess.Popen):
     def __init__(self, command, **options):

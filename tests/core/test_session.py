@@ -115,28 +115,28 @@ async def test_cached_compiled_script_runs_again(tmp_path: Path) -> None:
 
 
 def test_code_cache_evicts_the_least_recently_used_script() -> None:
-    cache = CodeCache(most_bytes=30)
+    cache = CodeCache(most_bytes=36)
     code = CachedCode(b"123456789")
     for source in ("a", "b", "c"):
-        cache.put(source, b"123456789")
+        cache.put(source, code)
     assert cache.get("a") == code
-    cache.put("d", b"123456789")
+    cache.put("d", code)
     assert [cache.get(source) for source in "abcd"] == [code, None, code, code]
-    cache.put("a", b"123456789")
-    cache.put("e", b"1" * 19)
+    cache.put("a", code)
+    cache.put("e", CachedCode(b"1" * 21))
     assert [source for source in "acde" if cache.get(source)] == ["a", "e"]
 
 
 def test_code_cache_stores_nothing_over_its_size() -> None:
     cache = CodeCache(most_bytes=30)
-    cache.put("a", b"1" * 29)
-    cache.put("b", b"1" * 30)
-    assert [cache.get(source) for source in "ab"] == [CachedCode(b"1" * 29), None]
+    cache.put("a", CachedCode(b"1" * 27))
+    cache.put("b", CachedCode(b"1" * 28))
+    assert [cache.get(source) for source in "ab"] == [CachedCode(b"1" * 27), None]
 
 
 def test_code_cache_tells_scripts_that_were_checked_against_other_tools_apart() -> None:
     cache = CodeCache()
-    cache.put("a", b"1", b"tools")
+    cache.put("a", CachedCode(b"1"), b"tools")
     assert cache.get("a", b"tools") == CachedCode(b"1")
     assert cache.get("a", b"other tools") is None
 

@@ -23,7 +23,8 @@ import pytest
 from ptc import Limits, RunResult, Session, tool
 from ptc._core import _reactor
 from ptc._core._reactor import current_reactor
-from ptc._runs._signatures import encode_signatures
+from ptc._runs._code_cache import CachedCode
+from ptc._tools._table import ToolTable
 from ptc._wire._protocol import Decoder, Kind, State, encode, parse
 from ptc._workers import _process
 from ptc._workers._process import Worker
@@ -134,6 +135,8 @@ BROKEN_FRAMES = (
     (encode(Kind.READY, b"[]"), "READY is not legal in state RUNNING"),
     (encode(Kind.COMPILED, b"other code"), "COMPILED is not legal in state RUNNING"),
     (encode(Kind.TICK, b"[1]"), "does not send TICK"),
+    (encode(Kind.TOOLS, b"{}"), "does not send TOOLS"),
+    (2 * encode(Kind.REQUEST_TOOLS, b"[]"), "REQUEST_TOOLS was not requested"),
     (encode(Kind.RESULT, b"[1]"), "does not send RESULT"),
     (encode(Kind.CALL, b'[1,"add",[],null]'), "item 2 of the body is list"),
     (encode(Kind.CALL, b"[1,"), "not JSON"),
@@ -171,8 +174,8 @@ async def test_forged_code_is_used_only_for_its_own_source(
     # `played` answers with the bytes b"code" for SOURCE, then runs the same source in a real
     # worker: what a hostile worker compiled can break that very script and no other.
     async with Session(tmp_path, toolsets=(), workers=1) as session:
-        signatures = encode_signatures(session.select_tools().values())
-        session._runs.code.put(SOURCE, b"not code at all", signatures)
+        tools = ToolTable(session.select_tools()).digest
+        session._runs.code.put(SOURCE, CachedCode(b"not code at all"), tools)
         broken = await session.program(source=SOURCE)
         other = await session.program(source=OTHER)
     assert broken.status == "failed"

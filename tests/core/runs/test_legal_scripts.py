@@ -364,6 +364,7 @@ def test_every_worker_frame_kind_is_covered_by_these_tests() -> None:
         Kind.READY, Kind.COMPILED, Kind.REJECTED, Kind.CALL, Kind.CANCEL, Kind.PRINT, Kind.EMIT,
         Kind.TIMER, Kind.WARN, Kind.POLLED, Kind.DONE, Kind.FAILED, Kind.CHECKED, Kind.PONG,
         Kind.FRAMES, Kind.PART, Kind.ADVISED, Kind.PIECE, Kind.ATTACH, Kind.PROGRESS,
+        Kind.REQUEST_TOOLS,
     }  # fmt: skip
     lower = {kind for kind in Kind if FROM_WORKER[kind] != MAX_BODY[kind]}
     assert lower == {Kind.CALL, Kind.EMIT, Kind.DONE}

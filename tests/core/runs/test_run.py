@@ -18,6 +18,7 @@ from ptc._runs._frames import HANDLERS
 from ptc._runs._intake import ReturnValue
 from ptc._runs._outcome import Outcome
 from ptc._runs._program import Program
+from ptc._tools._table import ToolTable
 from ptc._wire._protocol import LEGAL, Kind, Output, State
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
@@ -235,7 +236,7 @@ def test_every_frame_that_a_worker_may_send_to_a_run_has_a_handler() -> None:
 
 
 def test_only_the_first_finish_of_a_run_has_an_effect() -> None:
-    program = Program("r", "1", "s.py", b"{}", {}, Limits(max_messages=1))
+    program = Program("r", "1", "s.py", b"{}", ToolTable({}), Limits(max_messages=1))
     finished: list[Status] = []
     events: list[RunEvent] = []
     outcome = Outcome(program, events.append, finished.append)

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from ptc import BlockingSession, Limits, RunEvent, RunResult, Session, Violation, tool
-from ptc._runs._signatures import encode_signatures
+from ptc._runs._code_cache import CachedCode
+from ptc._tools._table import ToolTable
 from ptc._wire._protocol import Kind, encode
 from ptc._workers._zygote import Zygote
 
@@ -82,8 +83,8 @@ async def double(n: int) -> int:
 def disable_language_layer(session: Session, code: str) -> None:
     # The file name by which a worker finds the line of a call.
     compiled = compile(code, "\ud800script", "exec", dont_inherit=True)
-    signatures = encode_signatures(session.select_tools().values())
-    session._runs.code.put(SOURCE, marshal.dumps(compiled), signatures)
+    tools = ToolTable(session.select_tools()).digest
+    session._runs.code.put(SOURCE, CachedCode(marshal.dumps(compiled)), tools)
 
 
 async def stopped(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptc import Session, Tool, UsageError, tool
-from ptc._tools._discovery import search
+from ptc._tools._search import Found, SearchIndex
 from ptc._tools._stubs import render_stubs
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
@@ -38,17 +38,21 @@ async def send_mail(to: str) -> str:
 TOOLS: list[Tool] = [create_issue, list_issues, send_mail]
 
 
+def search(query: str, limit: int = 10) -> list[Found]:
+    return SearchIndex(TOOLS).find(query, limit)
+
+
 def test_a_search_finds_tools_by_name_description_and_parameters() -> None:
-    assert search("create an issue", TOOLS)[0].name == "github.create_issue"
-    assert [f.name for f in search("issues", TOOLS)] == [
+    assert search("create an issue")[0].name == "github.create_issue"
+    assert [f.name for f in search("issues")] == [
         "github.list_issues",
         "github.create_issue",
     ]
-    assert [f.name for f in search("title", TOOLS)] == ["github.create_issue"]
-    assert [f.name for f in search("sendMail", TOOLS)] == ["send_mail"]
-    assert search("weather", TOOLS) == []
-    assert len(search("", TOOLS, limit=2)) == 2
-    assert search("message", TOOLS)[0].summary == "Send a message to somebody."
+    assert [f.name for f in search("title")] == ["github.create_issue"]
+    assert [f.name for f in search("sendMail")] == ["send_mail"]
+    assert search("weather") == []
+    assert len(search("", limit=2)) == 2
+    assert search("message")[0].summary == "Send a message to somebody."
 
 
 async def test_a_script_finds_describes_and_calls_a_tool_of_a_namespace(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -19,6 +19,7 @@ from ptc._policy_modules import MODULES
 from ptc._refused_names import PARTIAL
 from ptc._tools._instructions import describe_program
 from ptc._tools._stubs import render_stubs
+from ptc._tools._table import ToolTable
 
 
 @dataclass
@@ -54,6 +55,10 @@ async def grep(
 @tool(side_effect=True, idempotent=True)
 def write(path: str, text: str) -> None:
     """Write a file."""
+
+
+def described(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -> str:
+    return describe_program(ToolTable({tool.name: tool for tool in tools}), limits, modules)
 
 
 def raw(
@@ -299,11 +304,11 @@ def test_tool_with_invalid_python_name_is_called_through_ctx_call(name: str) -> 
     text = render_stubs([odd, plain])
     parse_stub(text)
     assert call.replace("\\", "") in text.replace("\\", "")
-    rules = describe_program([odd], Limits(), [])
+    rules = described([odd], Limits(), [])
     assert f"`await {call}`" in rules
     assert f"ctx.{name}(" not in rules
-    assert "`await ctx.ns.plain(...)`" in describe_program([odd, plain], Limits(), [])
-    many = describe_program(
+    assert "`await ctx.ns.plain(...)`" in described([odd, plain], Limits(), [])
+    many = described(
         [odd, *(raw({}, name=f"t{n}", description="x" * 600) for n in range(40))], Limits(), []
     )
     assert f"# {call}: " in many
@@ -391,7 +396,7 @@ def test_stub_of_any_schema_is_valid_python(properties: Any, result: Any) -> Non
 
 def test_rules_are_short_and_contain_the_limits_of_the_run() -> None:
     limits = Limits(timeout_ms=1_500, max_tool_calls=7, max_output_bytes=1_000, max_in_flight=3)
-    text = describe_program([grep], limits, list(MODULES))
+    text = described([grep], limits, list(MODULES))
     rules = text.replace(render_stubs([grep]), "")
     assert len(rules) < 4_000
     assert render_stubs([grep]) in text
@@ -414,7 +419,7 @@ def test_rules_are_short_and_contain_the_limits_of_the_run() -> None:
 
 def test_example_is_valid_python_and_calls_only_allowed_tools() -> None:
     for tools in ([grep], [write], []):
-        text = describe_program(tools, Limits(), ["asyncio"])
+        text = described(tools, Limits(), ["asyncio"])
         example = text.split("```python\n")[1].split("```")[0]
         parse_stub(example)
         assert ("ctx.grep(pattern=item)" in example) == (tools == [grep])
@@ -422,7 +427,7 @@ def test_example_is_valid_python_and_calls_only_allowed_tools() -> None:
 
 
 def test_rules_tell_whole_modules_from_those_offered_in_part() -> None:
-    text = describe_program([grep], Limits(), [*MODULES, "numpy"])
+    text = described([grep], Limits(), [*MODULES, "numpy"])
     whole, partial = text.split("Only these standard modules can be imported: ")[1].split(
         "In part:"
     )
@@ -436,7 +441,7 @@ def test_rules_tell_whole_modules_from_those_offered_in_part() -> None:
 
 
 def test_rules_mention_missing_tools_and_modules() -> None:
-    text = describe_program([], Limits(), [])
+    text = described([], Limits(), [])
     assert "No tool is allowed" in text
     assert "No module can be imported" in text
     assert "Tools on ctx" not in text
@@ -452,11 +457,9 @@ def test_many_tools_are_rendered_as_a_catalogue_with_search() -> None:
         )
         for n in range(300)
     ]
-    few = describe_program(many[:3], Limits(), ["json"])
-    text = describe_program(many, Limits(), ["json"])
+    few = described(many[:3], Limits(), ["json"])
+    text = described(many, Limits(), ["json"])
     assert "async def do(" in few
     assert "async def do(" not in text
     assert "# ctx.service_7.do: Do the thing number 7." in text
     assert "ctx.search_tools(" in text
-    assert "# ... and 100 more" in text
-    assert len(text) < 20_000

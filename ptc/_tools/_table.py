@@ -1,0 +1,91 @@
+"""Tools of an allow-list, with the forms in which runs and models read them.
+
+A session has the same table for each run with the same allow-list, so each form is made once.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from functools import cached_property
+from hashlib import sha256
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any, Final
+
+from .._core import _json
+from ._listing import describe_tools
+from ._search import SearchIndex
+from ._tool import Tool
+
+__all__ = ["ToolTable", "read_record"]
+
+
+_MOST_PLAIN_BYTES: Final = 4_096
+
+
+def read_record(data: Any) -> dict[str, list[str]]:
+    """Return the parameters by tool from the decoded `ToolTable.record`."""
+    if isinstance(data, str):
+        data = _json.loads(zlib.decompress(b64decode(data)))
+    found: dict[str, list[str]] = data
+    return found
+
+
+class ToolTable:
+    """Tools of an allow-list by name."""
+
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
+        self.tools: Mapping[str, Tool] = MappingProxyType(dict(tools))
+        """The tools. Read only: runs with the same allow-list share them."""
+
+    @cached_property
+    def parameters(self) -> bytes:
+        """JSON of the names of all parameters, by tool."""
+        return _json.dumps({name: tool.parameter_names for name, tool in self.tools.items()})
+
+    @cached_property
+    def record(self) -> bytes:
+        """JSON of `parameters` for the record of a run: itself, or compressed text if it is long.
+
+        Each run has its own record, so that the file would grow by 40 kB for each run with a
+        thousand tools.
+        """
+        if len(self.parameters) <= _MOST_PLAIN_BYTES:
+            return self.parameters
+        return b'"%b"' % b64encode(zlib.compress(self.parameters))
+
+    @cached_property
+    def index(self) -> SearchIndex:
+        """Words of the tools."""
+        return SearchIndex(self.tools.values())
+
+    @cached_property
+    def description(self) -> str:
+        """The tools as a model reads them, in at most `TOOLS_CHARS` characters."""
+        return describe_tools(list(self.tools.values()))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Digest of the names and parameters."""
+        return sha256(self.parameters).digest()
+
+    def named_in(self, source: str) -> list[Tool]:
+        """Return the tools whose names may be in the text of a script.
+
+        A tool that is missing here is called by a name that the script computes.
+        """
+        words = {"", *re.findall(r"\w+", source)} & self._by_word.keys()
+        found = [tool for word in words for tool in self._by_word[word]]
+        return sorted(found, key=attrgetter("name"))
+
+    @cached_property
+    def _by_word(self) -> dict[str, list[Tool]]:
+        """Tools by the last word of their names."""
+        found: dict[str, list[Tool]] = {}
+        for name, tool in self.tools.items():
+            word = re.findall(r"\w+", name)[-1:] or [""]
+            found.setdefault(word[0], []).append(tool)
+        return found

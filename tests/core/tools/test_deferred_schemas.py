@@ -1,0 +1,125 @@
+"""Schemas of functions: derived when they are first needed, unless that can fail."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from datetime import date
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from ptc import Tool, ToolError, Toolset, UsageError, tool
+from ptc._core._deferred import Deferred, peek
+from ptc._schema._check import SignatureSchema
+from ptc._schema._plain_hints import is_plain_hint
+
+
+class Point(BaseModel):
+    """A model of two numbers."""
+
+    x: int
+    y: int
+
+
+ORIGIN = [Point(x=0, y=0)]
+PLAIN: dict[str, Any] = {
+    "text": str,
+    "optional": int | None,
+    "union": int | str | None,
+    "list": list[dict[str, bool]],
+    "dict": dict[str, Any],
+    "literal": Literal["a", 1, True, None],
+    "described": Annotated[str, Field(description="A text.", examples=["x"])],
+    "bounded": Annotated[int, Field(ge=1, lt=100, description="A number.")],
+    "length": Annotated[str, Field(min_length=1, max_length=9)],
+    "nested": list[Annotated[float, Field(gt=0.5)]],
+}
+UNCERTAIN: dict[str, Any] = {
+    "any": Any,
+    "date": date,
+    "model": Point,
+    "bytes": bytes,
+    "bare list": list,
+    "tuple": tuple[int, str],
+    "integer keys": dict[int, str],
+    "pattern": Annotated[str, Field(pattern="(")],
+    "alias": Annotated[str, Field(alias="other")],
+    "bound of text": Annotated[str, Field(ge=1)],
+    "fraction for an integer": Annotated[int, Field(ge=1.5)],
+    "negative length": Annotated[str, Field(min_length=-1)],
+    "other metadata": Annotated[str, "x"],
+    "deep": list[list[list[list[list[int]]]]],
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_schema_of_plain_hint_is_derived_without_an_error(name: str) -> None:
+    assert is_plain_hint(PLAIN[name])
+
+    def function(value: Any) -> None:
+        """Do nothing."""
+
+    schema = SignatureSchema("x", function, {"value": PLAIN[name]}, None)
+    assert list(schema.published()["properties"]) == ["value"]
+
+
+@pytest.mark.parametrize("name", UNCERTAIN)
+def test_hint_that_may_have_no_schema_is_not_plain(name: str) -> None:
+    assert not is_plain_hint(UNCERTAIN[name])
+
+
+def make() -> tuple[Tool, Callable[[], bool]]:
+    @tool
+    def find(query: str, limit: int = 10) -> list[Point]:
+        """Find points.
+
+        Args:
+            query: Words.
+            limit: Most points.
+        """
+        return [Point(x=1, y=limit)]
+
+    return find, lambda: not isinstance(peek(find, "parameters"), Deferred)
+
+
+def test_definition_derives_no_schema() -> None:
+    find, is_derived = make()
+    assert find.parameter_names == ("query", "limit")
+    assert not is_derived()
+    assert find.parameters["properties"]["query"] == {"type": "string", "description": "Words."}
+    assert find.parameters is find.parameters
+    assert is_derived()
+    assert isinstance(find.parameters, dict)
+    assert find.result_schema is not None
+    assert find.result_schema["type"] == "array"
+
+
+def test_derived_toolsets_derive_no_schema() -> None:
+    find, is_derived = make()
+    (prefixed,) = Toolset("x", (find,)).prefixed("geo").with_approval("*")
+    assert prefixed.name == "geo.find"
+    assert not is_derived()
+    assert prefixed.validate({"query": "a"}) == {"query": "a", "limit": 10}
+    with pytest.raises(ToolError, match=r"geo\.find: `limit`"):
+        prefixed.validate({"query": "a", "limit": "x"})
+    assert dataclasses.replace(prefixed, description="Y").parameters == find.parameters
+
+
+def test_uncertain_hint_fails_where_the_tool_is_defined() -> None:
+    with pytest.raises(UsageError, match="parameter `day`: a date is not a JSON type"):
+
+        @tool
+        def plan(day: date) -> str:
+            """Plan a day."""
+            return ""
+
+
+def test_default_that_is_not_a_scalar_is_part_of_the_schema() -> None:
+    find = tool(name="find", description="Find.")
+
+    def function(text: str, points: list[Any] = ORIGIN) -> None:
+        """Do nothing."""
+
+    assert find(function).parameters["properties"]["points"]["default"] == [{"x": 0, "y": 0}]

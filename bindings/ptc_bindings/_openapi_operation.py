@@ -45,8 +45,10 @@ _IGNORED_HEADERS = frozenset({"accept", "authorization", "content-type"})
 _HOST_HEADERS = frozenset((
     "connection", "content-length", "cookie", "expect", "host", "keep-alive",
     "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+    "x-http-method", "x-http-method-override", "x-method-override",
 ))  # fmt: skip
-"""Headers that decide where a request goes, how long it is, or who sends it."""
+"""Headers that decide where a request goes, how long it is, who sends it, or whether it only
+reads."""
 
 
 class Argument(NamedTuple):
@@ -140,7 +142,7 @@ class _Inputs:
         """Add an argument under a free name; return that name.
 
         Raises:
-            UsageError: If its name, also with its place added, is taken.
+            UnsupportedError: If its name, also with its place added, is taken.
         """
         taken = {known.name: known for known in self.arguments}
         name = _argument_name(argument.remote or argument.place)
@@ -152,7 +154,7 @@ class _Inputs:
                 f"the {argument.place} parameter {argument.remote!r:.80} and the {other.place} "
                 f"parameter {other.remote!r:.80} have the same name, {name}; rename one"
             )
-            raise ptc.UsageError(msg)
+            raise UnsupportedError(msg)
         self.arguments.append(argument._replace(name=name))
         self.properties[name] = schema
         if required:
@@ -201,7 +203,7 @@ class Reader:
 
         Raises:
             UsageError: If it is invalid.
-            UnsupportedError: If a tool cannot do it.
+            UnsupportedError: If a tool cannot do it, or it contradicts itself.
         """
         document, node = self._document, source.node
         base = self._base_of(source)
@@ -246,7 +248,7 @@ class Reader:
             raise UnsupportedError(msg)
         plain = re.sub(r"\{[^{}]*\}", "x", source.path)
         if not plain.startswith("/") or "?" in plain or not self._servers.permits(base + plain):
-            raise ptc.UsageError("its path is not one of a URL: /, and no `..`, spaces, ? or #")
+            raise UnsupportedError("its path is not one of a URL: /, and no `..`, spaces, ? or #")
         return base
 
     def _schema_of(self, inputs: _Inputs) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -284,7 +286,7 @@ class Reader:
                 found[place, name] = parameter
         used = set(re.findall(r"\{([^{}]*)\}", source.path))
         if used != {name for place, name in found if place == "path"}:
-            raise ptc.UsageError("the parameters in its path are not those that it declares")
+            raise UnsupportedError("the parameters in its path are not those that it declares")
         for place in _STYLES:
             for (where, name), parameter in found.items():
                 if where == place and not self._is_ignored(place, name, parameter):

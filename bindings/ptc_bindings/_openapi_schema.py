@@ -204,7 +204,7 @@ def _nullable(found: dict[str, Any]) -> dict[str, Any]:
 
 # --- as a model sees it -------------------------------------------------------------------------
 
-_MOST_SHOWN = 1_500
+_MOST_SHOWN = 400
 _MOST_LEVELS = 6
 
 

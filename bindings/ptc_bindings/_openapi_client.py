@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import mimetypes
 import zlib
+from collections.abc import Sequence
 from http import HTTPStatus
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -77,6 +78,7 @@ class Client:
         credentials: Credentials,
         *,
         most_bytes: int,
+        response_headers: Sequence[str],
         proxy: str | None,
         tls: SSLContext | None,
     ) -> None:
@@ -85,6 +87,7 @@ class Client:
         self._servers = servers
         self._credentials = credentials
         self._most_bytes = most_bytes
+        self._response_headers = tuple(response_headers)
         self._redactor = Redactor(credentials.secrets)
         # Not a client of httpx: that logs each URL, which may hold a key, reads proxies and .netrc
         # of the environment, and keeps the cookies that servers set.
@@ -110,7 +113,11 @@ class Client:
             response = await self._follow(operation, request)
             if not 200 <= response.status < 300:
                 raise _refusal(response, missing)
-            return self._redactor.data(self._read(response, ctx))
+            value = self._read(response, ctx)
+            if self._response_headers:
+                found = {n: response.headers.get(n) for n in self._response_headers}
+                value = {"body": value, "headers": found}
+            return self._redactor.data(value)
         except ptc.ToolError as error:
             text = self._redactor.error_text(clean_text(error.message, _MOST_ERROR_CHARS))
             raise ptc.ToolError(

@@ -33,7 +33,7 @@ import anyio
 import ptc
 from ptc import ToolContext
 from ptc._core import _json
-from ptc._core._arguments import require_range
+from ptc._core._arguments import parts_of, require_range
 from ptc._schema._check import raw_validator
 from ptc._tools._names import RESERVED
 from ptc._tools._provider import ToolProvider
@@ -76,6 +76,7 @@ class OpenAPITools(ToolProvider):
         approval: Sequence[str] = (),
         timeout_ms: int = 30_000,
         max_response_bytes: int = 4 * 1024 * 1024,
+        response_headers: Sequence[str] = (),
         proxy: str | None = None,
         tls: SSLContext | None = None,
     ) -> None:
@@ -99,6 +100,8 @@ class OpenAPITools(ToolProvider):
             approval: Patterns of tools that require approval, as in `operations`.
             timeout_ms: Time-out of a call.
             max_response_bytes: Maximum size of a response, after decompression.
+            response_headers: Headers that scripts may read, such as ``Link``. If you name any, each
+                value is ``{"body": ..., "headers": {"Link": ...}}``, with None for a missing one.
             proxy: URL of a proxy. Those of the environment are not used.
             tls: Certificates to trust, and one to present. Default: those of certifi.
 
@@ -117,6 +120,7 @@ class OpenAPITools(ToolProvider):
         self._files = () if isinstance(document, Mapping) else (Path(document).absolute(),)
         self._idempotency_header = idempotency_header
         self._timeout_ms = timeout_ms
+        self._response_headers = parts_of("response_headers", response_headers, "a list of names")
         self._client: Client | None = None
         try:
             parsed = read_document(document)
@@ -139,7 +143,13 @@ class OpenAPITools(ToolProvider):
         except (ptc.UsageError, _json.JsonError, RecursionError) as error:
             text = clean_text(str(error), 1_000)
             raise ptc.UsageError(f"OpenAPI document {name!r}: {text}") from None
-        self._connect = partial(Client, most_bytes=max_response_bytes, proxy=proxy, tls=tls)
+        self._connect = partial(
+            Client,
+            most_bytes=max_response_bytes,
+            response_headers=self._response_headers,
+            proxy=proxy,
+            tls=tls,
+        )
 
     @property
     def name(self) -> str:
@@ -212,7 +222,7 @@ class OpenAPITools(ToolProvider):
             "side_effect": operation.side_effect,
             "idempotent": operation.idempotent,
             "uses_key": uses_key,
-            "result_schema": operation.result_schema,
+            "result_schema": self._result_schema(operation),
             "timeout_ms": self._timeout_ms,
             "tags": ("openapi",),
         }
@@ -227,6 +237,25 @@ class OpenAPITools(ToolProvider):
             raise UnsupportedError(str(error)) from None
         return replace(made, validate=validate)
 
+    def _result_schema(self, operation: Operation) -> Mapping[str, Any] | None:
+        """Return the schema of the value, with the headers if there are any."""
+        if not self._response_headers:
+            return operation.result_schema
+        body = dict(operation.result_schema or {})
+        definitions = {"$defs": body.pop("$defs")} if "$defs" in body else {}
+        header = {"type": ["string", "null"]}
+        headers = {
+            "type": "object",
+            "properties": dict.fromkeys(self._response_headers, header),
+            "required": [*self._response_headers],
+        }
+        return {
+            "type": "object",
+            "properties": {"body": body, "headers": headers},
+            "required": ["body", "headers"],
+            **definitions,
+        }
+
 
 def _choose(
     namespace: str, sources: Sequence[Source], patterns: Sequence[str]
@@ -236,8 +265,7 @@ def _choose(
     Raises:
         UsageError: If two have one name, there are too many, or a pattern matches none.
     """
-    if isinstance(patterns, str):
-        raise ptc.UsageError("operations must be a list of patterns")
+    patterns = parts_of("operations", patterns, "a list of patterns")
     chosen: dict[str, Source] = {}
     unused = set(patterns)
     for source in sources:

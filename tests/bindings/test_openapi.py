@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from .openapi_server import (
     PASSWORD,
     PET,
     Answer,
+    Seen,
     Store,
     document,
     json_body,
@@ -64,7 +66,11 @@ def providers(url: str) -> Iterator[OpenAPITools]:
             credentials={scheme: KEY},
         )
     yield OpenAPITools(
-        document(url), name="keyed", servers=[url], idempotency_header="Idempotency-Key"
+        document(url),
+        name="keyed",
+        servers=[url],
+        idempotency_header="Idempotency-Key",
+        response_headers=["Link", "X-Total"],
     )
 
 
@@ -240,6 +246,32 @@ def test_lost_connection_of_a_side_effect_has_an_unknown_outcome(
     store.answers.clear()
 
 
+def test_calls_are_concurrent_and_end_at_a_time_out(session: BlockingSession, store: Store) -> None:
+    together, released = threading.Barrier(5), threading.Event()
+
+    def wait(seen: Seen) -> Answer:
+        if seen.target.endswith("/0"):
+            released.wait(20)
+        else:
+            together.wait(20)
+        return Answer(body=b"1")
+
+    store.answers.update({f"/v1/pets/{number}": wait for number in range(6)})
+    source = """
+import asyncio
+
+async def run(ctx, inputs):
+    return await asyncio.gather(*(ctx.petstore.get_pet(petId=n) for n in inputs["ids"]))
+"""
+    inputs = {"ids": [1, 2, 3, 4, 5]}
+    assert session.program(source=source, inputs=inputs).value == [1] * 5
+    stopped = session.program(source=source, inputs={"ids": [0]}, limits={"timeout_ms": 300})
+    assert stopped.status == "timed_out"
+    released.set()
+    assert session.tool("petstore.get_file", {"name": "a"}).unwrap()["method"] == "GET"
+    store.answers.clear()
+
+
 # --- credentials --------------------------------------------------------------------------------
 
 
@@ -408,6 +440,30 @@ def test_operation_that_no_tool_can_do_is_left_out_with_a_warning(
         api = OpenAPITools(document(store.url), name="a", servers=[store.url])
     assert "upload" not in tools_of(api)
     assert "POST /photo is left out: its body must be multipart/form-data" in caplog.text
+
+
+def test_script_follows_the_pages_of_a_header(session: BlockingSession, store: Store) -> None:
+    def page(seen: Seen) -> Answer:
+        number = int(seen.target.rpartition("=")[2])
+        headers = {"Link": f"limit={number + 1}"} if number < 3 else {}
+        return Answer(body=b"[%d]" % number, headers=headers)
+
+    store.answers["/v1/pets"] = page
+    source = """
+async def run(ctx, inputs):
+    found, following = [], "limit=1"
+    while following:
+        page = await ctx.keyed.list_pets(limit=int(following.partition("=")[2]))
+        found += page.body
+        following = page.headers["Link"]
+    return found, page.headers
+"""
+    value = session.program(source=source).value
+    assert value == [[1, 2, 3], {"Link": None, "X-Total": None}]
+    (listed,) = session._session.select_tools(["keyed.list_pets"]).values()
+    assert listed.result_schema is not None
+    assert listed.result_schema["properties"]["body"]["items"] == {"$ref": "#/$defs/Pet"}
+    store.answers.clear()
 
 
 def test_idempotency_key_is_sent_if_the_application_names_its_header(

@@ -34,6 +34,7 @@ import ptc
 from ptc import ToolContext
 from ptc._core import _json
 from ptc._core._arguments import parts_of, require_range
+from ptc._core._credentials import mask
 from ptc._schema._check import raw_validator
 from ptc._tools._names import RESERVED
 from ptc._tools._provider import ToolProvider
@@ -141,7 +142,7 @@ class OpenAPITools(ToolProvider):
                     *(pattern if "." in pattern else f"{name}.{pattern}" for pattern in approval)
                 )
         except (ptc.UsageError, _json.JsonError, RecursionError) as error:
-            text = clean_text(str(error), 1_000)
+            text = mask(clean_text(str(error), 1_000))  # a URL may hold a password
             raise ptc.UsageError(f"OpenAPI document {name!r}: {text}") from None
         self._connect = partial(
             Client,

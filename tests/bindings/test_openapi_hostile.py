@@ -292,7 +292,10 @@ def test_variable_in_a_document_is_not_expanded(monkeypatch: pytest.MonkeyPatch)
         ({"headers": {"X": "a\nb"}}, "in one line"),
         ({"servers": []}, "at least one base URL"),
         ({"servers": ["ftp://a.example"]}, "must be http"),
-        ({"servers": ["https://user:secret@a.example"]}, "no user name, password"),
+        (
+            {"servers": ["https://user:secret@a.example"]},
+            r"'https://user:\[credential\]@a.example': it must have no user name, password",
+        ),
         ({"name": "call"}, "no name of ctx"),
         ({"timeout_ms": 0}, "timeout_ms"),
     ],

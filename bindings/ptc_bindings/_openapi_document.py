@@ -132,6 +132,14 @@ class Document:
             raise ptc.UsageError(f"{key!r} should be a list, not {found!r:.80}")
         return found
 
+    @classmethod
+    def names(cls, node: Mapping[str, Any], key: str) -> list[str]:
+        """Return the list of names at a key; empty if there is none. Raises `UsageError`."""
+        found = cls.rows(node, key)
+        if not all(isinstance(name, str) for name in found):
+            raise ptc.UsageError(f"{key!r} should be a list of names, not {found!r:.80}")
+        return found
+
 
 _VERSIONS = (["3", "0"], ["3", "1"], ["3", "2"])
 

@@ -278,7 +278,7 @@ class Reader:
         for part in (source.item, source.node):
             for row in self._document.rows(part, "parameters"):
                 parameter = self._document.resolve(row)
-                place, name = parameter.get("in"), parameter.get("name")
+                place, name = str(parameter.get("in")), parameter.get("name")
                 if place not in _STYLES or not isinstance(name, str) or not name:
                     if place == "querystring":  # of 3.2
                         raise UnsupportedError("it has a parameter in `querystring`")
@@ -313,7 +313,7 @@ class Reader:
             if not _is_json(media_type):
                 raise UnsupportedError(f"its parameter {name!r:.80} is {media_type:.80}")
             node = self._document.resolve(media).get("schema", {})
-        style = parameter.get("style", _DEFAULT_STYLE[place])
+        style = str(parameter.get("style", _DEFAULT_STYLE[place]))
         if style not in _STYLES[place]:
             raise UnsupportedError(f"its parameter {name!r:.80} has the style {style!r:.40}")
         explode = parameter.get("explode", style == "form")
@@ -380,7 +380,7 @@ class Reader:
         if self._parts > _MOST_PARTS or depth > _MOST_PARTS_DEPTH or not _is_plain(schema):
             return None
         properties = dict(self._document.table(schema, "properties"))
-        required = {str(name) for name in self._document.rows(schema, "required")}
+        required = set(self._document.names(schema, "required"))
         for part in self._document.rows(schema, "allOf"):
             inner = self._fields_of(part, depth + 1)
             if inner is None:

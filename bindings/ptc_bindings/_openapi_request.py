@@ -49,6 +49,14 @@ def build_request(operation: Operation, arguments: Mapping[str, Any]) -> Request
     Raises:
         ToolError: ``invalid_arguments`` if a value has no safe form in its place.
     """
+    try:
+        return _build(operation, arguments)
+    except (UnicodeEncodeError, _json.JsonError):
+        msg = "an argument has a character that is not in UTF-8, such as a lone surrogate"
+        raise ptc.ToolError(msg, code="invalid_arguments") from None
+
+
+def _build(operation: Operation, arguments: Mapping[str, Any]) -> Request:
     request = Request(operation.method.upper(), "", [], [("Accept", operation.accept)], [], None)
     path: dict[str, str] = {}
     fields: dict[str, Any] = {}
@@ -96,12 +104,8 @@ def _encode(text: str) -> str:
     return quote(text, safe="")
 
 
-def _scalar(argument: Argument, value: Any) -> str:
+def _scalar(value: Any) -> str:
     if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise _invalid(argument, "it has a character that is not in UTF-8") from None
         return value
     if value is None:
         return ""
@@ -114,11 +118,11 @@ def _simple(argument: Argument, value: Any) -> str:
     if argument.as_json:
         return _json.dumps(value).decode()
     if isinstance(value, list):
-        return ",".join(_scalar(argument, item) for item in value)
+        return ",".join(_scalar(item) for item in value)
     if isinstance(value, dict):
         between = "=" if argument.explode else ","
-        return ",".join(f"{key}{between}{_scalar(argument, item)}" for key, item in value.items())
-    return _scalar(argument, value)
+        return ",".join(f"{key}{between}{_scalar(item)}" for key, item in value.items())
+    return _scalar(value)
 
 
 def _pairs(argument: Argument, value: Any) -> list[str]:
@@ -127,17 +131,17 @@ def _pairs(argument: Argument, value: Any) -> list[str]:
     if argument.as_json:
         return [f"{name}={_encode(_json.dumps(value).decode())}"]
     if not isinstance(value, list | dict):
-        return [f"{name}={_encode(_scalar(argument, value))}"]
+        return [f"{name}={_encode(_scalar(value))}"]
     if isinstance(value, dict):
         return _object_pairs(argument, name, value)
-    items = [_encode(_scalar(argument, item)) for item in value]
+    items = [_encode(_scalar(item)) for item in value]
     if argument.explode:
         return [f"{name}={item}" for item in items]
     return [f"{name}={_SEPARATORS.get(argument.style, ',').join(items)}"]
 
 
 def _object_pairs(argument: Argument, name: str, value: Mapping[str, Any]) -> list[str]:
-    items = [(_encode(key), _encode(_scalar(argument, item))) for key, item in value.items()]
+    items = [(_encode(key), _encode(_scalar(item))) for key, item in value.items()]
     if argument.style == "deepObject":
         return [f"{name}%5B{key}%5D={item}" for key, item in items]
     if argument.explode:
@@ -162,5 +166,5 @@ def _set_body(request: Request, operation: Operation, fields: dict[str, Any]) ->
         ]
         request.content = "&".join(pairs).encode()
     else:
-        request.content = _scalar(Argument("body", "body", ""), value).encode()
+        request.content = _scalar(value).encode()
     request.headers.append(("Content-Type", body.media_type))

@@ -149,7 +149,7 @@ class Schemas:
         }
 
     def _drop_hidden(self, node: Mapping[str, Any], found: dict[str, Any]) -> None:
-        names = self._document.rows(node, "required")
+        names = self._document.names(node, "required")
         own = self._document.table(node, "properties")
         found["required"] = [n for n in names if not self.is_hidden(own.get(n))]
 

@@ -135,6 +135,23 @@ def test_values_cannot_add_parameters_cookies_or_fields(
     assert store.last.headers["cookie"] == "theme=x%3B%20session%3Devil%0D%0A"
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("get_file", {"name": "\ud800"}),
+        ("list_pets", {"where": {"\ud800": "x"}}),
+        ("copy_pet", {"id": "1", "id_body": 1, "note": "\ud800"}),
+        ("login", {"user": "\ud800"}),
+    ],
+)
+def test_text_that_is_not_unicode_is_an_invalid_argument(
+    name: str, arguments: dict[str, Any], session: BlockingSession
+) -> None:
+    error = failure(session, name, arguments)
+    assert error.code == "invalid_arguments"
+    assert "lone surrogate" in error.message
+
+
 # --- servers ------------------------------------------------------------------------------------
 
 
@@ -310,8 +327,12 @@ def test_wrong_option_is_refused(options: dict[str, Any], match: str) -> None:
 LOOP = {"schemas": {"A": {"$ref": "#/components/schemas/A"}}}
 
 
+def json_of(schema: Any) -> dict[str, Any]:
+    return {"requestBody": json_body(schema)}
+
+
 def refers(ref: str) -> dict[str, Any]:
-    return {"requestBody": json_body({"$ref": ref})}
+    return json_of({"$ref": ref})
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -328,6 +349,18 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a path that is no table": ({"openapi": "3.1.0", "paths": {"/x": 1}}, "should be a table"),
     "an undeclared path parameter": (minimal({}, "/x/{a}"), "not those that it declares"),
     "an unknown place": (minimal({"parameters": [parameter("moon", "a")]}), "a parameter is wrong"),
+    "a place that is no text": (
+        minimal({"parameters": [parameter("query", "a") | {"in": {}}]}),
+        "a parameter is wrong",
+    ),
+    "a style that is no text": (
+        minimal({"parameters": [parameter("query", "a", style=[])]}),
+        "has the style",
+    ),
+    "required that is a number": (
+        minimal(json_of({"type": "object", "required": [1]})),
+        "of names",
+    ),
     "an invisible name": (
         minimal({"parameters": [parameter("query", "a\u200b")]}),
         "invisible characters",

@@ -51,11 +51,15 @@ PROGRAMS = {
 SCRIPTS = {"scripts/chart.py", "scripts/find_usages.py", "scripts/summarise_log.py"}
 """Samples run with ``ptc run``; the tests below have their names."""
 
-FRAMEWORKS: dict[str, str] = {}
+FRAMEWORKS: dict[str, str] = {"frameworks/openapi.py": "httpx"}
 """Samples of frameworks, ``frameworks/NAME.py`` -> the distribution that it needs."""
+
+WORKFLOWS = {"frameworks/dbos_workflow.py", "frameworks/temporal_activity.py"}
+"""Samples that ``bindings/test_workflow_engines.py`` runs, and kills."""
 
 INVOICES = ("harbour", "lindgren", "okafor")
 DATA = {
+    "data/items.json",
     "data/orders.csv",
     "data/service.log",
     "data/tasks.jsonl",
@@ -90,7 +94,7 @@ def test_every_file_in_samples_is_run_by_a_test() -> None:
         for path in SAMPLES.rglob("*")
         if path.is_file() and not {"__pycache__", ".ptc"} & set(path.parts)
     }
-    assert files == PROGRAMS.keys() | FRAMEWORKS.keys() | SCRIPTS | DATA
+    assert files == PROGRAMS.keys() | FRAMEWORKS.keys() | WORKFLOWS | SCRIPTS | DATA
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -21,7 +21,9 @@ __all__ = [
     "OAuthClient",
     "ServerSpec",
     "check_specs",
+    "expand_variables",
     "identifier",
+    "is_loopback",
     "read_block",
     "read_file",
     "read_settings",
@@ -205,15 +207,28 @@ def _read_oauth(name: str, given: dict[str, str]) -> OAuthClient | None:
 
 
 def _expand(name: str, key: str, text: str, environment: Mapping[str, str]) -> str:
+    try:
+        return expand_variables(text, environment)
+    except ValueError as error:
+        raise _wrong(name, f"{key}: {error}") from None
+
+
+def expand_variables(text: str, environment: Mapping[str, str]) -> str:
+    """Replace each ``${NAME}``, or ``${NAME:-DEFAULT}``, by an environment variable.
+
+    Raises:
+        ValueError: If a variable is not set, or not written in this form.
+    """
+
     def value(found: re.Match[str]) -> str:
         known = environment.get(found[1], found[2])
         if known is None:
-            raise _wrong(name, f"{key}: the environment variable {found[1]} is not set")
+            raise ValueError(f"the environment variable {found[1]} is not set")
         return known
 
     expanded = _VARIABLE.sub(value, text)
     if unknown := re.search(r"\$\{[^}]{0,40}\}", _VARIABLE.sub("", text)):
-        raise _wrong(name, f"{key}: {unknown[0]} is not a variable; write ${{NAME}}")
+        raise ValueError(f"{unknown[0]} is not a variable; write ${{NAME}}")
     return expanded
 
 
@@ -293,13 +308,14 @@ def _check_address(spec: ServerSpec) -> None:
         raise _wrong(spec.name, "url must be https://..., or http:// with a loopback address")
     if parts.username is not None or parts.password is not None:
         raise _wrong(spec.name, "url must not hold a password; use token_env or headers")
-    if parts.scheme == "http" and not _is_loopback(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise _wrong(spec.name, f"{host!r} is not a loopback address: http does not encrypt")
     if spec.oauth is not None and "authorization" in {name.lower() for name in spec.headers}:
         raise _wrong(spec.name, "has oauth and a header Authorization; use one of them")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return True for ``localhost`` and loopback addresses."""
     if host == "localhost":
         return True
     try:

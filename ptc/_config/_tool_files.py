@@ -21,9 +21,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 from .._core._arguments import nearest
+from .._tools._provider import ToolProvider
 from .._tools._tool import Tool
 from .._tools._toolset import Toolset
 from ..errors import UsageError
@@ -33,13 +34,14 @@ __all__ = ["LoadedTools", "files_of_servers", "load_tools", "named_files", "poss
 
 _MOST_PATH_CHARS = 1_024
 _FORM = "write FILE.py, FILE.py:NAME, or MODULE:NAME of an installed module"
+_Source: TypeAlias = Tool | Toolset | ToolProvider
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedTools:
     """Tools of one reference, and the files of their code."""
 
-    sources: tuple[Tool | Toolset, ...]
+    sources: tuple[_Source, ...]
     files: tuple[Path, ...]
 
 
@@ -189,11 +191,11 @@ def _imported_names(tree: ast.Module) -> Iterator[str]:
             todo += [child for child in ast.walk(node) if isinstance(child, ast.stmt)][1:]
 
 
-def _collect(module: ModuleType, imported: frozenset[str]) -> list[Tool | Toolset]:
-    """List the tools and toolsets that a file defines at its top level."""
-    found: dict[int, Tool | Toolset] = {}
+def _collect(module: ModuleType, imported: frozenset[str]) -> list[_Source]:
+    """List the tools, toolsets and providers that a file defines at its top level."""
+    found: dict[int, _Source] = {}
     for name, value in list(vars(module).items()):
-        if name not in imported and not name.startswith("_") and isinstance(value, Tool | Toolset):
+        if name not in imported and not name.startswith("_") and isinstance(value, _Source):
             found[id(value)] = value
     members = {id(tool) for value in found.values() if isinstance(value, Toolset) for tool in value}
     # A tool of the file that is also in one of its toolsets is there once.
@@ -205,7 +207,7 @@ def _collect(module: ModuleType, imported: frozenset[str]) -> list[Tool | Toolse
     return kept
 
 
-def _find(module: ModuleType, name: str) -> list[Tool | Toolset]:
+def _find(module: ModuleType, name: str) -> list[_Source]:
     value: Any = module
     shown = Path(str(module.__file__)).name if module.__file__ else module.__name__
     for part in name.split("."):
@@ -215,9 +217,9 @@ def _find(module: ModuleType, name: str) -> list[Tool | Toolset]:
         value = getattr(value, part)
     items = list(value) if isinstance(value, list | tuple) else [value]
     for item in items:
-        if not isinstance(item, Tool | Toolset):
-            msg = f"{name} in {shown} must be a Tool, a Toolset or a list of them, not {item!r:.80}"
-            raise UsageError(msg)
+        if not isinstance(item, _Source):
+            kinds = "a Tool, a Toolset, a ToolProvider or a list of them"
+            raise UsageError(f"{name} in {shown} must be {kinds}, not {item!r:.80}")
     return items
 
 

@@ -96,7 +96,7 @@ class ProgramBuilder:
         """Return the recorded result of the run with this id.
 
         Returns:
-            None if there is no such run, or it was interrupted.
+            None if there is no such run, it was interrupted, or a decision lets it continue.
 
         Raises:
             UsageError: If that run has another script or inputs, or was rolled back.
@@ -112,7 +112,11 @@ class ProgramBuilder:
         if row.rolled_back_ms is not None:
             msg = f"run {program.run_id!r} was rolled back; pass another run_id for a new run"
             raise UsageError(msg)
-        return load_result(row)
+        result = load_result(row)
+        if result is not None and result.status == "paused":
+            waiting = {call.call for call in self._history.pending(program.run_id)}
+            return result if all(call.call in waiting for call in result.pending) else None
+        return result
 
     def from_journal(
         self, run_id: str, allowed_tools: AllowList | None, output_schema: Any, until: str | None

@@ -336,7 +336,11 @@ def raw_validator(name: str, schema: Mapping[str, Any]) -> Validator:
 
     def check(arguments: Mapping[str, Any]) -> Arguments:
         plain = {**copy.deepcopy(defaults), **arguments} if defaults else dict(arguments)
-        errors = list(validator.iter_errors(plain))
+        try:
+            errors = list(validator.iter_errors(plain))
+        except UnicodeEncodeError:
+            text = "an argument has a lone surrogate, which is not valid Unicode"
+            raise _invalid_arguments(name, [text]) from None
         if errors:
             sentences = []
             for error in errors:

@@ -398,8 +398,8 @@ class Session(RunSession):
                 ``script.py``.
             env: Values for the tools of this run; they override the session's.
             run_id: Name of the run, 1-64 letters, digits, _ and -. A repeated request with the same
-                name and script returns the recorded result, or resumes an interrupted run.
-                Default: a new name.
+                name and script returns the recorded result, or resumes a run that was interrupted
+                or that waited for a decision. Default: a new name.
             on_event: Receives each event as it happens; must return at once and not raise.
 
         Returns:

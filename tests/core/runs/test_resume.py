@@ -295,6 +295,21 @@ async def test_calls_requiring_approval_pause_the_run_until_decided(tmp_path: Pa
     assert world.calls == Counter({("look", 1): 1, ("look", 3): 1, ("ask", 20): 1})
 
 
+async def test_repeated_request_resumes_a_run_once_a_call_is_decided(tmp_path: Path) -> None:
+    world = World()
+    announced: list[str] = []
+    async with world.session(tmp_path, on_approval=lambda c: announced.append(c.call)) as session:
+        request = partial(session.program, source=GATED, allowed_tools=ALL, run_id="r")
+        assert (await request()).status == "paused"
+        assert [p.call for p in (await request()).pending] == ["2", "4"]
+        assert announced == ["2", "4"], "nothing is announced again"
+        session.history.approve("r", "2", by="ann")
+        assert [p.call for p in (await request()).pending] == ["4"]
+        session.history.approve("r", "4", by="ann")
+        assert (await request()).unwrap() == (await request()).unwrap()
+    assert world.calls[("ask", 2)] == world.calls[("ask", 4)] == 1
+
+
 async def test_first_decision_about_an_approval_is_final(tmp_path: Path) -> None:
     world = World()
     async with world.session(tmp_path) as session:

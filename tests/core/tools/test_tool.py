@@ -111,6 +111,14 @@ def test_a_raw_schema_is_enforced_with_its_formats() -> None:
             raw.validate(bad)
 
 
+def test_lone_surrogate_is_an_invalid_argument_of_a_raw_schema() -> None:
+    raw = define_tool("raw", "Raw.", SCHEMA, lambda args: args)
+    for wrong in ({"to": "\ud800"}, {"\ud800": 1}):
+        with pytest.raises(ToolError, match="lone surrogate") as caught:
+            raw.validate(wrong)
+        assert caught.value.code == "invalid_arguments"
+
+
 def test_invalid_schema_is_refused_at_definition() -> None:
     with pytest.raises(UsageError, match='must be a JSON Schema with "type": "object"'):
         define_tool("x", "X.", {"type": "array"}, lambda args: args)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from itertools import product
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Final, Literal
 
@@ -126,8 +127,8 @@ async def measure_toolsets(rounds: int) -> list[Row]:
             for count in SIZES:
                 _measure_definitions(samples, count)
                 await _measure_opening(samples, count)
+            await _measure_runs(samples, engines)
             for count, engine in engines.items():
-                await _measure_runs(samples, count, engine)
                 _measure_texts(samples, count, engine)
     return samples.rows()
 
@@ -158,13 +159,13 @@ async def _measure_opening(samples: _Samples, count: int) -> None:
         samples.add("defining, opening, first run", "ms", count, taken)
 
 
-async def _measure_runs(samples: _Samples, count: int, engine: Ptc) -> None:
-    session = engine.session
-    names = session.tool_names()
-    for run in range(_RUNS):
+async def _measure_runs(samples: _Samples, engines: Mapping[int, Ptc]) -> None:
+    """Measure runs, one with each number of tools in turn."""
+    for run, (count, engine) in product(range(_RUNS), engines.items()):
+        session = engine.session
         for name, source, allowed in (
             ("trivial run, repeated", _TRIVIAL, None),
-            ("trivial run, tools listed", _TRIVIAL, names),
+            ("trivial run, tools listed", _TRIVIAL, session.tool_names()),
             ("trivial run, each one new", f"{_TRIVIAL}# {time.time_ns()} {run}", None),
             ("run with 3 calls, repeated", _CALLS, None),
         ):

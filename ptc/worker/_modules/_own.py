@@ -405,6 +405,10 @@ def _identifier_of(value: Any) -> str:
 def NamedTuple(typename: Any, fields: Any = _UNSET, /, **kwargs: Any) -> Any:
     """`typing.NamedTuple` as a function."""
     if fields is not _UNSET and fields is not None:
+        if kwargs:
+            raise TypeError(
+                "Either list of fields or keywords can be provided to NamedTuple, not both"
+            )
         fields = [(_identifier_of(name), kind) for name, kind in fields]
     given = () if fields is _UNSET else (fields,)
     kwargs = {identifier(name): kind for name, kind in kwargs.items()}

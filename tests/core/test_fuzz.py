@@ -106,6 +106,31 @@ def test_plain_fuzzer_compares_what_ptc_does_not_refuse(fuzz: Any) -> None:
     assert outcome("3") == "silent"
 
 
+@pytest.mark.parametrize(
+    ("plain", "ours", "outcome"),
+    [
+        (
+            "['builtin_function_or_method', '<built-in function allocate_lock>']",
+            "['class', \"<class 'threading.Lock'>\", 'Lock', 'Lock']",
+            "equal",
+        ),
+        (
+            "['builtin_function_or_method', '<built-in function len>']",
+            "['class', \"<class 'threading.Lock'>\", 'Lock', 'Lock']",
+            "silent",
+        ),
+        ("['str', \"'<a.B...x7fb8d26c27a0>'\"]", "['str', \"'<a.B...x7f0000100010>'\"]", "equal"),
+        ("['str', \"'<a.B...50 [locked]>'\"]", "['str', \"'<a.B...10 [unlocked]>'\"]", "silent"),
+        ("['str', \"'text...ab>'\"]", "['str', \"'text...cd>'\"]", "silent"),
+    ],
+)
+def test_plain_fuzzer_recognises_documented_differences(
+    fuzz: Any, plain: str, ours: str, outcome: str
+) -> None:
+    ends = [{"end": "done", "out": f"0 {line}\n", "err": ""} for line in (plain, ours)]
+    assert fuzz("plain").compare(*ends).outcome() == outcome
+
+
 def hooks(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-W", "ignore", ROOT / "tests" / "fuzz" / "hooks.py", *options],

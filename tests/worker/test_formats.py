@@ -189,7 +189,8 @@ attempts += [lambda: copy.deepcopy(node), lambda: copy.deepcopy(outer)]
     ends = await errors_of(session, source)
     returned = [end[0] for end in ends if type(end) is list]
     assert all("object at" in end for end in returned), returned  # the node itself
-    assert {end for end in ends if type(end) is str} <= {"TypeError", "AttributeError"}
+    errors = {"TypeError", "AttributeError", "ValueError"}
+    assert {end for end in ends if type(end) is str} <= errors
 
 
 async def test_parsed_text_never_becomes_code(session: Session) -> None:

@@ -222,7 +222,7 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
         "heapq": {"merge": _own.merge},
         "mimetypes": mimetypes_members(),
         "operator": {"attrgetter": _own.attrgetter, "methodcaller": _own.methodcaller},
-        "shlex": {"split": _own.shlex_split},
+        "shlex": {"split": _text.shlex_split},
         "types": {
             "SimpleNamespace": _own.SimpleNamespace,
             "get_original_bases": _own.get_original_bases,

@@ -292,7 +292,8 @@ def _root() -> Logger:
 def _basic_config(**options: Any) -> None:
     root = _root()
     take = options.pop
-    take("encoding", None), take("errors", None)
+    for name in ("encoding", "errors"):
+        take(name, None)
     if take("force", False):
         for each in [*root.handlers]:
             root.removeHandler(each)

@@ -11,7 +11,6 @@ import collections
 import contextlib
 import functools
 import heapq
-import shlex
 import sys
 import types
 import typing
@@ -405,6 +404,10 @@ def _identifier_of(value: Any) -> str:
 def NamedTuple(typename: Any, fields: Any = _UNSET, /, **kwargs: Any) -> Any:
     """`typing.NamedTuple` as a function."""
     if fields is not _UNSET and fields is not None:
+        if kwargs:
+            raise TypeError(
+                "Either list of fields or keywords can be provided to NamedTuple, not both"
+            )
         fields = [(_identifier_of(name), kind) for name, kind in fields]
     given = () if fields is _UNSET else (fields,)
     kwargs = {identifier(name): kind for name, kind in kwargs.items()}
@@ -483,16 +486,3 @@ def get_origin(kind: Any) -> Any:
     """`typing.get_origin`, but never a metaclass."""
     found = typing.get_origin(kind)
     return ScriptType if isinstance(found, type) and issubclass(found, type) else found
-
-
-# ---------------------------------------------------------------------------------------------
-# shlex
-
-
-def shlex_split(s: str, comments: bool = False, posix: bool = True) -> list[str]:
-    """`shlex.split` of text only: the library's version reads standard input for None."""
-    if s is None and sys.version_info >= (3, 12):
-        raise ValueError("s argument must not be None")
-    if s is not None and not isinstance(s, str):
-        _ = s.read  # the library's error for an object that is not a stream
-    return shlex.split(exact_text(s), comments, posix)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import enum
+import sys
 import typing
 from collections.abc import Mapping
 from typing import Any, Final
@@ -47,7 +48,8 @@ def vet_enum_calls() -> None:
     def call(cls: Any, *args: Any, **options: Any) -> Any:
         if cls._member_map_ or len(args) + len(options) < 2:
             return original(cls, *args, **options)
-        if options.keys() - _ENUM_OPTIONS or not (args or "value" in options):
+        surplus = len(args) > 2 and sys.version_info < (3, 12)
+        if surplus or options.keys() - _ENUM_OPTIONS or not (args or "value" in options):
             return original(cls, *args, **options)  # raises
         value, *rest = args or (options.pop("value"),)
         base = options.pop("type", None)

@@ -1,4 +1,4 @@
-"""pprint, sys and paths: modules that would reach outside of the script.
+"""pprint, shlex, sys and paths: modules that would reach outside of the script.
 
 Each is rewritten to work on text alone: the originals open files or write to the process's own
 streams.
@@ -12,11 +12,13 @@ import os
 import pathlib
 import posixpath
 import pprint
+import shlex
 import sys
 from typing import Any, Final, NoReturn
 
 from ..._language import _policy as policy
 from .._freeze import class_namespace, remove_attributes, replace_attribute
+from .._views import exact_text
 from ._console import CONSOLE
 from ._facade import make_module
 from ._traceback import exc_info, exception
@@ -28,11 +30,12 @@ __all__ = [
     "environment_members",
     "pprint_members",
     "relpath",
+    "shlex_split",
     "sys_members",
 ]
 
 # ---------------------------------------------------------------------------------------------
-# pprint, sys
+# pprint, shlex, sys
 
 
 def pprint_members() -> dict[str, Any]:
@@ -89,6 +92,15 @@ def calendar_members() -> dict[str, Any]:
     # The methods that print, such as `TextCalendar.pryear`, find it before the builtin.
     calendar.__dict__["print"] = CONSOLE.show
     return {"prcal": prcal, "prmonth": prmonth}
+
+
+def shlex_split(s: str, comments: bool = False, posix: bool = True) -> list[str]:
+    """`shlex.split` of text only: the library's version reads standard input for None."""
+    if s is None and sys.version_info >= (3, 12):
+        raise ValueError("s argument must not be None")
+    if s is not None and not isinstance(s, str):
+        _ = s.read  # the library's error for an object that is not a stream
+    return shlex.split(exact_text(s), comments, posix)
 
 
 # Each call from Python through C and back takes up to 2 KB of a stack of 8 MB; `sorted` on 3.13

@@ -417,7 +417,7 @@ def case_methods_of_handlers_loggers_and_filters():
 def case_arguments_are_checked_in_the_order_of_the_library():
     lock, class_ = threading.Lock(), contextlib.ExitStack
     acts = [
-        lambda: enum.Enum("E", [[1]]), lambda: inspect.Parameter("x", "kind"), lambda: inspect.Parameter("x", 1.5), lambda: str(inspect.Parameter("x", 3.0)), lambda: sys.exc_info(1), lambda: ast.literal_eval(int), lambda: ast.literal_eval(b"1"),
+        lambda: enum.Enum("E", [[1]]), lambda: repr(enum.Enum("E", [], 1)), lambda: typing.NamedTuple("N", "a", b=int), lambda: inspect.Parameter("x", "kind"), lambda: inspect.Parameter("x", 1.5), lambda: str(inspect.Parameter("x", 3.0)), lambda: sys.exc_info(1), lambda: ast.literal_eval(int), lambda: ast.literal_eval(b"1"),
         lambda: collections.namedtuple(1, "a"), lambda: typing.NamedTuple(None, []), lambda: threading.Condition(1), lambda: lock.acquire(True, "a"), lambda: lock.acquire(False, 2), lambda: [lock.acquire([1]), lock.locked()], lambda: threading.Semaphore(1).acquire(False, -1),
         lambda: threading.Semaphore(1).release(1.5), lambda: concurrent.futures.wait([], None, []), lambda: concurrent.futures.wait([concurrent.futures.Future()], None, []), lambda: dataclasses.dataclass(class_()), lambda: dataclasses.make_dataclass("A", ["if"]), lambda: dataclasses.make_dataclass("A", [1]),
         lambda: dataclasses.make_dataclass("A", [(1, 2)]), lambda: shlex.split([1]), lambda: str(shlex.split("a")), lambda: functools.update_wrapper({}, len), lambda: functools.update_wrapper("", len, 1), lambda: mimetypes.init(0),

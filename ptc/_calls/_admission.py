@@ -82,6 +82,7 @@ class Admission:
             by = f" by {decision.by}" if decision.by else ""
             why = f": {decision.comment}" if decision.comment else ""
             raise ToolError(f"the call of {tool.name} was rejected{by}{why}", code="rejected")
+        call.approved = True
         if decision.arguments is not None:
             # An approver's arguments are validated like any caller's. The call stays the same.
             call.replace_arguments(tool.validate(decision.arguments))

@@ -89,6 +89,8 @@ class ToolContext:
     """Protected paths that the session has unprotected (`Session`, ``unprotected=``)."""
     protected: frozenset[str] = frozenset()
     """Further files and folders that the session protects, relative to the root."""
+    approved: bool = False
+    """True if this call required approval and was approved."""
     _services: CallServices | None = field(default=None, repr=False, compare=False)
 
     @property

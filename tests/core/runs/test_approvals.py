@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from ptc import BlockingSession, JournalError, PendingCall, Session, UsageError, tool
+from ptc import BlockingSession, JournalError, PendingCall, Session, ToolContext, UsageError, tool
 from ptc._journal._statements import UNDECIDED
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
@@ -69,6 +69,19 @@ async def test_pending_calls_are_found_by_an_index(tmp_path: Path) -> None:
     db.close()
     assert any("INDEX paused_runs" in step for step in plan), plan
     assert not any(step.startswith("SCAN") and "paused_runs" not in step for step in plan), plan
+
+
+async def test_tool_knows_that_its_call_was_approved(tmp_path: Path) -> None:
+    @tool(side_effect=True, idempotent=True, needs_approval=lambda found: found["cents"] > 10)
+    async def give(ctx: ToolContext, cents: int) -> bool:
+        """Give."""
+        return ctx.approved
+
+    async with Session(**options(tmp_path, tools=[give])) as session:
+        source = "async def run(ctx, inputs):\n    return [await ctx.give(5), await ctx.give(50)]\n"
+        paused = await session.program(source=source, allowed_tools=["give"])
+        done = await session.approve(paused.run_id, by="ann", resume=True)
+    assert done.value == [False, True]
 
 
 async def test_decision_can_resume_the_run(tmp_path: Path) -> None:

@@ -1,0 +1,335 @@
+"""Tools of pydantic-ai as tools of a session. Imports pydantic-ai: import it in functions only.
+
+Rule 1: a tool that requires approval is called with `tool_call_approved` only if ptc has obtained
+    the approval of this call; the decision of a wrapper is found out before the tool is called.
+    tests/frameworks/test_pydantic_ai.py::test_approval_of_a_wrapper_pauses_before_the_call
+Rule 2: `ModelRetry`, `ToolFailed` and every other failure raise `ToolError`.
+    tests/frameworks/test_pydantic_ai.py::test_failures_are_tool_errors
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import fields, replace
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_ai import BinaryContent, RunContext, Tool, ToolReturn
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.toolsets import (
+    AbstractToolset,
+    ApprovalRequiredToolset,
+    FunctionToolset,
+    ToolsetTool,
+    WrapperToolset,
+)
+from pydantic_ai.usage import RunUsage
+from pydantic_core import to_jsonable_python
+
+import ptc
+from ptc import ToolContext
+from ptc._tools._foreign import declare_effects
+from ptc._tools._provider import ToolProvider
+from ptc.models import ModelUsage
+from ptc.models._usage import report_usage
+
+from ._foreign import data_of, foreign_tool, store_file
+from ._mcp_specs import identifier
+
+__all__ = ["AgentTools", "MissingDependencies", "convert_tool", "live_context"]
+
+_live: ContextVar[RunContext[Any] | None] = ContextVar("ptc_pydantic_ai_run", default=None)
+
+
+@contextmanager
+def live_context(ctx: RunContext[Any]) -> Iterator[None]:
+    """Pass the context of an agent's run to the tools of pydantic-ai that are called meanwhile."""
+    token = _live.set(ctx)
+    try:
+        yield
+    finally:
+        _live.reset(token)
+
+
+class MissingDependencies:
+    """Dependencies of a tool that is called outside of an agent, without `bind(..., deps=...)`."""
+
+    def __getattr__(self, name: str) -> Any:
+        msg = (
+            f"the tool reads ctx.deps.{name}, and there is no agent: pass "
+            "ptc_bindings.pydantic_ai.bind(tools, deps=...) to the session, or call the script "
+            "through the agent with ptc_bindings.pydantic_ai.as_tools"
+        )
+        raise ptc.ToolError(msg, code="no_deps")
+
+
+class AgentTools(ToolProvider):
+    """The tools of one toolset, which is entered while the session is open."""
+
+    def __init__(
+        self,
+        toolset: AbstractToolset[Any],
+        *,
+        deps: Any,
+        approve: Collection[str],
+        namespace: str,
+    ) -> None:
+        """Prepare to enter the toolset. The arguments are those of `bind`."""
+        self._toolset = toolset
+        self._deps = deps
+        self._approve = approve
+        self._prefix = f"{namespace}." if namespace else ""
+        self._stack: AsyncExitStack | None = None
+
+    @property
+    def name(self) -> str:
+        """Label of the toolset."""
+        return f"pydantic-ai {self._toolset.label}"
+
+    async def open(self) -> Sequence[ptc.Toolset]:
+        """Enter the toolset and list its tools.
+
+        Raises:
+            SetupError: If that fails.
+            UsageError: If it is open already, or has a tool that no script can call.
+        """
+        if self._stack is not None:
+            raise ptc.UsageError(f"{self.name} belongs to another session; create it again")
+        ctx = _standalone_context(self._deps)
+        async with AsyncExitStack() as stack:
+            try:
+                own = await stack.enter_async_context(await self._toolset.for_run(ctx))
+                entered = await own.for_run_step(ctx)
+                listed = await entered.get_tools(ctx)
+            except Exception as error:
+                msg = f"{self.name} cannot be opened: {type(error).__name__}: {error}"
+                raise ptc.SetupError(msg) from error
+            calls = _Calls(entered, self._deps, self._approve)
+            tools = [calls.convert(item, self._prefix) for item in listed.values()]
+            toolset = ptc.Toolset(identifier(self._toolset.id or "pydantic_ai"), tuple(tools))
+            self._stack = stack.pop_all()
+        return [toolset]
+
+    async def aclose(self) -> None:
+        """Exit the toolset."""
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            await stack.aclose()
+
+
+def convert_tool(
+    tool: Tool[Any], *, deps: Any, approve: Collection[str], namespace: str
+) -> ptc.Tool:
+    """Convert a single tool, which needs not be entered."""
+    toolset: FunctionToolset[Any] = FunctionToolset([tool])
+    item: ToolsetTool[Any] = ToolsetTool(
+        toolset=toolset,
+        tool_def=tool.tool_def,
+        max_retries=tool.max_retries or 0,
+        args_validator=tool.function_schema.validator,
+    )
+    prefix = f"{namespace}." if namespace else ""
+    return _Calls(toolset, deps, approve).convert(item, prefix)
+
+
+class _Calls:
+    """Calls of the tools of one toolset."""
+
+    def __init__(self, toolset: AbstractToolset[Any], deps: Any, approve: Collection[str]) -> None:
+        self._toolset = toolset
+        self._deps = deps
+        self._approve = approve
+        self._probe: AbstractToolset[Any] | None = None
+        if _has_approval_wrapper(toolset):
+            self._probe = toolset.visit_and_replace(_Probe)
+
+    def convert(self, item: ToolsetTool[Any], prefix: str) -> ptc.Tool:
+        """Convert a tool of the toolset.
+
+        Raises:
+            UsageError: If its calls are executed outside of the agent.
+        """
+        definition = item.tool_def
+        name = definition.name
+        if definition.kind == "external":
+            msg = f"the result of the tool {name!r} is produced outside of pydantic-ai, so no "
+            msg += "script can wait for it; leave it out with toolset.filtered(...)"
+            raise ptc.UsageError(msg)
+        always = definition.kind == "unapproved" or name in self._approve
+
+        async def run(arguments: dict[str, Any], ctx: ToolContext) -> ptc.ToolResult:
+            value = await self._call(name, arguments, ctx)
+            # Not the value itself: one with a field `isError` or `status` is data here.
+            return ptc.ToolResult.success(_data(value, ctx))
+
+        async def gate(arguments: Mapping[str, Any]) -> bool:
+            return await self._requires_approval(name, dict(arguments))
+
+        side_effect, idempotent = _effects(definition)
+        made = foreign_tool(
+            f"{prefix}{identifier(name)}",
+            definition.description or "",
+            definition.parameters_json_schema,
+            run,
+            side_effect=side_effect,
+            idempotent=idempotent,
+            result_schema=definition.return_schema or None,
+            tags=("pydantic_ai",),
+        )
+        if always:
+            return replace(made, needs_approval=True)
+        return made if self._probe is None else replace(made, needs_approval=gate)
+
+    # --- calls ------------------------------------------------------------------------------
+
+    async def _call(self, name: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        live = _live.get()
+        base = _standalone_context(self._deps) if live is None else live
+        try:
+            return await self._call_in(base, name, arguments, ctx)
+        except ValidationError as error:
+            raise _invalid(error) from None
+        except ModelRetry as error:
+            raise ptc.ToolError(error.message, code="retry") from error
+        except ToolFailed as error:
+            raise ptc.ToolError(error.message) from error
+        except ApprovalRequired as error:
+            msg = (
+                f"{name} requires approval of this call, which it found out while it ran; the "
+                "application passes bind(..., "
+                f"approve=[{name!r}]) to the session, so that its calls pause for a decision"
+            )
+            raise ptc.ToolError(msg, code="approval_required") from error
+        except CallDeferred as error:
+            msg = f"{name} deferred its call, and a script cannot wait for the result"
+            raise ptc.ToolError(msg, code="deferred") from error
+        finally:
+            if live is None:
+                # An agent counts the usage of its own tools.
+                _report(base.usage)
+
+    async def _call_in(
+        self, base: RunContext[Any], name: str, arguments: dict[str, Any], call: ToolContext
+    ) -> Any:
+        # Listed for each call: `prepare` functions depend on the context.
+        tool = (await self._toolset.get_tools(base)).get(name)
+        if tool is None:
+            msg = f"the agent does not offer {name} at this step"
+            raise ptc.ToolError(msg, code="not_available")
+        ctx = _context_of_call(base, tool, call.call_id, approved=call.approved)
+        validated = tool.args_validator.validate_python(arguments, context=ctx.validation_context)
+        if tool.args_validator_func is not None:
+            checked = tool.args_validator_func(ctx, **validated)
+            if checked is not None:
+                await checked
+        return await self._toolset.call_tool(name, validated, ctx, tool)
+
+    async def _requires_approval(self, name: str, arguments: dict[str, Any]) -> bool:
+        """Ask the toolsets around the tool, without calling it."""
+        assert self._probe is not None  # noqa: S101  # `convert` has checked
+        base = _live.get() or _standalone_context(self._deps)
+        tool = (await self._probe.get_tools(base)).get(name)
+        if tool is None:
+            return False  # its call fails
+        ctx = _context_of_call(base, tool, "", approved=False)
+        try:
+            validated = tool.args_validator.validate_python(arguments)
+            await self._probe.call_tool(name, validated, ctx, tool)
+        except _ReachedError:
+            return False
+        except ValidationError:
+            return False  # its call fails
+        return True
+
+
+class _ReachedError(Exception):
+    """A call reached the tool."""
+
+
+class _Probe(WrapperToolset[Any]):
+    """Stands for a toolset, and calls nothing."""
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        raise _ReachedError
+
+
+def _has_approval_wrapper(toolset: Any) -> bool:
+    if isinstance(toolset, ApprovalRequiredToolset):
+        return True
+    below = [getattr(toolset, "wrapped", None), *getattr(toolset, "toolsets", ())]
+    return any(_has_approval_wrapper(item) for item in below if isinstance(item, AbstractToolset))
+
+
+# --- contexts -----------------------------------------------------------------------------------
+
+
+def _standalone_context(deps: Any) -> RunContext[Any]:
+    """Create the context of a call outside of an agent."""
+    return RunContext(deps=deps, model=TestModel(), usage=RunUsage())
+
+
+def _context_of_call(
+    base: RunContext[Any], tool: ToolsetTool[Any], call_id: str, *, approved: bool
+) -> RunContext[Any]:
+    return replace(
+        base,
+        tool_name=tool.tool_def.name,
+        tool_call_id=call_id,
+        tool_call_approved=approved,
+        tool_call_metadata=None,
+        retry=0,
+        max_retries=tool.max_retries,
+    )
+
+
+def _report(usage: RunUsage) -> None:
+    names = [field.name for field in fields(ModelUsage)]
+    report_usage(ModelUsage(**{name: getattr(usage, name) for name in names}))
+
+
+# --- definitions, values and errors ---------------------------------------------------------------
+
+
+def _effects(definition: ToolDefinition) -> tuple[bool, bool]:
+    """Return whether a tool has a side effect, and whether its calls may be repeated."""
+    metadata = definition.metadata or {}
+    # Where pydantic-ai puts the annotations of the tools of MCP servers.
+    hints = SimpleNamespace(annotations=metadata.get("annotations"), metadata=metadata)
+    found = declare_effects(hints, {})
+    return found["side_effect"], found["idempotent"]
+
+
+def _data(value: Any, ctx: ToolContext) -> Any:
+    """Convert a result to data. Text that is JSON is parsed; images and other files are stored."""
+    numbers = count(1)
+
+    def convert(item: Any) -> Any:
+        if isinstance(item, ToolReturn):
+            returned = convert(item.return_value)
+            if item.content is None:
+                return returned
+            return {"return_value": returned, "content": convert(item.content)}
+        if isinstance(item, BinaryContent):
+            return store_file(item.data, item.media_type, ctx, number=next(numbers))
+        if isinstance(item, Mapping):
+            return {key: convert(part) for key, part in item.items()}
+        if isinstance(item, list | tuple):
+            return [convert(part) for part in item]
+        return to_jsonable_python(item)
+
+    data = convert(value)
+    return data_of(data) if isinstance(data, str) else data
+
+
+def _invalid(error: ValidationError) -> ptc.ToolError:
+    rows = error.errors(include_url=False, include_context=False, include_input=False)
+    texts = [f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in rows[:3]]
+    return ptc.ToolError("; ".join(texts), code="invalid_arguments")

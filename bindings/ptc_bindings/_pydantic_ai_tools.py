@@ -39,7 +39,7 @@ from ptc._tools._provider import ToolProvider
 from ptc.models import ModelUsage
 from ptc.models._usage import report_usage
 
-from ._foreign import data_of, foreign_tool, store_file
+from ._foreign import data_of, foreign_tool, invalid_arguments, store_file
 from ._mcp_specs import identifier
 
 __all__ = ["AgentTools", "MissingDependencies", "convert_tool", "live_context"]
@@ -194,7 +194,7 @@ class _Calls:
         try:
             return await self._call_in(base, name, arguments, ctx)
         except ValidationError as error:
-            raise _invalid(error) from None
+            raise invalid_arguments(error) from None
         except ModelRetry as error:
             raise ptc.ToolError(error.message, code="retry") from error
         except ToolFailed as error:
@@ -327,9 +327,3 @@ def _data(value: Any, ctx: ToolContext) -> Any:
 
     data = convert(value)
     return data_of(data) if isinstance(data, str) else data
-
-
-def _invalid(error: ValidationError) -> ptc.ToolError:
-    rows = error.errors(include_url=False, include_context=False, include_input=False)
-    texts = [f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in rows[:3]]
-    return ptc.ToolError("; ".join(texts), code="invalid_arguments")

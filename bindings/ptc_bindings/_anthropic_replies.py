@@ -8,7 +8,7 @@ Rule 2: a call of hosted code ends before that code stops waiting for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -149,8 +149,7 @@ class ToolUses:
     def _param(self, item: ExportedTool) -> dict[str, Any]:
         row: dict[str, Any] = {"name": item.name, "description": item.description}
         row["input_schema"] = dict(item.parameters)
-        if not self._hosted or _is_recursive(item.parameters):
-            # Hosted code refuses a schema with a cycle.
+        if not self._hosted:
             return row
         row["description"] += f"\n\n{_result_text(item)}"
         return row | {"allowed_callers": [HOSTED]}
@@ -182,33 +181,3 @@ def _result_text(item: ExportedTool) -> str:
     schema = None if item.needs_approval else item.result_schema
     shape = "" if schema is None else f" Its JSON Schema: {_json.dumps(dict(schema)).decode()}"
     return f"The result is JSON text: parse it with json.loads.{shape}"
-
-
-def _is_recursive(schema: Mapping[str, Any]) -> bool:
-    """True if a ``$ref`` in the schema leads back to itself."""
-    definitions = {
-        f"#/{key}/{name}": inner
-        for key in ("$defs", "definitions")
-        for name, inner in schema.get(key, {}).items()
-    }
-    edges = {name: _references(inner) for name, inner in definitions.items()}
-    for start in edges:
-        reached: set[str] = set()
-        ahead = list(edges[start])
-        while ahead:
-            name = ahead.pop()
-            if name not in reached:
-                reached.add(name)
-                ahead += edges.get(name, ())
-        if start in reached:
-            return True
-    return "#" in _references(schema)
-
-
-def _references(value: Any) -> set[str]:
-    if isinstance(value, Mapping):
-        own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
-        return own.union(*(_references(item) for item in value.values()))
-    if isinstance(value, list):
-        return set().union(*(_references(item) for item in value))
-    return set()

@@ -98,7 +98,7 @@ class ToolUses:
             limits=limits,
             next_step=PAUSED,
         )
-        self.params: list[dict[str, Any]] = [self._param(item) for item in self._exports]
+        self.params: list[Any] = [self._param(item) for item in self._exports]
         """Definitions for ``tools=``."""
         self.model_usage: ModelUsage = ModelUsage()
         """Tokens that models of the called tools have spent so far."""

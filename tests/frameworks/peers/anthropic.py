@@ -16,7 +16,7 @@ from ..contract import PICTURE, Observed, Peer, World
 class Tested(Peer):
     name = "Anthropic SDK"
     distribution = "anthropic"
-    extra = "models"
+    extra = "anthropic"
 
     def tools(self, world: World) -> Mapping[str, Any]:
         from anthropic.lib.tools import ToolError, beta_async_tool, beta_tool

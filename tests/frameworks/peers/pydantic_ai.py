@@ -14,7 +14,7 @@ from ..contract import PICTURE, Observed, Peer, World
 class Tested(Peer):
     name = "pydantic-ai"
     distribution = "pydantic-ai-slim"
-    extra = "models"
+    extra = "pydantic-ai"
     own_approvals = True
 
     def tools(self, world: World) -> Mapping[str, Any]:

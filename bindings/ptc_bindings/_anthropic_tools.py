@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 import ptc
 from ptc import ToolContext
-from ptc._tools._foreign import declare_effects
+from ptc._tools._foreign import declared_effects
 
 from ._foreign import ForeignCall, data_of, foreign_tool, invalid_arguments, store_file
 from ._mcp_specs import identifier
@@ -39,14 +39,14 @@ def convert_tool(thing: Any) -> ptc.Tool:
         )
         raise ptc.UsageError(msg)
     tool = thing
-    effects = declare_effects(tool, {})
+    side_effect, idempotent = declared_effects(tool, {})
     return foreign_tool(
         identifier(tool.name),
         tool.description,
         tool.input_schema,
         _run_async(tool) if isinstance(tool, BetaAsyncFunctionTool) else _run_in_thread(tool),
-        side_effect=effects["side_effect"],
-        idempotent=effects["idempotent"],
+        side_effect=side_effect,
+        idempotent=idempotent,
         tags=("anthropic",),
     )
 

@@ -34,7 +34,7 @@ from pydantic_core import to_jsonable_python
 
 import ptc
 from ptc import ToolContext
-from ptc._tools._foreign import declare_effects
+from ptc._tools._foreign import declared_effects
 from ptc._tools._provider import ToolProvider
 from ptc.models import ModelUsage
 from ptc.models._usage import report_usage
@@ -303,8 +303,7 @@ def _effects(definition: ToolDefinition) -> tuple[bool, bool]:
     metadata = definition.metadata or {}
     # Where pydantic-ai puts the annotations of the tools of MCP servers.
     hints = SimpleNamespace(annotations=metadata.get("annotations"), metadata=metadata)
-    found = declare_effects(hints, {})
-    return found["side_effect"], found["idempotent"]
+    return declared_effects(hints, {})
 
 
 def _data(value: Any, ctx: ToolContext) -> Any:

@@ -28,7 +28,8 @@ class Tested(Peer):
             """Return a picture."""
             return BinaryContent(PICTURE, media_type="image/png")
 
-        made = [Tool(f) for f in (world.add, world.echo, world.big, world.wait, fail, picture)]
+        plain: list[Any] = [world.add, world.echo, world.big, world.wait, fail, picture]
+        made = [Tool(function) for function in plain]
         send = Tool(world.send, requires_approval=True)
         return {tool.name: tool for tool in [*made, send]}
 

@@ -1,7 +1,7 @@
 """Tools of pydantic-ai as tools of a session. Imports pydantic-ai: import it in functions only.
 
-Rule 1: a tool that requires approval is called with `tool_call_approved` only if ptc has obtained
-    the approval of this call; the decision of a wrapper is found out before the tool is called.
+Rule 1: a call has `tool_call_approved` only if ptc has obtained its approval. `ApprovalRequired` of
+    a tool, or of a toolset around it, requests the approval.
     tests/frameworks/test_pydantic_ai.py::test_approval_of_a_wrapper_pauses_before_the_call
 Rule 2: `ModelRetry`, `ToolFailed` and every other failure raise `ToolError`.
     tests/frameworks/test_pydantic_ai.py::test_failures_are_tool_errors
@@ -9,7 +9,7 @@ Rule 2: `ModelRetry`, `ToolFailed` and every other failure raise `ToolError`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, replace
@@ -24,10 +24,8 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import (
     AbstractToolset,
-    ApprovalRequiredToolset,
     FunctionToolset,
     ToolsetTool,
-    WrapperToolset,
 )
 from pydantic_ai.usage import RunUsage
 from pydantic_core import to_jsonable_python
@@ -77,13 +75,11 @@ class AgentTools(ToolProvider):
         toolset: AbstractToolset[Any],
         *,
         deps: Any,
-        approve: Collection[str],
         namespace: str,
     ) -> None:
         """Prepare to enter the toolset. The arguments are those of `bind`."""
         self._toolset = toolset
         self._deps = deps
-        self._approve = approve
         self._prefix = f"{namespace}." if namespace else ""
         self._stack: AsyncExitStack | None = None
 
@@ -110,7 +106,7 @@ class AgentTools(ToolProvider):
             except Exception as error:
                 msg = f"{self.name} cannot be opened: {type(error).__name__}: {error}"
                 raise ptc.SetupError(msg) from error
-            calls = _Calls(entered, self._deps, self._approve)
+            calls = _Calls(entered, self._deps)
             tools = [calls.convert(item, self._prefix) for item in listed.values()]
             toolset = ptc.Toolset(identifier(self._toolset.id or "pydantic_ai"), tuple(tools))
             self._stack = stack.pop_all()
@@ -123,9 +119,7 @@ class AgentTools(ToolProvider):
             await stack.aclose()
 
 
-def convert_tool(
-    tool: Tool[Any], *, deps: Any, approve: Collection[str], namespace: str
-) -> ptc.Tool:
+def convert_tool(tool: Tool[Any], *, deps: Any, namespace: str) -> ptc.Tool:
     """Convert a single tool, which needs not be entered."""
     toolset: FunctionToolset[Any] = FunctionToolset([tool])
     item: ToolsetTool[Any] = ToolsetTool(
@@ -135,19 +129,15 @@ def convert_tool(
         args_validator=tool.function_schema.validator,
     )
     prefix = f"{namespace}." if namespace else ""
-    return _Calls(toolset, deps, approve).convert(item, prefix)
+    return _Calls(toolset, deps).convert(item, prefix)
 
 
 class _Calls:
     """Calls of the tools of one toolset."""
 
-    def __init__(self, toolset: AbstractToolset[Any], deps: Any, approve: Collection[str]) -> None:
+    def __init__(self, toolset: AbstractToolset[Any], deps: Any) -> None:
         self._toolset = toolset
         self._deps = deps
-        self._approve = approve
-        self._probe: AbstractToolset[Any] | None = None
-        if _has_approval_wrapper(toolset):
-            self._probe = toolset.visit_and_replace(_Probe)
 
     def convert(self, item: ToolsetTool[Any], prefix: str) -> ptc.Tool:
         """Convert a tool of the toolset.
@@ -161,15 +151,11 @@ class _Calls:
             msg = f"the result of the tool {name!r} is produced outside of pydantic-ai, so no "
             msg += "script can wait for it; leave it out with toolset.filtered(...)"
             raise ptc.UsageError(msg)
-        always = definition.kind == "unapproved" or name in self._approve
 
         async def run(arguments: dict[str, Any], ctx: ToolContext) -> ptc.ToolResult:
             value = await self._call(name, arguments, ctx)
             # Not the value itself: one with a field `isError` or `status` is data here.
             return ptc.ToolResult.success(_data(value, ctx))
-
-        async def gate(arguments: Mapping[str, Any]) -> bool:
-            return await self._requires_approval(name, dict(arguments))
 
         side_effect, idempotent = _effects(definition)
         made = foreign_tool(
@@ -182,9 +168,7 @@ class _Calls:
             result_schema=definition.return_schema or None,
             tags=("pydantic_ai",),
         )
-        if always:
-            return replace(made, needs_approval=True)
-        return made if self._probe is None else replace(made, needs_approval=gate)
+        return replace(made, needs_approval=True) if definition.kind == "unapproved" else made
 
     # --- calls ------------------------------------------------------------------------------
 
@@ -200,11 +184,8 @@ class _Calls:
         except ToolFailed as error:
             raise ptc.ToolError(error.message) from error
         except ApprovalRequired as error:
-            msg = (
-                f"{name} requires approval of this call, which it found out while it ran; the "
-                "application passes bind(..., "
-                f"approve=[{name!r}]) to the session, so that its calls pause for a decision"
-            )
+            ctx.require_approval()
+            msg = f"{name} requires approval of this call, although it was approved"
             raise ptc.ToolError(msg, code="approval_required") from error
         except CallDeferred as error:
             msg = f"{name} deferred its call, and a script cannot wait for the result"
@@ -229,43 +210,6 @@ class _Calls:
             if checked is not None:
                 await checked
         return await self._toolset.call_tool(name, validated, ctx, tool)
-
-    async def _requires_approval(self, name: str, arguments: dict[str, Any]) -> bool:
-        """Ask the toolsets around the tool, without calling it."""
-        assert self._probe is not None  # noqa: S101  # `convert` has checked
-        base = _live.get() or _standalone_context(self._deps)
-        tool = (await self._probe.get_tools(base)).get(name)
-        if tool is None:
-            return False  # its call fails
-        ctx = _context_of_call(base, tool, "", approved=False)
-        try:
-            validated = tool.args_validator.validate_python(arguments)
-            await self._probe.call_tool(name, validated, ctx, tool)
-        except _ReachedError:
-            return False
-        except ValidationError:
-            return False  # its call fails
-        return True
-
-
-class _ReachedError(Exception):
-    """A call reached the tool."""
-
-
-class _Probe(WrapperToolset[Any]):
-    """Stands for a toolset, and calls nothing."""
-
-    async def call_tool(
-        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
-    ) -> Any:
-        raise _ReachedError
-
-
-def _has_approval_wrapper(toolset: Any) -> bool:
-    if isinstance(toolset, ApprovalRequiredToolset):
-        return True
-    below = [getattr(toolset, "wrapped", None), *getattr(toolset, "toolsets", ())]
-    return any(_has_approval_wrapper(item) for item in below if isinstance(item, AbstractToolset))
 
 
 # --- contexts -----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ dependencies and usage. A call that requires approval becomes a deferred tool re
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import ptc
@@ -42,20 +42,17 @@ def bind(
     thing: Any,
     *,
     deps: Any = _ABSENT,
-    approve: Collection[str] = (),
     namespace: str = "",
 ) -> ptc.Tool | ToolProvider:
     """Convert a tool or a toolset of pydantic-ai, with what an agent would give it.
 
     A toolset is entered while the session is open. Its tools are listed at the start, and a tool
-    that `prepare` hides later fails. A tool with `requires_approval`, or below an
-    `ApprovalRequiredToolset`, requires approval.
+    that `prepare` hides later fails. A call requires approval if its tool has `requires_approval`,
+    or if the tool or a toolset around it raises `ApprovalRequired`.
 
     Args:
         thing: A `Tool`, or any `AbstractToolset`.
         deps: Dependencies of calls outside of an agent. Default: a call that reads them fails.
-        approve: Tools whose calls all require approval. Name those that raise `ApprovalRequired`
-            themselves: ptc asks before a tool starts.
         namespace: Namespace of the tools: ``ctx.<namespace>.<tool>(...)``.
 
     Raises:
@@ -66,13 +63,11 @@ def bind(
 
     from ._pydantic_ai_tools import AgentTools, MissingDependencies, convert_tool
 
-    if isinstance(approve, str):
-        raise ptc.UsageError(f"approve must be a collection of names, not the string {approve!r}")
     deps = MissingDependencies() if deps is _ABSENT else deps
     if isinstance(thing, Tool):
-        return convert_tool(thing, deps=deps, approve=approve, namespace=namespace)
+        return convert_tool(thing, deps=deps, namespace=namespace)
     if isinstance(thing, AbstractToolset):
-        return AgentTools(thing, deps=deps, approve=approve, namespace=namespace)
+        return AgentTools(thing, deps=deps, namespace=namespace)
     kind = type(thing).__name__
     msg = f"{kind} of pydantic-ai is not a tool: pass a Tool, a toolset, or a function that calls"
     raise ptc.UsageError(f"{msg} it")

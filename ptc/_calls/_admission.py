@@ -67,15 +67,20 @@ class Admission:
             else:
                 call.path = f"{call.parent.path}.{call.parent.children}"
 
-    async def approve(self, tool: Tool, call: OpenCall) -> None:
+    async def approve(self, tool: Tool, call: OpenCall, *, always: bool = False) -> None:
         """Obtain approval if the call requires it. An approver may replace the arguments.
+
+        Args:
+            tool: The tool.
+            call: The call.
+            always: True: the tool itself has required it, now or before the run was resumed.
 
         Raises:
             ToolError: If the call is rejected, or nobody can approve it.
             SuspendedError: If it is suspended until somebody decides.
         """
         arguments = arguments_mapping(call.arguments)
-        if not await requires_approval(tool.needs_approval, arguments):
+        if not always and not await requires_approval(tool.needs_approval, arguments):
             return
         decision = await self._decide(tool, call)
         if not decision.approved:

@@ -138,7 +138,7 @@ def crash() -> None:
     [
         (fail_by_retry, "retry", "use another date"),
         (fail_for_good, "failed", "there is no such order"),
-        (fail_by_approval, "approval_required", r"approve=\['fail_by_approval'\]"),
+        (fail_by_approval, "approval_required", "has no approver"),
         (fail_by_deferral, "deferred", "cannot wait"),
         (crash, "internal", "LookupError: no row"),
     ],
@@ -212,6 +212,34 @@ async def test_approval_of_a_wrapper_pauses_before_the_call(tmp_path: Path) -> N
         assert (paused.status, made) == ("paused", [5])
         done = await opened.approve(paused.run_id, by="ann", resume=True)
     assert (done.error, done.value, made) == (None, ["paid 5", "paid 50"], [5, 50])
+
+
+async def test_approval_of_a_tool_that_asks_while_it_runs(tmp_path: Path) -> None:
+    written: list[str] = []
+
+    def write(ctx: RunContext[None], path: str) -> str:
+        """Write a file."""
+        if path == ".env" and not ctx.tool_call_approved:
+            raise ApprovalRequired(metadata={"reason": "protected"})
+        written.append(path)
+        return f"wrote {path}"
+
+    def check(ctx: RunContext[None], path: str) -> None:
+        if path == "/etc/passwd":
+            raise ApprovalRequired
+
+    async with session(tmp_path, Tool(write, args_validator=check)) as opened:
+        lines = script("return [await ctx.write(path) for path in ('a', '.env', '/etc/passwd')]")
+        tools = as_tools(opened, allowed_tools=["write"])
+        agent = agent_of(Asker("program", lines), tools)
+        first = await agent.run("go")
+        assert (isinstance(first.output, DeferredToolRequests), written) == (True, ["a"])
+        second = await resume(agent, first, approve_all=True)
+        assert written == ["a", ".env"]
+        done = await resume(agent, second, approve_all=True)
+    # The validator of the last call does not accept any approval.
+    assert "although it was approved" in done.output
+    assert written == ["a", ".env"]
 
 
 async def test_annotations_of_a_server_declare_the_effects(tmp_path: Path) -> None:

@@ -174,15 +174,16 @@ async def by_turns(turns: list[list[Any]], files: Files) -> dict[str, Any]:
     async with Session(tools=[files.tools()], toolsets=()) as session:
         context = len(json.dumps(session.tool_definitions(["files"])))
         read = written = 0
-        answers = []
+        answers, text = [], ""
         for calls in turns:
             for name, arguments in calls:
                 read += context
                 request = len(json.dumps({"name": name, "arguments": arguments}))
                 result = await session.tool(name, arguments, allowed_tools=["files"])
+                text = result.text
                 written += request
-                context += request + len(result.text)
-            answers.append(result.text)
+                context += request + len(text)
+            answers.append(text)
         return {"turns": sum(map(len, turns)) + 1, "read": read + context, "written": written,
                 "answers": answers, "state": files.folders[0]}  # fmt: skip
 

@@ -145,6 +145,10 @@ class Exports:
             exported = self[name]
         except ptc.UsageError as error:
             return reply_of_error(error)
+        if not isinstance(arguments, Mapping):
+            kind = type(arguments).__name__
+            error = ptc.UsageError(f"{name}: the arguments must be an object, not {kind}")
+            return reply_of_error(error)
         if exported.source_name == PROGRAM:
             unknown = arguments.keys() - exported.parameters["properties"].keys()
             if unknown:

@@ -62,12 +62,11 @@ async def _reply(
 ) -> Reply:
     run_id = _run_id(ctx)
     if ctx.tool_call_approved and (paused := _paused_run(exports.session, run_id)) is not None:
-        edited = None if item.source_name == PROGRAM else arguments
-        if edited is None and _is_edited(paused, arguments):
+        if item.source_name == PROGRAM and _is_edited(paused, arguments):
             msg = "an approved script cannot be changed: edit the arguments of its calls instead"
             raise ToolFailed(f"{msg} (metadata of the approval); the run is still paused")
         try:
-            _decide(exports, run_id, ctx.tool_call_metadata, edited)
+            _decide(exports, item, run_id, ctx.tool_call_metadata, arguments)
         except ptc.PtcError as error:
             raise ToolFailed(f"The approval was not recorded: {error}") from error
         return await exports.resume(run_id)
@@ -79,7 +78,7 @@ async def _reply(
 
 def _run_id(ctx: RunContext[Any]) -> str:
     """Return the id of the run for a call of a model: the same when the framework repeats it."""
-    call = f"{ctx.conversation_id} {ctx.tool_call_id}"
+    call = f"{ctx.conversation_id or ctx.run_id} {ctx.tool_call_id}"
     return f"pydantic-ai-{hashlib.sha256(call.encode()).hexdigest()[:32]}"
 
 
@@ -113,27 +112,43 @@ def _request(reply: Reply) -> dict[str, Any]:
     }
 
 
-def _decide(exports: Exports, run_id: str, metadata: Any, edited: Mapping[str, Any] | None) -> None:
+def _decide(
+    exports: Exports,
+    item: ExportedTool,
+    run_id: str,
+    metadata: Any,
+    arguments: Mapping[str, Any],
+) -> None:
     """Record the decisions: those in the metadata of the approval, or else approve all calls.
 
     Raises:
         PtcError: If a decision or edited arguments are invalid.
     """
-    metadata = metadata if isinstance(metadata, Mapping) else {}
-    by = metadata.get("by") or "the application (pydantic-ai)"
-    decisions = {row["call"]: row for row in metadata["calls"]} if "calls" in metadata else None
+    found = metadata if isinstance(metadata, Mapping) else {}
+    by = found.get("by") or "the application (pydantic-ai)"
+    listed = found.get("calls")
     for call in exports.session.pending(run_id):
-        if call.kind != "approval" or (decisions is not None and call.call not in decisions):
+        if call.kind != "approval":
             continue
-        row = {} if decisions is None else decisions[call.call]
+        row = {} if listed is None else _row_of(call, listed)
+        if row is None:
+            continue  # not among the calls that were shown
         decision = row.get("decision", "approve")
         if decision not in ("approve", "reject"):
             raise ptc.UsageError(f"decision must be 'approve' or 'reject', not {decision!r:.80}")
-        arguments = edited or row.get("arguments")
-        if arguments == call.arguments or decision == "reject":
-            arguments = None
+        # The call of a tool that the model called by itself has the arguments of the approval.
+        own = (call.call, call.tool) == ("1", item.source_name)
+        edited = arguments if own else row.get("arguments")
+        if edited == call.arguments or decision == "reject":
+            edited = None
         comment = str(row.get("comment", ""))
-        exports.decide(call, decision, by=by, arguments=arguments, comment=comment)
+        exports.decide(call, decision, by=by, arguments=edited, comment=comment)
+
+
+def _row_of(call: ptc.PendingCall, listed: Any) -> Mapping[str, Any] | None:
+    """Return the row of a call in the metadata of an approval."""
+    rows = [row for row in listed if isinstance(row, Mapping)] if isinstance(listed, list) else []
+    return next((row for row in rows if row.get("call") == call.call), None)
 
 
 # --- results ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ Rule 2: `ModelRetry`, `ToolFailed` and every other failure raise `ToolError`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import fields, replace
 from itertools import count
@@ -22,11 +22,7 @@ from pydantic_ai import BinaryContent, RunContext, Tool, ToolReturn
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.tools import ToolDefinition
-from pydantic_ai.toolsets import (
-    AbstractToolset,
-    FunctionToolset,
-    ToolsetTool,
-)
+from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, ToolsetTool
 from pydantic_ai.usage import RunUsage
 from pydantic_core import to_jsonable_python
 
@@ -70,13 +66,7 @@ class MissingDependencies:
 class AgentTools(ToolProvider):
     """The tools of one toolset, which is entered while the session is open."""
 
-    def __init__(
-        self,
-        toolset: AbstractToolset[Any],
-        *,
-        deps: Any,
-        namespace: str,
-    ) -> None:
+    def __init__(self, toolset: AbstractToolset[Any], *, deps: Any, namespace: str) -> None:
         """Prepare to enter the toolset. The arguments are those of `bind`."""
         self._toolset = toolset
         self._deps = deps
@@ -177,8 +167,6 @@ class _Calls:
         base = _standalone_context(self._deps) if live is None else live
         try:
             return await self._call_in(base, name, arguments, ctx)
-        except ValidationError as error:
-            raise invalid_arguments(error) from None
         except ModelRetry as error:
             raise ptc.ToolError(error.message, code="retry") from error
         except ToolFailed as error:
@@ -203,13 +191,26 @@ class _Calls:
         if tool is None:
             msg = f"the agent does not offer {name} at this step"
             raise ptc.ToolError(msg, code="not_available")
-        ctx = _context_of_call(base, tool, call.call_id, approved=call.approved)
-        validated = tool.args_validator.validate_python(arguments, context=ctx.validation_context)
+        ctx = replace(
+            base,
+            tool_name=name,
+            tool_call_id=call.call_id,
+            tool_call_approved=call.approved,
+            tool_call_metadata=None,
+            retry=0,
+            max_retries=tool.max_retries,
+        )
+        context = ctx.validation_context
+        try:
+            validated = tool.args_validator.validate_python(arguments, context=context)
+        except ValidationError as error:
+            raise invalid_arguments(error) from None
         if tool.args_validator_func is not None:
             checked = tool.args_validator_func(ctx, **validated)
             if checked is not None:
                 await checked
-        return await self._toolset.call_tool(name, validated, ctx, tool)
+        with _abandoned_threads():
+            return await self._toolset.call_tool(name, validated, ctx, tool)
 
 
 # --- contexts -----------------------------------------------------------------------------------
@@ -220,18 +221,13 @@ def _standalone_context(deps: Any) -> RunContext[Any]:
     return RunContext(deps=deps, model=TestModel(), usage=RunUsage())
 
 
-def _context_of_call(
-    base: RunContext[Any], tool: ToolsetTool[Any], call_id: str, *, approved: bool
-) -> RunContext[Any]:
-    return replace(
-        base,
-        tool_name=tool.tool_def.name,
-        tool_call_id=call_id,
-        tool_call_approved=approved,
-        tool_call_metadata=None,
-        retry=0,
-        max_retries=tool.max_retries,
-    )
+def _abandoned_threads() -> AbstractContextManager[None]:
+    """Let a cancelled call abandon the thread of a plain function, instead of waiting for it."""
+    try:
+        from pydantic_ai._utils import abandon_threads_on_cancel
+    except ImportError:  # private: pydantic-ai uses it for calls with a time-out
+        return nullcontext()
+    return abandon_threads_on_cancel()
 
 
 def _report(usage: RunUsage) -> None:

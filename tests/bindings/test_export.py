@@ -95,7 +95,9 @@ async def test_failure_of_a_tool_is_an_error_with_text_and_code(tmp_path: Path) 
         crashed = await exports.call("price", {"item": "iron"})
         script = await exports.call("program", {"source": "1 / 0"})
         unknown = await exports.call("program", {"sources": "1"})
-    replies = [failed, wrong, crashed, script, unknown]
+        text: Any = "{}"
+        untyped = await exports.call("price", text)
+    replies = [failed, wrong, crashed, script, unknown, untyped]
     assert all(reply.is_error for reply in replies)
     assert [reply.code for reply in replies[:2]] == ["not_found", "invalid_arguments"]
     assert "gold has no price" in failed.text

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ptc import ImageContent, Session, SetupError, ToolError, ToolResult, UsageError, tool
+from ptc import (
+    ImageContent,
+    Session,
+    SetupError,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    UsageError,
+    tool,
+)
 from ptc.testing import ScriptedModel
 from ptc_bindings.pydantic_ai import as_tools, as_toolset, bind
 
@@ -242,6 +253,26 @@ async def test_approval_of_a_tool_that_asks_while_it_runs(tmp_path: Path) -> Non
     assert written == ["a", ".env"]
 
 
+async def test_cancellation_does_not_wait_for_a_plain_function(tmp_path: Path) -> None:
+    started, ended = threading.Event(), threading.Event()
+
+    def wait() -> str:
+        """Wait."""
+        started.set()
+        ended.wait(30)
+        return ""
+
+    async with session(tmp_path, Tool(wait)) as opened:
+        source = script("await ctx.wait()")["source"]
+        task = asyncio.create_task(opened.program(source=source, allowed_tools=["wait"]))
+        assert await asyncio.to_thread(started.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 10)
+        assert not ended.is_set()
+        ended.set()
+
+
 async def test_annotations_of_a_server_declare_the_effects(tmp_path: Path) -> None:
     annotations = {"annotations": {"readOnlyHint": True}}
     toolset = FunctionToolset([Tool(crash, metadata=annotations), fail_for_good])
@@ -365,9 +396,40 @@ async def test_metadata_decides_each_call(tmp_path: Path) -> None:
         ben |= {"decision": "reject", "comment": "not today"}
         eve["arguments"]["urgent"] = True
         done = await resume(agent, first, approve_all=True, metadata=metadata)
+        assert not opened.pending()
         decisions = opened.history.recorded(request["run_id"]).decisions
     assert "rejected by carol: not today" in done.output
     assert (sorted(SENT), {row.by for row in decisions}) == (["ann", "eve!"], {"carol"})
+
+
+async def test_call_that_the_metadata_does_not_list_still_waits(tmp_path: Path) -> None:
+    async with session(tmp_path, send) as opened:
+        lines = script("return await ctx.send('ann')")
+        agent = agent_of(Asker("program", lines), as_tools(opened, allowed_tools=["send"]))
+        first = await agent.run("go")
+        for calls in ([], "1", [{"decision": "approve"}]):
+            metadata = {key: {"calls": calls} for key in first.output.metadata}
+            again = await resume(agent, first, approve_all=True, metadata=metadata)
+            assert (isinstance(again.output, DeferredToolRequests), SENT) == (True, [])
+        wrong = {key: {"calls": [{"call": "1", "decision": "yes"}]} for key in metadata}
+        refused = await resume(agent, first, approve_all=True, metadata=wrong)
+    assert ("must be 'approve' or 'reject'" in refused.output, SENT) == (True, [])
+
+
+async def test_approval_does_not_edit_the_calls_of_the_tool(tmp_path: Path) -> None:
+    @tool(side_effect=True, idempotent=True, needs_approval=True)
+    async def greet(ctx: ToolContext, to: str, urgent: bool) -> str:
+        """Send a greeting."""
+        text: str = await ctx.call_tool("send", to=f"{to}'s cat")
+        return text
+
+    async with session(tmp_path, send, greet) as opened:
+        tools = as_tools(opened, allowed_tools=["send", "greet"], direct=["greet"])
+        agent = agent_of(Asker("greet", {"to": "ann", "urgent": True}), tools)
+        first = await agent.run("go")
+        second = await resume(agent, first, approve_all=True)
+        done = await resume(agent, second, approve_all=True)
+    assert (done.output, SENT) == ("sent to ann's cat", ["ann's cat"])
 
 
 async def test_denied_call_is_not_made(tmp_path: Path) -> None:

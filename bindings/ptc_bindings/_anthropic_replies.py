@@ -8,6 +8,7 @@ Rule 2: a call of hosted code ends before that code stops waiting for it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from ptc._core import _json
 from ptc._runs._program_tool import PROGRAM
 from ptc.models import ModelUsage
 
-from ._export import PAUSED, Direct, ExportedTool, Exports
+from ._export import Direct, ExportedTool, Exports
 from ._reply import Preview, Reply
 
 __all__ = ["HOSTED", "ToolUses", "content_of"]
@@ -96,7 +97,6 @@ class ToolUses:
             direct=direct,
             program=program,
             limits=limits,
-            next_step=PAUSED,
         )
         self.params: list[Any] = [self._param(item) for item in self._exports]
         """Definitions for ``tools=``."""
@@ -105,6 +105,9 @@ class ToolUses:
 
     async def answer(self, message: Any) -> dict[str, Any] | None:
         """Make the calls of a message at once, and return the user's message with their results.
+
+        A script of a message runs once: after a crash, the same message resumes its run or returns
+        its result. So do a decision and ``session.resume(run_id)`` if it is paused.
 
         Args:
             message: A `Message` or `BetaMessage` of the SDK.
@@ -133,7 +136,7 @@ class ToolUses:
         row: dict[str, Any] = {"type": "tool_result", "tool_use_id": block.id}
         reply = None
         with anyio.move_on_after(seconds):
-            reply = await self._exports.call(block.name, block.input)
+            reply = await self._exports.call(block.name, block.input, run_id=_run_id(block))
         if reply is None:
             text = f"Error [timeout]: {block.name} was cancelled after {seconds:.0f} s, before the "
             return row | {"content": f"{text}container expires; request less", "is_error": True}
@@ -153,6 +156,11 @@ class ToolUses:
             return row
         row["description"] += f"\n\n{_result_text(item)}"
         return row | {"allowed_callers": [HOSTED]}
+
+
+def _run_id(block: Any) -> str:
+    """Return the id of the run for a block; the API gives each block an id of its own."""
+    return f"anthropic-{hashlib.sha256(str(block.id).encode()).hexdigest()[:32]}"
 
 
 def _error_flag(is_error: bool) -> dict[str, bool]:

@@ -84,7 +84,7 @@ def tool_from(
     text = own_description if isinstance(own_description, str) else inspect.getdoc(thing)
     if schema is None and _is_function(thing):
         return tool(name=own_name, description=text, **options)(run)
-    declared = options
+    declared: ToolOptions = options
     if not _is_function(thing):
         side_effect, idempotent = declared_effects(thing, options)
         declared = {"side_effect": side_effect, "idempotent": idempotent, **options}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import uuid
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from ptc import (
     Limits,
     ModelError,
     Session,
+    ToolContext,
     ToolError,
     ToolResult,
     UsageError,
@@ -160,7 +162,7 @@ def received(*blocks: dict[str, Any], **more: Any) -> Any:
     return BetaMessage.model_validate(message_of(*blocks, **more))
 
 
-def use(number: int, name: str, caller: str | None = None, **arguments: Any) -> dict[str, Any]:
+def use(number: object, name: str, caller: str | None = None, **arguments: Any) -> dict[str, Any]:
     block = {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": arguments}
     if caller is not None:
         block["caller"] = {"type": caller, "tool_id": "srvtoolu_1"}
@@ -198,6 +200,32 @@ async def test_reply_has_a_result_for_each_block_and_nothing_else(tmp_path: Path
     assert (text["type"], image["source"]["media_type"]) == ("text", "image/png")
     assert ("is_error" in rows["toolu_4"], "paused" in rows["toolu_4"]["content"]) == (False, True)
     assert rows["toolu_5"]["is_error"]
+
+
+async def test_message_that_is_answered_again_makes_no_call_again(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    @tool(side_effect=True, idempotent=False)
+    async def order(ctx: ToolContext, item: str) -> str:
+        """Order."""
+        calls.append(item)
+        return f"ordered {item}"
+
+    lines = ["first = await ctx.order('tea')", "return [first, await ctx.send('ann')]"]
+    source = "async def run(ctx, inputs):\n" + "".join(f"    {line}\n" for line in lines)
+    message = received(use(1, "program", source=source))
+    async with session(tmp_path, order, send) as opened:
+        uses = ToolUses(opened, allowed_tools=["order", "send"])
+        paused = await uses.answer(message)
+        assert paused is not None
+        assert "paused" in paused["content"][0]["content"]
+        [call] = opened.pending()
+        await opened.approve(call.run_id, by="ben", resume=True)
+        for _ in range(2):
+            reply = await uses.answer(message)
+            assert reply is not None
+            assert reply["content"][0]["content"] == '["ordered tea","sent to ann"]'
+    assert calls == ["tea"]
 
 
 async def test_runner_refuses_the_wrong_client(tmp_path: Path) -> None:
@@ -265,7 +293,8 @@ class HostedApi:
         container = {"id": "container_1", "expires_at": expires.isoformat()}
         if calls == "pause":
             return message_of({"type": "text", "text": ""}, stop_reason="pause_turn")
-        blocks = [use(n, name, HOSTED, **given) for n, (name, given) in enumerate(calls)]
+        # The service gives each block an id of its own.
+        blocks = [use(uuid.uuid4().hex, name, HOSTED, **given) for name, given in calls]
         self.pending = [block["id"] for block in blocks]
         return message_of(*blocks, container=container)
 

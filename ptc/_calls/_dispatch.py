@@ -164,7 +164,8 @@ class Dispatch:
         try:
             return await self._execution.execute(tool, call)
         except ApprovalNeededError:
-            if call.approved:
+            # The approval of one call must not make its cached result available to all.
+            if call.approved or tool.cache is not None:
                 raise
         self._withdraw(call, "requires approval")
         await self._admission.approve(tool, call, always=True)

@@ -174,7 +174,8 @@ class ToolContext:
         """Return if the call was approved; otherwise end it, and request its approval.
 
         The call then waits or pauses like one of a tool with ``needs_approval``. Once it is
-        approved, the tool starts again: require the approval before the first effect.
+        approved, the tool starts again: require the approval before the first effect. A call of a
+        tool with a `cache` fails instead.
 
         Raises:
             ToolError: ``approval_required``. Do not catch it.

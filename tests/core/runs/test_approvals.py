@@ -100,6 +100,7 @@ GIVE = """async def run(ctx, inputs):
 """
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("repeatable", [True, False])
 @pytest.mark.parametrize("effect", [True, False])
 async def test_tool_requires_approval_while_it_runs(
@@ -170,7 +171,16 @@ async def test_approver_decides_for_a_tool_that_requires_it_while_it_runs(tmp_pa
     async def approve(request: ApprovalRequest) -> Decision:
         return Decision(request.arguments["cents"] == 5, by="ann")
 
-    async with Session(**options(tmp_path, tools=[give], approver=approve)) as session:
+    @tool(cache=True)
+    async def look(ctx: ToolContext) -> str:
+        """Look."""
+        ctx.require_approval()
+        return "secret"
+
+    async with Session(**options(tmp_path, tools=[give, look], approver=approve)) as session:
+        found = await session.tool("look", {})
+        assert found.error is not None, "a cached result would need no approval"
+        assert found.error.code == "approval_required"
         result = await session.program(source=GIVE, allowed_tools=["give"])
         assert [row.status for row in result.calls] == ["succeeded", "failed"]
         assert (await session.tool("give", {"cents": 5})).value == 5

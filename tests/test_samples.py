@@ -51,7 +51,11 @@ PROGRAMS = {
 SCRIPTS = {"scripts/chart.py", "scripts/find_usages.py", "scripts/summarise_log.py"}
 """Samples run with ``ptc run``; the tests below have their names."""
 
-FRAMEWORKS: dict[str, str] = {"frameworks/openapi.py": "httpx"}
+FRAMEWORKS = {
+    "frameworks/anthropic_messages.py": "anthropic",
+    "frameworks/openapi.py": "httpx",
+    "frameworks/pydantic_ai_agent.py": "pydantic-ai-slim",
+}
 """Samples of frameworks, ``frameworks/NAME.py`` -> the distribution that it needs."""
 
 WORKFLOWS = {"frameworks/dbos_workflow.py", "frameworks/temporal_activity.py"}

@@ -14,13 +14,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import ptc
 from ptc._core._arguments import nearest
 from ptc._records._result import PendingCall
 from ptc._runs._program_tool import PROGRAM
+from ptc.models._usage import measure_usage
 
 from ._allowed import allow_list
 from ._outcome import OUTCOME_SCHEMA
@@ -133,9 +134,20 @@ class Exports:
                 id happens once. Ignored by a tool that is called directly. None: a new id.
             on_event: Receives the events of the run, such as finished tool calls.
         """
+        with measure_usage() as meter:
+            reply = await self._call(name, arguments, run_id, on_event)
+        return replace(reply, model_usage=meter.total)
+
+    async def _call(
+        self, name: str, arguments: Mapping[str, Any], run_id: str | None, on_event: OnEvent | None
+    ) -> Reply:
         try:
             exported = self[name]
         except ptc.UsageError as error:
+            return reply_of_error(error)
+        if not isinstance(arguments, Mapping):
+            kind = type(arguments).__name__
+            error = ptc.UsageError(f"{name}: the arguments must be an object, not {kind}")
             return reply_of_error(error)
         if exported.source_name == PROGRAM:
             unknown = arguments.keys() - exported.parameters["properties"].keys()
@@ -167,13 +179,15 @@ class Exports:
 
     async def resume(self, run_id: str, *, on_event: OnEvent | None = None) -> Reply:
         """Resume a paused run; calls that ended are not repeated."""
-        try:
-            result = await self.session.resume(
-                run_id, allowed_tools=self.allowed_tools, on_event=on_event
-            )
-        except ptc.PtcError as error:
-            return reply_of_error(error)
-        return reply_of_run(result, next_step=self._next_step)
+        with measure_usage() as meter:
+            try:
+                result = await self.session.resume(
+                    run_id, allowed_tools=self.allowed_tools, on_event=on_event
+                )
+            except ptc.PtcError as error:
+                return reply_of_error(error)
+        reply = reply_of_run(result, next_step=self._next_step)
+        return replace(reply, model_usage=meter.total)
 
     def decide(
         self,

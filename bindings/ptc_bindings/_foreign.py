@@ -14,6 +14,8 @@ import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
+from pydantic import ValidationError
+
 import ptc
 from ptc import ToolContext
 from ptc._core import _json
@@ -21,14 +23,22 @@ from ptc._tools._tool import tool_from_schema
 
 from ._mcp_text import clean_text
 
-__all__ = ["ForeignCall", "clean_schema", "data_of", "foreign_tool", "store_file"]
+__all__ = [
+    "ForeignCall",
+    "clean_schema",
+    "data_of",
+    "foreign_tool",
+    "invalid_arguments",
+    "store_file",
+]
 
 MOST_DESCRIPTION = 4_000
 """Characters of a description."""
 _MOST_TEXT_IN_SCHEMA = 1_000
 
-ForeignCall: TypeAlias = Callable[[dict[str, Any], ToolContext], Awaitable[Any]]
-"""Makes a call: validated arguments -> JSON-able data or a `ToolResult`; raises `ToolError`."""
+ForeignCall: TypeAlias = Callable[[dict[str, Any], ToolContext], Awaitable[Any] | ptc.ToolResult]
+"""Makes a call: validated arguments -> JSON-able data or a `ToolResult`; raises `ToolError`.
+A plain function runs in a thread."""
 
 
 def foreign_tool(
@@ -108,6 +118,13 @@ def data_of(text: str) -> Any:
         except (_json.JsonError, ValueError, RecursionError):
             return text
     return text
+
+
+def invalid_arguments(error: ValidationError) -> ptc.ToolError:
+    """Convert the error of a library that validates the arguments a second time."""
+    rows = error.errors(include_url=False, include_context=False, include_input=False)
+    texts = [f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in rows[:3]]
+    return ptc.ToolError("; ".join(texts), code="invalid_arguments")
 
 
 def store_file(

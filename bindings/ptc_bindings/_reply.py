@@ -11,13 +11,14 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import ptc
 from ptc._core import _json
 from ptc._core._redact import safe_text
+from ptc.models import ModelUsage
 
 from ._outcome import FAILURE_CHARS, artifact_uri, outcome, outcome_of_error, truncate
 from ._outcome_text import outcome_texts
@@ -66,6 +67,8 @@ class Reply:
     """SHA-256 of further files to which `texts` refer."""
     run: ptc.RunResult | None = None
     """The run; None: the tool was called directly, or no run started."""
+    model_usage: ModelUsage = field(default_factory=ModelUsage)
+    """Tokens that models of the called tools spent."""
 
     @property
     def text(self) -> str:

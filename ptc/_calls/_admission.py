@@ -67,21 +67,27 @@ class Admission:
             else:
                 call.path = f"{call.parent.path}.{call.parent.children}"
 
-    async def approve(self, tool: Tool, call: OpenCall) -> None:
+    async def approve(self, tool: Tool, call: OpenCall, *, always: bool = False) -> None:
         """Obtain approval if the call requires it. An approver may replace the arguments.
+
+        Args:
+            tool: The tool.
+            call: The call.
+            always: True: the tool itself has required it, now or before the run was resumed.
 
         Raises:
             ToolError: If the call is rejected, or nobody can approve it.
             SuspendedError: If it is suspended until somebody decides.
         """
         arguments = arguments_mapping(call.arguments)
-        if not await requires_approval(tool.needs_approval, arguments):
+        if not always and not await requires_approval(tool.needs_approval, arguments):
             return
         decision = await self._decide(tool, call)
         if not decision.approved:
             by = f" by {decision.by}" if decision.by else ""
             why = f": {decision.comment}" if decision.comment else ""
             raise ToolError(f"the call of {tool.name} was rejected{by}{why}", code="rejected")
+        call.approved = True
         if decision.arguments is not None:
             # An approver's arguments are validated like any caller's. The call stays the same.
             call.replace_arguments(tool.validate(decision.arguments))

@@ -81,6 +81,9 @@ class OpenCall:
     occurrence: int = 0
     """Number among equal calls of its caller, from 1; 0: not counted yet."""
 
+    approved: bool = False
+    """True if it required approval and was approved."""
+
     # Progress.
     attempt: int = 0
     """Number of the last attempt; 0: none was made."""

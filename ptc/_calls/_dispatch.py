@@ -18,6 +18,7 @@ from typing import Any
 
 from .._journal._journal import CallRow
 from .._records._result import CallStatus, EventKind
+from .._tools._approval import ApprovalNeededError
 from .._tools._environment import Environment
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
@@ -156,8 +157,18 @@ class Dispatch:
         if tool.cache is None:
             # No approval is requested for a call that could not be made.
             self._execution.check_execution_limit(tool)
-        if tool.needs_approval is not False:
-            await self._admission.approve(tool, call)
+        recorder = self._scope.recorder
+        decided = recorder is not None and recorder.find_decision(call, "approval") is not None
+        if decided or tool.needs_approval is not False:
+            await self._admission.approve(tool, call, always=decided)
+        try:
+            return await self._execution.execute(tool, call)
+        except ApprovalNeededError:
+            # The approval of one call must not make its cached result available to all.
+            if call.approved or tool.cache is not None:
+                raise
+        self._withdraw(call, "requires approval")
+        await self._admission.approve(tool, call, always=True)
         return await self._execution.execute(tool, call)
 
     async def _call_hook(self, call: OpenCall) -> None:
@@ -213,15 +224,21 @@ class Dispatch:
         """Record that a call was cancelled: if it has an effect, its outcome is unknown."""
         if self.recorder is None or call.start_row is None:
             return
-        name = call.call.name
-        status: CallStatus = "unknown"
-        msg = f"{name} was cancelled while it ran; its effect may have happened"
         if not call.was_called:
-            status = "not_started"
-            call.withdraw()
-            msg = f"{name} was cancelled before its function was called"
-        body = encode_error(ToolError(msg, code="cancelled", tool=name))
-        self.recorder.record_end(call, status, False, body, None)
+            self._withdraw(call, "was cancelled before its function was called")
+            return
+        msg = f"{call.call.name} was cancelled while it ran; its effect may have happened"
+        self._record_interruption(call, "unknown", msg)
+
+    def _withdraw(self, call: OpenCall, why: str) -> None:
+        """Note and record that a call that was started has had no effect."""
+        call.withdraw()
+        self._record_interruption(call, "not_started", f"{call.call.name} {why}")
+
+    def _record_interruption(self, call: OpenCall, status: CallStatus, message: str) -> None:
+        if self.recorder is not None and call.start_row is not None:
+            body = encode_error(ToolError(message, code="cancelled", tool=call.call.name))
+            self.recorder.record_end(call, status, False, body, None)
 
     def emit(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
         """Send an event to the subscriber."""

@@ -16,6 +16,7 @@ import anyio
 
 from .._journal._journal import CallEnd
 from .._schema._check import Arguments, arguments_mapping
+from .._tools._approval import ApprovalNeededError
 from .._tools._cache import Cache
 from .._tools._context import ambient_call
 from .._tools._tool import Tool
@@ -175,7 +176,7 @@ class Execution:
         try:
             result = await self._run_timed(tool, call)
             leave = circuit.succeeded
-        except SuspendedError:
+        except (SuspendedError, ApprovalNeededError):
             raise
         except Exception:
             leave = circuit.failed

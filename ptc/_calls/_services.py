@@ -88,6 +88,7 @@ class Services:
                 env=scope.environment.values.get(tool.name),
                 unprotected=scope.shared.unprotected,
                 protected=scope.shared.protected,
+                approved=call.approved,
                 _services=self,
             )
         return self._context

@@ -25,6 +25,7 @@ from .._core._arguments import mapping_of, parts_of, require_function
 from ..errors import GenerationError, ModelError, TruncatedError, UsageError
 from ..models._model import MODES, Mode, Model, ModelReply, ModelRequest, ModelUsage, Turn
 from ..models._open import ModelSource, OpenModels
+from ..models._usage import report_usage
 from ..structured import Accepted, Attempt, Contract, GaveUp, Repair, RepairLoop, Violation
 from ._partial_reporter import PartialReporter
 from ._question import OnPartial, Question, Validator
@@ -233,6 +234,7 @@ class _Generation:
         else:
             reply = await self._model.stream(request, reporter.feed_delta)
         self.usage += reply.usage
+        report_usage(reply.usage)
         if reply.finish == "refused":
             reason = f": {reply.text[:200]}" if reply.text else ""
             msg = f"{self._model.name} refused to answer, or a content filter blocked it{reason}"

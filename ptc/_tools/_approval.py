@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ..errors import UsageError
+from ..errors import ToolError, UsageError
 
 __all__ = [
     "ApprovalGate",
+    "ApprovalNeededError",
     "ApprovalPrompt",
     "ApprovalRequest",
     "Approver",
@@ -24,6 +25,10 @@ ApprovalGate: TypeAlias = bool | Callable[[Mapping[str, Any]], bool | Awaitable[
 required."""
 ApprovalPrompt: TypeAlias = str | Callable[[Mapping[str, Any]], str]
 """Text for the approver, or a function of the validated arguments that returns it."""
+
+
+class ApprovalNeededError(ToolError):
+    """A running tool requires approval of its call, which has had no effect yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from .._records._content import Attachment, AttachmentRef
 from ..errors import UsageError
+from ._approval import ApprovalNeededError
 
 __all__ = ["CallServices", "ToolContext", "ToolFacts", "ambient_call", "current_tool_context"]
 
@@ -89,6 +90,8 @@ class ToolContext:
     """Protected paths that the session has unprotected (`Session`, ``unprotected=``)."""
     protected: frozenset[str] = frozenset()
     """Further files and folders that the session protects, relative to the root."""
+    approved: bool = False
+    """True if this call required approval and was approved."""
     _services: CallServices | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -166,6 +169,20 @@ class ToolContext:
             msg = "tool_facts needs a context that a session created"
             raise UsageError(msg)
         return self._services.facts(name)
+
+    def require_approval(self) -> None:
+        """Return if the call was approved; otherwise end it, and request its approval.
+
+        The call then waits or pauses like one of a tool with ``needs_approval``. Once it is
+        approved, the tool starts again: require the approval before the first effect. A call of a
+        tool with a `cache` fails instead.
+
+        Raises:
+            ToolError: ``approval_required``. Do not catch it.
+        """
+        if not self.approved:
+            msg = f"{self.tool_name} requires approval of this call"
+            raise ApprovalNeededError(msg, code="approval_required")
 
     async def call_tool(self, name: str, /, **arguments: Any) -> Any:
         """Call another tool under the allow-list and the limits of this tool's caller.

@@ -30,7 +30,7 @@ from ._names import validate_name
 from ._options import fields_from
 from ._tool import Tool, ToolOptions, renamed, tool, tool_from_schema, tool_from_signature
 
-__all__ = ["tool_from"]
+__all__ = ["declared_effects", "tool_from"]
 
 _METHODS = ("invoke", "call", "run", "func")
 _SCHEMAS = ("args_schema", "parameters", "input_schema", "inputSchema", "schema")
@@ -84,7 +84,10 @@ def tool_from(
     text = own_description if isinstance(own_description, str) else inspect.getdoc(thing)
     if schema is None and _is_function(thing):
         return tool(name=own_name, description=text, **options)(run)
-    declared = options if _is_function(thing) else _declare_effects(thing, options)
+    declared: ToolOptions = options
+    if not _is_function(thing):
+        side_effect, idempotent = declared_effects(thing, options)
+        declared = {"side_effect": side_effect, "idempotent": idempotent, **options}
     if schema is None:
         return tool_from_signature(run, own_name, text, declared)
     plain = _schema_dict(own_name, schema)
@@ -146,10 +149,13 @@ def _is_function(thing: Any) -> bool:
     return inspect.isroutine(thing) and not any(callable(getattr(thing, m, None)) for m in _METHODS)
 
 
-def _declare_effects(thing: Any, options: ToolOptions) -> ToolOptions:
-    """Add the effects that a tool of another library declares, or else the worst ones.
+def declared_effects(thing: Any, options: ToolOptions) -> tuple[bool, bool]:
+    """Return the effects that a tool of another library declares, or else the worst ones.
 
     LangChain's adapter of MCP puts the annotations into ``metadata``.
+
+    Returns:
+        Whether it has a side effect, and whether its calls may be repeated.
     """
     sources = [getattr(thing, "annotations", None), getattr(thing, "metadata", None)]
     effect = options.get("side_effect", getattr(thing, "side_effect", None))
@@ -159,8 +165,7 @@ def _declare_effects(thing: Any, options: ToolOptions) -> ToolOptions:
     repeatable = getattr(thing, "idempotent", None)
     if not isinstance(repeatable, bool):
         repeatable = not effect or any(_has_hint(source, _IDEMPOTENT) for source in sources)
-    declared: ToolOptions = {"side_effect": effect, "idempotent": repeatable}
-    return {**declared, **options}
+    return effect, repeatable
 
 
 _READ_ONLY = ("readOnlyHint", "read_only_hint")

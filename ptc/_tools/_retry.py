@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..errors import ToolError, UsageError
+from ._approval import ApprovalNeededError
 
 __all__ = ["Retry"]
 
@@ -78,6 +79,8 @@ class Retry:
 
     def wants(self, error: Exception, attempt: int) -> bool:
         """True if a call that failed with `error` at attempt number `attempt` may be retried."""
+        if isinstance(error, ApprovalNeededError):
+            return False  # the call has not failed
         if self.should_retry is not None:
             try:
                 predicate: Callable[..., bool] = self.should_retry

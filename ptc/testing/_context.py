@@ -26,6 +26,7 @@ def tool_context(
     idempotency_key: str | None = None,
     env: Any = None,
     cancelled: bool = False,
+    approved: bool = False,
     call_tool: Callable[..., Any] | None = None,
 ) -> Iterator[ToolContext]:
     """Make code of the block run as if in a tool call, without a session.
@@ -47,6 +48,7 @@ def tool_context(
         idempotency_key: `ToolContext.idempotency_key`.
         env: `ToolContext.env`.
         cancelled: `ToolContext.cancelled`.
+        approved: `ToolContext.approved`.
         call_tool: Replaces `ToolContext.call_tool`: receives the name of a tool and the arguments
             by keyword, async or not. None: a call raises `ToolError` ``unknown_tool``.
     """
@@ -59,6 +61,7 @@ def tool_context(
         seq=1,
         attempt=attempt,
         env=env,
+        approved=approved,
         _services=services,
     )
     services.own = context

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from ptc import Allow, Limits, Session, ToolError, UsageError, tool
+from ptc.models import ModelReply, ModelUsage
+from ptc.testing import ScriptedModel
 from ptc_bindings._export import Exports, provider_names
 from ptc_bindings._reply import Preview
 
@@ -93,13 +95,31 @@ async def test_failure_of_a_tool_is_an_error_with_text_and_code(tmp_path: Path) 
         crashed = await exports.call("price", {"item": "iron"})
         script = await exports.call("program", {"source": "1 / 0"})
         unknown = await exports.call("program", {"sources": "1"})
-    replies = [failed, wrong, crashed, script, unknown]
+        text: Any = "{}"
+        untyped = await exports.call("price", text)
+    replies = [failed, wrong, crashed, script, unknown, untyped]
     assert all(reply.is_error for reply in replies)
     assert [reply.code for reply in replies[:2]] == ["not_found", "invalid_arguments"]
     assert "gold has no price" in failed.text
     assert (failed.data, "KeyError" in crashed.text) == (None, True)
     assert "division by zero" in script.text
     assert "did you mean `source`" in unknown.text
+
+
+async def test_usage_of_models_that_tools_call_is_in_the_reply(tmp_path: Path) -> None:
+    usage = ModelUsage(requests=1, input_tokens=10, output_tokens=2)
+    wrong, right = ModelReply("{}", usage=usage), ModelReply('{"n": 1}', usage=usage)
+    model = ScriptedModel(wrong, right, wrong, right)
+    arguments = {"schema": {"type": "object", "required": ["n"]}, "prompt": "A number."}
+    async with Session(tmp_path, toolsets=(), model=model, workers=1) as opened:
+        exports = Exports(opened, allowed_tools=["generate_object"], direct=True)
+        source = "async def run(ctx, inputs):\n    return await ctx.generate_object(**inputs)"
+        inside = await exports.call("program", {"source": source, "inputs": arguments})
+        direct = await exports.call("generate_object", arguments)
+        nothing = await exports.call("program", {"source": "1"})
+    assert (inside.is_error, direct.is_error) == (False, False)
+    assert inside.model_usage == direct.model_usage == usage + usage
+    assert nothing.model_usage == ModelUsage()
 
 
 async def test_large_value_is_a_preview_and_is_stored(tmp_path: Path) -> None:

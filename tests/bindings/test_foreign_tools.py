@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -86,3 +88,18 @@ def test_adapter_that_cannot_be_loaded_is_reported() -> None:
     kind = type("Odd", (), {"__module__": "missing.package.part"})
     with pytest.raises(SetupError, match=r"the adapter of missing\.package cannot be loaded"):
         tool_from(kind())
+
+
+def test_import_of_bindings_loads_no_framework() -> None:
+    code = """if True:
+        import pkgutil, sys
+        from importlib import import_module
+        import ptc_bindings
+        from ptc._tools._adapters import adapted_packages
+        for module in pkgutil.iter_modules(ptc_bindings.__path__):
+            if not module.name.startswith("_"):
+                import_module(f"ptc_bindings.{module.name}")
+        print([name for name in ["mcp", *adapted_packages()] if name in sys.modules])
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

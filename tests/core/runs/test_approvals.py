@@ -9,7 +9,18 @@ from typing import Any
 import anyio
 import pytest
 
-from ptc import BlockingSession, JournalError, PendingCall, Session, UsageError, tool
+from ptc import (
+    ApprovalRequest,
+    BlockingSession,
+    Decision,
+    JournalError,
+    PendingCall,
+    Retry,
+    Session,
+    ToolContext,
+    UsageError,
+    tool,
+)
 from ptc._journal._statements import UNDECIDED
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
@@ -69,6 +80,110 @@ async def test_pending_calls_are_found_by_an_index(tmp_path: Path) -> None:
     db.close()
     assert any("INDEX paused_runs" in step for step in plan), plan
     assert not any(step.startswith("SCAN") and "paused_runs" not in step for step in plan), plan
+
+
+async def test_tool_knows_that_its_call_was_approved(tmp_path: Path) -> None:
+    @tool(side_effect=True, idempotent=True, needs_approval=lambda found: found["cents"] > 10)
+    async def give(ctx: ToolContext, cents: int) -> bool:
+        """Give."""
+        return ctx.approved
+
+    async with Session(**options(tmp_path, tools=[give])) as session:
+        source = "async def run(ctx, inputs):\n    return [await ctx.give(5), await ctx.give(50)]\n"
+        paused = await session.program(source=source, allowed_tools=["give"])
+        done = await session.approve(paused.run_id, by="ann", resume=True)
+    assert done.value == [False, True]
+
+
+GIVE = """async def run(ctx, inputs):
+    return [await ctx.give(5), await ctx.give(50), await ctx.give(51)]
+"""
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("repeatable", [True, False])
+@pytest.mark.parametrize("effect", [True, False])
+async def test_tool_requires_approval_while_it_runs(
+    tmp_path: Path, effect: bool, repeatable: bool
+) -> None:
+    made = []
+
+    @tool(side_effect=effect, idempotent=repeatable)
+    async def give(ctx: ToolContext, cents: int) -> int:
+        """Give."""
+        if cents > 10:
+            ctx.require_approval()
+        made.append(cents)
+        return cents
+
+    async with Session(**options(tmp_path, tools=[give])) as session:
+        paused = await session.program(source=GIVE, allowed_tools=["give"])
+        [call] = paused.pending
+        assert (call.call, call.kind, made) == ("2", "approval", [5])
+        again = await session.resume(paused.run_id)
+        assert (again.status, made) == ("paused", [5])
+        await session.approve(paused.run_id, by="ann", arguments={"cents": 40})
+    async with Session(**options(tmp_path, tools=[give])) as session:
+        paused = await session.resume(paused.run_id)
+        assert ([row.call for row in paused.pending], made) == (["3"], [5, 40])
+        done = await session.reject(paused.run_id, by="ann", comment="no", resume=True)
+    assert (done.status, made) == ("failed", [5, 40])
+    assert done.error is not None
+    assert "rejected by ann: no" in done.error.message
+    statuses = [row.status for row in done.calls]
+    assert statuses == ["succeeded", "succeeded", "not_started"]
+
+
+async def test_nested_call_requires_approval_while_it_runs(tmp_path: Path) -> None:
+    made = []
+
+    @tool(
+        side_effect=True, idempotent=True, retry=Retry(max_retries=2, should_retry=lambda _: True)
+    )
+    def give(ctx: ToolContext, cents: int) -> int:
+        """Give."""
+        made.append(f"asked {ctx.attempt}")
+        ctx.require_approval()
+        made.append("given")
+        return cents
+
+    @tool(side_effect=True, idempotent=True)
+    async def pay_twice(ctx: ToolContext, cents: int) -> int:
+        """Give twice."""
+        found: int = await ctx.call_tool("give", cents=cents)
+        return 2 * found
+
+    async with Session(**options(tmp_path, tools=[give, pay_twice])) as session:
+        source = "async def run(ctx, inputs):\n    return await ctx.pay_twice(4)"
+        paused = await session.program(source=source, allowed_tools=["pay_twice", "give"])
+        assert ([row.call for row in paused.pending], made) == (["1.1"], ["asked 1"])
+        done = await session.approve(paused.run_id, by="ann", resume=True)
+    assert (done.value, made) == (8, ["asked 1", "asked 1", "given"])
+
+
+async def test_approver_decides_for_a_tool_that_requires_it_while_it_runs(tmp_path: Path) -> None:
+    @tool(side_effect=True, idempotent=False)
+    async def give(ctx: ToolContext, cents: int) -> int:
+        """Give."""
+        ctx.require_approval()
+        return cents
+
+    async def approve(request: ApprovalRequest) -> Decision:
+        return Decision(request.arguments["cents"] == 5, by="ann")
+
+    @tool(cache=True)
+    async def look(ctx: ToolContext) -> str:
+        """Look."""
+        ctx.require_approval()
+        return "secret"
+
+    async with Session(**options(tmp_path, tools=[give, look], approver=approve)) as session:
+        found = await session.tool("look", {})
+        assert found.error is not None, "a cached result would need no approval"
+        assert found.error.code == "approval_required"
+        result = await session.program(source=GIVE, allowed_tools=["give"])
+        assert [row.status for row in result.calls] == ["succeeded", "failed"]
+        assert (await session.tool("give", {"cents": 5})).value == 5
 
 
 async def test_decision_can_resume_the_run(tmp_path: Path) -> None:

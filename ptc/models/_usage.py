@@ -1,0 +1,46 @@
+"""Usage of the models that tools call, collected for the code that started the calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from .._facts import ModelUsage
+
+__all__ = ["UsageMeter", "measure_usage", "report_usage"]
+
+
+class UsageMeter:
+    """Sum of the usage that was reported to it."""
+
+    def __init__(self, outer: UsageMeter | None = None) -> None:
+        self.total: ModelUsage = ModelUsage()
+        self._outer = outer
+
+    def add(self, usage: ModelUsage) -> None:
+        """Add usage, also to the meter around this one."""
+        self.total += usage
+        if self._outer is not None:
+            self._outer.add(usage)
+
+
+_meter: ContextVar[UsageMeter | None] = ContextVar("ptc_usage_meter", default=None)
+
+
+@contextmanager
+def measure_usage() -> Iterator[UsageMeter]:
+    """Measure the usage of models by the code of the ``with`` block and the tasks it starts."""
+    meter = UsageMeter(_meter.get())
+    token = _meter.set(meter)
+    try:
+        yield meter
+    finally:
+        _meter.reset(token)
+
+
+def report_usage(usage: ModelUsage) -> None:
+    """Report the usage of a model to the meter of the calling code, if there is one."""
+    meter = _meter.get()
+    if meter is not None:
+        meter.add(usage)

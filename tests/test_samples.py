@@ -51,7 +51,10 @@ PROGRAMS = {
 SCRIPTS = {"scripts/chart.py", "scripts/find_usages.py", "scripts/summarise_log.py"}
 """Samples run with ``ptc run``; the tests below have their names."""
 
-FRAMEWORKS: dict[str, str] = {}
+FRAMEWORKS: dict[str, str] = {
+    "frameworks/openai_agents.py": "openai-agents",
+    "frameworks/openai_sdk.py": "openai",
+}
 """Samples of frameworks, ``frameworks/NAME.py`` -> the distribution that it needs."""
 
 INVOICES = ("harbour", "lindgren", "okafor")

@@ -42,6 +42,9 @@ from ._openai_schema import relaxed
 
 __all__ = ["convert"]
 
+_REJECTED = "Invalid JSON input for tool"
+"""Start of the SDK's error for arguments that the tool's own types reject."""
+
 
 def convert(
     tool: Any, *, context: Any = None, agent: Agent[Any] | None = None, given: bool = False
@@ -146,10 +149,9 @@ class _Native:
             _raise_rejection(await guardrail.run(data), guardrail.get_name())
         try:
             output = await self.tool.on_invoke_tool(about, call.arguments)
-        except ModelBehaviorError as error:
-            # The SDK's error for arguments that its own schema rejects.
-            raise ptc.ToolError(str(error), code="invalid_arguments") from None
         except Exception as error:
+            if isinstance(error, ModelBehaviorError) and str(error).startswith(_REJECTED):
+                raise ptc.ToolError(str(error), code="invalid_arguments") from None
             text = await self._worded(about, error)
             if text is None:
                 raise
@@ -158,7 +160,13 @@ class _Native:
         for guard in self.tool.tool_output_guardrails or ():
             data = ToolOutputGuardrailData(context=about, agent=self.agent, output=output)
             _raise_rejection(await guard.run(data), guard.get_name())
-        return read_output(output, ctx)
+        result = read_output(output, ctx)
+        spent = about.usage
+        if not spent.requests:
+            return result
+        # Of the models of an agent that is a tool.
+        names = ("requests", "input_tokens", "output_tokens", "total_tokens")
+        return replace(result, metadata={"usage": {name: getattr(spent, name) for name in names}})
 
     def approval(self) -> Any:
         """Return the tool's approval rule as one of ptc."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -125,19 +125,24 @@ class _Arguments(BaseModel):
 
 
 def _pausing_tool(exports: Exports, offer: Offer, approved_by: str) -> FunctionTool:
+    tools = exports.session.select_tools(exports.allowed_tools)
+    names = provider_names(name for name, tool in tools.items() if tool.needs_approval is not False)
     replies: dict[str, Reply] = {}
     facts: WeakKeyDictionary[Any, Reply] = WeakKeyDictionary()
 
     def build_input(options: Mapping[str, Any]) -> str:
         # The run's name is part of the saved state, so it is found again in another process.
-        return json.dumps({"run_id": f"agents-{uuid.uuid4().hex}", "sent": options["params"]})
+        run_id = f"agents-{uuid.uuid4().hex}"
+        return json.dumps({"run_id": run_id, "arguments": options["params"]})
 
     async def extract(result: Any) -> Any:
         return replies.pop(_request(result.input)["run_id"])
 
-    model: Any = _ScriptModel(exports, offer, approved_by, replies)
-    tools: Any = list(_approval_tools(exports, approved_by))
-    agent: Agent[Any] = Agent(name=offer.tool.name, model=model, tools=tools)
+    model: Any = _ScriptModel(exports, offer, approved_by, names, replies)
+    asked: Any = [
+        _approval_tool(exports, tools[name], public, approved_by) for name, public in names.items()
+    ]
+    agent: Agent[Any] = Agent(name=offer.tool.name, model=model, tools=asked)
     tool = agent.as_tool(
         offer.tool.name,
         offer.description,
@@ -153,7 +158,10 @@ def _pausing_tool(exports: Exports, offer: Offer, approved_by: str) -> FunctionT
     run_agent = tool.on_invoke_tool
 
     async def invoke(context: Any, arguments: str) -> Any:
-        found = await run_agent(context, arguments)
+        try:
+            found = await run_agent(context, json.dumps(offer.read(arguments)))
+        except ptc.UsageError as error:
+            found = reply_of_error(error)
         if not isinstance(found, Reply):  # interrupted
             return found
         facts[context] = found
@@ -168,10 +176,8 @@ def _pausing_tool(exports: Exports, offer: Offer, approved_by: str) -> FunctionT
     )
 
 
-def _approval_tools(exports: Exports, approved_by: str) -> Iterable[FunctionTool]:
-    """Make a tool for each one of the session that may require approval: a call approves."""
-    tools = exports.session.select_tools(exports.allowed_tools)
-    pausing = {name: tool for name, tool in tools.items() if tool.needs_approval is not False}
+def _approval_tool(exports: Exports, tool: ptc.Tool, public: str, approved_by: str) -> FunctionTool:
+    """Make a tool whose call approves a pending call of the tool."""
 
     async def approve(context: Any, _arguments: str) -> str:
         run_id, _, call = context.tool_call_id.partition(".")
@@ -182,26 +188,31 @@ def _approval_tools(exports: Exports, approved_by: str) -> Iterable[FunctionTool
                     exports.decide(pending, "approve", by=approved_by)
         return _APPROVED
 
-    for name, public in provider_names(pausing).items():
-        yield FunctionTool(
-            name=public,
-            description=pausing[name].description,
-            params_json_schema=dict(pausing[name].parameters),
-            on_invoke_tool=approve,
-            strict_json_schema=False,
-            needs_approval=True,
-        )
+    return FunctionTool(
+        name=public,
+        description=tool.description,
+        params_json_schema=dict(tool.parameters),
+        on_invoke_tool=approve,
+        strict_json_schema=False,
+        needs_approval=True,
+    )
 
 
 class _ScriptModel(_Model):
     """Model of an agent that is a tool: runs the call, and requests approvals as calls."""
 
     def __init__(
-        self, exports: Exports, offer: Offer, approved_by: str, replies: dict[str, Reply]
+        self,
+        exports: Exports,
+        offer: Offer,
+        approved_by: str,
+        names: Mapping[str, str],
+        replies: dict[str, Reply],
     ) -> None:
         self._exports = exports
         self._offer = offer
         self._approved_by = approved_by
+        self._names = names
         self._replies = replies
 
     async def get_response(self, system_instructions: Any, input: Any, *_: Any, **__: Any) -> Any:
@@ -216,22 +227,26 @@ class _ScriptModel(_Model):
             self._reject(run_id, outputs)
             reply = await self._exports.resume(run_id)
         else:
-            reply = await self._start(request)
-        if reply.pending and all(call.kind == "approval" for call in reply.pending):
-            return _response([_approval_call(call) for call in reply.pending])
+            name, arguments = self._offer.tool.name, request["arguments"]
+            reply = await self._exports.call(name, arguments, run_id=run_id)
+        if reply.pending and all(self._can_ask(call) for call in reply.pending):
+            return _response([self._request_approval(call) for call in reply.pending])
         self._replies[run_id] = reply
         return _response([_message(reply.text)])
 
     def stream_response(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError("an agent that is a tool is not streamed")
 
-    async def _start(self, request: Mapping[str, Any]) -> Reply:
-        try:
-            arguments = self._offer.read(json.dumps(request["sent"]))
-        except ptc.UsageError as error:
-            return reply_of_error(error)
-        name = self._offer.tool.name
-        return await self._exports.call(name, arguments, run_id=request["run_id"])
+    def _can_ask(self, pending: ptc.PendingCall) -> bool:
+        return pending.kind == "approval" and pending.tool in self._names
+
+    def _request_approval(self, pending: ptc.PendingCall) -> Any:
+        return ResponseFunctionToolCall(
+            arguments=json.dumps(pending.arguments),
+            call_id=f"{pending.run_id}.{pending.call}",
+            name=self._names[pending.tool],
+            type="function_call",
+        )
 
     def _reject(self, run_id: str, outputs: Mapping[str, Any]) -> None:
         """Reject the calls that the SDK answered without running their tools."""
@@ -253,16 +268,6 @@ def _request(sent: Any) -> dict[str, Any]:
 
 def _response(output: list[Any]) -> Any:
     return ModelResponse(output=output, usage=Usage(), response_id=None)
-
-
-def _approval_call(pending: ptc.PendingCall) -> Any:
-    (public,) = provider_names([pending.tool]).values()
-    return ResponseFunctionToolCall(
-        arguments=json.dumps(pending.arguments),
-        call_id=f"{pending.run_id}.{pending.call}",
-        name=public,
-        type="function_call",
-    )
 
 
 def _message(text: str) -> Any:

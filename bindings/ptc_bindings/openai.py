@@ -208,7 +208,10 @@ def tools_from(thing: Any) -> ptc.Tool | None:
     if not isinstance(definition, Mapping) or not callable(execute):
         return None
     model = getattr(definition, "model", None)  # of `from_tool`: the function takes an instance
-    takes_check = "cancelled" in inspect.signature(execute).parameters
+    try:
+        takes_check = "cancelled" in inspect.signature(execute).parameters
+    except (TypeError, ValueError):  # written in C
+        takes_check = False
 
     async def run(arguments: dict[str, Any], ctx: ptc.ToolContext) -> Any:
         sent = arguments if model is None else model.model_validate(arguments)

@@ -22,6 +22,7 @@ from agents import (
     Runner,
     RunState,
     ToolGuardrailFunctionOutput,
+    Usage,
     WebSearchTool,
     function_tool,
     tool_input_guardrail,
@@ -195,6 +196,7 @@ async def test_context_of_a_run_is_passed_explicitly(tmp_path: Path) -> None:
 async def test_agent_that_is_a_tool_answers_or_fails(tmp_path: Path) -> None:
     model = ScriptedModel(
         [[assistant_message("42")], [function_call("ask", {}, call_id="1")]],
+        default_usage=Usage(requests=1, input_tokens=7),
     )
 
     @function_tool(needs_approval=True)
@@ -205,7 +207,8 @@ async def test_agent_that_is_a_tool_answers_or_fails(tmp_path: Path) -> None:
     expert = Agent(name="expert", model=model, tools=[ask])
     native = expert.as_tool("expert", "Ask an expert.", run_config=QUIET)
     async with session(tmp_path, native) as opened:
-        assert (await opened.tool("expert", {"input": "How much?"})).value == "42"
+        answer = await opened.tool("expert", {"input": "How much?"})
+        assert (answer.value, answer.metadata["usage"]["input_tokens"]) == ("42", 7)
         with pytest.raises(ToolError, match="awaits approval of ask") as caught:
             (await opened.tool("expert", {"input": "More?"})).unwrap()
     assert caught.value.code == "approval_required"
@@ -314,6 +317,34 @@ async def test_interrupted_run_continues_from_its_saved_state(tmp_path: Path) ->
     outputs = {item.get("call_id"): item.get("output") for item in model.last_call.input}
     assert "sent to b" in outputs["0"]
     assert "sent to c" in outputs["1"]
+
+
+@pytest.mark.parametrize("sent", ['{"source": ', "[1]", '{"source": NaN}', "  ", '{"sources": 1}'])
+async def test_wrong_arguments_of_a_pausing_tool_do_not_end_the_run(
+    tmp_path: Path, sent: str
+) -> None:
+    async with session(tmp_path, send) as opened:
+        tester, model = agent(as_tools(opened, allowed_tools=["send"]))
+        call: Any = function_call("program", {}, call_id="1")
+        call.arguments = sent
+        tester.model = model = ScriptedModel([[call], [assistant_message("done")]])
+        result = await run(tester, "x")
+    [item] = [item for item in result.new_items if item.type == "tool_call_output_item"]
+    assert result.final_output == "done"
+    assert item.custom_data["ptc"]["is_error"]
+    assert model.last_call is not None
+    assert "program" in item.output or "script" in item.output
+
+
+async def test_tools_whose_names_collide_are_asked_by_their_own(tmp_path: Path) -> None:
+    made = [tool(name=name, needs_approval=True)(send.function) for name in ("a.b", "a__b")]
+    async with session(tmp_path, *made) as opened:
+        body = "return await asyncio.gather(ctx.a.b('x'), ctx.a__b('y'))"
+        tester, _ = agent(as_tools(opened, allowed_tools=["a.b", "a__b"]), program(body))
+        result = await run(tester, "x")
+    names = {json.loads(i.raw_item.arguments)["to"]: i.name for i in result.interruptions}
+    assert names["x"] == "a__b"
+    assert names["y"].startswith("a__b_")
 
 
 async def test_streamed_run_is_interrupted_and_cancelled_too(tmp_path: Path) -> None:

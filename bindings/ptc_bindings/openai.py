@@ -253,7 +253,8 @@ def _programmatic(offer: Offer) -> bool:
 
 
 def _envelope_schema(result: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if result is None or result.get("$ref"):
+    # Inside the envelope, a reference to the root would mean another schema.
+    if result is None or b'"$ref":"#"' in _json.dumps(result):
         return None
     inner = {key: value for key, value in result.items() if key not in ("$defs", "$schema")}
     fields = {"result": inner, "error": _ERROR}

@@ -49,7 +49,7 @@ def serve(*answers: Answer) -> Iterator[Recorded]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:
             """Keep the output of the tests clean."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

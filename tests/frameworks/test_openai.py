@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from ptc import ImageContent, Limits, Session, ToolError, ToolResult, UsageError, tool
 from ptc.testing import ScriptedModel
@@ -58,7 +61,20 @@ def letters(count: int) -> str:
     return "x" * count
 
 
-NAMES = ["shop.price", "send", "pay", "look", "letters"]
+class Box(BaseModel):
+    """A box with boxes in it."""
+
+    label: str
+    inside: list[Box] = []
+
+
+@tool
+def boxes(label: str) -> Box:
+    """Return boxes."""
+    return Box(label=label, inside=[Box(label="small")])
+
+
+NAMES = ["shop.price", "send", "pay", "look", "letters", "boxes"]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +82,7 @@ async def session(
     anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Session]:
     root = tmp_path_factory.mktemp("openai")
-    tools = [price, send, pay, look, letters]
+    tools = [price, send, pay, look, letters, boxes]
     model = ScriptedModel({"n": 1})
     async with Session(root, tools=tools, toolsets=(), workers=1, model=model) as opened:
         yield opened
@@ -208,7 +224,10 @@ async def test_loop_of_a_hosted_program_sends_what_the_service_accepts(session: 
     ended = {"type": "program_output", "id": "o", "call_id": "p1", "result": "3.2"}
     answers = [
         response(program, called("shop__price", {"item": "tea"}, "1", caller=caller)),
-        response(called("shop__price", {"item": "gold"}, "2", caller=caller)),
+        response(
+            called("shop__price", {"item": "gold"}, "2", caller=caller),
+            called("boxes", {"label": "big"}, "3", caller=caller),
+        ),
         response({**ended, "status": "completed"}, said()),
     ]
     items: list[Any] = [{"role": "user", "content": "How much?"}]
@@ -223,7 +242,11 @@ async def test_loop_of_a_hosted_program_sends_what_the_service_accepts(session: 
     assert len(server.requests) == 3
     sent = server.requests[-1]["input"]
     kinds = ["program", "function_call", "function_call_output"]
-    assert [item.get("type") for item in sent] == [None, *kinds, *kinds[1:]]
+    assert [item.get("type") for item in sent] == [None, *kinds, *kinds[1:2] * 2, *kinds[2:] * 2]
+    box = json.loads(sent[-1]["output"])["result"]
+    assert box == {"label": "big", "inside": [{"label": "small", "inside": []}]}
+    [schema] = [tool["output_schema"] for tool in tools if tool.get("name") == "boxes"]
+    assert "Box" in schema["$defs"]
 
 
 async def test_server_of_these_tests_refuses_what_openai_refuses(session: Session) -> None:
@@ -238,6 +261,12 @@ async def test_server_of_these_tests_refuses_what_openai_refuses(session: Sessio
             for body, problem in wrong:
                 with pytest.raises(BadRequestError, match=problem):
                     await client.responses.create(model="m", **body)
+
+
+def test_module_does_not_import_the_framework() -> None:
+    code = "import sys, ptc_bindings.openai, ptc_bindings.openai_agents as a; "
+    code += "assert not {'openai', 'agents'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_hosted_programs_need_tools_and_the_responses_api(session: Session) -> None:
@@ -308,7 +337,6 @@ async def test_generate_object_is_a_tool_like_others(session: Session) -> None:
 async def test_function_registered_with_a_model_class_receives_an_instance(tmp_path: Path) -> None:
     from openai.lib._tools import pydantic_responses_function_tool
     from openai.lib.responses_tool_runner import AsyncRegisteredFunction, RegisteredFunction
-    from pydantic import BaseModel
 
     class Order(BaseModel):
         """Order an item."""

@@ -29,7 +29,7 @@ from agents import (
     tool_output_guardrail,
 )
 from agents.testing import ScriptedModel, assistant_message, function_call
-from agents.tracing import TracingProcessor, set_trace_processors
+from agents.tracing import set_trace_processors
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.shared_zygote]
 
@@ -134,13 +134,11 @@ async def test_default_of_a_parameter_makes_it_optional(tmp_path: Path) -> None:
 
 
 async def test_guardrails_of_a_tool_apply(tmp_path: Path) -> None:
-    @tool_input_guardrail
     def no_salt(data: Any) -> ToolGuardrailFunctionOutput:
         if "salt" in data.context.tool_arguments:
             return ToolGuardrailFunctionOutput.reject_content("salt is not sold")
         return ToolGuardrailFunctionOutput.allow()
 
-    @tool_output_guardrail
     def no_pin(data: Any) -> ToolGuardrailFunctionOutput:
         if "pin" in str(data.output):
             return ToolGuardrailFunctionOutput.raise_exception()
@@ -151,7 +149,11 @@ async def test_guardrails_of_a_tool_apply(tmp_path: Path) -> None:
         SENT.append(item)
         return item
 
-    native = function_tool(buy, tool_input_guardrails=[no_salt], tool_output_guardrails=[no_pin])
+    native = function_tool(
+        buy,
+        tool_input_guardrails=[tool_input_guardrail(no_salt)],
+        tool_output_guardrails=[tool_output_guardrail(no_pin)],
+    )
     refused = await error_of(native, tmp_path, item="salt")
     assert (refused.code, "salt is not sold" in str(refused), SENT) == ("rejected", True, [])
     assert "the guardrail 'no_pin' was triggered" in str(
@@ -165,13 +167,12 @@ async def test_approval_of_a_tool_pauses_a_script(tmp_path: Path) -> None:
     async def far(_: Any, arguments: dict[str, Any], __: str) -> bool:
         return bool(arguments["to"] == "rome")
 
-    @function_tool(needs_approval=far)
     def travel(to: str) -> str:
         """Travel."""
         SENT.append(to)
         return to
 
-    async with session(tmp_path, travel) as opened:
+    async with session(tmp_path, function_tool(travel, needs_approval=far)) as opened:
         source = "async def run(ctx, inputs):\n    return await ctx.travel(inputs['to'])"
         near = await opened.program(source=source, inputs={"to": "home"}, allowed_tools=["travel"])
         paused = await opened.program(
@@ -181,14 +182,13 @@ async def test_approval_of_a_tool_pauses_a_script(tmp_path: Path) -> None:
 
 
 async def test_context_of_a_run_is_passed_explicitly(tmp_path: Path) -> None:
-    @function_tool
     def whoami(wrapper: RunContextWrapper[dict[str, str]], greeting: str) -> str:
         """Greet the user."""
         return f"{greeting}, {wrapper.context['user']}"
 
     with pytest.raises(UsageError, match=r"with_context\(\[tool\], context\)"):
-        tool_from(whoami)
-    bound = with_context([whoami], {"user": "ann"})
+        tool_from(function_tool(whoami))
+    bound = with_context([function_tool(whoami)], {"user": "ann"})
     async with session(tmp_path, bound) as opened:
         assert (await opened.tool("whoami", {"greeting": "Hello"})).value == "Hello, ann"
 
@@ -199,12 +199,11 @@ async def test_agent_that_is_a_tool_answers_or_fails(tmp_path: Path) -> None:
         default_usage=Usage(requests=1, input_tokens=7),
     )
 
-    @function_tool(needs_approval=True)
     def ask() -> str:
         """Ask."""
         return "asked"
 
-    expert = Agent(name="expert", model=model, tools=[ask])
+    expert = Agent(name="expert", model=model, tools=[function_tool(ask, needs_approval=True)])
     native = expert.as_tool("expert", "Ask an expert.", run_config=QUIET)
     async with session(tmp_path, native) as opened:
         answer = await opened.tool("expert", {"input": "How much?"})
@@ -421,8 +420,8 @@ async def test_strict_tools_are_accepted_by_the_sdk_and_take_nulls(tmp_path: Pat
             assert "`inputs` must be valid JSON" in texts[2]
 
 
-class Spans(TracingProcessor):
-    """Records the spans of tools."""
+class Spans:
+    """Records the spans of tools: a processor of traces."""
 
     def __init__(self) -> None:
         self.found: list[Any] = []
@@ -439,7 +438,7 @@ class Spans(TracingProcessor):
 
 
 async def test_failure_is_marked_in_the_item_and_in_the_trace(tmp_path: Path) -> None:
-    spans = Spans()
+    spans: Any = Spans()
     set_trace_processors([spans])
     try:
         async with session(tmp_path, price, send) as opened:

@@ -1,6 +1,6 @@
 """Function tools of the OpenAI Agents SDK as tools of ptc.
 
-Rule 1: an exception is a failure, whatever ``failure_error_function`` the tool has.
+Rule 1: an exception is a failure; the tool's ``failure_error_function`` only words it.
     tests/frameworks/test_openai_agents.py::test_failure_function_never_makes_a_failure_a_result
 Rule 2: guardrails, ``is_enabled`` and ``needs_approval`` of the tool apply to calls of scripts.
     tests/frameworks/test_openai_agents.py::test_guardrails_of_a_tool_apply
@@ -152,7 +152,7 @@ class _Native:
         except Exception as error:
             if isinstance(error, ModelBehaviorError) and str(error).startswith(_REJECTED):
                 raise ptc.ToolError(str(error), code="invalid_arguments") from None
-            text = await self._worded(about, error)
+            text = await self._author_text(about, error)
             if text is None:
                 raise
             raise ptc.ToolError(text) from error
@@ -184,7 +184,7 @@ class _Native:
         if callable(enabled) and not await _result(enabled(about, self.agent)):
             raise ptc.ToolError("the tool is disabled: its is_enabled returned False")
 
-    async def _worded(self, about: ToolContext[Any], error: Exception) -> str | None:
+    async def _author_text(self, about: ToolContext[Any], error: Exception) -> str | None:
         """Return the text of the author for an error; None: there is none."""
         if self.words is None or self.words is default_tool_error_function:
             return None

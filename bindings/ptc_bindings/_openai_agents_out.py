@@ -1,9 +1,9 @@
 """Tools of a session as function tools of the OpenAI Agents SDK, with its approvals.
 
-The SDK decides before a call whether it needs an approval, but a script needs one in its middle.
-An agent that is a tool may be interrupted at any time. So a tool whose calls may pause is such an
-agent: its model makes the calls of `Exports`, and requests each pending call as a tool that needs
-approval. The SDK saves and restores it with the state of the run.
+The SDK asks for an approval before a call, but a script needs one in its middle. An agent that is a
+tool may be interrupted at any time. So a tool that may pause is such an agent: its model makes the
+calls of `Exports`, and requests each pending call as a tool that needs approval. The SDK saves and
+restores it with the state of the run.
 
 Rule 1: a call that awaits approval is decided by the SDK alone, each call on its own.
     tests/frameworks/test_openai_agents.py::test_each_call_of_a_script_is_decided_on_its_own
@@ -36,7 +36,6 @@ from openai.types.responses import (
     ResponseOutputMessage,
     ResponseOutputText,
 )
-from pydantic import BaseModel, ConfigDict
 
 import ptc
 
@@ -113,27 +112,11 @@ def _custom_data(reply: Reply | None) -> dict[str, Any] | None:
 # --- calls that may pause -----------------------------------------------------------------------
 
 
-class _Arguments(BaseModel):
-    """Any arguments: ptc validates them."""
-
-    model_config = ConfigDict(extra="allow")
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, *_: Any) -> dict[str, Any]:
-        # The SDK demands a strict schema, which `_pausing_tool` replaces.
-        return {"type": "object", "properties": {}, "additionalProperties": False}
-
-
 def _pausing_tool(exports: Exports, offer: Offer, approved_by: str) -> FunctionTool:
     tools = exports.session.select_tools(exports.allowed_tools)
     names = provider_names(name for name, tool in tools.items() if tool.needs_approval is not False)
     replies: dict[str, Reply] = {}
     facts: WeakKeyDictionary[Any, Reply] = WeakKeyDictionary()
-
-    def build_input(options: Mapping[str, Any]) -> str:
-        # The run's name is part of the saved state, so it is found again in another process.
-        run_id = f"agents-{uuid.uuid4().hex}"
-        return json.dumps({"run_id": run_id, "arguments": options["params"]})
 
     async def extract(result: Any) -> Any:
         return replies.pop(_request(result.input)["run_id"])
@@ -147,19 +130,21 @@ def _pausing_tool(exports: Exports, offer: Offer, approved_by: str) -> FunctionT
         offer.tool.name,
         offer.description,
         custom_output_extractor=extract,
-        # Not that of the outer run, whose `model` would replace this agent's. Arguments of nested
+        # Not that of the outer run: its `model` would replace this agent's. Arguments of nested
         # calls are in ptc's journal, and need not be in a trace.
         run_config=RunConfig(trace_include_sensitive_data=False),
         max_turns=_MOST_ROUNDS,
         failure_error_function=None,
-        parameters=_Arguments,
-        input_builder=build_input,
     )
     run_agent = tool.on_invoke_tool
 
     async def invoke(context: Any, arguments: str) -> Any:
         try:
-            found = await run_agent(context, json.dumps(offer.read(arguments)))
+            # The input is part of a saved state: another process finds the run by its name. If the
+            # agent was interrupted, it continues with its own input.
+            run_id = f"agents-{uuid.uuid4().hex}"
+            request = json.dumps({"run_id": run_id, "arguments": offer.read(arguments)})
+            found = await run_agent(context, json.dumps({"input": request}))
         except ptc.UsageError as error:
             found = reply_of_error(error)
         if not isinstance(found, Reply):  # interrupted
@@ -177,7 +162,7 @@ def _pausing_tool(exports: Exports, offer: Offer, approved_by: str) -> FunctionT
 
 
 def _approval_tool(exports: Exports, tool: ptc.Tool, public: str, approved_by: str) -> FunctionTool:
-    """Make a tool whose call approves a pending call of the tool."""
+    """Make a tool that approves a pending call of `tool`."""
 
     async def approve(context: Any, _arguments: str) -> str:
         run_id, _, call = context.tool_call_id.partition(".")
@@ -260,7 +245,7 @@ class _ScriptModel(_Model):
 
 
 def _request(sent: Any) -> dict[str, Any]:
-    """Return what `build_input` wrote."""
+    """Read the input of the agent."""
     text = sent if isinstance(sent, str) else sent[0]["content"]
     request: dict[str, Any] = json.loads(text)
     return request

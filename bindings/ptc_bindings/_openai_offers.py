@@ -85,8 +85,8 @@ def offers(exports: Exports, *, strict: bool, text: bool = False) -> Iterator[Of
 def _offer_program(exports: Exports, tool: ExportedTool, *, strict: bool, text: bool) -> Offer:
     source = tool.parameters["properties"]["source"]
     if text:
-        # There is no parameter to describe, so the rules are in the description of the tool.
-        notes = "Send the source of the script as it is: no JSON, no code fence."
+        # A custom tool has no parameters, so the rules are in the description of the tool.
+        notes = "Send the source of the script as it is, without JSON and without Markdown."
         return Offer(tool, f"{tool.description}\n\n{notes}\n\n{source['description']}", None)
     # Azure refuses longer descriptions of functions than 1,024 characters.
     session = exports.session

@@ -32,6 +32,7 @@ import anyio
 
 import ptc
 from ptc._core import _json
+from ptc._runs._program_tool import PROGRAM
 
 from ._export import Direct, Exports, OnEvent
 from ._foreign import foreign_tool
@@ -72,9 +73,9 @@ class Tools(list[Any]):
         once: bool = False,
         on_event: OnEvent | None = None,
     ) -> list[Any]:
-        """Run the calls of a response, concurrently; return what the next request needs.
+        """Run the calls of a response concurrently; return items to append to the next request.
 
-        Cancelling it cancels the calls. Without calls, the list is empty: the response is final.
+        Without a call of these tools, the list is empty. Cancelling it cancels the calls.
 
         Args:
             response: A ``Response`` or ``ChatCompletion`` of the SDK, or its JSON data.
@@ -82,7 +83,7 @@ class Tools(list[Any]):
                 answered with an error.
             echo_response: True: the list starts with the items of the response, among them the
                 program of a hosted run. Pass False with ``previous_response_id`` or a
-                conversation, whose items the server has.
+                conversation: the server has the items then.
             once: True: a script runs once, even if this is repeated for the same response after a
                 crash. Requires a server whose ids are unique, as OpenAI's are.
             on_event: Receives the events of the runs.
@@ -189,7 +190,7 @@ def as_tools(
         if not any(_programmatic(offer) for offer in found):
             msg = "hosted=True has no tool for a program to call; pass direct=True, or names"
             raise ptc.UsageError(msg)
-        # A program reads a whole value: only what it returns goes through the model.
+        # A program reads a whole value: only its own result goes through the model.
         size = exports.limits.max_tool_result_bytes
         whole = replace(exports.limits, max_output_bytes=size)
         inner = Exports(
@@ -249,7 +250,7 @@ _ERROR = {
 
 def _programmatic(offer: Offer) -> bool:
     """True if a hosted program may call the tool: a call that pauses cannot wait in there."""
-    return offer.tool.source_name != "program" and not offer.tool.needs_approval
+    return offer.tool.source_name != PROGRAM and not offer.tool.needs_approval
 
 
 def _envelope_schema(result: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -53,7 +53,6 @@ __all__ = ["function_tool"]
 
 _MOST_ROUNDS = 10_000
 """Approvals of one script, one after the other."""
-_APPROVED = "approved"
 
 
 def function_tool(exports: Exports, offer: Offer, approved_by: str) -> FunctionTool:
@@ -168,10 +167,11 @@ def _approval_tool(exports: Exports, tool: ptc.Tool, public: str, approved_by: s
         run_id, _, call = context.tool_call_id.partition(".")
         for pending in exports.session.pending(run_id):
             if pending.call == call:
-                # Somebody may have decided it elsewhere, or it expired: the run reports that.
-                with contextlib.suppress(ptc.UsageError):
+                try:
                     exports.decide(pending, "approve", by=approved_by)
-        return _APPROVED
+                except ptc.UsageError as error:  # expired, or decided elsewhere
+                    return str(error)
+        return "approved"
 
     return FunctionTool(
         name=public,
@@ -214,8 +214,9 @@ class _ScriptModel(_Model):
         else:
             name, arguments = self._offer.tool.name, request["arguments"]
             reply = await self._exports.call(name, arguments, run_id=run_id)
-        if reply.pending and all(self._can_ask(call) for call in reply.pending):
-            return _response([self._request_approval(call) for call in reply.pending])
+        asked = [call for call in reply.pending if _call_id(call) not in outputs]
+        if asked and len(asked) == len(reply.pending) and all(map(self._can_ask, asked)):
+            return _response([self._request_approval(call) for call in asked])
         self._replies[run_id] = reply
         return _response([_message(reply.text)])
 
@@ -228,20 +229,23 @@ class _ScriptModel(_Model):
     def _request_approval(self, pending: ptc.PendingCall) -> Any:
         return ResponseFunctionToolCall(
             arguments=json.dumps(pending.arguments),
-            call_id=f"{pending.run_id}.{pending.call}",
+            call_id=_call_id(pending),
             name=self._names[pending.tool],
             type="function_call",
         )
 
     def _reject(self, run_id: str, outputs: Mapping[str, Any]) -> None:
-        """Reject the calls that the SDK answered without running their tools."""
+        """Reject the calls that the SDK answered although nobody approved them."""
         for pending in self._exports.session.pending(run_id):
-            text = outputs.get(f"{run_id}.{pending.call}")
-            if text is not None and text != _APPROVED:
-                # Somebody may have decided it elsewhere, or it expired: the run reports that.
+            if (text := outputs.get(_call_id(pending))) is not None:
+                # It may have expired meanwhile: the run reports that.
                 with contextlib.suppress(ptc.UsageError):
                     by = self._approved_by
                     self._exports.decide(pending, "reject", by=by, comment=str(text))
+
+
+def _call_id(pending: ptc.PendingCall) -> str:
+    return f"{pending.run_id}.{pending.call}"
 
 
 def _request(sent: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 
 from ptc import Session, ToolError, UsageError, tool, tool_from
 from ptc.testing import ScriptedModel as ScriptedGenerator
+from ptc_bindings._export import Exports
 from ptc_bindings.openai_agents import as_tools, tools_from, with_context
 
 pytest.importorskip("agents", reason="pip install 'ptc-host[openai-agents]'")
@@ -316,6 +317,38 @@ async def test_interrupted_run_continues_from_its_saved_state(tmp_path: Path) ->
     outputs = {item.get("call_id"): item.get("output") for item in model.last_call.input}
     assert "sent to b" in outputs["0"]
     assert "sent to c" in outputs["1"]
+
+
+async def test_decision_made_elsewhere_counts(tmp_path: Path) -> None:
+    async with session(tmp_path, send) as opened:
+        tester, model = agent(as_tools(opened, allowed_tools=["send"]), program(ASK_ALL))
+        result = await run(tester, "x")
+        run_id = result.interruptions[0].raw_item.call_id.partition(".")[0]
+        calls = {pending.arguments["to"]: pending.call for pending in opened.pending(run_id)}
+        opened.history.reject(run_id, calls["a"], by="ann")
+        opened.history.approve(run_id, calls["b"], by="ann")
+        state = result.to_state()
+        for item in result.interruptions:
+            approved = json.loads(item.raw_item.arguments)["to"] != "b"
+            state.approve(item) if approved else state.reject(item, rejection_message="approved")
+        result = await run(tester, state)
+    assert (result.interruptions, sorted(SENT)) == ([], ["b", "c"])
+    assert "sent to b" in model.last_call.input[-1]["output"]
+
+
+async def test_call_that_stays_pending_ends_the_tool_instead_of_asking_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with session(tmp_path, send) as opened:
+        tester, model = agent(as_tools(opened, allowed_tools=["send"]), program(ASK_ALL))
+        result = await run(tester, "x")
+        monkeypatch.setattr(Exports, "decide", lambda *_, **__: None)
+        state = result.to_state()
+        for item in result.interruptions:
+            state.approve(item)
+        result = await run(tester, state)
+    assert (result.final_output, SENT) == ("done", [])
+    assert "Do not run the script again" in model.last_call.input[-1]["output"]
 
 
 @pytest.mark.parametrize("sent", ['{"source": ', "[1]", '{"source": NaN}', "  ", '{"sources": 1}'])

@@ -53,6 +53,8 @@ SCRIPTS = {"scripts/chart.py", "scripts/find_usages.py", "scripts/summarise_log.
 
 FRAMEWORKS = {
     "frameworks/anthropic_messages.py": "anthropic",
+    "frameworks/openai_agents.py": "openai-agents",
+    "frameworks/openai_sdk.py": "openai",
     "frameworks/openapi.py": "httpx",
     "frameworks/pydantic_ai_agent.py": "pydantic-ai-slim",
 }

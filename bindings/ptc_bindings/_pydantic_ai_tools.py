@@ -56,7 +56,7 @@ class MissingDependencies:
 
     def __getattr__(self, name: str) -> Any:
         msg = (
-            f"the tool reads ctx.deps.{name}, and there is no agent: pass "
+            f"the tool reads ctx.deps.{name}, and no agent is running: pass "
             "ptc_bindings.pydantic_ai.bind(tools, deps=...) to the session, or call the script "
             "through the agent with ptc_bindings.pydantic_ai.as_tools"
         )

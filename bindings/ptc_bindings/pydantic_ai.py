@@ -44,7 +44,7 @@ def bind(
     deps: Any = _ABSENT,
     namespace: str = "",
 ) -> ptc.Tool | ToolProvider:
-    """Convert a tool or a toolset of pydantic-ai, with what an agent would give it.
+    """Convert a tool or a toolset of pydantic-ai, with dependencies and a namespace.
 
     A toolset is entered while the session is open. Its tools are listed at the start, and a tool
     that `prepare` hides later fails. A call requires approval if its tool has `requires_approval`,

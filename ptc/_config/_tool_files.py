@@ -18,12 +18,14 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, TypeAlias
 
 from .._core._arguments import nearest
+from .._tools._adapters import adapt
 from .._tools._provider import ToolProvider
 from .._tools._tool import Tool
 from .._tools._toolset import Toolset
@@ -192,11 +194,18 @@ def _imported_names(tree: ast.Module) -> Iterator[str]:
 
 
 def _collect(module: ModuleType, imported: frozenset[str]) -> list[_Source]:
-    """List the tools, toolsets and providers that a file defines at its top level."""
+    """List the tools, toolsets and providers that a file defines at its top level.
+
+    Objects of agent frameworks count, too.
+    """
     found: dict[int, _Source] = {}
     for name, value in list(vars(module).items()):
-        if name not in imported and not name.startswith("_") and isinstance(value, _Source):
-            found[id(value)] = value
+        if name in imported or name.startswith("_"):
+            continue
+        # An adapter refuses what is no tool, such as a client of the framework.
+        with suppress(UsageError):
+            if (source := _source_of(value)) is not None:
+                found[id(value)] = source
     members = {id(tool) for value in found.values() if isinstance(value, Toolset) for tool in value}
     # A tool of the file that is also in one of its toolsets is there once.
     kept = [value for key, value in found.items() if key not in members]
@@ -216,11 +225,26 @@ def _find(module: ModuleType, name: str) -> list[_Source]:
             raise UsageError(f"{shown} has no {part!r}{nearest(part, names)}")
         value = getattr(value, part)
     items = list(value) if isinstance(value, list | tuple) else [value]
+    sources = []
     for item in items:
-        if not isinstance(item, _Source):
-            kinds = "a Tool, a Toolset, a ToolProvider or a list of them"
+        source = _source_of(item)
+        if source is None:
+            kinds = "a Tool, a Toolset, a ToolProvider, a tool of a framework, or a list of them"
             raise UsageError(f"{name} in {shown} must be {kinds}, not {item!r:.80}")
-    return items
+        sources.append(source)
+    return sources
+
+
+def _source_of(value: Any) -> _Source | None:
+    """Return a source of tools, converted if it is of an agent framework; None: it is none.
+
+    Raises:
+        UsageError: If the adapter of its framework refuses it.
+    """
+    if isinstance(value, _Source):
+        return value
+    found: _Source | None = adapt(value)
+    return found
 
 
 def _failure(what: str, error: BaseException, file: str = "") -> UsageError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from ptc import Session, SetupError, Tool, ToolContext, Toolset, UsageError, tool_from
+from ptc._config._tool_files import load_tools
 from ptc._tools import _adapters
 from ptc_bindings._foreign import foreign_tool
 
@@ -36,6 +38,8 @@ def tools_from(thing: Framework) -> Tool | Toolset | None:
         return {"of": ctx.tool_name, "got": arguments}
 
     schema = {"properties": {"id": {"type": "integer"}}, "required": ["id"]}
+    if not thing.names:
+        raise UsageError("a client has no tools")
     made = [foreign_tool(name, "", schema, run) for name in thing.names]
     return Toolset("framework", tuple(made)) if len(made) != 1 else made[0]
 
@@ -103,3 +107,23 @@ def test_import_of_bindings_loads_no_framework() -> None:
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_tools_file_may_define_objects_of_a_framework(tmp_path: Path) -> None:
+    # As an installed framework: the file imports it by its name.
+    sys.modules["framework_of_tests"] = sys.modules[Framework.__module__]
+    (tmp_path / "tools.py").write_text(
+        "import framework_of_tests as f\n"
+        "look = f.Framework('look')\n"
+        "client = f.Framework()\n"
+        "other = object()\n"
+    )
+    load = partial(load_tools, folder=tmp_path, subject="tools", named=True)
+    [source] = load("tools.py").sources
+    assert source.name == "look"
+    [source] = load("tools.py:look").sources
+    assert source.name == "look"
+    with pytest.raises(UsageError, match="no tools"):
+        load("tools.py:client")
+    with pytest.raises(UsageError, match="a tool of a framework"):
+        load("tools.py:other")

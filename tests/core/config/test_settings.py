@@ -436,7 +436,7 @@ def test_every_problem_is_reported_with_its_line_and_the_nearest_key(write: Writ
         ('tools = ["nope.py"]', "ptc.toml:1: tools: "),
         ('tools = ["no_such_module:x"]', "no module 'no_such_module' is installed"),
         ('tools = ["tools.py:pric"]', "tools.py has no 'pric' (did you mean `price`"),
-        ('tools = ["tools.py:Keys"]', "must be a Tool, a Toolset, a ToolProvider or a list"),
+        ('tools = ["tools.py:Keys"]', "must be a Tool, a Toolset, a ToolProvider, a tool of"),
         ('tools = ["tools"]', "ptc.toml:1: tools: 'tools' names no tools: write FILE.py"),
         ('tools = ["empty.py"]', "empty.py defines no tool at its top level"),
         ('tools = ["broken.py"]', "broken.py, line 2: ZeroDivisionError: division by zero"),

@@ -117,6 +117,8 @@ _NOISE: Final = (
     (re.compile(r"\['Lock'"), "['lock'"),
     # Documented: the streams are objects of ptc.
     (re.compile(r"\b(?:Output|Stream)\b"), "Stream"),
+    # Documented: the type of what `asyncio.gather` returns.
+    (re.compile(r"\['_GatheringFuture', "), "['Future', "),
     # Documented: classes in place of functions.
     (
         re.compile(r"\['builtin_function_or_method', '<built-in function allocate_lock>'\]"),

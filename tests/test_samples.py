@@ -48,9 +48,15 @@ SCRIPTS = {"scripts/chart.py", "scripts/find_usages.py", "scripts/summarise_log.
 """Samples run with ``ptc run``; the tests below have their names."""
 
 FRAMEWORKS: dict[str, str] = {
+    "frameworks/autogen_agent.py": "autogen-agentchat",
     "frameworks/fastmcp_server.py": "fastmcp",
+    "frameworks/google_adk_agent.py": "google-adk",
+    "frameworks/smolagents_agent.py": "smolagents",
 }
 """Samples of frameworks, ``frameworks/NAME.py`` -> the distribution that it needs."""
+
+SHARED = {"frameworks/fake_models.py", "frameworks/shop.py"}
+"""Modules that samples of frameworks import."""
 
 INVOICES = ("harbour", "lindgren", "okafor")
 DATA = {
@@ -87,7 +93,7 @@ def test_every_file_in_samples_is_run_by_a_test() -> None:
         for path in SAMPLES.rglob("*")
         if path.is_file() and not {"__pycache__", ".ptc"} & set(path.parts)
     }
-    assert files == PROGRAMS.keys() | FRAMEWORKS.keys() | SCRIPTS | DATA
+    assert files == PROGRAMS.keys() | FRAMEWORKS.keys() | SCRIPTS | SHARED | DATA
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -124,6 +124,10 @@ class Peer:
         """
         raise NotImplementedError
 
+    def is_picture(self, data: bytes) -> bool:
+        """Return True for `PICTURE`, or for its pixels if the framework's type has no bytes."""
+        return data == PICTURE
+
     async def ask(
         self,
         session: ptc.Session,

@@ -41,6 +41,10 @@ PROGRAMS = {
         "rejected: (root): the lines add up to 705.00, total says otherwise",
         "3 invoices, 5 requests",
     ],
+    "programs/turns_against_program.py": [
+        "compare_budgets             12    yes        13:2",
+        "all                         55      6       61:12",
+    ],
 }
 """Samples run with ``python samples/NAME``, and lines of what they print."""
 
@@ -62,6 +66,7 @@ INVOICES = ("harbour", "lindgren", "okafor")
 DATA = {
     "data/orders.csv",
     "data/service.log",
+    "data/tasks.jsonl",
     "data/tokens.toml",
     *(f"data/invoices/{name}.txt" for name in INVOICES),
 }
@@ -129,6 +134,22 @@ def test_programs_are_not_scripts_and_say_how_to_run_them(name: str) -> None:
     source = (SAMPLES / name).read_text()
     with pytest.raises(UsageError, match=rf"Run it with: python samples/{name}"):
         refuse_host_program(source, f"samples/{name}")
+
+
+def test_turns_against_program_draws_a_chart_and_skips_other_tools(tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    root = {"home": {"type": "directory", "contents": {}}}
+    task = {"id": "one", "initial_config": {"Files": {"root": root}}}
+    calls = [["touch('a')", "echo(content='<b>', file_name='a')"], [], ["cat(file_name='a')"]]
+    other = {**task, "calls_per_turn": [["place_order(amount=3)"]]}
+    rows = [{**task, "calls_per_turn": calls}, other]
+    tasks.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    sample = "samples/programs/turns_against_program.py"
+    done = python(sample, "--tasks", str(tasks), "--chart", str(tmp_path / "turns.svg"))
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^one +3 +yes +4:2 ", done.stdout, re.MULTILINE)
+    assert "1 tasks need other tools" in done.stdout
+    assert (tmp_path / "turns.svg").read_text().count("<rect") == 3
 
 
 # --- find_usages -----------------------------------------------------------------------------

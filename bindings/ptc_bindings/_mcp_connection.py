@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 import ptc
 from ptc._core._redact import Redactor
 
+from ._mcp_oauth import oauth_of
 from ._mcp_specs import ServerSpec
 from ._mcp_text import clean_text
 from ._mcp_transport import Tail, http_transport, process_transport
@@ -65,10 +66,22 @@ class Server:
         """
         self.spec = spec
         self.redactor = Redactor(spec.secrets)
+        # One for all connections: a new one of the same server has the tokens of the last.
+        self._auth = spec.auth
+        if spec.oauth is not None:
+            self._auth = oauth_of(spec.url, spec.oauth, self._add_token)
+        self._tokens: list[str] = []
         self._group = group
         self._link: _Link | None = None
         self._lock = anyio.Lock()
         self._failed_at = -_RETRY_SECONDS
+
+    def _add_token(self, token: str) -> None:
+        # The latest ones: a server that runs for months gets many.
+        self._tokens = [token, *self._tokens[:7]]
+        self.redactor = Redactor(
+            {**self.spec.secrets, **{f"token {n}": t for n, t in enumerate(self._tokens)}}
+        )
 
     async def open(self) -> list[Tool]:
         """Connect and list the tools.
@@ -141,7 +154,7 @@ class Server:
             self._link.stop()
             with anyio.move_on_after(_CLOSE_SECONDS):
                 await self._link.ended.wait()
-        link = self._link = _Link(self.spec)
+        link = self._link = _Link(self.spec, self._auth)
         self._group.start_soon(link.run)
         try:
             with anyio.fail_after(START_SECONDS):
@@ -168,7 +181,7 @@ class Server:
 class _Link:
     """One connection, from its start to its end."""
 
-    def __init__(self, spec: ServerSpec) -> None:
+    def __init__(self, spec: ServerSpec, auth: Any) -> None:
         self.tail = Tail()
         self.ready = anyio.Event()
         """Set when it is connected, or cannot be."""
@@ -176,6 +189,7 @@ class _Link:
         self.reason = ""
         """Reason of the end."""
         self._spec = spec
+        self._auth = auth
         self._session: ClientSession | None = None
         self._stop = anyio.Event()
         self._calls: set[anyio.CancelScope] = set()
@@ -227,7 +241,7 @@ class _Link:
         if self._spec.command:
             target = process_transport(self._spec, self.tail, self.stop)
         elif self._spec.url:
-            target = http_transport(self._spec, self._lose_session)
+            target = http_transport(self._spec, self._lose_session, self._auth)
         # Nothing is declared that a server could ask for: no sampling, no forms, no roots.
         return Client(target, cache=None)
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,35 @@ from urllib.parse import urlsplit
 
 import ptc
 from ptc._config._file import read_bytes
+from ptc._core._arguments import nearest
 from ptc._tools._names import RESERVED
 
-__all__ = ["ServerSpec", "check_specs", "identifier", "read_block", "read_file", "read_settings"]
+__all__ = [
+    "OAuthClient",
+    "ServerSpec",
+    "check_specs",
+    "identifier",
+    "read_block",
+    "read_file",
+    "read_settings",
+]
 
 _MOST_SERVERS = 64
 _BLOCKS = ("mcpServers", "servers")
 """Names of the table in the files of clients."""
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """A client that is registered with an authorization server."""
+
+    client_id: str
+    client_secret: str = field(repr=False)
+    issuer: str
+    """Address of the authorization server: its metadata must state exactly this text."""
+    scope: str = ""
+    """Scopes to request, separated by spaces. Empty: those that the server asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +60,10 @@ class ServerSpec:
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Headers of each request."""
+    oauth: OAuthClient | None = None
+    """Client that obtains the tokens for the URL; None: none."""
+    auth: Any = field(default=None, repr=False)
+    """An ``httpx2.Auth`` of the application, such as a login in a browser with the SDK."""
     server: Any = field(default=None, repr=False)
     """Object that the SDK's client can connect to."""
     connect: Callable[[], AbstractAsyncContextManager[Any]] | None = field(default=None, repr=False)
@@ -66,6 +91,8 @@ class ServerSpec:
         for name, value in self.headers.items():
             found[name] = value
             found[f"{name} token"] = value.partition(" ")[2]
+        if self.oauth is not None:
+            found["client_secret"] = self.oauth.client_secret
         return {name: value for name, value in found.items() if value}
 
 
@@ -163,7 +190,29 @@ def _read_entry(
         cwd=(folder or Path.cwd()) / cwd if cwd else folder,
         url=text("url") or text("serverUrl"),
         headers=table("headers"),
+        oauth=_read_oauth(name, table("oauth")),
+        auth=entry.get("auth"),
     )
+
+
+def _read_oauth(name: str, given: dict[str, str]) -> OAuthClient | None:
+    """Read the client of a server; the file may write its names as other clients do."""
+    if not given:
+        return None
+    found = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower(): text for key, text in given.items()}
+    wanted = [item.name for item in fields(OAuthClient)]
+    for key in found:
+        if key not in wanted:
+            raise _wrong(name, f"oauth: unknown key {key!r:.80}{nearest(key, wanted)}")
+    missing = [key for key in wanted[:-1] if not found.get(key)]
+    if missing:
+        raise _wrong(
+            name,
+            f"oauth needs {', '.join(missing)}: ptc obtains tokens with the credentials of a "
+            "client (client_credentials). For a login in a browser, pass the SDK's provider as "
+            "`auth` in Python",
+        )
+    return OAuthClient(**found)
 
 
 def _expand(name: str, key: str, text: str, environment: Mapping[str, str]) -> str:
@@ -186,7 +235,7 @@ def read_settings(
 
     Args:
         servers: Fields by name of server, validated: ``command``, ``args``, ``env``, ``cwd``;
-            or ``url``, ``token_env``.
+            or ``url``, ``token_env`` or ``oauth``.
         folder: Working directory of the servers, and folder of relative paths.
         environment: Environment variables.
 
@@ -195,10 +244,14 @@ def read_settings(
     """
     specs = []
     for name, entry in servers.items():
-        wanted = [*entry.get("env", ()), *filter(None, [entry.get("token_env")])]
+        oauth = dict(entry.get("oauth") or {})
+        named = [entry.get("token_env"), oauth.get("client_secret_env")]
+        wanted = [*entry.get("env", ()), *filter(None, named)]
         if unset := [variable for variable in wanted if variable not in environment]:
             raise _wrong(name, f"not set in the environment: {', '.join(unset)}")
         token = environment[entry["token_env"]] if "token_env" in entry else ""
+        if secret := oauth.pop("client_secret_env", None):
+            oauth["client_secret"] = environment[secret]
         specs.append(
             ServerSpec(
                 name,
@@ -208,6 +261,7 @@ def read_settings(
                 cwd=folder / os.path.expanduser(entry.get("cwd", ".")),
                 url=entry.get("url", ""),
                 headers={"Authorization": f"Bearer {token}"} if token else {},
+                oauth=_read_oauth(name, oauth),
             )
         )
     return check_specs(specs)
@@ -252,6 +306,8 @@ def _check_address(spec: ServerSpec) -> None:
         raise _wrong(spec.name, "url must not hold a password; use token_env or headers")
     if parts.scheme == "http" and not _is_loopback(host):
         raise _wrong(spec.name, f"{host!r} is not a loopback address: http does not encrypt")
+    if spec.oauth is not None and "authorization" in {name.lower() for name in spec.headers}:
+        raise _wrong(spec.name, "has oauth and a header Authorization; use one of them")
 
 
 def _is_loopback(host: str) -> bool:

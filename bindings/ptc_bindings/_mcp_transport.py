@@ -172,7 +172,7 @@ def _signal(process: Process, number: signal.Signals) -> None:
 
 @asynccontextmanager
 async def http_transport(
-    spec: ServerSpec, on_unknown_session: Callable[[], None]
+    spec: ServerSpec, on_unknown_session: Callable[[], None], auth: Any
 ) -> AsyncIterator[Any]:
     """Connect to the URL of a server.
 
@@ -180,6 +180,7 @@ async def http_transport(
         spec: The server.
         on_unknown_session: Called when the server does not know the session of a request, as after
             its restart. It has not executed the request then.
+        auth: Authenticates requests: an ``httpx2.Auth``, or None.
     """
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
@@ -215,7 +216,7 @@ async def http_transport(
     headers = {"Accept-Encoding": "identity", **spec.headers}
     async with (
         httpx2.AsyncClient(
-            headers=headers, timeout=timeout, event_hooks={"response": [check]}
+            auth=auth, headers=headers, timeout=timeout, event_hooks={"response": [check]}
         ) as client,
         streamable_http_client(
             spec.url, http_client=client, max_sse_event_size=MOST_BYTES

@@ -19,6 +19,17 @@ _Text = Annotated[str, Field(min_length=1)]
 _Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 
 
+class _OAuth(BaseModel):
+    """The client of a server that asks for OAuth."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    client_id: _Text
+    client_secret_env: _Variable
+    issuer: _Text
+    scope: _Text | None = None
+
+
 class _Server(BaseModel):
     """One server of the key ``mcp_servers``."""
 
@@ -30,12 +41,15 @@ class _Server(BaseModel):
     cwd: _Text | None = None
     url: _Text | None = None
     token_env: _Variable | None = None
+    oauth: _OAuth | None = None
 
 
 _EXPECTED_OF_SERVER = {
     "args": "a list of texts",
     "env": 'a list of names of environment variables, as ["API_TOKEN"]; never put a secret into a '
     "file",
+    "oauth": "a table with client_id, client_secret_env (the name of an environment variable), "
+    "issuer and, if needed, scope",
     "token_env": "the name of an environment variable; never put a secret into a file",
 }
 

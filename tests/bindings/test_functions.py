@@ -12,7 +12,7 @@ import pytest
 from ptc import Limits, Session, ToolContext, ToolError, UsageError, define_tool, tool
 from ptc_bindings.functions import as_functions, program_function, toolset
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
 async def add(a: int, b: int = 2) -> int:

@@ -21,7 +21,7 @@ from mcp_types import CallToolResult, ElicitRequestFormParams, ElicitResult
 
 from .mcp_client import SECONDS, script, texts
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 MODES: tuple[Literal["auto", "legacy"], ...] = ("auto", "legacy")
 both_protocols = pytest.mark.parametrize("mode", MODES)

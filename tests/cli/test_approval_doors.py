@@ -153,6 +153,7 @@ def test_commands_notify_the_webhook_and_print_no_key(
     assert not any(KEY in text or "T0PSECRETPATH" in text for text in written)
 
 
+@pytest.mark.slow
 def test_receiver_that_refuses_is_reported_and_fails_no_command(shop: Path, command: Any) -> None:
     (shop / "script.py").write_text(SCRIPT)
     variables = {"PTC_WEBHOOK": "http://127.0.0.1:1/T0PSECRETPATH", "PTC_WEBHOOK_SECRET": KEY}

@@ -69,6 +69,7 @@ async def run(ctx, inputs):
     assert error.code == "protected_path"
 
 
+@pytest.mark.slow
 def test_commands_have_the_tools_of_servers(folder: Path) -> None:
     listed = ptc("tools", "--json")
     assert listed.returncode == 0, listed.stderr

@@ -30,7 +30,7 @@ from ptc.models._open import OpenModels
 from ptc.structured import Partial, Violation
 from ptc.testing import ScriptedModel, cut, lost
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

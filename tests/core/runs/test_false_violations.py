@@ -13,6 +13,7 @@ from ptc._policy_modules import MODULES
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(sys.platform != "linux", reason="the jail is for Linux"),
+    pytest.mark.shared_zygote,
 ]
 
 SWEEP = Path(__file__).parent.parent.parent / "programs" / "reach" / "sweep.py"

@@ -316,6 +316,7 @@ async def run(ctx, inputs):
     assert result.value == sum(range(400)), result.error
 
 
+@pytest.mark.slow
 @ONE_LOOP
 async def test_counts_over_their_limits_cause_no_violation(session: Session) -> None:
     cases: list[tuple[str, dict[str, Any]]] = [

@@ -9,7 +9,12 @@ import pytest
 
 from ptc import Limits, Session, tool
 
-pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.both_loops,
+    pytest.mark.usefixtures("nothing_left"),
+    pytest.mark.shared_zygote,
+]
 
 BODY = """
 import asyncio

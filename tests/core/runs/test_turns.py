@@ -14,7 +14,7 @@ from ptc._records._result import CallRecord, RunResult
 from ptc._runs import _run, _scheduler, _script_calls
 from ptc._runs._turns import Turns
 
-pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
+pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.shared_zygote]
 
 SOURCE = """
 import asyncio

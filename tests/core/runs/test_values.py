@@ -322,6 +322,7 @@ async def test_hostile_value_is_replaced_and_the_rest_is_kept(session: Session) 
     assert all(warning.path.startswith("result") for warning in result.warnings)
 
 
+@pytest.mark.slow
 async def test_value_without_end_meets_a_limit(session: Session) -> None:
     chain = HOSTILE[HOSTILE.index("class Chain") : HOSTILE.index("class Order")]
     source = f"from collections.abc import Mapping\n{chain}"

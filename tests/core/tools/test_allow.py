@@ -22,7 +22,7 @@ from ptc import (
 )
 from ptc._tools._allow import select
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
 @tool(tags={"files"})

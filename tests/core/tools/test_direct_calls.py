@@ -29,7 +29,7 @@ from ptc import (
 )
 from ptc._core._redact import SentCredentials
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
 class Keys(BaseModel):

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from ptc import Allow, Effect, RunEvent, Session, SessionClosedError, ToolContext, tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 booked: dict[str, str] = {}
 made: list[str] = []

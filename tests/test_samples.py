@@ -53,6 +53,7 @@ SCRIPTS = {"scripts/chart.py", "scripts/find_usages.py", "scripts/summarise_log.
 
 FRAMEWORKS: dict[str, str] = {
     "frameworks/autogen_agent.py": "autogen-agentchat",
+    "frameworks/crewai_agent.py": "crewai",
     "frameworks/fastmcp_server.py": "fastmcp",
     "frameworks/google_adk_agent.py": "google-adk",
     "frameworks/smolagents_agent.py": "smolagents",

@@ -62,3 +62,23 @@ def autogen_model() -> Any:
         structured_output=False,
     )
     return ReplayChatCompletionClient([answer], model_info=info)
+
+
+def crewai_model() -> Any:
+    from crewai import BaseLLM
+    from crewai.events.utils.console_formatter import set_suppress_console_output
+
+    set_suppress_console_output(True)
+
+    class Fake(BaseLLM):  # type: ignore[misc]  # Any for mypy
+        def call(self, messages: Any, *_: Any, **__: Any) -> Any:
+            results = [row["content"] for row in messages if row["role"] == "tool"]
+            if results:
+                return f"Final Answer: {results[-1]}"
+            call = {"name": "program", "arguments": json.dumps(CALL)}
+            return [{"id": "1", "type": "function", "function": call}]
+
+        def supports_function_calling(self) -> bool:
+            return True
+
+    return Fake(model="fake")

@@ -13,7 +13,7 @@ stays free, as with ``await agent.kickoff_async(...)``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ import anyio.to_thread
 
 import ptc
 from ptc import ToolContext
-from ptc._runs._program_tool import PROGRAM
 
 from ._export import ExportedTool, Exports
 from ._foreign import data_of, foreign_tool, store_file
@@ -95,7 +94,8 @@ def as_tools(
 
     A failure is a `ToolFailure` with the text and the code. CrewAI has no approvals of calls: the
     result of a paused run says so, and the application decides and resumes it. CrewAI never caches
-    the results. ``program`` has no ``inputs``, since CrewAI allows no free-form objects.
+    the results. An argument that is an object of any form is text for the model, since CrewAI
+    allows no such objects.
 
     Args:
         session: Makes the calls; must be open while the tools are in use.
@@ -124,7 +124,6 @@ def _as_tool(exports: Exports, calls: SyncCalls, item: ExportedTool) -> BaseTool
     from crewai.tools import BaseTool, ToolFailure
     from pydantic import BaseModel, ConfigDict
 
-    required = item.parameters.get("required", ())
     schema = _strict_schema(item)
 
     class Arguments(BaseModel):
@@ -140,12 +139,7 @@ def _as_tool(exports: Exports, calls: SyncCalls, item: ExportedTool) -> BaseTool
         """A tool of a session of ptc."""
 
         def _run(self, **arguments: Any) -> Any:
-            given = {
-                name: value
-                for name, value in arguments.items()
-                if value is not None or name in required
-            }
-            reply = calls.wait(partial(exports.call, item.name, given))
+            reply = calls.wait(partial(exports.call, item.name, _given(item, arguments)))
             if reply.is_error:
                 return ToolFailure(message=reply.text, code=reply.code)
             return reply.text
@@ -159,11 +153,39 @@ def _as_tool(exports: Exports, calls: SyncCalls, item: ExportedTool) -> BaseTool
 
 
 def _strict_schema(item: ExportedTool) -> dict[str, Any]:
-    """Return a schema that keeps its meaning when CrewAI requires all properties."""
+    """Return a schema that keeps its meaning in CrewAI.
+
+    CrewAI requires all properties, and closes each object: a free one could only be ``{}``.
+    """
     required = item.parameters.get("required", ())
-    properties = {
-        name: schema if name in required else {"anyOf": [schema, {"type": "null"}]}
-        for name, schema in item.parameters.get("properties", {}).items()
-        if not (item.source_name == PROGRAM and name == "inputs")
-    }
+    properties = {}
+    for name, schema in item.parameters.get("properties", {}).items():
+        shown = schema
+        if _is_free_object(schema):
+            text = f"{schema.get('description', '')} Text of a JSON object.".strip()
+            shown = {"type": "string", "description": text}
+        properties[name] = shown if name in required else {"anyOf": [shown, {"type": "null"}]}
     return {**item.parameters, "properties": properties}
+
+
+def _is_free_object(schema: Any) -> bool:
+    return (
+        isinstance(schema, Mapping)
+        and schema.get("type") == "object"
+        and not schema.get("properties")
+    )
+
+
+def _given(item: ExportedTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments as the tool has them: without nulls of CrewAI, objects as data."""
+    required = item.parameters.get("required", ())
+    properties = item.parameters.get("properties", {})
+    given = {}
+    for name, value in arguments.items():
+        if value is None and name not in required:
+            continue
+        given[name] = value
+        if isinstance(value, str) and _is_free_object(properties.get(name)):
+            # The tool rejects a text that is not JSON.
+            given[name] = data_of(value)
+    return given

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -85,10 +84,10 @@ def test_schemas_keep_their_meaning_when_all_properties_are_required(tmp_path: P
     with BlockingSession(tmp_path, tools=[count], toolsets=(), workers=1) as session:
         rows, *_ = convert_tools_to_openai_schema(binding.as_tools(session, direct=True))
     program, direct = [row["function"]["parameters"] for row in rows]
-    assert list(program["properties"]) == program["required"] == ["source"]
+    assert list(program["properties"]) == program["required"] == ["source", "inputs"]
+    assert program["properties"]["inputs"]["anyOf"][0]["type"] == "string"
     assert direct["required"] == ["item", "by"]
     assert {"type": "null"} in direct["properties"]["by"]["anyOf"]
-    assert '"source"' in json.dumps(program)
 
 
 def test_failure_is_a_failure_of_crewai(tmp_path: Path) -> None:
@@ -97,4 +96,6 @@ def test_failure_is_a_failure_of_crewai(tmp_path: Path) -> None:
         failed = program.run(source="1 / 0")
         assert isinstance(failed, crewai.tools.ToolFailure)
         assert "division by zero" in failed.message
-        assert program.run(source="1 + 1") == "2"
+        assert program.run(source="1 + 1", inputs=None) == "2"
+        assert program.run(source="inputs['n'] + 1", inputs='{"n": 1}') == "2"
+        assert "inputs" in program.run(source="1", inputs="no JSON").message

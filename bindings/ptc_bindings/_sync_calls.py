@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias, TypeVar
@@ -60,20 +59,6 @@ class SyncCalls:
         except BaseException:
             future.cancel()
             raise
-
-    async def run(self, function: Callable[[], Awaitable[_T]]) -> _T:
-        """Await an async function in the session's event loop, from any event loop of asyncio."""
-        running = asyncio.get_running_loop()
-        if running is self._loop:
-            return await function()
-        if self._blocking is not None:
-            # Cancelling the wait does not end the call of a blocking session.
-            return await asyncio.to_thread(self.wait, function)
-        assert self._loop is not None  # noqa: S101  # set without a blocking session
-        future: concurrent.futures.Future[_T] = asyncio.run_coroutine_threadsafe(
-            _awaited(function), self._loop
-        )
-        return await asyncio.wrap_future(future)
 
 
 async def _awaited(function: Callable[[], Awaitable[_T]]) -> _T:

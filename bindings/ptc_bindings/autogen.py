@@ -11,16 +11,13 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ptc
 from ptc import ToolContext
 
 from ._export import ExportedTool, Exports
 from ._foreign import data_of, foreign_tool, store_file
-
-if TYPE_CHECKING:
-    from autogen_core.tools import BaseTool
 
 __all__ = ["as_tools", "tools_from"]
 
@@ -83,8 +80,8 @@ def as_tools(
     direct: Collection[str] | bool = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
-) -> list[BaseTool[Any, Any]]:
-    """Return tools for ``AssistantAgent(tools=...)`` or a `StaticWorkbench`.
+) -> list[Any]:
+    """Return tools (`autogen_core.tools.BaseTool`) for an `AssistantAgent` or a workbench.
 
     A failure raises `ToolError`, which AutoGen turns into a result with ``is_error``. AutoGen has
     no approvals: the result of a paused run says so, and the application decides and resumes it.
@@ -105,7 +102,7 @@ def as_tools(
     return [_as_tool(exports, item) for item in exports]
 
 
-def _as_tool(exports: Exports, item: ExportedTool) -> BaseTool[Any, Any]:
+def _as_tool(exports: Exports, item: ExportedTool) -> Any:
     from autogen_core import CancellationToken
     from autogen_core.tools import BaseTool, ParametersSchema, ToolSchema
     from pydantic import BaseModel, ConfigDict

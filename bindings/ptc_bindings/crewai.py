@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio.to_thread
 
@@ -26,9 +26,6 @@ from ._export import ExportedTool, Exports
 from ._foreign import data_of, foreign_tool, store_file
 from ._mcp_specs import identifier
 from ._sync_calls import AnySession, SyncCalls
-
-if TYPE_CHECKING:
-    from crewai.tools import BaseTool
 
 __all__ = ["as_tools", "tools_from"]
 
@@ -89,8 +86,8 @@ def as_tools(
     direct: Collection[str] | bool = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
-) -> list[BaseTool]:
-    """Return tools for ``Agent(tools=...)``.
+) -> list[Any]:
+    """Return tools (`crewai.tools.BaseTool`) for ``Agent(tools=...)``.
 
     A failure is a `ToolFailure` with the text and the code. CrewAI has no approvals of calls: the
     result of a paused run says so, and the application decides and resumes it. CrewAI never caches
@@ -120,7 +117,7 @@ def never_cache(*_: Any) -> bool:
     return False
 
 
-def _as_tool(exports: Exports, calls: SyncCalls, item: ExportedTool) -> BaseTool:
+def _as_tool(exports: Exports, calls: SyncCalls, item: ExportedTool) -> Any:
     from crewai.tools import BaseTool, ToolFailure
     from pydantic import BaseModel, ConfigDict
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ptc
 from ptc import ToolContext
@@ -32,9 +32,6 @@ from ._mcp_tool import convert_tool
 from ._outcome import OUTCOME_SCHEMA
 from ._reply import Preview, Reply
 from .mcp_tools import MCPServers
-
-if TYPE_CHECKING:
-    from fastmcp.tools import Tool, ToolResult
 
 __all__ = ["as_tools", "connection_to", "tools_from"]
 
@@ -55,7 +52,7 @@ def tools_from(thing: Any) -> ptc.Tool | MCPServers | None:
         UsageError: If it has no name of its own; if a client is connected; if a tool needs the
             context of a server.
     """
-    from fastmcp import Client, FastMCP
+    from fastmcp import Client, FastMCP  # pyright: ignore[reportAttributeAccessIssue]  # not this module
     from fastmcp.tools import Tool
 
     if isinstance(thing, Tool):
@@ -78,7 +75,7 @@ def connection_to(thing: Any) -> Callable[[], AbstractAsyncContextManager[Any]]:
     Raises:
         UsageError: If it is something else, or a client that is connected.
     """
-    from fastmcp import Client, FastMCP
+    from fastmcp import Client, FastMCP  # pyright: ignore[reportAttributeAccessIssue]  # not this module
 
     if not isinstance(thing, FastMCP | Client):
         msg = f"{type(thing).__name__} of FastMCP is not a server or client"
@@ -101,7 +98,7 @@ def connection_to(thing: Any) -> Callable[[], AbstractAsyncContextManager[Any]]:
     return connect
 
 
-def _convert(tool: Tool) -> ptc.Tool:
+def _convert(tool: Any) -> ptc.Tool:
     from fastmcp.server.context import Context
     from fastmcp.utilities.types import find_kwarg_by_type
 
@@ -115,7 +112,7 @@ def _convert(tool: Tool) -> ptc.Tool:
 class _Direct:
     """Calls of one tool of FastMCP without a server."""
 
-    def __init__(self, tool: Tool) -> None:
+    def __init__(self, tool: Any) -> None:
         self._tool = tool
 
     async def call(self, tool: str, arguments: dict[str, Any], ctx: ToolContext) -> Any:
@@ -152,8 +149,8 @@ def as_tools(
     program: bool = True,
     limits: ptc.Limits | None = None,
     ask_client: bool = True,
-) -> list[Tool]:
-    """Return tools for ``FastMCP.add_tool``.
+) -> list[Any]:
+    """Return tools (`fastmcp.tools.Tool`) for ``FastMCP(tools=...)`` or ``add_tool``.
 
     A call that requires approval shows a form to the client's user; without forms, the result says
     that the run is paused. A finished tool call of a script is reported as progress.
@@ -175,14 +172,14 @@ def as_tools(
     return [_as_tool(exports, item, ask_client) for item in exports]
 
 
-def _as_tool(exports: Exports, item: ExportedTool, ask_client: bool) -> Tool:
+def _as_tool(exports: Exports, item: ExportedTool, ask_client: bool) -> Any:
     from fastmcp.tools import Tool
     from mcp_types import ToolAnnotations
 
     class ExportedToFastMCP(Tool):  # type: ignore[misc]  # Any for mypy
         """A tool of a session of ptc."""
 
-        async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        async def run(self, arguments: dict[str, Any]) -> Any:
             return await _run(exports, item, arguments, ask_client)
 
     output = item.result_schema
@@ -202,7 +199,7 @@ def _as_tool(exports: Exports, item: ExportedTool, ask_client: bool) -> Tool:
 
 async def _run(
     exports: Exports, item: ExportedTool, arguments: dict[str, Any], ask_client: bool
-) -> ToolResult:
+) -> Any:
     from fastmcp.server.dependencies import get_context
     from fastmcp.tools import ToolResult
 
@@ -214,7 +211,7 @@ async def _run(
     progress = Progress(context.report_progress)
     request = context.request_context
 
-    async def run() -> ToolResult:
+    async def run() -> Any:
         if not ask_client or request is None:
             reply = await exports.call(item.name, arguments, on_event=progress.on_event)
             return ToolResult.from_mcp_result(_result(item, reply))
@@ -232,7 +229,7 @@ async def _ask(
     progress: Progress,
     state: str | None,
     responses: Any,
-) -> ToolResult:
+) -> Any:
     """Call or resume a run, with forms for the calls that require approval."""
     from fastmcp.tools import ToolResult
     from fastmcp.tools.base import InputRequiredToolResult

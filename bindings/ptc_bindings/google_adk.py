@@ -18,10 +18,10 @@ import base64
 import contextlib
 import hashlib
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import anyio.to_thread
 
@@ -32,9 +32,6 @@ from ptc._core import _json
 from ._export import ExportedTool, Exports
 from ._foreign import data_of, foreign_tool, store_file
 from ._reply import Preview, Reply
-
-if TYPE_CHECKING:
-    from google.adk.tools import BaseTool
 
 __all__ = ["as_tools", "tools_from", "with_context"]
 
@@ -76,7 +73,7 @@ def tools_from(thing: Any) -> ptc.Tool | None:
     return _convert(thing, None)
 
 
-def with_context(tool: BaseTool, make_context: MakeContext) -> ptc.Tool:
+def with_context(tool: Any, make_context: MakeContext) -> ptc.Tool:
     """Convert a tool that needs a ``ToolContext`` of ADK.
 
     Args:
@@ -164,13 +161,13 @@ def _read_result(result: Any, ctx: ToolContext) -> Any:
     """Convert a result. Raises `ToolError` if it is one by ADK's rule: a field ``error``."""
     from google.genai import types
 
-    if isinstance(result, Mapping) and result.get("error"):
-        raise ptc.ToolError(str(result["error"]))
-    if isinstance(result, str):
-        return data_of(result)
     if isinstance(result, types.Part) and result.inline_data is not None:
         blob = result.inline_data
         return store_file(blob.data or b"", blob.mime_type or "application/octet-stream", ctx)
+    if isinstance(result, str):
+        return data_of(result)
+    if isinstance(result, dict) and result.get("error"):
+        raise ptc.ToolError(str(result["error"]))
     if isinstance(result, list):
         return [_read_result(item, ctx) for item in result]
     if isinstance(result, dict):
@@ -191,8 +188,8 @@ def as_tools(
     direct: Collection[str] | bool = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
-) -> list[BaseTool]:
-    """Return tools for ``LlmAgent(tools=...)``.
+) -> list[Any]:
+    """Return tools (`google.adk.tools.BaseTool`) for ``LlmAgent(tools=...)``.
 
     A call that requires approval requests a confirmation of ADK; its hint lists the calls. The
     answer decides all of them, and resumes the run. A failure is a result with a field ``error``.
@@ -213,7 +210,7 @@ def as_tools(
     return [_as_tool(exports, item) for item in exports]
 
 
-def _as_tool(exports: Exports, item: ExportedTool) -> BaseTool:
+def _as_tool(exports: Exports, item: ExportedTool) -> Any:
     from google.adk.tools import BaseTool
     from google.genai import types
 

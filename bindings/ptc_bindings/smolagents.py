@@ -16,7 +16,7 @@ import io
 import json
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio.to_thread
 
@@ -27,9 +27,6 @@ from ._export import ExportedTool, Exports
 from ._foreign import data_of, foreign_tool, store_file
 from ._reply import Preview, Reply
 from ._sync_calls import AnySession, SyncCalls
-
-if TYPE_CHECKING:
-    from smolagents import Tool
 
 __all__ = ["as_tools", "tools_from"]
 
@@ -48,7 +45,7 @@ def tools_from(thing: Any) -> ptc.Tool | None:
     Raises:
         UsageError: If an argument is an image or audio.
     """
-    from smolagents import Tool
+    from smolagents import Tool  # pyright: ignore[reportAttributeAccessIssue]  # not this module
 
     if not isinstance(thing, Tool):
         return None
@@ -118,8 +115,8 @@ def as_tools(
     direct: Collection[str] | bool = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
-) -> list[Tool]:
-    """Return tools for ``ToolCallingAgent(tools=...)`` or ``CodeAgent(tools=...)``.
+) -> list[Any]:
+    """Return tools (`smolagents.Tool`) for a `ToolCallingAgent` or a `CodeAgent`.
 
     A failure raises `ToolError`, whose text the agent reads. smolagents has no approvals: the
     result of a paused run says so, and the application decides and resumes it.
@@ -142,8 +139,8 @@ def as_tools(
     return [_as_tool(exports, calls, item) for item in exports]
 
 
-def _as_tool(exports: Exports, calls: SyncCalls, item: ExportedTool) -> Tool:
-    from smolagents import Tool
+def _as_tool(exports: Exports, calls: SyncCalls, item: ExportedTool) -> Any:
+    from smolagents import Tool  # pyright: ignore[reportAttributeAccessIssue]  # not this module
 
     required = item.parameters.get("required", ())
     properties = item.parameters.get("properties", {})

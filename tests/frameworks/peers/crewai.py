@@ -11,7 +11,7 @@ import anyio.to_thread
 
 import ptc
 
-from ..contract import Observed, Peer, World, fail_with
+from ..contract import AGENT_IN_A_THREAD, Observed, Peer, World, fail_with
 
 
 def model_that_calls(
@@ -40,7 +40,10 @@ class Tested(Peer):
     name = "CrewAI"
     distribution = "crewai"
     extra = "crewai"
-    gaps: ClassVar = {("in", "binary"): "CrewAI has no type for images of a tool"}
+    gaps: ClassVar = {
+        ("in", "binary"): "CrewAI has no type for images of a tool",
+        ("out", "cancel"): AGENT_IN_A_THREAD,
+    }
 
     def tools(self, world: World) -> Mapping[str, Any]:
         from crewai.tools import tool

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 import ptc
 
-from ..contract import PICTURE, Observed, Peer, World, fail_with
+from ..contract import AGENT_IN_A_THREAD, PICTURE, Observed, Peer, World, fail_with
 
 
 def model_that_calls(*calls: tuple[str, Mapping[str, Any]]) -> Any:
@@ -44,6 +44,7 @@ class Tested(Peer):
     extra = "smolagents"
     gaps: ClassVar = {
         ("in", "cancel"): "a tool of smolagents runs in a thread, which cannot be cancelled",
+        ("out", "cancel"): AGENT_IN_A_THREAD,
     }
 
     def tools(self, world: World) -> Mapping[str, Any]:

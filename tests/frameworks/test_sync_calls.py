@@ -33,7 +33,8 @@ async def wait() -> str:
 
 
 def call_in_thread(calls: SyncCalls) -> tuple[threading.Thread, list[Any]]:
-    exports, ended = Exports(calls.session), []
+    exports = Exports(calls.session)
+    ended: list[Any] = []
 
     def call() -> None:
         try:

@@ -25,7 +25,7 @@ from ._mcp_text import clean_text
 from ._mcp_transport import Tail, http_transport, process_transport
 
 if TYPE_CHECKING:
-    from mcp import Client
+    from mcp import ClientSession
     from mcp_types import CallToolResult, Tool
 
 __all__ = ["Server"]
@@ -190,7 +190,7 @@ class _Link:
         """Reason of the end."""
         self._spec = spec
         self._auth = auth
-        self._client: Client | None = None
+        self._session: ClientSession | None = None
         self._stop = anyio.Event()
         self._calls: set[anyio.CancelScope] = set()
         self._session_unknown = False
@@ -198,7 +198,7 @@ class _Link:
     @property
     def is_alive(self) -> bool:
         """True while it is connected, as far as is known."""
-        return self._client is not None and not self._stop.is_set()
+        return self._session is not None and not self._stop.is_set()
 
     def stop(self, reason: str = "") -> None:
         """End it; calls under way have an unknown outcome."""
@@ -215,7 +215,7 @@ class _Link:
                 group.start_soon(self._hold)
                 await self._stop.wait()
                 # Longer than the transport takes to end a process; nothing to wait for before.
-                grace = 0.0 if self._client is None else _CLOSE_SECONDS
+                grace = 0.0 if self._session is None else _CLOSE_SECONDS
                 group.cancel_scope.deadline = anyio.current_time() + grace
         except Exception as error:  # noqa: BLE001  # of the server, the network or the SDK
             self.reason = self.reason or describe(error)
@@ -224,43 +224,45 @@ class _Link:
             self.ended.set()
 
     async def _hold(self) -> None:
-        from mcp import Client
-
         try:
-            # Nothing is declared that a server could ask for: no sampling, no forms, no roots.
-            async with Client(self._target(), cache=None) as client:
-                self._client = client
+            async with self._client() as client:
+                self._session = client.session
                 self.ready.set()
                 await self._stop.wait()
         finally:
             self.stop()
 
-    def _target(self) -> Any:
-        if self._spec.server is not None:
-            return self._spec.server
-        transport: AbstractAsyncContextManager[Any]
+    def _client(self) -> AbstractAsyncContextManager[Any]:
+        from mcp import Client
+
+        if self._spec.connect is not None:
+            return self._spec.connect()
+        target = self._spec.server
         if self._spec.command:
-            transport = process_transport(self._spec, self.tail, self.stop)
-        else:
-            transport = http_transport(self._spec, self._lose_session, self._auth)
-        return transport
+            target = process_transport(self._spec, self.tail, self.stop)
+        elif self._spec.url:
+            target = http_transport(self._spec, self._lose_session, self._auth)
+        # Nothing is declared that a server could ask for: no sampling, no forms, no roots.
+        return Client(target, cache=None)
 
     def _lose_session(self) -> None:
         self._session_unknown = True
 
     async def list_tools(self) -> list[Tool]:
         """List all tools, page by page. Raises `ValueError` if there are too many."""
-        assert self._client is not None  # noqa: S101  # the caller awaited `ready`
+        from mcp_types import PaginatedRequestParams
+
+        assert self._session is not None  # noqa: S101  # the caller awaited `ready`
         found: list[Tool] = []
-        cursor: str | None = None
+        params = PaginatedRequestParams()
         for _ in range(_MOST_PAGES):
-            page = await self._client.list_tools(cursor=cursor)
+            page = await self._session.list_tools(params=params)
             found += page.tools
-            cursor = page.next_cursor
             if len(found) > _MOST_TOOLS:
                 break
-            if not cursor:
+            if not page.next_cursor:
                 return found
+            params = PaginatedRequestParams(cursor=page.next_cursor)
         msg = f"it lists more than {_MOST_TOOLS:,} tools or {_MOST_PAGES} pages"
         raise ValueError(msg)
 
@@ -310,11 +312,11 @@ class _Link:
         )
         from pydantic import TypeAdapter, ValidationError
 
-        assert self._client is not None  # noqa: S101  # see `is_alive`
+        assert self._session is not None  # noqa: S101  # see `is_alive`
         try:
             # Not `call_tool`: it validates results with regular expressions of the server, which
             # can keep Python busy for ever, and it lists the tools again.
-            result: Any = await self._client.session.send_request(
+            result: Any = await self._session.send_request(
                 CallToolRequest(params=CallToolRequestParams(name=name, arguments=arguments)),
                 TypeAdapter(CallToolResult | InputRequiredResult),
                 request_read_timeout_seconds=CALL_SECONDS,

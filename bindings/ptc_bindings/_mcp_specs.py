@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
 from pathlib import Path
@@ -67,6 +68,8 @@ class ServerSpec:
     """An ``httpx2.Auth`` of the application, such as a login in a browser with the SDK."""
     server: Any = field(default=None, repr=False)
     """Object that the SDK's client can connect to."""
+    connect: Callable[[], AbstractAsyncContextManager[Any]] | None = field(default=None, repr=False)
+    """Connects a client of another library, whose `session` is of the SDK."""
 
     @property
     def namespace(self) -> str:
@@ -81,7 +84,7 @@ class ServerSpec:
         if self.url:
             parts = urlsplit(self.url)
             return f"{parts.scheme}://{parts.netloc}"
-        return "a server of this process"
+        return "an object of this process"
 
     @property
     def secrets(self) -> dict[str, str]:
@@ -143,10 +146,18 @@ def read_block(
         if not isinstance(entry, Mapping):
             if entry is None or isinstance(entry, str | bytes | int | float | list | bool):
                 raise _wrong(name, "must be a table with `command` or `url`")
-            specs.append(ServerSpec(name, server=entry))
+            specs.append(_object_spec(name, entry))
         elif entry.get("disabled") is not True and entry.get("enabled") is not False:
             specs.append(_read_entry(name, entry, folder, environment))
     return check_specs(specs)
+
+
+def _object_spec(name: str, server: Any) -> ServerSpec:
+    if any(base.__module__.partition(".")[0] == "fastmcp" for base in type(server).__mro__):
+        from .fastmcp import connection_to
+
+        return ServerSpec(name, connect=connection_to(server))
+    return ServerSpec(name, server=server)
 
 
 def _read_entry(
@@ -287,7 +298,7 @@ def check_specs(specs: list[ServerSpec]) -> list[ServerSpec]:
         if space in seen:
             raise _wrong(spec.name, f"{seen[space]!r} has the same namespace, {space}; rename one")
         seen[space] = spec.name
-        if spec.server is None:
+        if spec.server is None and spec.connect is None:
             _check_address(spec)
     return specs
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
     from mcp_types import Tool as ListedTool
 
-__all__ = ["Calls", "convert_tools"]
+__all__ = ["Calls", "convert_tool", "convert_tools"]
 
 _MOST_SCHEMA_BYTES = 65_536
 _MOST_ALL_BYTES = 4 * 1024 * 1024
@@ -68,7 +68,7 @@ def convert_tools(
                 raise ptc.UsageError(msg)
             if name in found:
                 raise ptc.UsageError(f"another tool has the name {name}")
-            found[name] = _convert(name, item, calls)
+            found[name] = convert_tool(name, item, calls)
         except (ptc.UsageError, _json.JsonError, RecursionError) as error:
             reason = clean_text(str(error), 300)
             _log.warning("MCP server %r: its tool %r is left out: %s", server, shown, reason)
@@ -85,7 +85,7 @@ def _check_size(item: ListedTool) -> int:
     return size + min(len(item.description or ""), MOST_DESCRIPTION)
 
 
-def _convert(name: str, item: ListedTool, calls: Calls) -> ptc.Tool:
+def convert_tool(name: str, item: ListedTool, calls: Calls) -> ptc.Tool:
     wrapped = _is_wrapped(item.output_schema)
     result_schema = item.output_schema
     if result_schema is not None and wrapped:

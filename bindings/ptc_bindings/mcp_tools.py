@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
     from mcp_types import Tool as ListedTool
 
-__all__ = ["MCPServers", "configured_servers"]
+__all__ = ["MCPServers", "configured_servers", "tools_from"]
 
 _T = TypeVar("_T")
 _MOST_PROGRESS_CHARS = 300
@@ -63,7 +63,8 @@ class MCPServers(ToolProvider):
             servers: The block ``mcpServers`` of a client's configuration, or the table in it:
                 servers by name, each with ``command``, ``args``, ``env`` and ``cwd``, or with
                 ``url`` and ``headers``. ``${NAME}`` in a value is an environment variable. Instead
-                of a table, a server object of the SDK runs in this process.
+                of a table, a server object of the SDK or of FastMCP runs in this process, and a
+                client of FastMCP is connected.
             folder: Working directory of the servers. None: the current folder.
 
         Raises:
@@ -135,6 +136,20 @@ class MCPServers(ToolProvider):
         host, self._host = self._host, None
         if host is not None:
             await host.stop()
+
+
+def tools_from(server: Any) -> MCPServers | None:
+    """Take a server object of the SDK, which runs in this process; its name is the namespace.
+
+    Raises:
+        UsageError: If its name cannot be a namespace.
+    """
+    from mcp.server.lowlevel import Server
+    from mcp.server.mcpserver import MCPServer
+
+    if not isinstance(server, MCPServer | Server):
+        return None
+    return MCPServers({server.name: server})
 
 
 def configured_servers(

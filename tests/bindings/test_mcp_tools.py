@@ -202,7 +202,7 @@ async def test_allow_list_and_limits_are_checked_when_the_tools_are_known(tmp_pa
     server.tool()(_ping)
 
     def create(**options: Any) -> Session:
-        tools = [MCPServers({"own": server})]
+        tools: list[Any] = [server]  # the same as MCPServers({"own": server})
         return Session(tmp_path, tools=tools, toolsets=(), journal=":memory:", **options)
 
     async with create(allowed_tools=["own.ping"]) as session:

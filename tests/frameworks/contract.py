@@ -16,7 +16,17 @@ import anyio
 
 import ptc
 
-__all__ = ["PICTURE", "ROWS", "SECONDS", "TEXT", "Observed", "Peer", "World", "fail_with"]
+__all__ = [
+    "AGENT_IN_A_THREAD",
+    "PICTURE",
+    "ROWS",
+    "SECONDS",
+    "TEXT",
+    "Observed",
+    "Peer",
+    "World",
+    "fail_with",
+]
 
 SECONDS = 30.0
 """Longest wait for anything."""
@@ -26,6 +36,8 @@ PICTURE = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 """A PNG of one pixel."""
+AGENT_IN_A_THREAD = "its agents run in a thread; closing the session cancels their runs"
+"""Gap of frameworks without an event loop (tests/frameworks/test_sync_calls.py)."""
 ROWS = (
     "ok", "tool error", "limit", "approval", "cancel", "binary", "unicode", "big result",
     "concurrent",
@@ -123,6 +135,10 @@ class Peer:
         the framework has a flag for approvals, ``send`` has it.
         """
         raise NotImplementedError
+
+    def is_picture(self, data: bytes) -> bool:
+        """Return True for `PICTURE`, or for its pixels if the framework's type has no bytes."""
+        return data == PICTURE
 
     async def ask(
         self,

@@ -51,7 +51,9 @@ PROGRAMS = {
 SCRIPTS = {"scripts/chart.py", "scripts/find_usages.py", "scripts/summarise_log.py"}
 """Samples run with ``ptc run``; the tests below have their names."""
 
-FRAMEWORKS: dict[str, str] = {}
+FRAMEWORKS: dict[str, str] = {
+    "frameworks/langchain_agent.py": "langchain",
+}
 """Samples of frameworks, ``frameworks/NAME.py`` -> the distribution that it needs."""
 
 INVOICES = ("harbour", "lindgren", "okafor")

@@ -30,7 +30,7 @@ from ._names import validate_name
 from ._options import fields_from
 from ._tool import Tool, ToolOptions, renamed, tool, tool_from_schema, tool_from_signature
 
-__all__ = ["tool_from"]
+__all__ = ["declare_effects", "tool_from"]
 
 _METHODS = ("invoke", "call", "run", "func")
 _SCHEMAS = ("args_schema", "parameters", "input_schema", "inputSchema", "schema")
@@ -84,7 +84,7 @@ def tool_from(
     text = own_description if isinstance(own_description, str) else inspect.getdoc(thing)
     if schema is None and _is_function(thing):
         return tool(name=own_name, description=text, **options)(run)
-    declared = options if _is_function(thing) else _declare_effects(thing, options)
+    declared = options if _is_function(thing) else declare_effects(thing, options)
     if schema is None:
         return tool_from_signature(run, own_name, text, declared)
     plain = _schema_dict(own_name, schema)
@@ -146,7 +146,7 @@ def _is_function(thing: Any) -> bool:
     return inspect.isroutine(thing) and not any(callable(getattr(thing, m, None)) for m in _METHODS)
 
 
-def _declare_effects(thing: Any, options: ToolOptions) -> ToolOptions:
+def declare_effects(thing: Any, options: ToolOptions) -> ToolOptions:
     """Add the effects that a tool of another library declares, or else the worst ones.
 
     LangChain's adapter of MCP puts the annotations into ``metadata``.

@@ -53,6 +53,7 @@ SCRIPTS = {"scripts/chart.py", "scripts/find_usages.py", "scripts/summarise_log.
 
 FRAMEWORKS: dict[str, str] = {
     "frameworks/langchain_agent.py": "langchain",
+    "frameworks/llama_index_agent.py": "llama-index-core",
 }
 """Samples of frameworks, ``frameworks/NAME.py`` -> the distribution that it needs."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import asdict
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,8 +10,7 @@ import ptc
 
 from ._export import ExportedTool, Exports
 from ._langgraph_approvals import Steps, current_task, decide
-from ._outcome import artifact_uri
-from ._reply import Preview, Reply
+from ._reply import Reply
 from ._session_calls import SessionCalls
 
 if TYPE_CHECKING:
@@ -134,7 +132,7 @@ def _answer(name: str, reply: Reply, call_id: str | None) -> tuple[Any, Any]:
     from langchain_core.messages import ToolMessage
     from langchain_core.tools import ToolException
 
-    content, artifact = _content(reply), _artifact(reply)
+    content, artifact = _content(reply), reply.artifact
     if not reply.is_error:
         return content, artifact
     if call_id is None:
@@ -154,17 +152,3 @@ def _content(reply: Reply) -> str | list[str | dict[str, Any]]:
         for image in reply.images
     ]
     return [{"type": "text", "text": reply.text}, *images]
-
-
-def _artifact(reply: Reply) -> dict[str, Any]:
-    data = asdict(reply.data) if isinstance(reply.data, Preview) else reply.data
-    files = [
-        {"name": file.name, "media_type": file.media_type, "uri": artifact_uri(file.id)}
-        for file in reply.files
-    ]
-    more = {
-        "code": reply.code,
-        "run_id": "" if reply.run is None else reply.run.run_id,
-        "files": files,
-    }
-    return {"data": data, **{key: value for key, value in more.items() if value}}

@@ -329,7 +329,7 @@ async def run(ctx, inputs):
             state = await agent.ainvoke(Command(resume=answer), CONFIG)
     assert [args["to"] for _, args, _ in asked] == ["ann", "ben", "ben", "eve"]
     assert "got 3" in asked[2][2]
-    assert sender.sent == ["ann", "bob"]
+    assert sorted(sender.sent) == ["ann", "bob"]  # they run at the same time
     [message] = tool_messages(state)
     assert message.artifact["data"]["value"][0] == ["sent to ann", "sent to bob"]
     assert "not today" in message.content

@@ -172,8 +172,9 @@ def _read_answer(exports: Exports, request: ptc.PendingCall, answer: Any) -> _An
     if kind != "edit":
         comment = clean_text(str(answer.get("message") or ""), 1_000)
         return _Answer("approve" if kind == "approve" else "reject", comment=comment)
-    action = answer.get("edited_action")
-    arguments = action.get("args") if isinstance(action, Mapping) else None
+    edited = answer.get("edited_action")
+    action: Mapping[str, Any] = edited if isinstance(edited, Mapping) else {}
+    arguments = action.get("args")
     if not isinstance(arguments, Mapping) or action.get("name", request.tool) != request.tool:
         example = f'"edited_action": {{"name": {request.tool!r}, "args": {{...}}}}'
         raise ptc.UsageError(f"an edit needs {example}; the tool cannot be changed")

@@ -115,7 +115,8 @@ def _session_tool() -> Any:
 
 
 def _any_arguments(**_: Any) -> None:
-    """Tell LlamaIndex that the tool takes keywords."""
+    """Tell LlamaIndex that the tool takes keywords. Only its conversions call this."""
+    raise NotImplementedError("the tool has no function of its own: call the tool")
 
 
 def _model_of(schema: Mapping[str, Any]) -> Any:

@@ -40,7 +40,9 @@ class SessionCalls:
         Raises:
             UsageError: If this is the thread of the session, which would wait for itself.
         """
-        if self._blocking is None and self._loop in (None, _running_loop()):
+        if self._blocking is not None:
+            return self._blocking._wait(function)
+        if self._loop in (None, _running_loop()):
             msg = (
                 "a plain call would wait in the thread of the session's event loop; use the async "
                 "methods of the framework, or a BlockingSession"

@@ -113,8 +113,8 @@ def _convert(tool: Any, values: Mapping[str, Any], on_command: OnCommand | None)
         tool.description,
         _schema(tool),
         run if _is_async(tool) else run_in_thread,
-        side_effect=effects["side_effect"],
-        idempotent=effects["idempotent"],
+        side_effect=effects.get("side_effect", True),
+        idempotent=effects.get("idempotent", False),
         tags=("langchain", *(tool.tags or ())),
     )
 

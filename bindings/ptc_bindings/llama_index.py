@@ -105,8 +105,8 @@ def _convert(tool: Any, values: Mapping[str, Any]) -> ptc.Tool:
         metadata.description,
         schema,
         run,
-        side_effect=effects["side_effect"],
-        idempotent=effects["idempotent"],
+        side_effect=effects.get("side_effect", True),
+        idempotent=effects.get("idempotent", False),
         tags=("llama_index",),
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import ptc
 
 from ._export import ExportedTool, Exports
-from ._langgraph_approvals import Steps, current_task, decide
+from ._langgraph_approvals import Steps, call_once, current_task, decide
 from ._reply import Reply
 from ._session_calls import SessionCalls
 
@@ -122,8 +122,10 @@ def _steps(exports: Exports, name: str, arguments: dict[str, Any], call_id: str 
     if task is None:
         return (yield partial(exports.call, name, arguments))
     run_id = task.run_id(call_id, name, arguments)
-    started_now = exports.session.history.find_ids(run_id) == []
-    reply = yield partial(exports.call, name, arguments, run_id=run_id)
+    journal = exports.session.history.journal
+    journal.flush()
+    started_now = journal.find(run_id) is None
+    reply = yield partial(call_once, exports, name, arguments, run_id)
     return (yield from decide(exports, task, reply, started_now=started_now))
 
 

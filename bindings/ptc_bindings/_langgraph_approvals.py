@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
+import anyio
+
 import ptc
 from ptc._calls._rows import pending_call
 from ptc._core import _json
@@ -27,10 +29,14 @@ from ._export import Exports
 from ._mcp_text import clean_text
 from ._reply import Reply
 
-__all__ = ["GraphTask", "Steps", "current_task", "decide"]
+__all__ = ["GraphTask", "Steps", "call_once", "current_task", "decide"]
 
 Steps: TypeAlias = Generator[Callable[[], Coroutine[Any, Any, Reply]], Reply, Reply]
 """Yields calls of a session, receives their replies, and returns the last one."""
+
+_BUSY = "is being executed by"
+"""Part of the message of a `JournalError` for a run that another task executes."""
+_BUSY_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,20 @@ def current_task() -> GraphTask | None:
 
 def _digest(*parts: Any) -> str:
     return hashlib.sha256(_json.dumps(parts, sort_keys=True)).hexdigest()[:24]
+
+
+async def call_once(
+    exports: Exports, name: str, arguments: Mapping[str, Any], run_id: str
+) -> Reply:
+    """Make a call, or wait for the run that an earlier execution of the node left.
+
+    LangGraph leaves the other calls of a task running when one interrupts it.
+    """
+    reply = await exports.call(name, arguments, run_id=run_id)
+    while reply.run is None and _BUSY in reply.text:
+        await anyio.sleep(_BUSY_SECONDS)
+        reply = await exports.call(name, arguments, run_id=run_id)
+    return reply
 
 
 def decide(exports: Exports, task: GraphTask, reply: Reply, *, started_now: bool) -> Steps:

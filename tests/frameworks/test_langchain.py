@@ -18,6 +18,7 @@ from ptc_bindings.langchain import as_tools, with_injected
 pytest.importorskip("langchain", reason="pip install 'ptc-host[langchain]'")
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.tools import InjectedState
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, ToolMessage
@@ -41,6 +42,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 CONFIG: Any = {"configurable": {"thread_id": "thread"}}
 SEND = "async def run(ctx, inputs):\n    return await ctx.send(inputs['to'])"
+SLOW = "async def run(ctx, inputs):\n    await ctx.sleep(1)\n    return 42"
 
 
 @pytest.fixture
@@ -256,7 +258,7 @@ def sender() -> Sender:
 
 
 def open_session(root: Path, *tools: Any, **options: Any) -> Session:
-    return Session(root, tools=tools, toolsets=(), workers=1, **options)
+    return Session(root, tools=tools, toolsets=(), **{"workers": 1, **options})
 
 
 def agent_of(session: Any, saver: Any, *calls: tuple[str, dict[str, Any]], **options: Any) -> Any:
@@ -351,6 +353,27 @@ async def test_answer_for_a_call_that_was_decided_elsewhere_is_ignored(
         assert state["__interrupt__"][0].value["action_requests"][0]["args"] == {"to": "ben"}
 
 
+async def test_approval_of_a_program_does_not_approve_its_calls(
+    tmp_path: Path, sender: Sender
+) -> None:
+    async with open_session(tmp_path, sender.tool()) as session:
+        agent: Any = create_agent(
+            scripted_model(("program", {"source": SEND, "inputs": {"to": "ann"}})),
+            as_tools(session, allowed_tools=["send"]),
+            checkpointer=InMemorySaver(),
+            middleware=[HumanInTheLoopMiddleware(interrupt_on={"program": True})],
+        )
+        names = []
+        state = await agent.ainvoke({"messages": [("user", "?")]}, CONFIG)
+        while "__interrupt__" in state:
+            [question] = state["__interrupt__"]
+            names.append(question.value["action_requests"][0]["name"])
+            assert sender.sent == []
+            answer: Any = Command(resume={"decisions": [{"type": "approve"}]})
+            state = await agent.ainvoke(answer, CONFIG)
+    assert (names, sender.sent) == (["program", "send"], ["ann"])
+
+
 async def test_answer_is_not_used_for_a_run_without_its_record(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, sender: Sender
 ) -> None:
@@ -368,19 +391,28 @@ async def test_answer_is_not_used_for_a_run_without_its_record(
     assert "record is lost" in message.content
 
 
-async def test_parallel_runs_of_one_task_are_not_mixed(tmp_path: Path, sender: Sender) -> None:
+def graph_of(session: Session) -> Any:
+    """Return a graph that executes all calls of a message in one task."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("tools", ToolNode(as_tools(session, allowed_tools=session.tool_names())))
+    builder.add_edge(START, "tools")
+    builder.add_edge("tools", END)
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+def calls_of(*programs: tuple[str, str]) -> AIMessage:
     calls = [
-        {"name": "program", "args": {"source": SEND, "inputs": {"to": to}}, "id": to}
-        for to in ("ann", "ben")
+        {"name": "program", "args": {"source": source, "inputs": {"to": to}}, "id": to}
+        for source, to in programs
     ]
+    return AIMessage("", tool_calls=calls)
+
+
+async def test_parallel_runs_of_one_task_are_not_mixed(tmp_path: Path, sender: Sender) -> None:
     async with open_session(tmp_path, sender.tool()) as session:
-        tools = as_tools(session, allowed_tools=["send"])
-        builder = StateGraph(MessagesState)
-        builder.add_node("tools", ToolNode(tools))
-        builder.add_edge(START, "tools")
-        builder.add_edge("tools", END)
-        graph: Any = builder.compile(checkpointer=InMemorySaver())
-        state = await graph.ainvoke({"messages": [AIMessage("", tool_calls=calls)]}, CONFIG)
+        graph = graph_of(session)
+        message = calls_of((SEND, "ann"), (SEND, "ben"))
+        state = await graph.ainvoke({"messages": [message]}, CONFIG)
         while "__interrupt__" in state:
             state = await graph.ainvoke(Command(resume="approve"), CONFIG)
     # The first run may have asked before the second one existed; its answer counts for neither.
@@ -388,15 +420,26 @@ async def test_parallel_runs_of_one_task_are_not_mixed(tmp_path: Path, sender: S
     assert "The run is paused" in tool_messages(state)[0].content
 
 
+async def test_run_beside_one_without_requests_is_approved(tmp_path: Path, sender: Sender) -> None:
+    async def sleep(seconds: float) -> None:
+        """Sleep."""
+        await asyncio.sleep(seconds)
+
+    async with open_session(tmp_path, sender.tool(), ptc.tool(sleep), workers=2) as session:
+        graph = graph_of(session)
+        message = calls_of((SEND, "ann"), (SLOW, "ben"))
+        state = await graph.ainvoke({"messages": [message]}, CONFIG)
+        assert len(state["__interrupt__"]) == 1
+        state = await graph.ainvoke(Command(resume="approve"), CONFIG)
+    contents = [message.content for message in tool_messages(state)]
+    assert (contents, sender.sent) == (["sent to ann", "42"], ["ann"])
+
+
 async def test_parallel_calls_of_an_agent_are_approved_each(tmp_path: Path, sender: Sender) -> None:
     async with open_session(tmp_path, sender.tool()) as session:
         tools = as_tools(session, allowed_tools=["send"])
         model = scripted_model()
-        calls = [
-            {"name": "program", "args": {"source": SEND, "inputs": {"to": to}}, "id": to}
-            for to in ("ann", "ben")
-        ]
-        model.messages = iter([AIMessage("", tool_calls=calls), AIMessage("done")])
+        model.messages = iter([calls_of((SEND, "ann"), (SEND, "ben")), AIMessage("done")])
         agent: Any = create_agent(model, tools, checkpointer=InMemorySaver())
         state = await agent.ainvoke({"messages": [("user", "?")]}, CONFIG)
         answers = {
@@ -439,6 +482,33 @@ async def test_node_that_is_repeated_after_a_crash_does_not_repeat_the_run(tmp_p
             await graph.ainvoke({"messages": []}, CONFIG)
         state = await graph.ainvoke(None, CONFIG)
     assert (tool_messages(state)[0].content, counted) == ("1", [1])
+
+
+async def test_run_that_was_cancelled_with_its_graph_is_resumed(tmp_path: Path) -> None:
+    started: list[str] = []
+    reached, release = asyncio.Event(), asyncio.Event()
+
+    async def step(name: str) -> str:
+        """Make a step."""
+        started.append(name)
+        if name == "second":
+            reached.set()
+            await release.wait()
+        return name
+
+    source = "[await ctx.step('first'), await ctx.step('second')]"
+    async with open_session(tmp_path, ptc.tool(step)) as session:
+        graph = graph_of(session)
+        message = calls_of((source, ""))
+        task = asyncio.create_task(graph.ainvoke({"messages": [message]}, CONFIG))
+        await asyncio.wait_for(reached.wait(), 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        release.set()
+        state = await graph.ainvoke(None, CONFIG)
+    assert tool_messages(state)[0].content == '["first","second"]'
+    assert started == ["first", "second", "second"]
 
 
 async def test_without_a_checkpointer_the_model_reads_that_the_run_is_paused(

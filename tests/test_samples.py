@@ -57,6 +57,8 @@ FRAMEWORKS = {
     "frameworks/crewai_agent.py": "crewai",
     "frameworks/fastmcp_server.py": "fastmcp",
     "frameworks/google_adk_agent.py": "google-adk",
+    "frameworks/langchain_agent.py": "langchain",
+    "frameworks/llama_index_agent.py": "llama-index-core",
     "frameworks/openai_agents.py": "openai-agents",
     "frameworks/openai_sdk.py": "openai",
     "frameworks/openapi.py": "httpx",

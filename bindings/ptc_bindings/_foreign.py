@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import mimetypes
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from pydantic import ValidationError
@@ -36,7 +36,7 @@ MOST_DESCRIPTION = 4_000
 """Characters of a description."""
 _MOST_TEXT_IN_SCHEMA = 1_000
 
-ForeignCall: TypeAlias = Callable[[dict[str, Any], ToolContext], Awaitable[Any] | ptc.ToolResult]
+ForeignCall: TypeAlias = Callable[[dict[str, Any], ToolContext], Any]
 """Makes a call: validated arguments -> JSON-able data or a `ToolResult`; raises `ToolError`.
 A plain function runs in a thread."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,18 @@ class Reply:
         """Calls that await a decision; the run is paused until they are decided."""
         paused = self.run is not None and self.run.status == "paused"
         return self.run.pending if paused and self.run is not None else ()
+
+    @property
+    def artifact(self) -> dict[str, Any]:
+        """JSON data for an application: ``data``; ``code``, ``run_id`` and ``files`` if any."""
+        data = asdict(self.data) if isinstance(self.data, Preview) else self.data
+        files = [
+            {"name": file.name, "media_type": file.media_type, "uri": artifact_uri(file.id)}
+            for file in self.files
+        ]
+        run_id = "" if self.run is None else self.run.run_id
+        more = {"code": self.code, "run_id": run_id, "files": files}
+        return {"data": data, **{key: value for key, value in more.items() if value}}
 
 
 def reply_of_run(result: ptc.RunResult, *, next_step: str = "") -> Reply:

@@ -1,0 +1,73 @@
+"""Calls of a session from any thread or event loop, for frameworks with plain and async tools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import ptc
+
+__all__ = ["SessionCalls"]
+
+_T = TypeVar("_T")
+
+
+class SessionCalls:
+    """Makes calls of a session where it is open: in its event loop, or in its thread."""
+
+    def __init__(self, session: ptc.Session | ptc.BlockingSession) -> None:
+        """Prepare for calls.
+
+        Args:
+            session: The session. For plain calls of a `Session`, its event loop must be running
+                here.
+        """
+        self._blocking = session if isinstance(session, ptc.BlockingSession) else None
+        self._loop = None if self._blocking else _running_loop()
+        self.session = session._session if isinstance(session, ptc.BlockingSession) else session
+
+    async def call(self, function: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Await `function()`. Cancelling this cancels it."""
+        if self._blocking is None and self._loop in (None, _running_loop()):
+            return await function()
+        return await asyncio.wrap_future(self._submit(function))
+
+    def wait(self, function: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Wait for `function()` in a thread other than the session's.
+
+        Raises:
+            UsageError: If this is the thread of the session, which would wait for itself.
+        """
+        if self._blocking is not None:
+            return self._blocking._wait(function)
+        if self._loop in (None, _running_loop()):
+            msg = (
+                "a plain call would wait in the thread of the session's event loop; use the async "
+                "methods of the framework, or a BlockingSession"
+            )
+            raise ptc.UsageError(msg)
+        future = self._submit(function)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _submit(self, function: Callable[[], Awaitable[_T]]) -> Future[_T]:
+        if self._blocking is not None:
+            return self._blocking._open().start_task_soon(function)
+        assert self._loop is not None  # checked by the callers  # noqa: S101
+        return asyncio.run_coroutine_threadsafe(_await(function), self._loop)
+
+
+async def _await(function: Callable[[], Awaitable[_T]]) -> _T:
+    return await function()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -69,7 +69,7 @@ async def test_long_running_tools_and_toolsets_are_refused() -> None:
     from google.adk.tools import LongRunningFunctionTool
     from google.adk.tools.base_toolset import BaseToolset
 
-    class Shop(BaseToolset):  # type: ignore[misc]  # Any for mypy
+    class Shop(BaseToolset):
         async def get_tools(self, readonly_context: Any = None) -> list[Any]:
             return []
 

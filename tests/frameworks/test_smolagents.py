@@ -27,7 +27,7 @@ async def price(item: str, currency: str = "EUR") -> float:
     return {"EUR": 3.2, "USD": 3.5}[currency]
 
 
-class Search(Native):  # type: ignore[misc]  # Any for mypy
+class Search(Native):
     name = "search"
     description = "Search."
     inputs: dict[str, Any] = {  # noqa: RUF012  # as the base class has it
@@ -61,7 +61,7 @@ def test_schema_of_smolagents_becomes_json_schema_and_text_becomes_data(tmp_path
 
 
 def test_tool_that_takes_an_image_is_refused() -> None:
-    class Look(Native):  # type: ignore[misc]  # Any for mypy
+    class Look(Native):
         name = "look"
         description = "Look."
         inputs: dict[str, Any] = {"picture": {"type": "image", "description": "It."}}  # noqa: RUF012
@@ -95,7 +95,7 @@ def test_agent_of_a_blocking_session_calls_tools(tmp_path: Path) -> None:
 def test_code_agent_uses_the_data(tmp_path: Path) -> None:
     base: Any = smolagents.Model
 
-    class Scripted(base):  # type: ignore[misc]  # Any for mypy
+    class Scripted(base):
         def generate(self, messages: Any, **_: Any) -> Any:
             code = "final_answer(price('tea') + price(item='tea', currency='USD'))"
             return smolagents.ChatMessage(

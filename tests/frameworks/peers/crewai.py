@@ -21,7 +21,7 @@ def model_that_calls(
     os.environ.setdefault("CREWAI_DISABLE_TELEMETRY", "true")
     from crewai import BaseLLM
 
-    class Scripted(BaseLLM):  # type: ignore[misc]  # Any for mypy
+    class Scripted(BaseLLM):
         def call(self, messages: Any, tools: Any = None, **_: Any) -> Any:
             found = [row["content"] for row in messages if row.get("role") == "tool"]
             if len(found) >= times:

@@ -16,7 +16,7 @@ def model_that_calls(name: str, arguments: Mapping[str, Any]) -> Any:
     from google.adk.models import BaseLlm, LlmResponse
     from google.genai import types
 
-    class Scripted(BaseLlm):  # type: ignore[misc]  # Any for mypy
+    class Scripted(BaseLlm):
         model: str = "scripted"
 
         async def generate_content_async(

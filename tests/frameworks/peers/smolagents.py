@@ -26,7 +26,7 @@ def model_that_calls(*calls: tuple[str, Mapping[str, Any]]) -> Any:
 
     requests = iter([*calls, ("final_answer", {"answer": "done"})])
 
-    class Scripted(Model):  # type: ignore[misc]  # Any for mypy
+    class Scripted(Model):
         def generate(self, messages: Any, **_: Any) -> Any:
             name, arguments = next(requests)
             call = ChatMessageToolCallFunction(arguments=dict(arguments), name=name)

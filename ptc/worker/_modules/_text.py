@@ -232,7 +232,7 @@ class Path(pathlib.PurePosixPath):
 for _name, _alternative in _ALTERNATIVES.items():
     setattr(Path, _name, _refuser(_name, _alternative))
 Path.__name__ = Path.__qualname__ = "PosixPath"
-Path.__module__ = "pathlib"
+Path.__module__ = pathlib.Path.__module__  # `pathlib._local` on 3.13
 
 _PURE: Final = [
     "altsep", "basename", "curdir", "dirname", "isabs", "isreserved", "join", "normcase",

@@ -569,3 +569,7 @@ def case_vars_asks_getattr():
 
 def case_classes_have_documentation():
     return [hasattr(each, "__doc__") for each in (int, types.BuiltinFunctionType, types.GeneratorType, dict)]
+
+
+def case_class_of_a_path():
+    return str(type(pathlib.Path("a")))

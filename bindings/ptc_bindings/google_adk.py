@@ -9,6 +9,8 @@ Rule 1: a result that ADK counts as an error raises `ToolError`.
     tests/frameworks/test_google_adk.py::test_result_with_an_error_is_a_failure
 Rule 2: a confirmation decides exactly the calls that its hint shows.
     tests/frameworks/test_google_adk.py::test_each_pause_needs_its_own_confirmation
+Rule 3: a confirmation in one ADK session decides no call of another one.
+    tests/frameworks/test_google_adk.py::test_state_cannot_name_the_run_of_another_session
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import base64
 import contextlib
 import hashlib
 import inspect
+import secrets
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
@@ -234,9 +237,9 @@ async def _run(exports: Exports, name: str, arguments: dict[str, Any], context: 
     digest = hashlib.sha256(_json.dumps([name, arguments], what=name)).hexdigest()
     answer = context.tool_confirmation
     key = _RUN_KEY.format(digest if answer is None else context.function_call_id)
-    run_id = context.state.get(key)
-    if run_id is None:
-        reply = await exports.call(name, arguments)
+    run_id, own = context.state.get(key), _run_prefix(context.session)
+    if not isinstance(run_id, str) or not run_id.startswith(own):
+        reply = await exports.call(name, arguments, run_id=own + secrets.token_hex(8))
     else:
         context.state[key] = None
         if answer is not None:
@@ -252,6 +255,16 @@ async def _run(exports: Exports, name: str, arguments: dict[str, Any], context: 
     # ADK shows no second confirmation for one function call, so the model makes another one.
     context.state[_RUN_KEY.format(digest)] = reply.run.run_id
     return {**_result(reply), "next": _CALL_AGAIN}
+
+
+def _run_prefix(session: Any) -> str:
+    """Return the start of the ids of runs of an ADK session.
+
+    A client of ADK's server may write the state of its session, and could name the run of another
+    one there, to approve its calls.
+    """
+    owner = [session.app_name, session.user_id, session.id]
+    return f"adk-{hashlib.sha256(_json.dumps(owner, what='session')).hexdigest()[:24]}-"
 
 
 def _decide(exports: Exports, run_id: str, confirmed: bool, by: str) -> None:

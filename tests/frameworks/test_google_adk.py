@@ -115,3 +115,35 @@ async def test_direct_call_is_confirmed_or_rejected(tmp_path: Path) -> None:
         assert ("rejected" in rejected["error"], SENT) == (True, [])
         confirmed = (await converse(model, tools, confirmed=True))[-1].response
     assert (confirmed, SENT) == ({"value": "sent to ann"}, ["ann"])
+
+
+async def test_state_cannot_name_the_run_of_another_session(tmp_path: Path) -> None:
+    from google.adk.tools.tool_confirmation import ToolConfirmation
+
+    SENT.clear()
+
+    def context(user: str, call: str, state: dict[str, Any], confirmed: bool = False) -> Any:
+        return SimpleNamespace(
+            state=state,
+            user_id=user,
+            session=SimpleNamespace(app_name="app", user_id=user, id="s"),
+            function_call_id=call,
+            tool_confirmation=ToolConfirmation(confirmed=True) if confirmed else None,
+            request_confirmation=lambda hint: None,
+            actions=SimpleNamespace(skip_summarization=False),
+        )
+
+    async with Session(tmp_path, tools=[send], toolsets=(), workers=1) as session:
+        [_, direct] = binding.as_tools(session, allowed_tools=["send"], direct=True)
+        victim: dict[str, Any] = {}
+        await direct.run_async(args={"to": "ann"}, tool_context=context("ann", "1", victim))
+        stolen = {"ptc_run_2": victim["ptc_run_1"]}
+        found = await direct.run_async(
+            args={"to": "ann"}, tool_context=context("eve", "2", stolen, confirmed=True)
+        )
+        assert (found["status"], SENT) == ("paused", [])
+        assert found["run_id"] != victim["ptc_run_1"]
+        done = await direct.run_async(
+            args={"to": "ann"}, tool_context=context("ann", "1", victim, confirmed=True)
+        )
+    assert (done, SENT) == ({"value": "sent to ann"}, ["ann"])

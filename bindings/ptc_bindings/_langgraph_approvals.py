@@ -6,8 +6,8 @@ approval in its record is one interrupt, in order, also if it was decided meanwh
 
 Rule 1: an answer decides only the call that its interrupt showed. A run whose record was lost, or a
     second run with approvals in the same graph task, is not decided by answers.
-    tests/frameworks/test_langchain.py::test_answer_is_not_used_for_a_run_without_its_record
-    tests/frameworks/test_langchain.py::test_parallel_runs_of_one_task_are_not_mixed
+    tests/frameworks/test_langgraph.py::test_answer_is_not_used_for_a_run_without_its_record
+    tests/frameworks/test_langgraph.py::test_parallel_runs_of_one_task_are_not_mixed
 """
 
 from __future__ import annotations

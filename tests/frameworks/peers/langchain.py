@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import ptc
+from ptc import Session
 from ptc_bindings.langchain import as_tools
 
 from ..contract import PICTURE, Observed, Peer, World
@@ -27,6 +29,37 @@ def scripted_model(*calls: tuple[str, Mapping[str, Any]]) -> Any:
         for number, (name, arguments) in enumerate(calls)
     ]
     return FakeModel(messages=iter([*messages, AIMessage("done")]))
+
+
+CONFIG: Any = {"configurable": {"thread_id": "thread"}}
+
+
+class Sender:
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def tool(self) -> ptc.Tool:
+        def send(to: str) -> str:
+            """Send a message."""
+            self.sent.append(to)
+            return f"sent to {to}"
+
+        return ptc.tool(side_effect=True, idempotent=True, needs_approval=True)(send)
+
+
+def open_session(root: Path, *tools: Any, **options: Any) -> Session:
+    return Session(root, tools=tools, toolsets=(), **{"workers": 1, **options})
+
+
+def agent_of(session: Any, saver: Any, *calls: tuple[str, dict[str, Any]], **options: Any) -> Any:
+    from langchain.agents import create_agent
+
+    tools = as_tools(session, allowed_tools=session.tool_names(), **options)
+    return create_agent(scripted_model(*calls), tools, checkpointer=saver)
+
+
+def tool_messages(state: dict[str, Any]) -> list[Any]:
+    return [message for message in state["messages"] if message.type == "tool"]
 
 
 class Tested(Peer):

@@ -248,7 +248,6 @@ Path.__doc__ = pathlib.PosixPath.__doc__
 Path.__module__ = pathlib.PurePath.__module__  # `pathlib._local` on 3.13
 if hasattr(pathlib.Path, "from_uri"):  # 3.13
     Path.from_uri = classmethod(pathlib.Path.__dict__["from_uri"].__func__)  # type: ignore[attr-defined]  # new
-Path.__module__ = pathlib.Path.__module__  # `pathlib._local` on 3.13
 
 _PURE: Final = [
     "altsep", "basename", "curdir", "dirname", "isabs", "isreserved", "join", "normcase",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import ptc
 
-__all__ = ["SessionCalls"]
+__all__ = ["AnySession", "SessionCalls"]
+
+AnySession: TypeAlias = ptc.Session | ptc.BlockingSession
 
 _T = TypeVar("_T")
 
@@ -17,7 +19,7 @@ _T = TypeVar("_T")
 class SessionCalls:
     """Makes calls of a session where it is open: in its event loop, or in its thread."""
 
-    def __init__(self, session: ptc.Session | ptc.BlockingSession) -> None:
+    def __init__(self, session: AnySession) -> None:
         """Prepare for calls.
 
         Args:
@@ -44,8 +46,8 @@ class SessionCalls:
             return self._blocking._wait(function)
         if self._loop in (None, _running_loop()):
             msg = (
-                "a plain call would wait in the thread of the session's event loop; use the async "
-                "methods of the framework, or a BlockingSession"
+                "a plain call would wait in the thread of the session's event loop for ever; use "
+                "the async methods of the framework, `asyncio.to_thread`, or a BlockingSession"
             )
             raise ptc.UsageError(msg)
         future = self._submit(function)

@@ -25,7 +25,7 @@ from ptc import ToolContext
 from ._export import ExportedTool, Exports
 from ._foreign import data_of, foreign_tool, store_file
 from ._mcp_specs import identifier
-from ._sync_calls import AnySession, SyncCalls
+from ._session_calls import AnySession, SessionCalls
 
 __all__ = ["as_tools", "tools_from"]
 
@@ -102,10 +102,9 @@ def as_tools(
         limits: Limits of each run. None: the session's.
 
     Raises:
-        UsageError: If a name is unknown, or a direct tool is not allowed; if a `Session` is passed
-            outside of its event loop.
+        UsageError: If a name is unknown, or a direct tool is not allowed.
     """
-    calls = SyncCalls(session)
+    calls = SessionCalls(session)
     exports = Exports(
         calls.session, allowed_tools=allowed_tools, direct=direct, program=program, limits=limits
     )
@@ -117,7 +116,7 @@ def never_cache(*_: Any) -> bool:
     return False
 
 
-def _as_tool(exports: Exports, calls: SyncCalls, item: ExportedTool) -> Any:
+def _as_tool(exports: Exports, calls: SessionCalls, item: ExportedTool) -> Any:
     from crewai.tools import BaseTool, ToolFailure
     from pydantic import BaseModel, ConfigDict
 

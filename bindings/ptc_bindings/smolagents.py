@@ -26,7 +26,7 @@ from ptc import ToolContext
 from ._export import ExportedTool, Exports
 from ._foreign import data_of, foreign_tool, store_file
 from ._reply import Preview, Reply
-from ._sync_calls import AnySession, SyncCalls
+from ._session_calls import AnySession, SessionCalls
 
 __all__ = ["as_tools", "tools_from"]
 
@@ -129,17 +129,16 @@ def as_tools(
         limits: Limits of each run. None: the session's.
 
     Raises:
-        UsageError: If a name is unknown, or a direct tool is not allowed; if a `Session` is passed
-            outside of its event loop.
+        UsageError: If a name is unknown, or a direct tool is not allowed.
     """
-    calls = SyncCalls(session)
+    calls = SessionCalls(session)
     exports = Exports(
         calls.session, allowed_tools=allowed_tools, direct=direct, program=program, limits=limits
     )
     return [_as_tool(exports, calls, item) for item in exports]
 
 
-def _as_tool(exports: Exports, calls: SyncCalls, item: ExportedTool) -> Any:
+def _as_tool(exports: Exports, calls: SessionCalls, item: ExportedTool) -> Any:
     from smolagents import Tool  # pyright: ignore[reportAttributeAccessIssue]  # not this module
 
     required = item.parameters.get("required", ())

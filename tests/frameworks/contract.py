@@ -37,7 +37,7 @@ PICTURE = base64.b64decode(
 )
 """A PNG of one pixel."""
 AGENT_IN_A_THREAD = "its agents run in a thread; closing the session cancels their runs"
-"""Gap of frameworks without an event loop (tests/frameworks/test_sync_calls.py)."""
+"""Gap of frameworks without an event loop (tests/frameworks/test_session_calls.py)."""
 ROWS = (
     "ok", "tool error", "limit", "approval", "cancel", "binary", "unicode", "big result",
     "concurrent",

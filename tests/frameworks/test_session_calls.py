@@ -12,7 +12,7 @@ import pytest
 
 from ptc import BlockingSession, Session, tool
 from ptc_bindings._export import Exports
-from ptc_bindings._sync_calls import SyncCalls
+from ptc_bindings._session_calls import SessionCalls
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ async def wait() -> str:
     return ""
 
 
-def call_in_thread(calls: SyncCalls) -> tuple[threading.Thread, list[Any]]:
+def call_in_thread(calls: SessionCalls) -> tuple[threading.Thread, list[Any]]:
     exports = Exports(calls.session)
     ended: list[Any] = []
 
@@ -51,7 +51,7 @@ def call_in_thread(calls: SyncCalls) -> tuple[threading.Thread, list[Any]]:
 
 def test_closing_a_blocking_session_cancels_the_run_of_a_thread(tmp_path: Path) -> None:
     with BlockingSession(tmp_path, tools=[wait], toolsets=(), workers=1) as session:
-        thread, ended = call_in_thread(SyncCalls(session))
+        thread, ended = call_in_thread(SessionCalls(session))
         assert STARTED.wait(10)
     assert CANCELLED.wait(10)
     thread.join(10)
@@ -61,7 +61,7 @@ def test_closing_a_blocking_session_cancels_the_run_of_a_thread(tmp_path: Path) 
 def test_closing_a_session_cancels_the_run_of_a_thread(tmp_path: Path) -> None:
     async def main() -> tuple[threading.Thread, list[Any]]:
         async with Session(tmp_path, tools=[wait], toolsets=(), workers=1) as session:
-            found = call_in_thread(SyncCalls(session))
+            found = call_in_thread(SessionCalls(session))
             assert await asyncio.to_thread(STARTED.wait, 10)
         await asyncio.to_thread(found[0].join, 10)
         return found

@@ -1,25 +1,25 @@
-"""An agent of pydantic-ai runs one script over tools of pydantic-ai. Runs offline."""
+"""An agent of pydantic-ai sends one program. Its model is a fake, without a network."""
 
 import anyio
-from pydantic_ai import Agent, ModelResponse, TextPart, Tool, ToolCallPart
+from pydantic_ai import Agent, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import FunctionModel
+from shop import PROGRAM, TOOLS
 
 from ptc import Session
 from ptc_bindings.pydantic_ai import as_tools
 
-SHOP = {"tea": (3.20, 12), "coffee": (5.75, 0), "sugar": (0.90, 40)}
-ITEM = {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]}
-price = Tool.from_schema(lambda item: SHOP[item][0], "price", "Look up a price.", ITEM)
-stock = Tool.from_schema(lambda item: SHOP[item][1], "stock", "Count the items in stock.", ITEM)
-CODE = "sorted([(i, await ctx.price(i)) for i in inputs if await ctx.stock(i)], key=lambda r: r[1])"
-CALL = ModelResponse([ToolCallPart("program", {"source": CODE, "inputs": SHOP})])
+
+def answer(messages, info):
+    last = messages[-1].parts[-1]
+    if isinstance(last, ToolReturnPart):
+        return ModelResponse([TextPart(last.model_response_str())])
+    return ModelResponse([ToolCallPart("program", {"source": PROGRAM})])
 
 
 async def main() -> None:
-    model = FunctionModel(lambda seen, _: ModelResponse([TextPart("OK")]) if seen[1:] else CALL)
-    async with Session(tools=[price, stock], toolsets=()) as session:
-        agent = Agent(model, tools=as_tools(session, allowed_tools=["price", "stock"]))
-        print(vars((await agent.run("What is in stock?")).all_messages()[2].parts[0])["content"])
+    async with Session(tools=TOOLS, toolsets=()) as session:
+        agent = Agent(FunctionModel(answer), tools=as_tools(session))
+        print((await agent.run("What is in stock, by price?")).output)
 
 
 anyio.run(main)

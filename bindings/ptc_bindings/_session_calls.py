@@ -19,15 +19,22 @@ _T = TypeVar("_T")
 class SessionCalls:
     """Makes calls of a session where it is open: in its event loop, or in its thread."""
 
-    def __init__(self, session: AnySession) -> None:
+    def __init__(self, session: AnySession, *, plain: bool = False) -> None:
         """Prepare for calls.
 
         Args:
             session: The session. For plain calls of a `Session`, its event loop must be running
                 here.
+            plain: True: all calls will be plain.
+
+        Raises:
+            UsageError: If plain calls cannot work.
         """
         self._blocking = session if isinstance(session, ptc.BlockingSession) else None
         self._loop = None if self._blocking else _running_loop()
+        if plain and self._blocking is None and self._loop is None:
+            msg = "as_tools needs a BlockingSession, or a Session in a running asyncio event loop"
+            raise ptc.UsageError(msg)
         self.session = session._session if isinstance(session, ptc.BlockingSession) else session
 
     async def call(self, function: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
@@ -46,8 +53,9 @@ class SessionCalls:
             return self._blocking._wait(function)
         if self._loop in (None, _running_loop()):
             msg = (
-                "a plain call would wait in the thread of the session's event loop for ever; use "
-                "the async methods of the framework, `asyncio.to_thread`, or a BlockingSession"
+                "the agent runs in the thread of the session's event loop, so a plain call would "
+                "wait for ever: use the async methods of the framework, `await "
+                "asyncio.to_thread(agent.run, ...)`, or a BlockingSession"
             )
             raise ptc.UsageError(msg)
         future = self._submit(function)

@@ -129,9 +129,10 @@ def as_tools(
         limits: Limits of each run. None: the session's.
 
     Raises:
-        UsageError: If a name is unknown, or a direct tool is not allowed.
+        UsageError: If a name is unknown, or a direct tool is not allowed; if a `Session` is passed
+            outside of its event loop.
     """
-    calls = SessionCalls(session)
+    calls = SessionCalls(session, plain=True)
     exports = Exports(
         calls.session, allowed_tools=allowed_tools, direct=direct, program=program, limits=limits
     )

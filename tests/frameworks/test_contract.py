@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import importlib
-import warnings
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -341,14 +340,6 @@ async def concurrent_agents_get_their_own_results(peer: Peer, root: Path) -> Non
         for number in range(10):
             group.start_soon(one, session, number)
     assert all(str(1000 + number) in answers[number] for number in range(10))
-
-
-@pytest.fixture(autouse=True)
-def quiet_frameworks() -> Iterator[None]:
-    """Warnings of frameworks about themselves are not ours."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def test_every_row_has_a_case_in_both_directions() -> None:

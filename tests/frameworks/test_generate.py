@@ -9,9 +9,9 @@ import pytest
 from ptc import Session
 from ptc.testing import ScriptedModel
 
-from .test_contract import PEERS, anyio_backend, load, quiet_frameworks
+from .test_contract import PEERS, anyio_backend, load
 
-__all__ = ["anyio_backend", "quiet_frameworks"]
+__all__ = ["anyio_backend"]
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

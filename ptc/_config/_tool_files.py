@@ -202,7 +202,7 @@ def _collect(module: ModuleType, imported: frozenset[str]) -> list[_Source]:
     for name, value in list(vars(module).items()):
         if name in imported or name.startswith("_"):
             continue
-        # An adapter refuses what is no tool, such as a client of the framework.
+        # An adapter refuses other objects, such as a client of the framework.
         with suppress(UsageError):
             if (source := _source_of(value)) is not None:
                 found[id(value)] = source

@@ -43,7 +43,13 @@ def test_every_public_name_of_ptc_loads_and_the_list_is_sorted() -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_module_has_a_docstring_and_a_sorted_all(package: str) -> None:
     for name in modules(package):
-        module = load(name)
+        try:
+            module = load(name)
+        except ModuleNotFoundError as error:
+            # The halves of a binding are loaded on use, when its framework is.
+            if "._" in name and error.name == "agents":
+                continue
+            raise
         assert module.__doc__, f"{name} has no docstring"
         listed = getattr(module, "__all__", None)
         if listed is not None:

@@ -98,7 +98,7 @@ _TYPES: Final = "|".join(types.__all__)
 _NOISE: Final = (
     (re.compile(r"\b0x[0-9a-f]{6,}"), "0x0"),
     # The end of an address: `reprlib` omits the middle of a default repr.
-    (re.compile(r"(<[\w.]+\.\.\.)(?:0?x)?[0-9a-f]+(?=(?: \[[\w, :]*\])?>)"), r"\1"),
+    (re.compile(r"(<[\w.]+(?: [\w.]+)?\.\.\.)(?:0?x)?[0-9a-f]+(?=(?: \[[\w, :]*\])?>)"), r"\1"),
     (re.compile(r"(id[ =])\d{6,}"), r"\1N"),
     (re.compile(r"(<module \\*')posixpath(\\*')[^>]*>"), r"\1os.path\2>"),
     (re.compile(r"(<module \\*'[\w.]+\\*') (?:from [^>]*|\(built-in\)|\(frozen\))>"), r"\1>"),

@@ -88,9 +88,9 @@ class Exports:
         Raises:
             UsageError: If a name is unknown, or a direct tool is not allowed.
         """
-        self.session = session
-        self.allowed_tools = allow_list(session, allowed_tools)
-        self.limits = limits or session.limits
+        self.session: ptc.Session = session
+        self.allowed_tools: list[str | ptc.Allow] = allow_list(session, allowed_tools)
+        self.limits: ptc.Limits = limits or session.limits
         self._next_step = next_step
         self._tools = session.select_tools(self.allowed_tools)
         names = _direct_names(direct, self._tools)

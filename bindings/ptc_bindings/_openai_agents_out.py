@@ -72,6 +72,7 @@ def function_tool(exports: Exports, offer: Offer, approved_by: str) -> FunctionT
             reply = await exports.call(offer.tool.name, offer.read(arguments))
         except ptc.UsageError as error:
             reply = reply_of_error(error)
+        context.usage.add(_usage(reply))
         facts[context] = reply
         return _output(offer, reply)
 
@@ -216,9 +217,9 @@ class _ScriptModel(_Model):
             reply = await self._exports.call(name, arguments, run_id=run_id)
         asked = [call for call in reply.pending if _call_id(call) not in outputs]
         if asked and len(asked) == len(reply.pending) and all(map(self._can_ask, asked)):
-            return _response([self._request_approval(call) for call in asked])
+            return _response([self._request_approval(call) for call in asked], reply)
         self._replies[run_id] = reply
-        return _response([_message(reply.text)])
+        return _response([_message(reply.text)], reply)
 
     def stream_response(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError("an agent that is a tool is not streamed")
@@ -255,8 +256,19 @@ def _request(sent: Any) -> dict[str, Any]:
     return request
 
 
-def _response(output: list[Any]) -> Any:
-    return ModelResponse(output=output, usage=Usage(), response_id=None)
+def _response(output: list[Any], reply: Reply) -> Any:
+    return ModelResponse(output=output, usage=_usage(reply), response_id=None)
+
+
+def _usage(reply: Reply) -> Any:
+    """Return the usage of models that tools called, for the usage of the agent's run."""
+    spent = reply.model_usage
+    return Usage(
+        requests=spent.requests,
+        input_tokens=spent.input_tokens,
+        output_tokens=spent.output_tokens,
+        total_tokens=spent.input_tokens + spent.output_tokens,
+    )
 
 
 def _message(text: str) -> Any:

@@ -83,14 +83,18 @@ class Reply:
 
     @property
     def artifact(self) -> dict[str, Any]:
-        """JSON data for an application: ``data``; ``code``, ``run_id`` and ``files`` if any."""
+        """JSON data for an application.
+
+        ``data``, and what there is of ``code``, ``run_id``, ``files`` and ``model_usage``.
+        """
         data = asdict(self.data) if isinstance(self.data, Preview) else self.data
         files = [
             {"name": file.name, "media_type": file.media_type, "uri": artifact_uri(file.id)}
             for file in self.files
         ]
         run_id = "" if self.run is None else self.run.run_id
-        more = {"code": self.code, "run_id": run_id, "files": files}
+        usage = asdict(self.model_usage) if self.model_usage.requests else {}
+        more = {"code": self.code, "run_id": run_id, "files": files, "model_usage": usage}
         return {"data": data, **{key: value for key, value in more.items() if value}}
 
 

@@ -184,3 +184,15 @@ async def test_namespaced_tool_is_called_by_its_provider_name(tmp_path: Path) ->
         exports = Exports(opened, allowed_tools=["tracker.create"], direct=True, program=False)
         assert [item.name for item in exports] == ["tracker__create"]
         assert (await exports.call("tracker__create", {"title": "a"})).text == "A"
+
+
+async def test_usage_of_models_is_part_of_the_reply_and_its_artifact(tmp_path: Path) -> None:
+    usage = ModelUsage(requests=1, input_tokens=900, output_tokens=7)
+    model = ScriptedModel(ModelReply('{"n": 1}', usage=usage))
+    async with Session(tmp_path, toolsets=(), model=model, workers=1) as opened:
+        exports = Exports(opened, allowed_tools=["generate_object"], direct=True, program=False)
+        arguments = {"schema": {"type": "object", "required": ["n"]}, "prompt": "A number."}
+        reply = await exports.call("generate_object", arguments)
+    assert reply.model_usage == usage
+    found = reply.artifact["model_usage"]
+    assert (found["requests"], found["input_tokens"], found["output_tokens"]) == (1, 900, 7)

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from ptc import Session, ToolError, UsageError, tool, tool_from
+from ptc.models import ModelReply, ModelUsage
 from ptc.testing import ScriptedModel as ScriptedGenerator
 from ptc_bindings._export import Exports
 from ptc_bindings.openai_agents import as_tools, tools_from, with_context
@@ -501,3 +502,21 @@ async def test_generate_object_is_a_tool_like_others(tmp_path: Path) -> None:
         tester, model = agent(tools, ("generate_object", {"schema": schema, "prompt": "One."}))
         await run(tester, "x")
     assert json.loads(model.last_call.input[-1]["output"])["object"] == {"n": 1}
+
+
+@pytest.mark.parametrize("gated", [False, True])
+async def test_usage_of_models_that_scripts_call_is_counted(tmp_path: Path, gated: bool) -> None:
+    usage = ModelUsage(requests=1, input_tokens=900, output_tokens=7)
+    model = ScriptedGenerator(ModelReply('{"n": 1}', usage=usage))
+    call = "await ctx.generate_object(schema={'type': 'object'}, prompt='A number.')"
+    source = f"async def run(ctx, inputs):\n    return ({call}).object"
+    names = ["generate_object", *(["send"] if gated else [])]
+    async with session(tmp_path, send, model=model) as opened:
+        turns = [
+            [function_call("program", {"source": source}, call_id="1")],
+            [assistant_message("ok")],
+        ]
+        agent = Agent("a", model=ScriptedModel(turns), tools=as_tools(opened, allowed_tools=names))
+        result = await Runner.run(agent, "go", run_config=QUIET)
+    spent = result.context_wrapper.usage
+    assert (spent.input_tokens >= 900, spent.output_tokens >= 7) == (True, True)

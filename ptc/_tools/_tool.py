@@ -36,14 +36,13 @@ from .._core._deferred import Deferred, copy_with, defer_fields, peek
 from .._schema._check import (
     SignatureSchema,
     Validator,
-    describe_function,
     model_validator,
     plain_data,
     raw_validator,
-    resolve_hints,
     result_reader,
     result_schema,
 )
+from .._schema._function import describe_function, resolve_hints
 from .._schema._shape import publish_schema
 from ..errors import ToolError, UsageError
 from ._approval import ApprovalGate, ApprovalPrompt

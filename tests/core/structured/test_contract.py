@@ -49,7 +49,7 @@ class Point:
 
 
 @pytest.mark.skipif(
-    not SUITE.is_dir(),
+    not (SUITE / "tests").is_dir(),
     reason="no JSON-Schema-Test-Suite: set PTC_JSON_SCHEMA_TEST_SUITE to a checkout of it",
 )
 @pytest.mark.parametrize("draft", DRAFTS)

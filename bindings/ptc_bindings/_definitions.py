@@ -171,7 +171,7 @@ def _output_schema(tool: ptc.Tool) -> dict[str, Any] | None:
 
 def runs_as_program(tool: ptc.Tool) -> bool:
     """True if a direct call runs as a script of one line, which can pause for an approval."""
-    return tool.needs_approval is not False and tool.name.isidentifier()
+    return tool.needs_approval is not False
 
 
 def call_result(

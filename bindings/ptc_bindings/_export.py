@@ -27,7 +27,7 @@ from ._allowed import allow_list
 from ._outcome import OUTCOME_SCHEMA
 from ._reply import Reply, reply_of_error, reply_of_run, reply_of_tool
 
-__all__ = ["PAUSED", "ExportedTool", "Exports", "provider_names"]
+__all__ = ["PAUSED", "ExportedTool", "Exports", "provider_names", "script_of_call"]
 
 Direct: TypeAlias = Collection[str] | bool
 OnEvent: TypeAlias = Callable[[ptc.RunEvent], None]
@@ -156,8 +156,7 @@ class Exports:
             source, inputs = arguments.get("source", ""), arguments.get("inputs")
         elif exported.needs_approval:
             # A direct call cannot wait for days: a run can.
-            call = f"ctx.{exported.source_name}(**inputs)"
-            source = f"async def run(ctx, inputs):\n    return await {call}"
+            source = script_of_call(exported.source_name)
             inputs = dict(arguments)
         else:
             tool = self._tools[exported.source_name]
@@ -246,6 +245,11 @@ class Exports:
             side_effect=tool.side_effect,
             needs_approval=paused,
         )
+
+
+def script_of_call(name: str) -> str:
+    """Return a script that calls one tool with its inputs, so that the call can pause."""
+    return f"async def run(ctx, inputs):\n    return await ctx.{name}(**inputs)"
 
 
 def provider_names(names: Iterable[str]) -> dict[str, str]:

@@ -26,6 +26,7 @@ from ._definitions import (
     server_program,
     tool_definition,
 )
+from ._export import script_of_call
 from ._mcp_direct import call_tool
 from ._mcp_programs import Programs
 from ._mcp_resources import read_resource, resource_templates
@@ -285,7 +286,7 @@ class _Handlers:
     ) -> CallToolResult | InputRequiredResult:
         tool = self._direct[params.name]
         if runs_as_program(tool):
-            source = f"async def run(ctx, inputs):\n    return await ctx.{tool.name}(**inputs)"
+            source = script_of_call(tool.name)
             return await self._programs.run(ctx, params, source, arguments)
         return await call_tool(
             self._session, tool, arguments, self._allowed, self._limits, self._scope

@@ -284,12 +284,18 @@ async def test_client_cannot_reach_runs_that_others_started(root: Path) -> None:
         assert "1. pay" in texts(mine)[0]
 
 
-async def test_directly_offered_tool_with_approval_can_pause_and_be_approved(root: Path) -> None:
-    user = User(accept(), DISMISS)
-    async with shop_client(root, user, direct_tools=True) as (client, _, shop):
-        result = await client.call_tool("pay", {"cents": 500})
+@pytest.mark.parametrize("name", ["pay", "shop.pay"])
+async def test_directly_offered_tool_with_approval_can_pause_and_be_approved(
+    root: Path, name: str
+) -> None:
+    user, shop = User(accept(), DISMISS), Shop()
+    given = {"tools": [shop.tool(name=name)]}
+    async with shop_client(
+        root, user, session_options=given, allowed_tools=[name], direct_tools=True
+    ) as (client, *_):
+        result = await client.call_tool(name, {"cents": 500})
         assert (result.structured_content, shop.paid) == ({"value": 500}, [500])
-        paused = await client.call_tool("pay", {"cents": 700})
+        paused = await client.call_tool(name, {"cents": 700})
         assert paused.structured_content["status"] == "paused"
 
 

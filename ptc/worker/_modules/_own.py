@@ -263,6 +263,15 @@ def _annotated_class(function: Any) -> Any:
     return found[0]
 
 
+def _dispatch_classes(kind: Any) -> tuple[type, ...]:
+    """Return the class, or those of a union; none for anything else, such as ``list[int]``."""
+    if isinstance(kind, type):
+        return (kind,)
+    is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
+    classes = typing.get_args(kind) if is_union else ()
+    return classes if all(isinstance(each, type) for each in classes) else ()
+
+
 def _find_implementation(registry: Mapping[Any, Any], kind: Any) -> Any:
     for base in kind.__mro__:
         if base in registry:
@@ -283,14 +292,20 @@ def singledispatch(func: Any) -> Any:
         return _find_implementation(registry, cls)
 
     def register(cls: Any, func: Any = None) -> Any:
-        if func is None:
-            if isinstance(cls, type) or typing.get_origin(cls) is types.UnionType:
-                return lambda chosen: register(cls, chosen)
-            func, cls = cls, _annotated_class(cls)
-        for each in typing.get_args(cls) or (cls,):
-            if not isinstance(each, type):
-                raise TypeError(f"{each!r} is not a class")
-            registry[each] = func
+        classes = _dispatch_classes(cls)
+        if classes and func is None:
+            return lambda chosen: register(cls, chosen)
+        if not classes:
+            if func is not None:
+                msg = (
+                    f"Invalid first argument to `register()`. {cls!r} is not a class or union type."
+                )
+                raise TypeError(msg)
+            func, kind = cls, _annotated_class(cls)
+            classes = _dispatch_classes(kind)
+            if not classes:
+                raise TypeError(f"Invalid annotation of {cls.__name__}(). {kind!r} is not a class.")
+        registry.update(dict.fromkeys(classes, func))
         return func
 
     def wrapper(*args: Any, **options: Any) -> Any:
@@ -299,9 +314,8 @@ def singledispatch(func: Any) -> Any:
         return dispatch(type(args[0]))(*args, **options)
 
     update_wrapper(wrapper, func)
-    wrapper.registry = types.MappingProxyType(registry)  # type: ignore[attr-defined]  # functions take attributes
-    wrapper.register = register  # type: ignore[attr-defined]  # functions take attributes
-    wrapper.dispatch = dispatch  # type: ignore[attr-defined]  # functions take attributes
+    shown = {"registry": types.MappingProxyType(registry), "register": register}
+    vars(wrapper).update(shown, dispatch=dispatch)
     return wrapper
 
 

@@ -573,3 +573,16 @@ def case_classes_have_documentation():
 
 def case_class_of_a_path():
     return str(type(pathlib.Path("a")))
+
+
+def case_register_takes_classes_and_unions_only():
+    f = functools.singledispatch(lambda x: "object")
+    f.register(int | str, lambda x: "union")
+    f.register(typing.Union[bytes, list])(lambda x: "typing")
+    found = [f(1), f("a"), f(b""), f([]), f(1.5)]
+    for kind in (list[int], 1, "int", typing.Any):
+        try:
+            f.register(kind, len)
+        except TypeError as error:
+            found.append(str(error))
+    return found

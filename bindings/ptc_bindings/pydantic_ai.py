@@ -19,7 +19,7 @@ import ptc
 from ._export import Direct, Exports
 
 if TYPE_CHECKING:
-    from pydantic_ai import Tool
+    from pydantic_ai.tools import Tool
     from pydantic_ai.toolsets import FunctionToolset
 
     from ptc._tools._provider import ToolProvider

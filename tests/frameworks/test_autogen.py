@@ -61,9 +61,9 @@ async def test_cancelled_call_cancels_the_token(tmp_path: Path) -> None:
     tools = [FunctionTool(wait, description="Wait.")]
     async with Session(tmp_path, tools=tools, toolsets=(), workers=1) as session:
         call = asyncio.ensure_future(session.tool("wait", {"item": "tea"}, allowed_tools=["wait"]))
-        await asyncio.wait_for(started.wait(), 10)
+        await asyncio.wait_for(started.wait(), 30)
         call.cancel()
-        await asyncio.wait([call], timeout=10)
+        await asyncio.wait([call], timeout=30)
     assert [token.is_cancelled() for token in tokens] == [True]
 
 
@@ -95,5 +95,5 @@ async def test_workbench_marks_failures_and_its_token_cancels(tmp_path: Path) ->
         call = asyncio.ensure_future(bench.call_tool("find", {"item": "slow"}, token))
         await asyncio.sleep(0)
         token.cancel()
-        await asyncio.wait([call], timeout=10)
+        await asyncio.wait([call], timeout=30)
         assert call.done()

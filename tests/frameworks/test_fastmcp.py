@@ -112,9 +112,9 @@ async def test_cancelled_call_is_cancelled_in_the_server(tmp_path: Path) -> None
     async with Session(tmp_path, tools=[server], toolsets=(), workers=1) as session:
         async with anyio.create_task_group() as group:
             group.start_soon(partial(session.tool, "slow.wait", {}, allowed_tools=["slow"]))
-            await anyio.to_thread.run_sync(begun.wait, 10)
+            await anyio.to_thread.run_sync(begun.wait, 30)
             group.cancel_scope.cancel()
-        assert await anyio.to_thread.run_sync(ended.wait, 10)
+        assert await anyio.to_thread.run_sync(ended.wait, 30)
 
 
 SENT: list[str] = []

@@ -25,7 +25,7 @@ async def wait() -> str:
     """Wait until the call is cancelled."""
     STARTED.set()
     try:
-        await asyncio.sleep(30)
+        await asyncio.sleep(60)
     except BaseException:
         CANCELLED.set()
         raise
@@ -52,9 +52,9 @@ def call_in_thread(calls: SessionCalls) -> tuple[threading.Thread, list[Any]]:
 def test_closing_a_blocking_session_cancels_the_run_of_a_thread(tmp_path: Path) -> None:
     with BlockingSession(tmp_path, tools=[wait], toolsets=(), workers=1) as session:
         thread, ended = call_in_thread(SessionCalls(session))
-        assert STARTED.wait(10)
-    assert CANCELLED.wait(10)
-    thread.join(10)
+        assert STARTED.wait(30)
+    assert CANCELLED.wait(30)
+    thread.join(30)
     assert len(ended) == 1
 
 
@@ -62,8 +62,8 @@ def test_closing_a_session_cancels_the_run_of_a_thread(tmp_path: Path) -> None:
     async def main() -> tuple[threading.Thread, list[Any]]:
         async with Session(tmp_path, tools=[wait], toolsets=(), workers=1) as session:
             found = call_in_thread(SessionCalls(session))
-            assert await asyncio.to_thread(STARTED.wait, 10)
-        await asyncio.to_thread(found[0].join, 10)
+            assert await asyncio.to_thread(STARTED.wait, 30)
+        await asyncio.to_thread(found[0].join, 30)
         return found
 
     thread, ended = asyncio.run(main())

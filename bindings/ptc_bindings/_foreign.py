@@ -29,6 +29,7 @@ __all__ = [
     "data_of",
     "foreign_tool",
     "invalid_arguments",
+    "plain_value",
     "store_file",
 ]
 
@@ -125,6 +126,13 @@ def invalid_arguments(error: ValidationError) -> ptc.ToolError:
     rows = error.errors(include_url=False, include_context=False, include_input=False)
     texts = [f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in rows[:3]]
     return ptc.ToolError("; ".join(texts), code="invalid_arguments")
+
+
+def plain_value(value: Any, ctx: ToolContext) -> Any:
+    """Return the data of a result without a type of its framework; bytes become a handle."""
+    if isinstance(value, bytes):
+        return store_file(value, "application/octet-stream", ctx)
+    return data_of(value) if isinstance(value, str) else value
 
 
 def store_file(

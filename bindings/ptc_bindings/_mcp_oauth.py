@@ -39,7 +39,8 @@ class _Tokens:
         return None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        raise NotImplementedError  # the client is registered already
+        # Of the protocol `TokenStorage`; only a client that registers itself calls it.
+        raise NotImplementedError("the client is registered already")
 
 
 def oauth_of(url: str, client: OAuthClient, on_token: Callable[[str], None]) -> Any:

@@ -241,7 +241,7 @@ def _report(usage: RunUsage) -> None:
 def _effects(definition: ToolDefinition) -> tuple[bool, bool]:
     """Return whether a tool has a side effect, and whether its calls may be repeated."""
     metadata = definition.metadata or {}
-    # Where pydantic-ai puts the annotations of the tools of MCP servers.
+    # pydantic-ai puts the annotations of the tools of MCP servers here.
     hints = SimpleNamespace(annotations=metadata.get("annotations"), metadata=metadata)
     return declared_effects(hints, {})
 

@@ -23,7 +23,7 @@ import ptc
 from ptc import ToolContext
 
 from ._export import ExportedTool, Exports
-from ._foreign import data_of, foreign_tool, store_file
+from ._foreign import data_of, foreign_tool, plain_value
 from ._mcp_specs import identifier
 from ._session_calls import AnySession, SessionCalls
 
@@ -71,9 +71,7 @@ def _read_result(result: Any, ctx: ToolContext) -> Any:
         raise ptc.ToolError(result.message, code=identifier(code), retryable=result.retryable)
     if isinstance(result, BaseModel):
         return result.model_dump(mode="json")
-    if isinstance(result, bytes):
-        return store_file(result, "application/octet-stream", ctx)
-    return data_of(result) if isinstance(result, str) else result
+    return plain_value(result, ctx)
 
 
 # --- out ----------------------------------------------------------------------------------------

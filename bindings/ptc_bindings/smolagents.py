@@ -24,7 +24,7 @@ import ptc
 from ptc import ToolContext
 
 from ._export import ExportedTool, Exports
-from ._foreign import data_of, foreign_tool, store_file
+from ._foreign import foreign_tool, plain_value, store_file
 from ._reply import Preview, Reply
 from ._session_calls import AnySession, SessionCalls
 
@@ -100,9 +100,7 @@ def _read_result(result: Any, ctx: ToolContext) -> Any:
         data = io.BytesIO()
         result.save(data, format="PNG")
         return store_file(data.getvalue(), "image/png", ctx)
-    if isinstance(result, bytes):
-        return store_file(result, "application/octet-stream", ctx)
-    return data_of(result) if isinstance(result, str) else result
+    return plain_value(result, ctx)
 
 
 # --- out ----------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ class Deferred(Generic[_T]):
         """Return the value."""
         if self._compute is not None:
             self._value = self._compute()
-            # What it needed can be collected now.
+            # Release the objects that the computation needed.
             self._compute = None
         return self._value
 

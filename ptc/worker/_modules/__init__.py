@@ -20,7 +20,7 @@ from .._classes import allow_bases
 from .._clock import Clock
 from .._hints import get_type_hints
 from .._types import Token
-from . import _copy, _dataclasses, _own, _patches, _signature, _syntax_trees, _text
+from . import _copy, _dataclasses, _dispatch, _own, _patches, _signature, _syntax_trees, _text
 from ._console import redirect_stderr, redirect_stdout
 from ._event_loop import asyncio_members
 from ._facade import make_facade
@@ -206,8 +206,8 @@ def _own_members(clock: Clock) -> dict[str, dict[str, Any]]:
             "cache": _own.cache,
             "cached_property": _own.cached_property,
             "lru_cache": _own.lru_cache,
-            "singledispatch": _own.singledispatch,
-            "singledispatchmethod": _own.singledispatchmethod,
+            "singledispatch": _dispatch.singledispatch,
+            "singledispatchmethod": _dispatch.singledispatchmethod,
             "update_wrapper": _own.update_wrapper,
             "wraps": _own.wraps,
         },

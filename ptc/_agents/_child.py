@@ -51,6 +51,7 @@ class Conversation:
 
 
 async def converse(
+    talk: Conversation,
     ctx: ToolContext,
     tools: ToolContext,
     kind: AgentKind,
@@ -59,10 +60,11 @@ async def converse(
     model: Model,
     schema: Any,
     account: Account,
-) -> Conversation:
-    """Run a child until it answers or fails. Its failure is part of the result.
+) -> None:
+    """Run a child until it answers or fails. Its failure is part of the conversation.
 
     Args:
+        talk: The conversation, which has the messages so far also after a cancellation.
         ctx: The call, which records the model's responses.
         tools: The same call, restricted to the child's tools.
         kind: Kind of the agent.
@@ -86,7 +88,6 @@ async def converse(
         ],
         retries={"tools": _RETRIES, "output": UNBOUNDED},
     )
-    talk = Conversation()
     with capture_run_messages() as talk.messages, account.in_use():
         try:
             await _run(agent, prompt, final)
@@ -101,7 +102,6 @@ async def converse(
             talk.answer = next(_texts_backwards(talk.messages), "")
     if final is not None and final.done and talk.error is None:
         talk.object = final.value
-    return talk
 
 
 async def _run(agent: Agent[Any, Any], prompt: str, final: FinalAnswer | None) -> None:

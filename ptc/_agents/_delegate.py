@@ -66,7 +66,8 @@ async def run_child(
     tools = _restricted(ctx, kind, allowed_tools, own)
     talk = Conversation()
     with anyio.move_on_after(own.timeout_ms / 1000) as time:
-        talk = await converse(
+        await converse(
+            talk,
             ctx,
             tools,
             kind,

@@ -88,15 +88,21 @@ def _expand(pattern: str, tools: Mapping[str, Tool]) -> list[str]:
 class AgentKinds:
     """The kinds of a session by name: the built-in ones, replaced and joined by a project's."""
 
-    def __init__(self, folders: Iterable[str | Path] = ()) -> None:
-        """Read the kinds of these folders; a later folder replaces kinds of an earlier one.
+    def __init__(self, folders: str | Path | Iterable[str | Path] = ()) -> None:
+        """Read the kinds of a folder or several; a later one replaces kinds of an earlier one.
 
         Raises:
             UsageError: If a folder or a file cannot be read, or is malformed.
         """
-        self.folders = tuple(_folder(path) for path in folders)
+        listed = [folders] if isinstance(folders, str | Path) else folders
+        paths = parts_of("agents", listed, "a folder, or a list of folders")
+        self.folders: tuple[Path, ...] = tuple(_folder(path) for path in paths)
+        """The folders of the project."""
         self._own = {kind.name: kind for folder in self.folders for kind in _read_folder(folder)}
-        self._all = {**_builtin_kinds(), **self._own}
+
+    @property
+    def _all(self) -> dict[str, AgentKind]:
+        return {**_builtin_kinds(), **self._own}
 
     def __iter__(self) -> Iterator[AgentKind]:
         return iter(self._all.values())
@@ -107,11 +113,11 @@ class AgentKinds:
         Raises:
             UsageError: If there is none; the message has the nearest names.
         """
-        if name not in self._all:
-            known = ", ".join(self._all)
-            msg = f"there is no agent {name!r:.80}{nearest(name, self._all)}; agents: {known}"
-            raise UsageError(msg)
-        return self._all[name]
+        kinds = self._all
+        if name not in kinds:
+            msg = f"there is no agent {name!r:.80}{nearest(name, kinds)}; agents: "
+            raise UsageError(msg + ", ".join(kinds))
+        return kinds[name]
 
     def check_tools(self, tools: Mapping[str, Tool]) -> None:
         """Raise `UsageError` if a project's kind names a tool that the session lacks.
@@ -137,12 +143,6 @@ def find_kind(thing: AgentKind | str | Path) -> AgentKind:
         return read_kind(Path(thing))
     require("agent", thing, str, "the name of an agent, the path of its file, or an AgentKind")
     return AgentKinds().find(thing)
-
-
-def agent_folders(agents: str | Path | Iterable[str | Path]) -> tuple[Path, ...]:
-    """Return the folders that an application named: one, or a list."""
-    listed = [agents] if isinstance(agents, str | Path) else parts_of("agents", agents, "folders")
-    return tuple(path_of("agents", path) for path in listed)
 
 
 @lru_cache(1)

@@ -15,6 +15,7 @@ from typing import Any
 
 from .._core._arguments import nearest
 from ..errors import ToolError, UsageError
+from ._outcome import TaskUsage
 
 __all__ = ["Account", "TaskLimits", "current_account"]
 
@@ -134,11 +135,22 @@ class Account:
             account.cost_usd += cost_usd or 0.0
             account.unpriced += cost_usd is None
 
-    def charge_recorded(self, usage: Mapping[str, Any]) -> None:
+    def charge_recorded(self, usage: TaskUsage) -> None:
         """Charge a child whose whole result was recorded before, and who therefore did not run."""
         for account in self.chain():
-            account.steps += usage["steps"]
-        self.charge(usage["input_tokens"], usage["output_tokens"], usage["cost_usd"])
+            account.steps += usage.steps
+        self.charge(usage.input_tokens, usage.output_tokens, usage.cost_usd)
+
+    @property
+    def usage(self) -> TaskUsage:
+        """Usage so far."""
+        return TaskUsage(
+            steps=self.steps,
+            tool_calls=self.tool_calls,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cost_usd=None if self.unpriced else round(self.cost_usd, 6),
+        )
 
     def spent_limit(self) -> str | None:
         """Return the name of a limit that leaves nothing for another request; None: there is none.

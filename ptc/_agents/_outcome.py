@@ -15,15 +15,17 @@ __all__ = [
     "TaskStatus",
     "TaskUsage",
     "bound_text",
+    "read_result",
     "render_result",
     "render_results",
     "result_of_error",
+    "results_in",
 ]
 
 ANSWER_CHARS = 4_000
 """Characters of an answer. The whole answer is in the transcript."""
 
-TaskStatus: TypeAlias = Literal["completed", "failed", "limit_exceeded", "not_started"]
+TaskStatus: TypeAlias = Literal["completed", "failed", "limit_exceeded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +89,41 @@ class TaskResult:
         raise ToolError(msg, code=self.error.code, details={"task": asdict(self)})
 
 
+def read_result(data: Any) -> TaskResult:
+    """Return a result, also from its JSON form: a redacted value is plain data.
+
+    Raises:
+        TypeError: If `data` is neither.
+        KeyError: If a key is missing.
+    """
+    if isinstance(data, TaskResult):
+        return data
+    more = {
+        "usage": TaskUsage(**data["usage"]),
+        "error": None if data["error"] is None else TaskProblem(**data["error"]),
+        "warnings": tuple(data["warnings"]),
+    }
+    return TaskResult(**{**data, **more})
+
+
+def results_in(value: Any) -> list[TaskResult]:
+    """Return the results that are a tool's value, or in it: of `task`, `tasks` or a failed task."""
+    if isinstance(value, TaskResult):
+        return [value]
+    if isinstance(value, list):
+        return [item for item in value if isinstance(item, TaskResult)]
+    return []
+
+
 def result_of_error(error: ToolError, agent: str, description: str) -> TaskResult:
     """Return the result of a task whose call raised `error`."""
     found = error.details.get("task")
     if isinstance(found, dict):
-        more = {
-            "usage": TaskUsage(**found["usage"]),
-            "error": TaskProblem(**found["error"]),
-            "warnings": tuple(found["warnings"]),
-        }
-        return TaskResult(**{**found, **more})
+        return read_result(found)
     problem = TaskProblem(error.code, error.message)
     # The agent wrote nothing: the call was refused, or its time was over.
-    status: TaskStatus = "limit_exceeded" if error.code == "limit_exceeded" else "failed"
+    exceeded = error.code in ("limit_exceeded", "timeout")
+    status: TaskStatus = "limit_exceeded" if exceeded else "failed"
     return TaskResult(agent, status, description=description, error=problem)
 
 

@@ -155,6 +155,11 @@ class ProviderAsModel:
             return self._to_reply(response, request, streamed=True)
         raise failure
 
+    async def agent_model(self) -> models.Model:
+        """Return the model object of pydantic-ai, connected."""
+        await self._enter()
+        return self._model
+
     async def aclose(self) -> None:
         """Close the connections of a model that was opened by name."""
         if self._entered:

@@ -14,6 +14,7 @@ from ._core._lazy import lazy_exports
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ._agents._response import FinalAnswer as FinalAnswer
     from ._facts import Layer as Layer
     from ._generation._generate import Fallback, Generated
     from ._records._content import Attachment, AttachmentRef, ImageContent, TextContent
@@ -69,6 +70,7 @@ __all__ = [
     "Effect",
     "Failure",
     "Fallback",
+    "FinalAnswer",
     "Finding",
     "Generated",
     "GenerationError",
@@ -116,6 +118,7 @@ __dir__: "Callable[[], list[str]]"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "_agents._response": ["FinalAnswer"],
         "_session._blocking": ["BlockingSession"],
         "_generation._generate": ["Fallback", "Generated"],
         "_facts": ["Layer"],

@@ -23,7 +23,7 @@ from ..models._open import OpenModels
 from ..structured import Partial
 from ._generate import Generated, generate_object
 
-__all__ = ["FAILURES", "generate_object_tool", "to_row", "to_tool_error"]
+__all__ = ["FAILURES", "generate_object_tool", "to_event", "to_row", "to_tool_error"]
 
 _MAX_TEXT_CHARS = 2_000
 """Characters of each answer in the details of an error."""
@@ -127,7 +127,7 @@ def generate_object_tool(models: OpenModels) -> Tool:
                 mode=mode,
                 max_repair_attempts=max_repair_attempts,
                 timeout_ms=timeout_ms,
-                on_partial=(lambda p: ctx.output(_event(p))) if ctx.watched else None,
+                on_partial=(lambda p: ctx.output(to_event(p))) if ctx.watched else None,
             )
         except FAILURES as error:
             raise to_tool_error(error) from error
@@ -154,7 +154,8 @@ def to_row(found: Generated[Any], *, raw_text: bool) -> GeneratedRow:
     )
 
 
-def _event(partial: Partial) -> dict[str, Any]:
+def to_event(partial: Partial) -> dict[str, Any]:
+    """Convert a partial answer to an event for subscribers."""
     return {
         "object": partial.value,
         "attempt": partial.attempt,

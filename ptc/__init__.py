@@ -14,8 +14,10 @@ from ._core._lazy import lazy_exports
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ._agents._response import FinalAnswer as FinalAnswer
     from ._facts import Layer as Layer
     from ._generation._generate import Fallback, Generated
+    from ._generation._prompt_tool import prompt_tool as prompt_tool
     from ._records._content import Attachment, AttachmentRef, ImageContent, TextContent
     from ._records._limits import Limits, Usage
     from ._records._result import (
@@ -69,6 +71,7 @@ __all__ = [
     "Effect",
     "Failure",
     "Fallback",
+    "FinalAnswer",
     "Finding",
     "Generated",
     "GenerationError",
@@ -107,6 +110,7 @@ __all__ = [
     "current_tool_context",
     "define_tool",
     "get_tool_metadata",
+    "prompt_tool",
     "tool",
     "tool_from",
 ]
@@ -116,8 +120,10 @@ __dir__: "Callable[[], list[str]]"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "_agents._response": ["FinalAnswer"],
         "_session._blocking": ["BlockingSession"],
         "_generation._generate": ["Fallback", "Generated"],
+        "_generation._prompt_tool": ["prompt_tool"],
         "_facts": ["Layer"],
         "_records._content": ["Attachment", "AttachmentRef", "ImageContent", "TextContent"],
         "_records._limits": ["Limits", "Usage"],

@@ -100,6 +100,13 @@ class AgentKinds:
         """The folders of the project."""
         self._own = {kind.name: kind for folder in self.folders for kind in _read_folder(folder)}
 
+    def paths(self) -> list[Path]:
+        """List the folders and files of the project, which no tool may change.
+
+        A file may be a link to one outside of its folder.
+        """
+        return [*self.folders, *(file for folder in self.folders for file in folder.glob("*.md"))]
+
     @property
     def _all(self) -> dict[str, AgentKind]:
         return {**_builtin_kinds(), **self._own}

@@ -166,7 +166,10 @@ class AgentSession(ToolSession):
         self._lifetime.check_open()
         for name in own:
             if name not in self._catalog.tools:
-                msg = "child agents need a model: pass model= to the session"
+                msg = (
+                    "this session has no child agents: they need a model; pass model= to the "
+                    "session, and do not pass agents=None"
+                )
                 raise UsageError(msg)
         if allowed is None:
             entries = self._catalog.default

@@ -16,7 +16,7 @@ from typing import Any
 
 from .._core._arguments import nearest, parts_of, path_of, require
 from .._core._front_matter import read_front_matter
-from .._tools._allow import Allow, AllowList, select
+from .._tools._allow import Allow, select
 from .._tools._allow_text import parse_allow, split_entries
 from .._tools._tool import Tool
 from ..errors import UsageError

@@ -193,8 +193,8 @@ KEYS: dict[str, Key] = {
         Key(
             "agents",
             "paths",
-            "Folder with kinds of child agents as Markdown files; may be repeated. No tool may change "
-            "it.",
+            "Folder with kinds of child agents as Markdown files, which no tool may change; may be "
+            "repeated.",
             *([], "--agents", "DIR"),
         ),
         Key(

@@ -157,9 +157,7 @@ class AgentSession(ToolSession):
     ) -> TaskResult:
         from .._agents._outcome import read_result
 
-        result = read_result(
-            (await self.tool("task", arguments, allowed_tools=allowed)).unwrap()
-        )
+        result = read_result((await self.tool("task", arguments, allowed_tools=allowed)).unwrap())
         return result if schema is None else replace(result, object=schema.typed(result.object))
 
     def _allowed(self, allowed: AllowList | None, own: list[str]) -> AllowList:

@@ -217,7 +217,9 @@ class Session(AgentSession, RunSession):
             known=catalog.tools,
             attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
             unprotected=lifted,
-            protected=validate_protected(folder, (*named, *started, *kinds.paths(), *named_files(folder))),
+            protected=validate_protected(
+                folder, (*named, *started, *kinds.paths(), *named_files(folder))
+            ),
             environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,

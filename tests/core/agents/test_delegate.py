@@ -173,7 +173,7 @@ async def test_failed_child_raises_an_error_with_its_result(tmp_path: Path) -> N
         ]
     )
     async with session_of(script, tmp_path, Shop()) as session:
-        with pytest.raises(ToolError, match="did not complete its task: .*overloaded") as failed:
+        with pytest.raises(ToolError, match=r"did not complete its task: .*overloaded") as failed:
             await session.task("general", "go")
         error = failed.value
         assert error.code == "model_failed"
@@ -199,7 +199,7 @@ async def test_long_answer_is_truncated_with_a_mark(tmp_path: Path) -> None:
 
 async def test_wrong_arguments_are_refused_with_the_nearest_name(tmp_path: Path) -> None:
     async with session_of(Script(), tmp_path) as session:
-        with pytest.raises(ToolError, match="no agent 'explorer' .did you mean `explore`"):
+        with pytest.raises(ToolError, match=r"no agent 'explorer' .did you mean `explore`"):
             await session.task("explorer", "go")
         with pytest.raises(ToolError, match="max_stepz"):
             await session.task("explore", "go", max_stepz=3)  # type: ignore[call-overload]  # wrong

@@ -110,7 +110,7 @@ def test_file_without_a_part_is_refused(tmp_path: Path, text: str, problem: str)
 
 
 def test_missing_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="agents: .* is not a folder"):
+    with pytest.raises(UsageError, match=r"agents: .* is not a folder"):
         AgentKinds(tmp_path / "missing")
 
 
@@ -142,7 +142,7 @@ async def test_unknown_tool_in_a_kind_of_the_project_fails_the_session(
     agents.mkdir()
     kind_file(agents, "---\ndescription: Ours.\ntools: [raed]\n---\nDo.\n")
     session = Session(tmp_path, tools=[read], toolsets=(), agents=agents)
-    with pytest.raises(UsageError, match="agent 'audit': .*'raed'.*did you mean `read`"):
+    with pytest.raises(UsageError, match=r"agent 'audit': .*'raed'.*did you mean `read`"):
         async with session:
             pass
 

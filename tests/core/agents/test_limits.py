@@ -83,7 +83,9 @@ async def test_tokens_and_cost_are_limited(tmp_path: Path) -> None:
         return ModelResponse([ToolCallPart("price", {"item": "pear"})], usage=usage)
 
     priced = True
-    async with Session(tmp_path, tools=[price], toolsets=(), model=FunctionModel(answer)) as session:
+    async with Session(
+        tmp_path, tools=[price], toolsets=(), model=FunctionModel(answer)
+    ) as session:
         _, message, task = await failure(session, max_tokens=2_500)
         assert "max_tokens of the agent is 2,500" in message
         assert task["usage"]["steps"] == 3
@@ -164,7 +166,7 @@ async def test_child_cannot_use_more_than_its_parent_has_left(tmp_path: Path) ->
 
 
 def test_wrong_limits_are_refused() -> None:
-    with pytest.raises(UsageError, match="unknown limit 'steps' .did you mean `max_steps`"):
+    with pytest.raises(UsageError, match=r"unknown limit 'steps' .did you mean `max_steps`"):
         TaskLimits.from_mapping({"steps": 3})
     with pytest.raises(UsageError, match="timeout_ms must be an integer from 1 to 86,400,000"):
         TaskLimits(timeout_ms=True)

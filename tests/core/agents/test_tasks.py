@@ -38,14 +38,13 @@ def request(prompt: str, **more: Any) -> dict[str, Any]:
 
 async def test_failed_task_does_not_lose_the_finished_ones(tmp_path: Path) -> None:
     script = Script(a=["A"], b=[RuntimeError("broken")], c=[[("wait", {})]], d=["D"])
-    requests = [
+    requests: list[Any] = [
         request("a", description="first"),
         request("b"),
         request("c", timeout_ms=100),
         TaskRequest(agent="explore", prompt="d"),
-        request("d", agent="explroe"),
+        {"agent": "explroe", "prompt": "d"},
     ]
-    requests[4]["agent"] = "explroe"  # type: ignore[index]  # the dict of the line above
     with anyio.fail_after(20):
         async with session_of(script, tmp_path) as session:
             results = await session.tasks(requests)
@@ -66,12 +65,18 @@ async def test_children_are_nested_calls_and_the_text_lists_each(tmp_path: Path)
     script = Script(a=["A"], b=["B"])
     async with session_of(script, tmp_path) as session:
         result = await session.program(
-            source="await ctx.tasks(tasks=inputs.tasks)",
+            source="await ctx.tasks(tasks=inputs['tasks'])",
             inputs={"tasks": [request("a"), request("b")]},
             allowed_tools=["tasks", "task"],
         )
         assert [row["answer"] for row in result.value] == ["A", "B"]
-        assert sorted(call.tool for call in result.calls) == ["model", "model", "task", "task", "tasks"]
+        assert sorted(call.tool for call in result.calls) == [
+            "model",
+            "model",
+            "task",
+            "task",
+            "tasks",
+        ]
         direct = await session.tool("tasks", {"tasks": [request("a"), request("b")]})
         assert direct.text.startswith("2 of 2 tasks completed\n\n=== 1 (explore)\nA\n\n=== 2")
 
@@ -79,7 +84,7 @@ async def test_children_are_nested_calls_and_the_text_lists_each(tmp_path: Path)
 async def test_rules_on_task_apply_to_tasks(tmp_path: Path) -> None:
     script = Script(a=["A"])
     async with session_of(script, tmp_path) as session:
-        allowed = ["tasks", Allow("task", agent="explore")]
+        allowed: list[Any] = ["tasks", Allow("task", agent="explore")]
         arguments = {"tasks": [request("a"), {"agent": "general", "prompt": "a"}]}
         found = (await session.tool("tasks", arguments, allowed_tools=allowed)).unwrap()
         assert [result.ok for result in found] == [True, False]
@@ -119,7 +124,8 @@ async def test_handle_returns_the_result_when_it_is_awaited(tmp_path: Path) -> N
     with anyio.fail_after(20):
         async with session_of(script, tmp_path) as session:
             handle = await session.task("explore", "a", background=True)
-            assert handle.status == "running"
+            running: str = handle.status
+            assert running == "running"
             allowed.set()
             assert (await handle).answer == (await handle).answer == "A"
             assert handle.status == "completed"

@@ -143,6 +143,8 @@ class Dispatch:
             raise call.refusal or internal_error(name, "it was not looked up")
         if self._scope.budget is not None:
             self._scope.budget.reserve(name)
+        if call.reach is not None:
+            call.reach.reserve(name)
         if recorder is None:
             if tool.side_effect and not tool.repeatable and call.parent is not None:
                 return await make_once(call, partial(self._make, tool, call))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ._facts import Layer as Layer
     from ._generation._generate import Fallback, Generated
+    from ._programs._saved import SavedProgram as SavedProgram
     from ._records._content import Attachment, AttachmentRef, ImageContent, TextContent
     from ._records._limits import Limits, Usage
     from ._records._result import (
@@ -87,6 +88,7 @@ __all__ = [
     "RunEvent",
     "RunResult",
     "RunWarning",
+    "SavedProgram",
     "Session",
     "SessionClosedError",
     "SetupError",
@@ -119,6 +121,7 @@ __getattr__, __dir__ = lazy_exports(
         "_session._blocking": ["BlockingSession"],
         "_generation._generate": ["Fallback", "Generated"],
         "_facts": ["Layer"],
+        "_programs._saved": ["SavedProgram"],
         "_records._content": ["Attachment", "AttachmentRef", "ImageContent", "TextContent"],
         "_records._limits": ["Limits", "Usage"],
         "_records._result": [

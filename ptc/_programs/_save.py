@@ -13,6 +13,7 @@ from typing import Any
 from .._core import _json
 from .._core._arguments import parts_of
 from .._journal._journal import RunRecord, RunRow
+from .._records._limits import Limits
 from .._records._result import RunResult
 from .._runs._direct_journal import is_direct_call
 from .._runs._program_row import limits_of_record, load_result, recorded_tools
@@ -74,17 +75,22 @@ def draft_program(
         output_schema=_output_schema(result, options["schema"], request.output_schema),
         allowed_tools=tuple(format_allow(entry) for entry in entries),
         tools=others,
-        limits=limits_of_record(options["limits"]),
+        limits=_limits(options["limits"], pins),
         run_id=row.run_id,
         saved_at=datetime.now(UTC).isoformat(timespec="seconds"),
         folder=Path(),
     )
-    tool = define_program_tool(draft, None)
+    tool = define_program_tool(draft, _never)
     _check_example(row.run_id, draft, inputs, result)
     if request.name in pins:
         # It calls the version before it; from now on, that is itself.
         return replace(draft, tools={**others, request.name: pin(tool)})
     return draft
+
+
+async def _never(arguments: dict[str, Any]) -> Any:
+    """Stand in for the function of a tool that is defined to be checked."""
+    raise NotImplementedError
 
 
 def _completed(row: RunRow) -> RunResult:
@@ -180,6 +186,13 @@ def _named(source: str, names: Iterable[str]) -> set[str]:
         if name in quoted or (last in attributes and (not namespace or namespace in source)):
             found.add(name)
     return found
+
+
+def _limits(recorded: Mapping[str, Any], tools: Mapping[str, Any]) -> Limits:
+    """Return the limits of a run, with those of single tools for the tools of the program."""
+    limits = limits_of_record(recorded)
+    by_tool = {name: most for name, most in limits.max_calls_by_tool.items() if name in tools}
+    return replace(limits, max_calls_by_tool=by_tool)
 
 
 # --- texts and schemas --------------------------------------------------------------------------

@@ -170,7 +170,7 @@ def decode(data: bytes, source: bytes, folder: Path) -> SavedProgram:
         if isinstance(whole, dict) and whole.get("format") not in (None, _FORMAT):
             msg = f"its format is {whole['format']!r:.20}; this version of ptc reads {_FORMAT}"
             raise _refused(file, msg)
-        record = _records().validate_python(whole)
+        record = _records().validate_json(_json.dumps(whole))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))

@@ -16,8 +16,9 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -98,28 +99,24 @@ class ProgramStore:
         record = _read(folder / RECORD, _MOST_RECORD_BYTES)
         return decode(record, _read(folder / SOURCE, MAXIMA["max_source_bytes"]), folder)
 
-    def save(self, make: Callable[[int, Path], SavedProgram], name: str) -> SavedProgram:
-        """Write the next version of a program.
-
-        Args:
-            make: Makes the program, of a number and a folder.
-            name: Its name.
+    def save(self, draft: SavedProgram) -> SavedProgram:
+        """Write a program as the next version of its name.
 
         Returns:
-            The program as it was read again.
+            The program as it was read again, with its version and folder.
 
         Raises:
             UsageError: If it cannot be written.
         """
-        above = self.folder / validate_program_name(name)
+        name = validate_program_name(draft.name)
+        above = self.folder / name
         try:
             for part in (self.folder, above):
                 part.mkdir(parents=True, exist_ok=True)
             self._list(above)
             for _ in range(_MOST_TRIES):
                 version = max(self.versions(name), default=0) + 1
-                made = make(version, above / str(version))
-                if self._write(made):
+                if self._write(replace(draft, version=version, folder=above / str(version))):
                     return self.load(name, version)
         except OSError as error:
             msg = f"saved program {name!r}: {above} cannot be written: {error.strerror or error}"

@@ -87,6 +87,7 @@ class BlockingSession(BlockingRuns):
         model: ModelSource | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
+        programs: str | Path | None = None,
     ) -> None:
         """Describe a session, as `Session` does; nothing is started."""
         self._session = Session(
@@ -116,6 +117,7 @@ class BlockingSession(BlockingRuns):
             model=model,
             on_event=on_event,
             record_direct_calls=record_direct_calls,
+            programs=programs,
         )
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None

@@ -25,6 +25,7 @@ from .._core._arguments import (
     require_range,
 )
 from .._facts import Layer
+from .._programs._programs import SavedPrograms
 from .._records._artifacts import ATTACHMENTS, ArtifactStore
 from .._records._limits import Limits
 from .._records._result import Finding, RunEvent, RunResult
@@ -49,7 +50,7 @@ from .._tools._toolset import ToolSource
 from .._workers._pool import Pool
 from .._workers._zygote import validate_isolation
 from ..errors import UsageError
-from ._run_session import RunSession
+from ._saved_session import SavedSession
 from ._tool_session import collect_tools
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ __all__ = ["Session"]
 _T = TypeVar("_T")
 
 
-class Session(RunSession):
+class Session(SavedSession):
     """Runs scripts and calls tools. An async context manager, for asyncio and trio.
 
     ::
@@ -103,6 +104,7 @@ class Session(RunSession):
         model: ModelSource | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
+        programs: str | Path | None = None,
     ) -> None:
         """Configure a session; nothing is started.
 
@@ -172,6 +174,8 @@ class Session(RunSession):
                 raises, it is logged and receives no further events.
             record_direct_calls: True: each direct call is recorded as a run of its own, which can
                 be paused, resumed and rolled back.
+            programs: Folder of saved programs, which are tools of the session (`save_program`).
+                Default: ``.ptc/programs`` below `root`, which no tool can change.
 
         Raises:
             UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or
@@ -183,6 +187,7 @@ class Session(RunSession):
         require_function("after_side_effect", after_side_effect)
         require_function("on_event", on_event)
         catalog, models = collect_tools(tools, toolsets, model)
+        self._saved: SavedPrograms = SavedPrograms.of_session(folder, programs, catalog)
         if allowed_tools is not None:
             catalog.default = parts_of("allowed_tools", allowed_tools, "a list of names of tools")
             catalog.check_default()
@@ -208,7 +213,7 @@ class Session(RunSession):
             known=catalog.tools,
             attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
             unprotected=lifted,
-            protected=validate_protected(folder, (*named, *started, *named_files(folder))),
+            protected=validate_protected(folder, (*named, *started, *named_files(folder), self._saved.store.folder)),
             environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,

@@ -217,7 +217,7 @@ class DirectCalls:
         return Dispatch(
             self._catalog.tools,
             self._shared,
-            max_result_bytes=self._limits.max_tool_result_bytes,
+            limits=self._limits,
             call_timeout=None if host_tool else self._call_timeout,
             on_event=None if on_event is None else partial(_emit, on_event),
             memory=self._memory,

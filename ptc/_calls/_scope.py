@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from .._core._arguments import nearest, parts_of, path_of
 from .._protected import liftable
 from .._records._content import Attachment, AttachmentRef
+from .._records._limits import Limits
 from .._records._result import CallRecord, EventKind, RunResult
 from .._tools._approval import Approver
 from .._tools._context import ToolContext
@@ -48,7 +49,9 @@ OnEvent: TypeAlias = Callable[[EventKind, OpenCall, Any], None]
 class RunScript(Protocol):
     """Runs a script whose tools are those of a running tool call."""
 
-    async def __call__(self, call: ToolContext, options: Mapping[str, Any]) -> RunResult: ...
+    async def __call__(
+        self, call: ToolContext, limits: Limits, options: Mapping[str, Any]
+    ) -> RunResult: ...
 
 
 @dataclass(slots=True)
@@ -99,8 +102,8 @@ class Scope:
     shared: Shared
     environment: Environment
     """Values of the tools' ``env=`` for this caller."""
-    max_result_bytes: int
-    """JSON bytes of one result."""
+    limits: Limits
+    """Limits of the run, or of a direct call."""
     budget: Budget | None = None
     """Remaining calls; None: they are not counted."""
     call_timeout: CallTimeout | None = None

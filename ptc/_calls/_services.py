@@ -155,7 +155,8 @@ class Services:
         if run_script is None:
             msg = f"{self._tool.name}: this session runs no scripts"
             raise UsageError(msg)
-        result = await run_script(replace(self.context(), _reach=reach), options)
+        call = replace(self.context(), _reach=reach)
+        result = await run_script(call, self._scope.limits, options)
         if self._call.suspended:
             raise suspended_error(self._tool)
         return result

@@ -20,6 +20,7 @@ from hashlib import sha256
 from typing import Any
 
 from .._core._deferred import copy_with
+from .._records._limits import Limits
 from .._records._result import RunResult
 from .._tools._context import ToolContext
 from .._tools._table import ToolTable
@@ -47,10 +48,16 @@ class NestedPrograms:
         self._programs = programs
         self._executor = executor
 
-    async def run(self, call: ToolContext, options: Mapping[str, Any]) -> RunResult:
-        """Run a script with the tools of a call, as `ToolContext.program`."""
+    async def run(self, call: ToolContext, limits: Limits, options: Mapping[str, Any]) -> RunResult:
+        """Run a script with the tools of a call, as `ToolContext.program`.
+
+        Args:
+            call: Context of the call.
+            limits: Limits of the run that the call belongs to; the script's are clamped to them.
+            options: Arguments of `ToolContext.program`.
+        """
         table = ToolTable({name: _forward(tool, call) for name, tool in call.tools.items()})
-        program = self._programs.for_tool(table, **options)
+        program = self._programs.for_tool(table, limits, **options)
         early = reject_unsendable(program)
         if early is not None:
             return early

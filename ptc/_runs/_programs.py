@@ -96,6 +96,7 @@ class ProgramBuilder:
     def for_tool(
         self,
         table: ToolTable,
+        most: Limits,
         *,
         source: str,
         inputs: Mapping[str, Any] | None,
@@ -103,7 +104,7 @@ class ProgramBuilder:
         output_schema: Any,
         filename: str | None,
     ) -> Program:
-        """Build the program that a tool runs, with the tools of its caller.
+        """Build the program that a tool runs, with the tools and the limits of its caller.
 
         Raises:
             UsageError: If an argument is wrong.
@@ -116,7 +117,8 @@ class ProgramBuilder:
             output_schema=output_schema,
             filename=filename,
         )
-        return replace(program, table=table, recorded=False)
+        limits = program.limits.clamp(most)
+        return replace(program, table=table, limits=limits, recorded=False)
 
     def find_result(self, program: Program) -> RunResult | None:
         """Return the recorded result of the run with this id.

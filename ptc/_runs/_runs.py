@@ -194,7 +194,7 @@ class Executor:
         dispatch = Dispatch(
             program.tools,
             self._shared,
-            max_result_bytes=limits.max_tool_result_bytes,
+            limits=limits,
             budget=Budget(limits.max_tool_calls, limits.max_calls_by_tool),
             call_timeout=CallTimeout(limits.tool_timeout_ms) if shorter else None,
             environment=environment,

@@ -245,8 +245,8 @@ class ToolContext:
         Args:
             source: The script.
             inputs: JSON-able data for the script.
-            limits: Limits of the script. Default: those of the session. The limits of the run
-                apply, too.
+            limits: Limits of the script. Default: those of the session. Those above the limits of
+                the run are lowered to them.
             output_schema: Type or JSON Schema of the returned value.
             filename: Name of the script in tracebacks.
 

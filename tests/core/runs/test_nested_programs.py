@@ -197,3 +197,39 @@ async def test_finished_step_is_not_executed_again(tmp_path: Path) -> None:
         done = await session.approve(paused.run_id, by="ann", resume=True)
     assert done.unwrap() == [1, 2]
     assert COUNTED == [1, 1]
+
+
+@tool(side_effect=False)
+async def outcome(ctx: ToolContext, source: str) -> dict[str, Any]:
+    """Run a script, and return its status and limits."""
+    result = await ctx.program(source, limits={"timeout_ms": 60_000, "max_memory_bytes": 2**30})
+    return {"status": result.status, "memory": result.limits.max_memory_bytes}
+
+
+async def test_script_of_a_tool_has_no_higher_limits_than_the_run(tmp_path: Path) -> None:
+    source = "async def run(ctx, inputs):\n    return await ctx.outcome(source=inputs['s'])"
+    async with Session(tmp_path, tools=[outcome], toolsets=(), journal=":memory:") as session:
+        result = await session.program(
+            source=source,
+            inputs={"s": "async def run(ctx, inputs):\n    return 1 / 0"},
+            allowed_tools=["outcome"],
+            limits={"max_memory_bytes": 2**27},
+        )
+        late = await session.program(
+            source=source,
+            inputs={"s": "async def run(ctx, inputs):\n    while True: pass"},
+            allowed_tools=["outcome"],
+            limits={"timeout_ms": 300},
+        )
+        left = len(session._runs.active)
+    assert result.unwrap() == {"status": "failed", "memory": 2**27}
+    assert late.status == "timed_out"
+    assert left == 0
+
+
+async def test_endless_recursion_of_scripts_and_tools_is_an_error(tmp_path: Path) -> None:
+    source = "async def run(ctx, inputs):\n    return await ctx.nest(depth=50)"
+    async with Session(tmp_path, tools=[nest], toolsets=(), journal=":memory:") as session:
+        result = await session.program(source=source, allowed_tools=["nest"])
+    assert result.error is not None
+    assert "8 deep" in result.error.message

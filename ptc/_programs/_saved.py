@@ -173,8 +173,8 @@ def decode(data: bytes, source: bytes, folder: Path) -> SavedProgram:
         record = _records().validate_json(_json.dumps(whole))
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise _refused(file, f"`{where}`: {first['msg']}") from None
+        where = "".join(f"`{'.'.join(map(str, first['loc']))}`: " for _ in first["loc"][:1])
+        raise _refused(file, f"{where}{first['msg']}") from None
     except ValueError:
         raise _refused(file, "it is not JSON") from None
     if digest != _json.sha256_of(whole):

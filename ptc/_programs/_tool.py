@@ -19,15 +19,13 @@ from typing import Any
 
 from .._records._result import RunResult
 from .._tools._context import ToolContext
-from .._tools._tool import Tool, ToolFunction, define_tool
+from .._tools._tool import Tool, ToolFunction, ToolOptions, tool_from_schema
 from ..errors import ToolError, UsageError
 from ._pins import describe_changes, pin
 from ._saved import SavedProgram
 from ._store import ProgramStore
 
 __all__ = ["create_tool", "define_program_tool"]
-
-TAG = "program"
 
 
 def create_tool(program: SavedProgram, store: ProgramStore, known: Mapping[str, Tool]) -> Tool:
@@ -54,16 +52,15 @@ def define_program_tool(program: SavedProgram, function: ToolFunction) -> Tool:
     All its effects are those of the calls that it makes, and each of these has its own key. So it
     passes its key on, and may be suspended and started again although it is not idempotent.
     """
-    return define_tool(
-        program.name,
-        program.description,
-        program.input_schema,
-        function,
+    options = ToolOptions(
         side_effect=program.side_effect,
         idempotent=program.idempotent,
         uses_key=not program.idempotent,
         result_schema=program.output_schema,
-        tags=[TAG],
+        tags=["program"],
+    )
+    return tool_from_schema(
+        program.name, program.description, program.input_schema, function, options
     )
 
 

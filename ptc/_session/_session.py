@@ -213,7 +213,9 @@ class Session(SavedSession):
             known=catalog.tools,
             attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
             unprotected=lifted,
-            protected=validate_protected(folder, (*named, *started, *named_files(folder), self._saved.store.folder)),
+            protected=validate_protected(
+                folder, (*named, *started, *named_files(folder), self._saved.store.folder)
+            ),
             environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,

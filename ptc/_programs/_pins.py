@@ -76,14 +76,11 @@ def describe_changes(pinned: PinnedTool, now: PinnedTool) -> list[str]:
         elif pinned.parameters[name] != now.parameters[name]:
             changes.append(f"the schema of parameter `{name}` changed")
         elif (name in pinned.required) != (name in now.required):
-            changes.append(f"parameter `{name}` is now {_need(name in now.required)}")
+            state = "required" if name in now.required else "optional"
+            changes.append(f"parameter `{name}` is now {state}")
     if pinned.result != now.result:
         changes.append("the schema of its value changed")
     return changes
-
-
-def _need(required: bool) -> str:  # noqa: FBT001  # one word for one flag
-    return "required" if required else "optional"
 
 
 def _digest(schema: Any) -> str:

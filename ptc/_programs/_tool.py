@@ -153,12 +153,12 @@ class _Call:
             msg = f"{name}: its value has {result.cut.bytes:,} bytes, more than a tool may return"
             details["artifact"] = result.cut.artifact
             raise ToolError(msg, code="result_too_large", tool=name, details=details)
-        where, reason = "", result.status
+        where, reason = "", ""
         if error is not None:
             where = f" in line {error.line}" if error.line else ""
-            reason = f"{error.message} ({error.hint})" if error.hint else error.message
+            reason = f": {error.message}{f' ({error.hint})' if error.hint else ''}"
             details |= {"code": error.code, "line": error.line, "tool": error.tool}
-        msg = f"{name}: the program ended as {result.status}{where}: {reason}"
+        msg = f"{name}: the program ended as {result.status}{where}{reason}"
         raise ToolError(msg, code="program_failed", tool=name, details=details)
 
 

@@ -200,6 +200,7 @@ class Session(SavedSession):
         lifted = validate_unprotected(unprotected)
         named = parts_of("protected", protected, "a list of paths")
         started = [file for provider in catalog.providers for file in provider.files]
+        trusted = (*named_files(folder), self._saved.store.folder)
         require_range("workers", workers, 64)
         require_range("max_concurrent_runs", max_concurrent_runs, 256)
         store = ArtifactStore(
@@ -213,9 +214,7 @@ class Session(SavedSession):
             known=catalog.tools,
             attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
             unprotected=lifted,
-            protected=validate_protected(
-                folder, (*named, *started, *named_files(folder), self._saved.store.folder)
-            ),
+            protected=validate_protected(folder, (*named, *started, *trusted)),
             environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,
@@ -265,10 +264,10 @@ class Session(SavedSession):
             history=self.history,
             artifacts=store,
         )
-        programs = ProgramBuilder(folder, catalog, limit_policy, self.history, non_finite)
-        shared.run_script = NestedPrograms(programs, self._runs).run
+        builder = ProgramBuilder(folder, catalog, limit_policy, self.history, non_finite)
+        shared.run_script = NestedPrograms(builder, self._runs).run
         self._runner = ProgramRunner(
-            programs,
+            builder,
             self._runs,
             self.history,
             tools=catalog.tools,

@@ -10,7 +10,7 @@ import pytest
 from ptc import Allow, Limits, Session, Tool, ToolContext, ToolError, define_tool, tool
 from ptc_tools import batch
 
-from .shop import ORDER, QUOTE, Shop, run, save_order
+from .shop import QUOTE, Shop, run, save_order
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 

@@ -29,7 +29,7 @@ GREP = PinnedTool(
 DRAFT = SavedProgram(
     name="find",
     version=0,
-    description="Find – words.",
+    description="Find é words.",
     source="def run(ctx, inputs):\r\n    return 'ü'\n",
     input_schema={"type": "object", "properties": {"word": {"type": "string"}}},
     output_schema={"type": "string"},
@@ -54,7 +54,7 @@ def test_program_is_read_as_it_was_written(store: ProgramStore) -> None:
     files = sorted(path.name for path in saved.folder.iterdir())
     assert files == ["program.json", "program.py"]
     assert (saved.folder / "program.py").read_bytes().decode() == DRAFT.source
-    assert "–" in (saved.folder / "program.json").read_text(encoding="utf-8")
+    assert "é" in (saved.folder / "program.json").read_text(encoding="utf-8")
 
 
 def test_newest_version_is_loaded_and_older_ones_stay(store: ProgramStore) -> None:

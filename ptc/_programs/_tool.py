@@ -19,6 +19,7 @@ from typing import Any
 
 from .._records._result import RunResult
 from .._tools._context import ToolContext
+from .._tools._revert import Effect
 from .._tools._tool import Tool, ToolFunction, ToolOptions, tool_from_schema
 from ..errors import ToolError, UsageError
 from ._pins import describe_changes, pin
@@ -59,9 +60,15 @@ def define_program_tool(program: SavedProgram, function: ToolFunction) -> Tool:
         result_schema=program.output_schema,
         tags=["program"],
     )
+    if program.side_effect:
+        options["revert"] = _revert
     return tool_from_schema(
         program.name, program.description, program.input_schema, function, options
     )
+
+
+async def _revert(effect: Effect) -> None:
+    """Undo nothing: a rollback undoes the calls of a program by themselves."""
 
 
 class _Call:

@@ -92,12 +92,15 @@ async def verify_commands(
         )
         raise ToolError(msg, code="not_allowed")
     started = time.perf_counter()
-    run = _Run(ctx, len(jobs), anyio.Semaphore(max_concurrency if parallel else 1))
-    async with anyio.create_task_group() as tasks:
+    run = _Run(ctx, len(jobs), anyio.Semaphore(max_concurrency))
+    if parallel:
+        async with anyio.create_task_group() as tasks:
+            for job in jobs:
+                tasks.start_soon(run.one, job)
+    else:
+        # In order: each check sees the changes of those before it.
         for job in jobs:
-            # In order: without `parallel`, each check sees the changes of those before it.
-            await run.slots.acquire()
-            tasks.start_soon(run.one, job)
+            await run.one(job)
     results = [job.result for job in jobs if job.result is not None]
     return summarize(subject, results, (time.perf_counter() - started) * 1000)
 
@@ -139,15 +142,13 @@ class _Run:
     finished: int = 0
 
     async def one(self, job: Job) -> None:
-        """Run a check, report it to subscribers, and release its slot."""
-        try:
+        """Run a check in its turn, and report it to subscribers."""
+        async with self.slots:
             self.ctx.log("check started", id=job.check.id)
             job.result = result = await _run_check(self.ctx, job)
-            self.finished += 1
-            self.ctx.output(asdict(result))
-            self.ctx.progress(self.finished, self.total, f"{result.id}: {result.status}")
-        finally:
-            self.slots.release()
+        self.finished += 1
+        self.ctx.output(asdict(result))
+        self.ctx.progress(self.finished, self.total, f"{result.id}: {result.status}")
 
 
 async def _run_check(ctx: ToolContext, job: Job) -> CheckResult:

@@ -139,7 +139,7 @@ def _npm(root: Path, script: str = "test") -> Preset:
         f"The script {script} of package.json succeeds.",
         timeout_ms=_TEN_MINUTES,
     )
-    return _made(root, check, node_toolchain(root))
+    return _made(root, check, node_toolchain())
 
 
 def _cargo(root: Path) -> Preset:

@@ -40,18 +40,13 @@ def python_program(name: str, root: Path) -> Toolchain:
     environment = Path(found).absolute().parent.parent
     if (environment / "pyvenv.cfg").is_file():
         return Toolchain(name, _needed(_environment_folders(environment)))
-    return Toolchain(name, _needed([_installation(Path(found))]))
+    return Toolchain(name, _needed(_program_folders(name)))
 
 
-def node_toolchain(root: Path) -> Toolchain:
+def node_toolchain() -> Toolchain:
     """Find npm and node."""
-    readable = []
-    for name in ("npm", "node"):
-        found = shutil.which(name)
-        if found is not None:
-            readable += [Path(found).absolute().parent, _installation(Path(found))]
     env = {"CI": "1", "npm_config_update_notifier": "false"}
-    return Toolchain("npm", _needed(path for path in readable if path != root), env)
+    return Toolchain("npm", _needed([*_program_folders("npm"), *_program_folders("node")]), env)
 
 
 def cargo_toolchain() -> Toolchain:
@@ -64,18 +59,13 @@ def cargo_toolchain() -> Toolchain:
     env = {"CARGO_NET_OFFLINE": "true"}
     env |= {"CARGO_HOME": str(own)} if own.is_dir() else {}
     env |= {"RUSTUP_HOME": str(rustup)} if rustup.is_dir() else {}
-    found = shutil.which("cargo")
-    if found is not None and Path(found).absolute().parent != own / "bin":
-        readable.append(_installation(Path(found)))
-    return Toolchain("cargo", _needed(readable), env)
+    elsewhere = [path for path in _program_folders("cargo") if path not in (own, own / "bin")]
+    return Toolchain("cargo", _needed([*readable, *elsewhere]), env)
 
 
 def go_toolchain() -> Toolchain:
     """Find go, and the modules that it has downloaded."""
-    found = shutil.which("go")
-    readable = [] if found is None else [_installation(Path(found))]
-    if found is not None:
-        readable.append(Path(found).absolute().parent)
+    readable = _program_folders("go")
     first = os.environ.get("GOPATH", "").split(os.pathsep)[0] or "~/go"
     modules = _folder_of("GOMODCACHE", f"{first}/pkg/mod")
     env = {"GOPROXY": "off", "GOTOOLCHAIN": "local"}
@@ -109,6 +99,12 @@ def _base_of(environment: Path) -> Path | None:
         if key.strip() == "home" and os.path.isabs(value.strip()):
             return Path(value.strip()).resolve().parent
     return None
+
+
+def _program_folders(name: str) -> list[Path]:
+    """Return the folder of PATH that has a program, and the folder of its installation."""
+    found = shutil.which(name)
+    return [] if found is None else [Path(found).absolute().parent, _installation(Path(found))]
 
 
 def _installation(program: Path) -> Path:

@@ -12,7 +12,7 @@ import pytest
 from ptc import Session, UsageError
 from ptc_tools import CheckResult, Preset, builtin, detect_checks, preset
 
-pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
+pytestmark = pytest.mark.anyio
 
 
 async def results(root: Path, *presets: Preset, **options: Any) -> list[CheckResult]:

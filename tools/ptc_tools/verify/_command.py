@@ -322,6 +322,11 @@ class _Verification:
         if self._scope is not None:
             self._scope.cancel()
 
+    @property
+    def finished_count(self) -> int:
+        """Number of finished checks."""
+        return len(self._finished)
+
     def interrupted_report(self) -> VerificationReport:
         """Return the report of what finished before the signal."""
         from ._checks import Check, CheckResult, summarize
@@ -375,6 +380,7 @@ def _report(
         for text, tone in report_lines(report):
             output.line(text, _STYLES[tone])
     if verification.signal is not None and result is None:
-        errors.line(f"interrupted after {len(report.checks)} checks")
+        finished = verification.finished_count
+        errors.line(f"interrupted: {finished} of {len(report.checks)} checks had finished")
         return TERMINATED if verification.signal == signal.SIGTERM else INTERRUPTED
     return COMPLETED if report.status == "passed" else FAILED

@@ -8,7 +8,7 @@ Rule 2: a check passes only if its command exited with the expected code. Every 
     tests/tools/verify/test_verify.py::test_each_outcome_has_its_own_status
 Rule 3: starting the tool again, on resume, repeats no command: its calls are answered from the
     record, and one with an unknown outcome awaits a decision.
-    tests/tools/verify/test_verify_resume.py::test_resumed_verification_repeats_no_finished_command
+    tests/tools/verify/test_verify.py::test_resumed_verification_repeats_no_finished_command
 """
 
 from __future__ import annotations

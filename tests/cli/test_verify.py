@@ -62,6 +62,7 @@ def test_detected_checks_run_with_the_folders_that_they_need(command: Any, tmp_p
     assert done.err.splitlines()[0] == f"commands may also read: {go.parent}, {go.parent.parent}"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -88,6 +89,7 @@ def test_help_of_verify_teaches_with_examples(command: Any) -> None:
     assert "1  a required check did not pass" in text
 
 
+@pytest.mark.slow
 def test_ctrl_c_kills_the_commands_and_reports_finished_checks(
     terminal: Any, processes: Any, wait_until_gone: Any
 ) -> None:

@@ -141,6 +141,7 @@ def test_preset_never_asks_for_a_home_or_its_credentials(root: Path, home: Path)
         assert preset("pytest", root).readable == ()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "args"), [("cargo", "test"), ("go", "test ./..."), ("npm", "run test")]
 )

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ._checks import CheckResult, VerificationReport
     from ._presets import Preset
 
-__all__ = ["command"]
+__all__ = ["Verification", "command"]
 
 _TOOL = "verify_commands"
 _DEFAULT_TIMEOUT_MS = 60_000
@@ -157,7 +157,7 @@ def command(
         "parallel": parallel > 1,
         "max_concurrency": parallel,
     }
-    verification = _Verification(session, errors, arguments, quiet=as_json)
+    verification = Verification(session, errors, arguments, quiet=as_json)
     return _report(verification.run(), verification, standard_output(), errors, as_json=as_json)
 
 
@@ -238,7 +238,7 @@ def _extend(
 
 
 @dataclass(slots=True)
-class _Verification:
+class Verification:
     """One call of the tool, which stops cleanly on a signal."""
 
     session: Session
@@ -256,9 +256,10 @@ class _Verification:
         """Call the tool; None if a signal stopped it."""
         import anyio
 
-        return anyio.run(self._run)
+        return anyio.run(self.execute)
 
-    async def _run(self) -> ToolResult | None:
+    async def execute(self) -> ToolResult | None:
+        """Open the session and call the tool; None if it was stopped."""
         import anyio
 
         from ptc._cli._progress import Progress
@@ -319,6 +320,10 @@ class _Verification:
             async for number in signals:
                 self.signal = number
                 break
+        self.stop()
+
+    def stop(self) -> None:
+        """Kill the running command, and start no other."""
         if self._scope is not None:
             self._scope.cancel()
 
@@ -358,7 +363,7 @@ _STYLES = {"passed": "green", "warning": "yellow", "failed": "bold red", "plain"
 
 def _report(
     result: ToolResult | None,
-    verification: _Verification,
+    verification: Verification,
     output: Stream,
     errors: Stream,
     *,

@@ -309,42 +309,47 @@ async def test_invalid_checks_are_refused_before_any_runs(
 
 # --- pauses and dead hosts ----------------------------------------------------------------------
 
+CHECKS = [
+    sh("first", "echo first >> log"),
+    sh("second", "echo second >> log; until [ -e go ]; do sleep 0.01; done"),
+    sh("third", "echo third >> log; exit 3", required=False),
+]
 RESUMED = """
 async def run(ctx, inputs):
-    wait = "echo second >> log; until [ -e go ]; do sleep 0.01; done"
-    checks = [
-        {"id": "first", "command": ["sh", "-c", "echo first >> log"]},
-        {"id": "second", "command": ["sh", "-c", wait]},
-        {"id": "third", "command": ["sh", "-c", "echo third >> log; exit 3"], "required": False},
-    ]
-    report = await ctx.verify_commands(subject="s", checks=checks, parallel=inputs["parallel"])
-    return [report.status, [[check.id, check.status, check.exit_code] for check in report.checks]]
+    return await ctx.verify_commands(subject="s", **inputs)
 """
-EXPECTED = ["passed", [["first", "passed", 0], ["second", "passed", 0], ["third", "failed", 3]]]
 ALLOWED = ["verify_commands", "bash"]
 
 
+def outcome(report: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(report["subject"], report["status"])] + [
+        (check["id"], check["status"]) for check in report["checks"]
+    ]
+
+
+EXPECTED = [("s", "passed"), ("first", "passed"), ("second", "passed"), ("third", "failed")]
+
+
 async def test_resumed_verification_repeats_no_finished_command(root: Path) -> None:
-    async with Session(root) as session, anyio.create_task_group() as group:
-
-        async def begin() -> None:
-            await session.program(
-                source=RESUMED, inputs={"parallel": False}, allowed_tools=ALLOWED, run_id="r"
-            )
-
-        group.start_soon(begin)
+    async with (
+        Session(root, record_direct_calls=True) as session,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(session.tool, "verify_commands", {"subject": "s", "checks": CHECKS})
         with anyio.fail_after(20):
             while not (root / "log").exists() or "second" not in (root / "log").read_text():
                 await anyio.sleep(0.01)
+        # As a process that is killed leaves it.
         group.cancel_scope.cancel()
     (root / "go").touch()
-    async with Session(root) as session:
-        paused = await session.resume("r")
+    async with Session(root, record_direct_calls=True) as session:
+        (row,) = session.history.runs()
+        paused = await session.resume(row.run_id)
         assert [(p.tool, p.kind) for p in paused.pending] == [("bash", "unknown")]
         assert (root / "log").read_text().split() == ["first", "second"]
-        session.history.settle("r", None, "again", by="ann")
-        result = await session.resume("r")
-    assert result.unwrap() == EXPECTED
+        session.history.settle(row.run_id, None, "again", by="ann")
+        result = await session.resume(row.run_id)
+    assert outcome(result.unwrap()) == EXPECTED
     assert (root / "log").read_text().split() == ["first", "second", "second", "third"]
     # Each command is a call of the run, nested in the call of the tool.
     assert [(c.tool, c.status) for c in result.calls] == [
@@ -361,14 +366,17 @@ async def test_verification_pauses_for_approvals_and_executes_each_command_once(
     tools = [replace(bash_tool(), needs_approval=True), verify_commands]
     async with Session(root, toolsets=(), tools=tools) as session:
         paused = await session.program(
-            source=RESUMED, inputs={"parallel": True}, allowed_tools=ALLOWED, run_id="r"
+            source=RESUMED,
+            inputs={"checks": CHECKS, "parallel": True},
+            allowed_tools=ALLOWED,
+            run_id="r",
         )
         assert [(p.tool, p.kind) for p in paused.pending] == [("bash", "approval")] * 3
         assert not (root / "log").exists()
         for pending in paused.pending:
             session.history.approve("r", pending.call, by="ann")
         result = await session.resume("r")
-    assert result.unwrap() == EXPECTED
+    assert outcome(result.unwrap()) == EXPECTED
     assert sorted((root / "log").read_text().split()) == ["first", "second", "third"]
 
 
@@ -378,13 +386,12 @@ async def test_commands_count_toward_the_call_budget_of_a_run(root: Path) -> Non
     async with Session(root) as session:
         result = await session.program(
             source=RESUMED,
-            inputs={"parallel": False},
+            inputs={"checks": CHECKS},
             allowed_tools=ALLOWED,
             limits=Limits(max_tool_calls=2),
         )
-    status, rows = result.unwrap()
-    assert status == "failed"
-    assert [row[1] for row in rows] == ["passed", "not_started", "not_started"]
+    statuses = [check["status"] for check in result.unwrap()["checks"]]
+    assert statuses == ["passed", "not_started", "not_started"]
     assert (root / "log").read_text() == "first\n"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -191,3 +193,23 @@ async def test_programs_beside_the_running_python_need_no_folders(root: Path) ->
     if Path(shutil.which("ruff") or "").parent != Path(sys.prefix) / "bin":
         pytest.skip("another ruff is first on PATH")
     assert preset("ruff", root).readable == ()
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "verification.md"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "source", re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), flags=re.DOTALL | re.M)
+)
+async def test_example_of_the_page_runs(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_sum.py").write_text("def test_sum():\n    assert 1 + 1 == 2\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n[tool.ruff]\n")
+    monkeypatch.chdir(tmp_path)
+    code = compile(source, str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    names: dict[str, Any] = {"__name__": "page"}
+    await eval(code, names)  # noqa: S307  # the code of a page is our own
+    assert [check.status for check in names["report"].checks] == ["passed", "passed"]

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from .search._grep import MatchCount, grep
     from .search._lines import Match
     from .vcs._git import git, git_tool
+    from .verify._checks import Check, CheckResult, VerificationReport
+    from .verify._presets import Preset, detect_checks, preset
+    from .verify._verify import verify_commands
     from .web._web_fetch import Page, web_fetch_tool
     from .web._web_search import (
         Brave,
@@ -62,6 +65,7 @@ _BUILTIN = (
     "bash",
     "git",
     "batch",
+    "verify_commands",
 )
 """The tools of `builtin`, in the order in which a model sees them."""
 
@@ -71,6 +75,8 @@ __all__ = [
     "BatchResult",
     "Brave",
     "Change",
+    "Check",
+    "CheckResult",
     "CommandResult",
     "Entry",
     "FileProblem",
@@ -79,15 +85,18 @@ __all__ = [
     "Match",
     "MatchCount",
     "Page",
+    "Preset",
     "SearXNG",
     "SearchHit",
     "SearchProvider",
     "Tavily",
+    "VerificationReport",
     "bash",
     "bash_tool",
     "batch",
     "builtin",
     "compat",
+    "detect_checks",
     "edit",
     "git",
     "git_tool",
@@ -95,9 +104,11 @@ __all__ = [
     "grep",
     "ls",
     "patch",
+    "preset",
     "read",
     "read_files",
     "search_provider_from_environment",
+    "verify_commands",
     "web_fetch_tool",
     "web_search_tool",
     "write",
@@ -122,6 +133,9 @@ __getattr__, __dir__ = lazy_exports(
         "search._grep": ["MatchCount", "grep"],
         "search._lines": ["Match"],
         "vcs._git": ["git", "git_tool"],
+        "verify._checks": ["Check", "CheckResult", "VerificationReport"],
+        "verify._presets": ["Preset", "detect_checks", "preset"],
+        "verify._verify": ["verify_commands"],
         "web._web_fetch": ["Page", "web_fetch_tool"],
         "web._web_search": [
             "Brave",

@@ -1,0 +1,154 @@
+"""The sample agent is killed at every step of its journal, and continues each time."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import anyio
+import pytest
+
+from ptc._journal import _sqlite
+from ptc._runs import _history
+from tests.fuzz.durable_world import Killed, KilledWriter
+
+pytest.importorskip("pydantic_ai", reason="needs the extra `models`")
+
+SAMPLE = Path(__file__).parents[3] / "samples" / "agent.py"
+FILES = {
+    "src/names.py": "def list_within():\n    return 1\n",
+    "src/use.py": "from names import list_within\n\nprint(list_within())\n",
+    "notes.txt": "list_within stays here\n",
+}
+CHECK = "open('checked', 'a').write('x'); import sys; sys.path[0] = 'src'; import use"
+SECONDS = 60
+
+
+def sample() -> ModuleType:
+    """Load the sample, for a small folder in place of the repository."""
+    spec = importlib.util.spec_from_file_location("sample_agent", SAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    sys.modules["sample_agent"] = module
+    spec.loader.exec_module(module)
+
+    def copy(folder: Path) -> None:
+        for name, text in FILES.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    module.copy_repository = copy
+    module.TEST = [sys.executable, "-c", CHECK]
+    return module
+
+
+def log_writes(folder: Path) -> None:
+    """Log each file that the tool `write` replaces, outside of the root."""
+    from ptc_tools.files import _atomic
+
+    commit = _atomic.Transaction.commit
+
+    def logged(self: Any, *args: Any, **options: Any) -> Any:
+        with (folder / "writes").open("a") as log:
+            log.write("x")
+        return commit(self, *args, **options)
+
+    _atomic.Transaction.commit = logged  # type: ignore[method-assign]  # this process ends
+
+
+def child(folder: Path, at: int | None) -> int:
+    """Work in a forked process, which dies at step `at`; return its exit status."""
+    try:
+        Killed.steps, Killed.at = 0, at
+        _history.__dict__["SqliteJournal"] = Killed
+        _sqlite.__dict__["Writer"] = KilledWriter
+        log_writes(folder)
+        agent = sample()
+        meter = agent.Meter(agent.FunctionModel(agent.decide))
+
+        async def work() -> dict[str, Any]:
+            result = await agent.work(folder, meter, programs=True)
+            calls = [(c.parent, c.tool, c.status) for c in result.calls]
+            return {"value": result.unwrap()["report"], "calls": calls, "turns": meter.turns}
+
+        outcome = {**anyio.run(work), "steps": Killed.steps}
+        (folder / "part").write_text(json.dumps(outcome))
+        (folder / "part").rename(folder / "outcome")
+    except BaseException:  # noqa: BLE001  # reported by the parent
+        (folder / "wrong").write_text(traceback.format_exc())
+        return 1
+    return 0
+
+
+def spawn(folder: Path, at: int | None) -> bool:
+    """Fork a process that works; return True if it ended, and False if it was killed."""
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        os._exit(child(folder, at))
+    end = time.monotonic() + SECONDS
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            break
+        if time.monotonic() > end:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
+    wrong = folder / "wrong"
+    assert not wrong.exists(), wrong.read_text()
+    return not os.WIFSIGNALED(status)
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    return {name: (folder / "root" / name).read_text() for name in FILES}
+
+
+def outcomes(tmp_path: Path) -> Iterator[tuple[int, Path, dict[str, Any]]]:
+    """Yield the outcome without a death, and with one at each step."""
+    at, steps = 0, 0
+    while at <= steps:
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        if at:
+            spawn(folder, at)
+        assert spawn(folder, None)
+        outcome = json.loads((folder / "outcome").read_text())
+        steps = steps or outcome["steps"]
+        yield at, folder, outcome
+        at += 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_agent_that_is_killed_at_any_step_ends_in_the_same_state(tmp_path: Path) -> None:
+    straight: dict[str, Any] = {}
+    turns = 0
+    for at, folder, outcome in outcomes(tmp_path):
+        if not at:
+            straight, turns = outcome, outcome["turns"]
+            assert straight["value"]["tests_passed"]
+            assert straight["value"]["changed"] == ["src/names.py", "src/use.py"]
+        assert outcome["value"] == straight["value"], at
+        assert sorted(map(str, outcome["calls"])) == sorted(map(str, straight["calls"])), at
+        assert files_of(folder) == {
+            **FILES,
+            "src/names.py": FILES["src/names.py"].replace("list_within", "names_within"),
+            "src/use.py": FILES["src/use.py"].replace("list_within", "names_within"),
+        }, at
+        # A write that the host did not survive is repeated with the same content; a check is
+        # repeated only by the recorded decision.
+        assert len((folder / "writes").read_text()) in (2, 3), at
+        assert len((folder / "root" / "checked").read_text()) in (1, 2), at
+        assert outcome["turns"] <= turns, at
+    assert at > 20

@@ -14,6 +14,7 @@ from ._core._lazy import lazy_exports
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ._agents._agent_tool import agent_tool as agent_tool
     from ._agents._response import FinalAnswer as FinalAnswer
     from ._facts import Layer as Layer
     from ._generation._generate import Fallback, Generated
@@ -107,6 +108,7 @@ __all__ = [
     "Violation",
     "Webhook",
     "WebhookDelivery",
+    "agent_tool",
     "current_tool_context",
     "define_tool",
     "get_tool_metadata",
@@ -120,6 +122,7 @@ __dir__: "Callable[[], list[str]]"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "_agents._agent_tool": ["agent_tool"],
         "_agents._response": ["FinalAnswer"],
         "_session._blocking": ["BlockingSession"],
         "_generation._generate": ["Fallback", "Generated"],

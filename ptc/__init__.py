@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ._agents._agent_tool import agent_tool as agent_tool
     from ._agents._response import FinalAnswer as FinalAnswer
+    from ._agents._tool_file import tool_from_file as tool_from_file
     from ._facts import Layer as Layer
     from ._generation._generate import Fallback, Generated
     from ._generation._prompt_tool import prompt_tool as prompt_tool
@@ -115,6 +116,7 @@ __all__ = [
     "prompt_tool",
     "tool",
     "tool_from",
+    "tool_from_file",
 ]
 
 __getattr__: "Callable[[str], object]"
@@ -124,6 +126,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "_agents._agent_tool": ["agent_tool"],
         "_agents._response": ["FinalAnswer"],
+        "_agents._tool_file": ["tool_from_file"],
         "_session._blocking": ["BlockingSession"],
         "_generation._generate": ["Fallback", "Generated"],
         "_generation._prompt_tool": ["prompt_tool"],

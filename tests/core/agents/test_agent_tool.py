@@ -141,6 +141,34 @@ async def test_built_in_kind_takes_a_prompt_and_answers_with_text() -> None:
     assert model.prompt == "Where is it?"
 
 
+@tool(side_effect=True, idempotent=True, needs_approval=True)
+async def pay(cents: int) -> int:
+    """Pay."""
+    return cents
+
+
+@pytest.mark.parametrize("order", [("pay", "response"), ("response", "pay")])
+async def test_child_does_not_finish_while_a_call_of_the_same_turn_awaits_approval(
+    kind: Path, order: tuple[str, str]
+) -> None:
+    requests: list[int] = []
+    arguments: dict[str, dict[str, Any]] = {"pay": {"cents": 5}, "response": {"verdict": "paid"}}
+
+    def answer(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        requests.append(len(messages))
+        return ModelResponse(parts=[ToolCallPart(name, arguments[name]) for name in order])
+
+    made = agent_tool(kind, "review", parameters=Change)
+    async with Session(tools=[made, pay], model=FunctionModel(answer)) as session:
+        paused = await session.program(source=SCRIPT, allowed_tools=["review", "pay"])
+        assert (paused.status, paused.value) == ("paused", None)
+        result = await session.approve(paused.run_id, by="ann", resume=True)
+    assert result.value == {"verdict": "paid"}, result.error
+    assert [call.status for call in result.calls if call.tool == "pay"] == ["succeeded"]
+    # The recorded turn is used again.
+    assert requests == [1]
+
+
 async def test_failed_child_fails_the_call(kind: Path) -> None:
     made = agent_tool(kind, limits={"max_steps": 1})
     async with Session(

@@ -65,7 +65,7 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-PAY = [
+PAY: Any = [
     [("look", {})],
     [("pay", {"amount": 3})],
     lambda messages: ", ".join(returns_in(messages)),

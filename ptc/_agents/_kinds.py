@@ -22,13 +22,13 @@ from .._tools._tool import Tool
 from ..errors import UsageError
 from ._limits import TaskLimits
 
-__all__ = ["AgentKind", "AgentKinds", "find_kind", "read_kind"]
+__all__ = ["HANDOFF_TAG", "AgentKind", "AgentKinds", "find_kind", "kind_from", "read_kind"]
 
 _BUILTIN = Path(__file__).with_name("kinds")
 _MAX_BYTES = 65_536
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_DELEGATING = frozenset({"task", "tasks"})
-"""A child has these only if its kind names them: most tasks need no further delegation."""
+HANDOFF_TAG = "agent"
+"""Tag of the tools of `agent_tool`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class AgentKind:
     instructions: str
     """Instructions for the child's model."""
     tools: tuple[str | Allow, ...] | None = None
-    """Allow-list: names, patterns and rules. None: all tools of the caller except ``task`` and
-    ``tasks``. It never adds a tool that the caller may not call."""
+    """Allow-list: names, patterns and rules. None: all tools of the caller except ``task``,
+    ``tasks`` and those of `agent_tool`. It never adds a tool that the caller may not call."""
     read_only: bool = False
     """True: only tools without a side effect."""
     model: str | None = None
@@ -60,7 +60,7 @@ class AgentKind:
         if self.read_only:
             tools = {name: tool for name, tool in tools.items() if not tool.side_effect}
         if self.tools is None:
-            return [name for name in tools if name not in _DELEGATING]
+            return [name for name, tool in tools.items() if not _delegates(tool)]
         entries: list[str | Allow] = []
         for entry in self.tools:
             if isinstance(entry, Allow):
@@ -75,6 +75,14 @@ class AgentKind:
         """Raise `UsageError` if an entry of the allow-list fits none of the session's tools."""
         for entry in self.tools or ():
             select([entry], tools, {})
+
+
+def _delegates(tool: Tool) -> bool:
+    """True for a tool that a child has only if its kind names it.
+
+    Most tasks need no further delegation, and a child could delegate to its own kind without end.
+    """
+    return tool.name in ("task", "tasks") or HANDOFF_TAG in tool.tags
 
 
 def _expand(pattern: str, tools: Mapping[str, Tool]) -> list[str]:
@@ -188,12 +196,22 @@ def read_kind(path: Path) -> AgentKind:
         raise UsageError(msg)
     values, body = read_front_matter(text, where=f"agent file {path}")
     try:
-        return _kind_of(values, body, path.stem)
+        return kind_from(values, body, path.stem)
     except UsageError as error:
         raise UsageError(f"agent file {path}: {error}") from None
 
 
-def _kind_of(values: Mapping[str, Any], body: str, stem: str) -> AgentKind:
+def kind_from(values: Mapping[str, Any], body: str, stem: str) -> AgentKind:
+    """Return the kind that a front matter and the text below it describe.
+
+    Args:
+        values: The front matter.
+        body: The text: the instructions.
+        stem: Name of the kind, if the front matter has none.
+
+    Raises:
+        UsageError: If a key is unknown or missing, or a value is invalid.
+    """
     known = [item.name for item in fields(AgentKind) if item.name != "instructions"]
     for key in values:
         if key not in known:

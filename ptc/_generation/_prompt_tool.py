@@ -27,9 +27,9 @@ from ._generate import generate_object
 from ._text import generate_text
 from ._tool import FAILURES, to_event, to_tool_error
 
-__all__ = ["NO_ARGUMENTS", "format_input", "prompt_tool", "validate_instructions"]
+__all__ = ["format_input", "prompt_tool", "to_contract"]
 
-NO_ARGUMENTS: Mapping[str, Any] = {
+_NO_ARGUMENTS: Mapping[str, Any] = {
     "type": "object",
     "properties": {},
     "additionalProperties": False,
@@ -83,9 +83,9 @@ def prompt_tool(
     Raises:
         UsageError: If an argument is invalid, or no value conforms to `output_schema`.
     """
-    system = validate_instructions(name, instructions)
+    system = _validate_instructions(name, instructions)
     source = None if model is None else validate_source(model)
-    contract = None if output_schema is None else _to_contract(name, output_schema)
+    contract = None if output_schema is None else to_contract(name, output_schema)
     if type(max_repair_attempts) is not int or not 0 <= max_repair_attempts <= 5:
         msg = f"tool {name!r}: max_repair_attempts must be an integer from 0 to 5"
         raise UsageError(msg)
@@ -121,7 +121,7 @@ def prompt_tool(
     if contract is not None and isinstance(contract.schema, dict):
         options.setdefault("result_schema", contract.schema)
     made = tool_from_schema(
-        name, description, NO_ARGUMENTS if parameters is None else parameters, ask, options
+        name, description, _NO_ARGUMENTS if parameters is None else parameters, ask, options
     )
     is_type = contract is not None and not isinstance(output_schema, Mapping | bool | Contract)
     return copy_with(made, revive=result_reader(output_schema)) if is_type else made
@@ -140,7 +140,7 @@ def format_input(arguments: Any) -> str:
     return f"Input, as JSON data:\n```json\n{text}\n```"
 
 
-def validate_instructions(name: str, instructions: Any) -> str:
+def _validate_instructions(name: str, instructions: Any) -> str:
     """Return the instructions without surrounding blank lines.
 
     Raises:
@@ -152,7 +152,12 @@ def validate_instructions(name: str, instructions: Any) -> str:
     return instructions.strip()
 
 
-def _to_contract(name: str, schema: Any) -> Contract:
+def to_contract(name: str, schema: Any) -> Contract:
+    """Return the contract of the results of the tool `name`.
+
+    Raises:
+        UsageError: If `schema` is invalid, or no value conforms to it.
+    """
     try:
         contract = schema if isinstance(schema, Contract) else Contract(schema, name="answer")
     except UsageError as error:

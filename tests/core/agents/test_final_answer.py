@@ -171,6 +171,29 @@ def test_reminders_are_bounded_and_use_up_no_repairs() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\0",
+        "\ud800",
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        '{"total": NaN}',
+        "<think>",
+        '"' * 9_999,
+    ],
+)
+def test_hostile_text_is_an_answer_like_any_other_invalid_one(text: str) -> None:
+    assert isinstance(FinalAnswer(SCHEMA).take_text(text), Again)
+    assert isinstance(FinalAnswer(SCHEMA).take_call(text), Again)
+
+
+def test_arguments_that_are_not_json_data_are_an_error_of_the_caller() -> None:
+    with pytest.raises(UsageError, match="must be JSON data"):
+        FinalAnswer(SCHEMA).take_call({"total": {1, 2}})
+
+
 def test_unfinished_answer_is_requested_again_and_a_truncated_one_is_an_error() -> None:
     final = FinalAnswer(SCHEMA)
     assert "incomplete" in feedback(final.take_call('{"total": 1'))

@@ -193,7 +193,8 @@ class Session(RunSession):
         validate_non_finite(non_finite)
         lifted = validate_unprotected(unprotected)
         named = parts_of("protected", protected, "a list of paths")
-        started = [file for provider in catalog.providers for file in provider.files]
+        sources = (*catalog.providers, *catalog.tools.values())
+        made_from = [file for source in sources for file in source.files]
         require_range("workers", workers, 64)
         require_range("max_concurrent_runs", max_concurrent_runs, 256)
         store = ArtifactStore(
@@ -207,7 +208,7 @@ class Session(RunSession):
             known=catalog.tools,
             attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
             unprotected=lifted,
-            protected=validate_protected(folder, (*named, *started, *named_files(folder))),
+            protected=validate_protected(folder, (*named, *made_from, *named_files(folder))),
             environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,12 +41,21 @@ def calls(root: Path, skills: Path, add_skill: AddSkill) -> Iterator[BlockingSes
         yield session
 
 
+def search(session: BlockingSession, query: str, **arguments: int) -> list[SkillHit]:
+    hits: list[SkillHit] = session.tool("search_skills", {"query": query, **arguments}).unwrap()
+    return hits
+
+
+def load(session: BlockingSession, skill_name: str, **arguments: Any) -> Any:
+    return session.tool("Skill", {"skill_name": skill_name, **arguments}).unwrap()
+
+
 # --- search ---------------------------------------------------------------------------------------
 
 
 def test_search_ranks_by_name_description_and_body(calls: BlockingSession) -> None:
     def found(query: str, **arguments: int) -> list[str]:
-        hits = calls.search_skills(query, **arguments)
+        hits = search(calls, query, **arguments)
         assert all(isinstance(hit, SkillHit) for hit in hits)
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
         return [hit.name for hit in hits]
@@ -75,7 +85,7 @@ def test_model_reads_names_descriptions_and_scripts(calls: BlockingSession) -> N
 
 
 def test_skill_returns_its_instructions_and_lists_its_files(calls: BlockingSession) -> None:
-    assert calls.Skill("count-orders") == SkillInstructions(
+    assert load(calls, "count-orders") == SkillInstructions(
         name="count-orders",
         description="Counts the orders of a shop by month.",
         instructions="# Count\n\nRead [the format](references/format.md) first.",
@@ -95,18 +105,18 @@ def test_skill_returns_its_instructions_and_lists_its_files(calls: BlockingSessi
 
 def test_skill_returns_a_file_or_lines_of_it(calls: BlockingSession) -> None:
     file = "references/format.md"
-    assert calls.Skill("count-orders", file=file) == SkillText(
+    assert load(calls, "count-orders", file=file) == SkillText(
         "count-orders", file, "one\ntwo\nthree\n", 0
     )
-    assert calls.Skill("count-orders", file=file, offset=1, limit=1).text == "two\n"
-    first = calls.Skill("count-orders", file="SKILL.md", limit=2).text
+    assert load(calls, "count-orders", file=file, offset=1, limit=1).text == "two\n"
+    first = load(calls, "count-orders", file="SKILL.md", limit=2).text
     assert first == "---\nname: count-orders\n"
 
 
 def test_path_of_a_skill_in_the_root_is_relative_to_it(root: Path, add_skill: AddSkill) -> None:
     folder = add_skill("sort-mail")
     with BlockingSession(root=folder.parent.parent, tools=[skills_toolset(folder)]) as session:
-        assert session.Skill("sort-mail").path == "skills/sort-mail"
+        assert load(session, "sort-mail").path == "skills/sort-mail"
 
 
 def test_long_instructions_are_truncated_for_a_model_with_the_call_that_continues(
@@ -122,7 +132,7 @@ def test_long_instructions_are_truncated_for_a_model_with_the_call_that_continue
         last = shown.splitlines()[-1]
         assert mark.startswith(f"{len(value.instructions) - len(shown):,} more characters; ")
         offset = int(mark.partition("offset=")[2].partition(")")[0])
-        rest = session.Skill("long", file="SKILL.md", offset=offset).text
+        rest = load(session, "long", file="SKILL.md", offset=offset).text
         assert rest.splitlines()[0] == lines[lines.index(last) + 1]
 
 
@@ -182,9 +192,9 @@ def test_unusable_skill_is_left_out_and_explained(
     with pytest.warns(UserWarning, match=r"broken/SKILL\.md: the key `description` is missing"):
         made = skills_toolset(skills)
     with BlockingSession(root=root, tools=[made]) as session:
-        assert [hit.name for hit in session.search_skills("")] == ["sort-mail"]
+        assert [hit.name for hit in search(session, "")] == ["sort-mail"]
         with pytest.raises(ToolError, match="the key `description` is missing") as caught:
-            session.Skill("broken")
+            load(session, "broken")
         assert caught.value.code == "invalid_skill"
 
 
@@ -210,7 +220,7 @@ def test_change_of_a_skill_has_no_effect_on_the_session(
     calls: BlockingSession, skills: Path
 ) -> None:
     (skills / "sort-mail" / "SKILL.md").write_text("changed")
-    assert calls.Skill("sort-mail").instructions == "Orders are not mail."
+    assert load(calls, "sort-mail").instructions == "Orders are not mail."
 
 
 # --- protection -----------------------------------------------------------------------------------
@@ -265,7 +275,7 @@ def test_key_of_the_configuration_adds_the_tools(
     add_skill("sort-mail")
     (root / "ptc.toml").write_text('skills = ["../skills"]\n')
     with BlockingSession.from_config(root, config=root / "ptc.toml") as session:
-        assert session.Skill("sort-mail").instructions == "Do it."
+        assert load(session, "sort-mail").instructions == "Do it."
         assert session.tool("read", {"path": "ptc.toml"}).ok
 
 

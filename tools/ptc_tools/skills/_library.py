@@ -37,8 +37,8 @@ __all__ = [
 
 MAX_SKILL_BYTES = 524_288
 """Maximum size of a SKILL.md (512 KiB)."""
-MAX_SCRIPT_BYTES = 262_144
-"""Maximum size of a script (256 KiB)."""
+MAX_SCRIPT_BYTES = 131_072
+"""Maximum size of a script (128 KiB): the default of ``max_source_bytes``."""
 MAX_SKILLS = 1_000
 """Maximum number of skills in one folder."""
 MAX_FILES = 1_000

@@ -3,81 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio.to_thread
 from pydantic import Field
 
-from ptc import Tool, ToolContext, ToolError, Toolset, tool
+from ptc import Failure, RunResult, Tool, ToolContext, ToolError, Toolset, UsageError, tool
 from ptc._tools._names import warn_definition
 from ptc._tools._tool import renamed
 
 from ..files._paths import Root
 from ..files._read import read_lines
+from ._allowed import allowed_tools
 from ._library import Library, SkillFolder
+from ._results import (
+    MAX_LISTED,
+    SkillHit,
+    SkillInstructions,
+    SkillRun,
+    SkillText,
+    one_line,
+    render_hits,
+    render_skill,
+)
 
-__all__ = ["SkillHit", "SkillInstructions", "SkillText", "configured_toolset", "skills_toolset"]
+__all__ = ["configured_toolset", "skills_toolset"]
 
-_SHOWN_CHARS = 100_000
-"""Characters of instructions or of a file in the text for a model; a script receives all."""
 _CATALOGUE_CHARS = 6_000
 """Characters of the list of skills in the description of `Skill`."""
 _SUMMARY_CHARS = 300
 """Characters of one description in that list."""
-_MAX_LISTED = 100
-"""Files of a skill in the text for a model."""
-
-
-@dataclass(frozen=True, slots=True)
-class SkillHit:
-    """A skill that matches a search."""
-
-    name: str
-    description: str
-    scripts: list[str]
-    """Scripts that `Skill` can run."""
-    path: str | None
-    """Folder, relative to the root; None if it lies outside."""
-    score: float
-    """Higher for a better match; 0 for an empty query."""
-
-
-@dataclass(frozen=True, slots=True)
-class SkillInstructions:
-    """A skill."""
-
-    name: str
-    description: str
-    instructions: str
-    """Text of SKILL.md after its front matter."""
-    scripts: list[str]
-    """Scripts that `Skill` can run."""
-    files: list[str]
-    """Files that `Skill` can read, scripts included."""
-    path: str | None
-    """Folder, relative to the root; None if it lies outside."""
-    allowed_tools: list[str] | None
-    """The key ``allowed-tools``, as written; None without it."""
-    license: str
-    compatibility: str
-    metadata: dict[str, str]
-    first_line: int
-    """Lines of SKILL.md before the instructions."""
-
-
-@dataclass(frozen=True, slots=True)
-class SkillText:
-    """Text of a file of a skill."""
-
-    name: str
-    """Name of the skill."""
-    file: str
-    text: str
-    offset: int
-    """Lines of the file before the text."""
 
 
 def skills_toolset(*folders: str | Path) -> Toolset:
@@ -119,7 +77,7 @@ def configured_toolset(folders: Sequence[str | Path] = ()) -> Toolset:
 
 
 def _search_tool(library: Library) -> Tool:
-    @tool(render=_render_hits)
+    @tool(render=render_hits)
     def search_skills(
         ctx: ToolContext, query: str, limit: Annotated[int, Field(ge=1, le=100)] = 10
     ) -> list[SkillHit]:
@@ -146,16 +104,6 @@ def _search_tool(library: Library) -> Tool:
     return search_skills
 
 
-def _render_hits(hits: list[SkillHit]) -> str:
-    if not hits:
-        return "No skills match"
-    rows = []
-    for hit in hits:
-        scripts = f" [scripts: {', '.join(hit.scripts)}]" if hit.scripts else ""
-        rows.append(f"{hit.name}: {_one_line(hit.description)}{scripts}")
-    return "\n".join(rows)
-
-
 # --- skills -------------------------------------------------------------------------------------
 
 
@@ -163,27 +111,42 @@ def _skill_tool(library: Library) -> Tool:
     async def skill(
         ctx: ToolContext,
         skill_name: str,
+        script: Annotated[str, Field(min_length=1)] | None = None,
+        inputs: dict[str, Any] | None = None,
         file: Annotated[str, Field(min_length=1)] | None = None,
         offset: Annotated[int, Field(ge=0)] = 0,
         limit: Annotated[int, Field(ge=1)] | None = None,
-    ) -> SkillInstructions | SkillText:
+    ) -> SkillInstructions | SkillText | SkillRun:
         chosen = library.get(skill_name)
+        if script is not None:
+            if file is not None:
+                msg = "pass script to run one or file to read one, not both"
+                raise ToolError(msg, code="invalid_arguments")
+            return await _run_script(ctx, chosen, script, inputs)
+        if inputs is not None:
+            known = ", ".join(chosen.scripts) or "none"
+            msg = f"inputs are for a script, and none is named; scripts of {skill_name!r}: {known}"
+            raise ToolError(msg, code="invalid_arguments")
         if file is not None:
             return await anyio.to_thread.run_sync(partial(_read_file, chosen, file, offset, limit))
         return _instructions(chosen, ctx.root)
 
     skill.__doc__ = _SKILL_DOC.format(catalogue=_catalogue(library))
     # `renamed`, since a definition would warn that the name is not snake_case: models know it so.
-    return renamed(tool(render=_render_skill)(skill), "Skill")
+    return renamed(tool(render=render_skill)(skill), "Skill")
 
 
-_SKILL_DOC = """Load a skill: its instructions, or a file of it.
+_SKILL_DOC = """Load the instructions of a skill, read a file of it, or run a script of it.
+
+        A script has the tools that the skill allows and its caller may call.
 
         {catalogue}
 
         Args:
             ctx: The call.
-            skill_name: Name of the skill.
+            skill_name: Name of the skill. With nothing else: return its instructions.
+            script: Script of the skill to run, such as scripts/count.py. Returns its value.
+            inputs: Inputs of the script.
             file: File of the skill to read, such as references/api.md.
             offset: Lines of the file to skip.
             limit: Maximum number of lines. Default: all to the end.
@@ -193,7 +156,7 @@ _SKILL_DOC = """Load a skill: its instructions, or a file of it.
 def _catalogue(library: Library) -> str:
     skills = list(library.skills.values())
     rows = [
-        f"{skill.name}: {_one_line(skill.header.description)[:_SUMMARY_CHARS]}" for skill in skills
+        f"{skill.name}: {one_line(skill.header.description)[:_SUMMARY_CHARS]}" for skill in skills
     ]
     text = "\n        ".join(["Skills:", *rows])
     if not skills:
@@ -227,47 +190,52 @@ def _read_file(skill: SkillFolder, file: str, offset: int, limit: int | None) ->
         except ToolError as error:
             if error.code not in ("not_found", "outside_root"):
                 raise
-            known = ", ".join(skill.files[:_MAX_LISTED]) or "none"
+            known = ", ".join(skill.files[:MAX_LISTED]) or "none"
             msg = f"skill {skill.name!r} has no file {file!r:.200} in its folder; files: {known}"
             raise ToolError(msg, code=error.code) from None
     return SkillText(skill.name, file, text, offset)
 
 
-def _render_skill(value: SkillInstructions | SkillText) -> str:
-    if isinstance(value, SkillText):
-        return _shorten(value.text, value.name, value.file, value.offset)
-    parts = [_shorten(value.instructions, value.name, "SKILL.md", value.first_line)]
-    if value.path is not None:
-        parts.append(f"Folder of the skill: {value.path}")
-    if value.compatibility:
-        parts.append(f"Compatibility: {_one_line(value.compatibility)}")
-    if value.scripts:
-        scripts = ", ".join(value.scripts)
-        parts.append(f"Scripts, run with Skill({value.name!r}, script=...): {scripts}")
-    if value.files:
-        rest = len(value.files) - _MAX_LISTED
-        more = f" and {rest:,} more" if rest > 0 else ""
-        files = ", ".join(value.files[:_MAX_LISTED])
-        parts.append(f"Files, read with Skill({value.name!r}, file=...): {files}{more}")
-    return "\n\n".join(parts)
+async def _run_script(
+    ctx: ToolContext, skill: SkillFolder, script: str, inputs: dict[str, Any] | None
+) -> SkillRun:
+    """Run a script under the list of its skill and that of the caller."""
+    file, source = skill.script(script)
+    try:
+        listed = allowed_tools(skill.header.allowed_tools, ctx.tools)
+    except UsageError as error:
+        msg = f"skill {skill.name!r}: {error}; nothing was run"
+        raise ToolError(msg, code="invalid_skill") from None
+    narrowed = ctx.restricted(listed.entries)
+    result = await narrowed.program(source, inputs, filename=f"{skill.name}/{file}")
+    if not result.ok:
+        raise _script_error(skill, file, result, listed.unavailable)
+    return SkillRun(
+        name=skill.name,
+        script=file,
+        value=result.value,
+        output=result.stdout,
+        unavailable=list(listed.unavailable),
+        whole_value=None if result.cut is None else result.cut.artifact,
+        attached=[ref.path for ref in result.attached],
+    )
 
 
-def _shorten(text: str, name: str, file: str, offset: int) -> str:
-    """Truncate a text for a model at the end of a line, with the call that continues."""
-    if len(text) <= _SHOWN_CHARS:
-        return text
-    end = text.rfind("\n", 0, _SHOWN_CHARS) + 1
-    rest = f"{len(text) - (end or _SHOWN_CHARS):,} more characters"
-    if not end:
-        return f"{text[:_SHOWN_CHARS]}\n[truncated: {rest}, in this line]"
-    line = offset + text.count("\n", 0, end)
-    call = f"Skill({name!r}, file={file!r}, offset={line})"
-    return f"{text[:end]}[truncated: {rest}; continue with {call}]"
+def _script_error(
+    skill: SkillFolder, file: str, result: RunResult, unavailable: tuple[str, ...]
+) -> ToolError:
+    failure = result.error or Failure(result.status, "it did not complete")
+    kind = f"{failure.type}: " if failure.type else ""
+    line = f", line {failure.line}" if failure.line else ""
+    parts = [f"script {file} of skill {skill.name!r}{line}: {kind}{failure.message}"]
+    parts += [failure.hint] if failure.hint else []
+    if unavailable:
+        names = ", ".join(unavailable)
+        parts.append(f"The skill lists tools that its caller may not call: {names}")
+    details: dict[str, object] = {"status": result.status, "failure": failure.code}
+    details |= {"traceback": failure.traceback, "unavailable": list(unavailable)}
+    return ToolError(". ".join(parts), code="script_failed", details=details)
 
 
 def _path_in(root: Path, folder: Path) -> str | None:
     return folder.relative_to(root).as_posix() if folder.is_relative_to(root) else None
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +14,6 @@ from ptc_tools import SkillHit, SkillInstructions, SkillText, skills_toolset
 from ptc_tools.skills._library import Library
 
 from .conftest import AddSkill
-
-pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
 @pytest.fixture
@@ -226,30 +223,7 @@ def test_change_of_a_skill_has_no_effect_on_the_session(
 # --- protection -----------------------------------------------------------------------------------
 
 
-async def test_no_tool_of_the_session_changes_a_skill(skills: Path, add_skill: AddSkill) -> None:
-    add_skill("sort-mail", **{"scripts/sort.py": "x"})
-    tools = ["write", "edit", "Skill"]
-    source = """
-async def run(ctx, inputs):
-    codes = []
-    for path in inputs["paths"]:
-        try:
-            await ctx.write(path, "x")
-        except Exception as error:
-            codes.append(error.code)
-    return codes
-"""
-    paths = ["SKILL.md", "scripts/sort.py", "references/new.md", "../other/SKILL.md"]
-    inputs = {"paths": [f"skills/sort-mail/{path}" for path in paths]}
-    async with Session(root=skills.parent, tools=[skills_toolset(skills)]) as session:
-        result = await session.program(source=source, inputs=inputs, allowed_tools=tools)
-        assert result.value == ["protected_path"] * 4, result.error
-        moved = await session.tool("bash", {"cmd": "mv", "args": ["skills", "other"]})
-        assert not moved.ok
-    assert sorted(os.listdir(skills)) == ["sort-mail"]
-
-
-async def test_root_that_is_a_skill_is_an_error(add_skill: AddSkill) -> None:
+def test_root_that_is_a_skill_is_an_error(add_skill: AddSkill) -> None:
     folder = add_skill("sort-mail")
     with pytest.raises(UsageError, match="the root itself cannot be protected"):
         Session(root=folder, tools=[skills_toolset(folder.parent)])

@@ -225,9 +225,8 @@ def _script_error(
     skill: SkillFolder, file: str, result: RunResult, unavailable: tuple[str, ...]
 ) -> ToolError:
     failure = result.error or Failure(result.status, "it did not complete")
-    kind = f"{failure.type}: " if failure.type else ""
     line = f", line {failure.line}" if failure.line else ""
-    parts = [f"script {file} of skill {skill.name!r}{line}: {kind}{failure.message}"]
+    parts = [f"script {file} of skill {skill.name!r}{line}: {failure.message}"]
     parts += [failure.hint] if failure.hint else []
     if unavailable:
         names = ", ".join(unavailable)

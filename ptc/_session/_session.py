@@ -194,8 +194,8 @@ class Session(RunSession):
         validate_non_finite(non_finite)
         lifted = validate_unprotected(unprotected)
         named = parts_of("protected", protected, "a list of paths")
-        sources = (*catalog.providers, *catalog.tools.values())
-        made_from = [file for source in sources for file in source.files]
+        made_from = [file for provider in catalog.providers for file in provider.files]
+        made_from += [file for item in catalog.tools.values() for file in item.files]
         require_range("workers", workers, 64)
         require_range("max_concurrent_runs", max_concurrent_runs, 256)
         store = ArtifactStore(

@@ -128,6 +128,8 @@ def test_rule_of_our_own_is_accepted() -> None:
         "pay(amount)",
         "pay(amount:*)",
         "unknown()",
+        "Wri\u200bte",
+        "\x1b[2JRead",
     ],
 )
 def test_entry_that_cannot_be_translated_is_an_error(entry: str) -> None:

@@ -146,6 +146,22 @@ def test_hidden_and_unprintable_files_are_not_listed(skills: Path, add_skill: Ad
     assert only(skills).files == ("a.md",)
 
 
+def test_folder_with_an_unprintable_name_is_not_a_skill(skills: Path, add_skill: AddSkill) -> None:
+    add_skill("good")
+    (skills / "\x1b[2J").mkdir()
+    (skills / "\x1b[2J" / "SKILL.md").write_text(HEAD)
+    library = Library([skills])
+    assert (list(library.skills), library.warnings) == (["good"], [])
+
+
+def test_texts_of_the_front_matter_have_no_invisible_characters(
+    skills: Path, add_skill: AddSkill
+) -> None:
+    add_skill("evil", 'description: "a\\e[2Jb\\u200bc\\u202ed"\nmetadata: {k: "x\\ay"}')
+    assert only(skills).header.description == "a[2Jbcd"
+    assert only(skills).header.metadata == {"k": "xy"}
+
+
 def test_script_that_is_too_large_or_not_text_is_no_script(
     skills: Path, add_skill: AddSkill
 ) -> None:

@@ -88,8 +88,7 @@ async def session(tmp_path: Path, skills: Path, add_skill: AddSkill) -> AsyncIte
     add("wrong", "Read", fail='def run(ctx, inputs):\n    return inputs["missing"]\n')
     add("refused", "Read", spawn="import subprocess\ndef run(ctx, inputs):\n    return 1\n")
     add("signer", "sign", sign='async def run(ctx, inputs):\n    return await ctx.sign("a")\n')
-    with pytest.warns(UserWarning, match="vague/SKILL.md: allowed-tools: 'Bash"):
-        made = skills_toolset(skills)
+    made = skills_toolset(skills)
     async with Session(root, tools=[made, sign], journal=":memory:", workers=1) as opened:
         yield opened
 

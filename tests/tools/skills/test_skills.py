@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -175,19 +174,28 @@ def test_folder_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
         skills_toolset(tmp_path / "missing")
 
 
-def test_folder_without_skills_emits_a_warning(skills: Path) -> None:
+def test_folder_without_skills_is_a_warning(skills: Path, caplog: pytest.LogCaptureFixture) -> None:
     (skills / "notes").mkdir()
-    with pytest.warns(UserWarning, match="has no skill: a folder with a file SKILL.md"):
-        skills_toolset(skills)
+    skills_toolset(skills)
+    assert caplog.messages == [f"{skills} has no skill: a folder with a file SKILL.md"]
+
+
+def test_entry_that_cannot_be_translated_is_a_warning(
+    skills: Path, add_skill: AddSkill, caplog: pytest.LogCaptureFixture
+) -> None:
+    add_skill("vague", "description: D.\nallowed-tools: Read Bash(cat a | sh)")
+    skills_toolset(skills)
+    (message,) = caplog.messages
+    assert message.startswith(f"{skills}/vague/SKILL.md: allowed-tools: 'Bash(cat a | sh)' cannot")
 
 
 def test_unusable_skill_is_left_out_and_explained(
-    root: Path, skills: Path, add_skill: AddSkill
+    root: Path, skills: Path, add_skill: AddSkill, caplog: pytest.LogCaptureFixture
 ) -> None:
     add_skill("sort-mail")
     add_skill("broken", "license: MIT")
-    with pytest.warns(UserWarning, match=r"broken/SKILL\.md: the key `description` is missing"):
-        made = skills_toolset(skills)
+    made = skills_toolset(skills)
+    assert caplog.messages == [f"{skills}/broken/SKILL.md: the key `description` is missing"]
     with BlockingSession(root=root, tools=[made]) as session:
         assert [hit.name for hit in search(session, "")] == ["sort-mail"]
         with pytest.raises(ToolError, match="the key `description` is missing") as caught:
@@ -267,7 +275,7 @@ def test_skills_that_a_configuration_names_are_protected_in_every_session(
 ) -> None:
     add_skill("sort-mail")
     (tmp_path / "ptc.toml").write_text('skills = ["skills"]\n')
-    with warnings.catch_warnings(), BlockingSession(root=tmp_path) as session:
+    with BlockingSession(root=tmp_path) as session:
         result = session.tool("write", {"path": "skills/new/SKILL.md", "content": ""})
         assert result.error is not None
         assert result.error.code == "protected_path"

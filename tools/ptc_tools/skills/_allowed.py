@@ -93,6 +93,8 @@ def problems_of(listed: Iterable[str] | None) -> list[str]:
 
 def _translate(text: str, tools: Mapping[str, Tool]) -> str | Allow:
     """Return a name, a pattern of names, or a rule."""
+    if not text.isprintable():
+        raise _error(text, "it has a character that cannot be seen")
     name, has_argument, rest = text.partition("(")
     if not has_argument:
         # A tool that has the public name itself comes first.

@@ -176,7 +176,10 @@ def _find_skills(folder: Path) -> list[Path]:
     found = [
         folder / name
         for name in names
-        if not name.startswith(".") and any(os.path.lexists(folder / name / n) for n in _NAMES)
+        # A name that cannot be printed would be part of messages.
+        if not name.startswith(".")
+        and name.isprintable()
+        and any(os.path.lexists(folder / name / n) for n in _NAMES)
     ]
     if len(found) > MAX_SKILLS:
         msg = f"{folder} has {len(found):,} skills; at most {MAX_SKILLS:,} are allowed"

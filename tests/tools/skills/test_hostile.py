@@ -9,15 +9,15 @@ import pytest
 
 from ptc import BlockingSession, ToolError
 from ptc_tools import skills_toolset
+from ptc_tools.skills import _library
 from ptc_tools.skills._library import (
-    MAX_FILES,
     MAX_SCRIPT_BYTES,
     MAX_SKILL_BYTES,
     Library,
     SkillFolder,
 )
 
-from .conftest import AddSkill
+from .skill_folders import AddSkill
 
 HEAD = "---\nname: evil\ndescription: D.\n---\n"
 
@@ -130,11 +130,13 @@ def test_unreadable_skill_is_left_out(
     assert words in problem(skills, add_skill)
 
 
-def test_list_of_files_is_bounded(skills: Path, add_skill: AddSkill) -> None:
-    folder = add_skill("evil")
-    for number in range(MAX_FILES + 5):
-        (folder / f"{number}.md").touch()
-    assert len(only(skills).files) <= MAX_FILES
+def test_list_of_files_is_bounded(
+    skills: Path, add_skill: AddSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_library, "MAX_FILES", 3)
+    add_skill("evil", **{f"{number}.md": "" for number in range(9)})
+    # One of them is SKILL.md, which is not listed.
+    assert 2 <= len(only(skills).files) <= 3
 
 
 def test_hidden_and_unprintable_files_are_not_listed(skills: Path, add_skill: AddSkill) -> None:

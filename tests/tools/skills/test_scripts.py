@@ -12,7 +12,7 @@ import pytest
 from ptc import Allow, RunResult, Session, ToolResult, tool
 from ptc_tools import SkillRun, skills_toolset
 
-from .conftest import AddSkill
+from .skill_folders import AddSkill
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 

@@ -12,7 +12,7 @@ from ptc import BlockingSession, Session, ToolError, UsageError
 from ptc_tools import SkillHit, SkillInstructions, SkillText, skills_toolset
 from ptc_tools.skills._library import Library
 
-from .conftest import AddSkill
+from .skill_folders import AddSkill, write_skill
 
 
 @pytest.fixture
@@ -22,17 +22,20 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def calls(root: Path, skills: Path, add_skill: AddSkill) -> Iterator[BlockingSession]:
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingSession]:
     """A session with three skills."""
-    add_skill(
+    skills = tmp_path_factory.mktemp("skills")
+    write_skill(
+        skills,
         "count-orders",
         "description: Counts the orders of a shop by month.\nlicense: MIT\nallowed-tools: Read",
         "# Count\n\nRead [the format](references/format.md) first.",
         **{"references/format.md": "one\ntwo\nthree\n", "scripts/count.py": "import sys\n"},
     )
-    add_skill("sort-mail", "description: Sorts mail by sender.", "Orders are not mail.")
-    add_skill("review-code", "description: Reviews a change for mistakes.", "Look for bugs.")
+    write_skill(skills, "sort-mail", "description: Sorts mail by sender.", "Orders are not mail.")
+    write_skill(skills, "review-code", "description: Reviews a change.", "Look for bugs.")
+    root = tmp_path_factory.mktemp("root")
     with BlockingSession(root=root, tools=[skills_toolset(skills)]) as session:
         yield session
 
@@ -221,11 +224,13 @@ def test_skill_that_is_not_for_models_is_left_out(skills: Path, add_skill: AddSk
         library.get("deploy")
 
 
-def test_change_of_a_skill_has_no_effect_on_the_session(
-    calls: BlockingSession, skills: Path
-) -> None:
-    (skills / "sort-mail" / "SKILL.md").write_text("changed")
-    assert load(calls, "sort-mail").instructions == "Orders are not mail."
+def test_change_of_a_skill_has_no_effect_on_the_session(skills: Path, add_skill: AddSkill) -> None:
+    run = "def run(ctx, inputs):\n    return 1\n"
+    folder = add_skill("sort-mail", **{"sort.py": run})
+    skill = Library([skills]).get("sort-mail")
+    (folder / "SKILL.md").write_text("changed")
+    (folder / "sort.py").write_text("changed")
+    assert (skill.body, skill.script("sort.py")) == ("Do it.", ("sort.py", run))
 
 
 # --- protection -----------------------------------------------------------------------------------

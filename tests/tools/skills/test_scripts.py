@@ -192,6 +192,7 @@ async def test_calls_of_a_script_are_calls_of_its_run(session: Session) -> None:
     ]
 
 
+@pytest.mark.slow  # tests/core/runs/test_nested_programs.py proves the same of any tool.
 async def test_approval_of_a_call_of_a_script_continues_the_run(session: Session) -> None:
     source = 'async def run(ctx, inputs):\n    return await ctx.Skill("signer", "sign.py")'
     paused = await session.program(source=source, allowed_tools=["Skill", "sign"])

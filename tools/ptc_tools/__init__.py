@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from .search._glob import glob as glob
     from .search._grep import MatchCount, grep
     from .search._lines import Match
+    from .skills._results import SkillHit, SkillInstructions, SkillRun, SkillText
+    from .skills._toolset import skills_toolset
     from .vcs._git import git, git_tool
     from .verify._checks import Check, CheckResult, VerificationReport
     from .verify._presets import Preset, detect_checks, preset
@@ -89,6 +91,10 @@ __all__ = [
     "SearXNG",
     "SearchHit",
     "SearchProvider",
+    "SkillHit",
+    "SkillInstructions",
+    "SkillRun",
+    "SkillText",
     "Tavily",
     "VerificationReport",
     "bash",
@@ -108,6 +114,7 @@ __all__ = [
     "read",
     "read_files",
     "search_provider_from_environment",
+    "skills_toolset",
     "verify_commands",
     "web_fetch_tool",
     "web_search_tool",
@@ -132,6 +139,8 @@ __getattr__, __dir__ = lazy_exports(
         "search._glob": ["glob"],
         "search._grep": ["MatchCount", "grep"],
         "search._lines": ["Match"],
+        "skills._results": ["SkillHit", "SkillInstructions", "SkillRun", "SkillText"],
+        "skills._toolset": ["skills_toolset"],
         "vcs._git": ["git", "git_tool"],
         "verify._checks": ["Check", "CheckResult", "VerificationReport"],
         "verify._presets": ["Preset", "detect_checks", "preset"],

@@ -200,7 +200,7 @@ class Session(SavedSession):
         lifted = validate_unprotected(unprotected)
         named = parts_of("protected", protected, "a list of paths")
         started = [file for provider in catalog.providers for file in provider.files]
-        trusted = (*named_files(folder), self._saved.store.folder)
+        trusted = (*named_files(folder), *self._saved.protected)
         require_range("workers", workers, 64)
         require_range("max_concurrent_runs", max_concurrent_runs, 256)
         store = ArtifactStore(

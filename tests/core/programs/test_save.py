@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from ptc import Allow, BlockingSession, JournalError, Limits, Session, Toolset, UsageError, tool
+from ptc import Allow, JournalError, Limits, Session, Toolset, UsageError, tool
 from ptc._programs._derive import derive_inputs, derive_output
 
 from .shop import ORDER, QUOTE, Shop, run, save_order
@@ -242,6 +244,13 @@ async def test_limits_of_the_run_are_pinned(tmp_path: Path) -> None:
     assert "price" in more.error.message
 
 
+def test_programs_behind_a_link_are_protected_at_their_own_place(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / ".ptc").symlink_to("state")
+    session: Any = Session(tmp_path, toolsets=(), journal=":memory:")
+    assert "state/programs" in session._direct._shared.protected
+
+
 async def test_scripts_cannot_write_saved_programs(tmp_path: Path) -> None:
     source = """
 async def run(ctx, inputs):
@@ -259,17 +268,11 @@ async def run(ctx, inputs):
 
 
 @pytest.mark.slow
-def test_blocking_session_saves_lists_and_deletes(tmp_path: Path) -> None:
-    shop = Shop()
-    folder = tmp_path / "elsewhere"
-    with BlockingSession(tmp_path, tools=shop.tools(), toolsets=(), programs=folder) as session:
-        done = session.program(source=QUOTE, inputs={"items": ["a"]}, allowed_tools=["price"])
-        for version in (1, 2):
-            saved = session.save_program(done.run_id, name="quote", description=f"v{version}")
-            assert saved.folder == folder / "quote" / str(version)
-        assert session.tool("quote", {"items": ["ab"]}).unwrap() == [2]
-        assert [program.version for program in session.saved_programs()] == [2]
-        assert session.delete_program("quote", 2) == [2]
-        assert session.select_tools()["quote"].description == "v1"
-        assert session.delete_program("quote") == [1]
-        assert "quote" not in session.tool_names()
+async def test_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[3] / "docs" / "programs.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    code = compile(source, "programs.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    names: dict[str, Any] = {"__name__": "page"}
+    await eval(code, names)  # noqa: S307  # the code of a page is our own
+    assert names["used"].value == 0

@@ -210,7 +210,7 @@ class Session(AgentSession, SavedSession):
         named = parts_of("protected", protected, "a list of paths")
         made_from = [file for provider in catalog.providers for file in provider.files]
         made_from += [file for item in catalog.tools.values() for file in item.files]
-        made_from += [*kinds.paths(), self._saved.store.folder, *named_files(folder)]
+        made_from += [*kinds.paths(), *self._saved.protected, *named_files(folder)]
         require_range("workers", workers, 64)
         require_range("max_concurrent_runs", max_concurrent_runs, 256)
         store = ArtifactStore(

@@ -30,6 +30,7 @@ from .._tools._search import Found
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from .._tools._toolset import ToolSource
+from .._tools._untrusted import UntrustedMode
 from ..errors import SessionClosedError
 from ._blocking_runs import BlockingRuns
 from ._session import Session
@@ -87,6 +88,7 @@ class BlockingSession(BlockingRuns):
         model: ModelSource | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
+        untrusted: UntrustedMode | None = None,
     ) -> None:
         """Describe a session, as `Session` does; nothing is started."""
         self._session = Session(
@@ -116,6 +118,7 @@ class BlockingSession(BlockingRuns):
             model=model,
             on_event=on_event,
             record_direct_calls=record_direct_calls,
+            untrusted=untrusted,
         )
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None

@@ -46,6 +46,7 @@ from .._tools._allow import AllowList
 from .._tools._approval import Approver
 from .._tools._environment import environment_of
 from .._tools._toolset import ToolSource
+from .._tools._untrusted import UntrustedMode, validate_mode
 from .._workers._pool import Pool
 from .._workers._zygote import validate_isolation
 from ..errors import UsageError
@@ -103,6 +104,7 @@ class Session(RunSession):
         model: ModelSource | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
+        untrusted: UntrustedMode | None = None,
     ) -> None:
         """Configure a session; nothing is started.
 
@@ -172,6 +174,9 @@ class Session(RunSession):
                 raises, it is logged and receives no further events.
             record_direct_calls: True: each direct call is recorded as a run of its own, which can
                 be paused, resumed and rolled back.
+            untrusted: ``"mark"`` or ``"strip"`` the texts that a model reads of all scripts, and of
+                the tools that do not set this option of `ptc.tool` themselves. None: only of those
+                that do, and of scripts that called one.
 
         Raises:
             UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or
@@ -213,7 +218,9 @@ class Session(RunSession):
             after_side_effect=after_side_effect,
             approver=approver,
             models=models,
+            untrusted=validate_mode(untrusted),
         )
+        self.untrusted = untrusted
         if webhook is not None:
             require("webhook", webhook, (str, Webhook), "a URL or a Webhook")
         default = limit_policy.limits

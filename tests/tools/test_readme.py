@@ -41,6 +41,7 @@ def rows() -> dict[str, dict[str, str]]:
 
 def tools() -> dict[str, Tool]:
     made = {tool.name: tool for tool in ptc_tools.builtin(network=True)}
+    made["manage_todo_list"] = ptc_tools.manage_todo_list
     made["web_search"] = ptc_tools.web_search_tool(NoSearch())
     return made
 
@@ -105,6 +106,7 @@ MODULES = {
     "edit": ("_edit", "_change", "_diff", "_hunks", "_read"),
     "patch": ("_patch", "_change", "_diff", "_hunks", "_atomic", "_read"),
     "batch": ("_batch",),
+    "manage_todo_list": ("_todo",),
 }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from .._core._arguments import nearest, parts_of, path_of
+from .._journal._documents import Documents
 from .._protected import liftable
 from .._records._content import Attachment, AttachmentRef
 from .._records._limits import Limits
@@ -18,6 +19,7 @@ from .._tools._context import ToolContext
 from .._tools._environment import Environment
 from .._tools._names import list_known
 from .._tools._tool import Tool
+from .._tools._untrusted import UntrustedMode
 from ..errors import ToolError, UsageError
 from ..models._open import OpenModels
 from ._attachments import AttachmentStore
@@ -79,10 +81,14 @@ class Shared:
     """Results cached for the session."""
     circuits: dict[str, Circuit] = field(default_factory=dict)
     """Breakers by name of tool."""
+    untrusted: UntrustedMode | None = None
+    """Treatment of texts for a model by tools that declare none."""
     wait_graph: WaitGraph = field(default_factory=WaitGraph)
     """Deadlock detection among calls that wait for one another."""
     models: OpenModels = field(default_factory=OpenModels)
     """Language models for tools."""
+    documents: Callable[[], Documents] | None = None
+    """Opens the documents of the journal; None: there is no journal."""
     run_script: RunScript | None = None
     """Runs a script for a tool; None: the session runs no scripts."""
 

@@ -116,10 +116,7 @@ def decide(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     """Answer as the agent with these instructions and tools would."""
     tools = {tool.name for tool in info.function_tools}
     results = [
-        part
-        for message in messages
-        for part in message.parts
-        if isinstance(part, ToolReturnPart)
+        part for message in messages for part in message.parts if isinstance(part, ToolReturnPart)
     ]
     instructions = str(info.instructions)
     if "You explore" in instructions:

@@ -11,7 +11,6 @@ import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import anyio
@@ -33,7 +32,7 @@ CHECK = "open('checked', 'a').write('x'); import sys; sys.path[0] = 'src'; impor
 SECONDS = 60
 
 
-def sample() -> ModuleType:
+def sample() -> Any:
     """Load the sample, for a small folder in place of the repository."""
     spec = importlib.util.spec_from_file_location("sample_agent", SAMPLE)
     assert spec is not None

@@ -20,6 +20,12 @@ from ptc.testing import tool_context
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """pydantic-ai's agent needs asyncio."""
+    return "asyncio"
+
+
 class Change(BaseModel):
     path: str
     note: str = ""
@@ -147,6 +153,7 @@ async def pay(cents: int) -> int:
     return cents
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("order", [("pay", "response"), ("response", "pay")])
 async def test_child_does_not_finish_while_a_call_of_the_same_turn_awaits_approval(
     kind: Path, order: tuple[str, str]

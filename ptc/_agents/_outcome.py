@@ -87,7 +87,8 @@ class TaskResult:
             return
         assert self.error is not None  # noqa: S101  # every other status has one
         msg = f"the agent {self.agent!r} did not complete its task: {self.error.message}"
-        raise ToolError(msg, code=self.error.code, details={"task": asdict(self)})
+        data = {**asdict(self), "warnings": list(self.warnings)}
+        raise ToolError(msg, code=self.error.code, details={"task": data})
 
 
 def read_result(data: Any) -> TaskResult:

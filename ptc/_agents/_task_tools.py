@@ -96,11 +96,11 @@ def task_tools(kinds: AgentKinds) -> list[Tool]:
         kinds: Kinds of agents.
     """
     listed = "\n".join(f"- {kind.name}: {kind.description}" for kind in kinds)
-    names = [kind.name for kind in kinds]
+    names: list[Any] = [kind.name for kind in kinds]
     return [_task_tool(kinds, names, _ABOUT_TASK + listed), _tasks_tool(_ABOUT_TASKS + listed)]
 
 
-def _task_tool(kinds: AgentKinds, names: list[str], description: str) -> Tool:
+def _task_tool(kinds: AgentKinds, names: list[Any], description: str) -> Tool:
     # All that it does is to make nested calls and steps: to start it again is safe.
     @tool(name=TASK, description=description, idempotent=True, render=render_result)
     async def task(

@@ -316,3 +316,15 @@ async def test_secret_of_a_tool_is_in_no_result_of_a_child(tmp_path: Path) -> No
         (listed,) = await session.tasks([request])
         assert SECRET not in str(listed)
         assert listed.usage.steps == 2
+
+
+def test_child_agents_under_trio_are_refused_with_the_reason(tmp_path: Path) -> None:
+    async def delegate() -> None:
+        async with session_of(Script(go=["a"]), tmp_path) as session:
+            with pytest.raises(ToolError, match="child agents need asyncio"):
+                await session.task("general", "go")
+            handle = await session.task("general", "go", background=True)
+            with pytest.raises(ToolError, match="child agents need asyncio"):
+                await handle
+
+    anyio.run(delegate, backend="trio")

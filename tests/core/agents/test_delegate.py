@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.from_thread import start_blocking_portal
 from pydantic import BaseModel
 from pydantic_ai.exceptions import ModelHTTPError
 
@@ -327,4 +328,5 @@ def test_child_agents_under_trio_are_refused_with_the_reason(tmp_path: Path) -> 
             with pytest.raises(ToolError, match="child agents need asyncio"):
                 await handle
 
-    anyio.run(delegate, backend="trio")
+    with start_blocking_portal("trio") as portal:
+        portal.call(delegate)

@@ -47,6 +47,7 @@ class SavedPrograms:
         self.protected: tuple[Path, ...] = () if is_covered else (store.folder,)
         """Folders to protect from tools."""
         self._catalog = catalog
+        catalog.declare_toolset(_TOOLSET)
         self.by_name: dict[str, SavedProgram] = {}
         """The newest versions."""
 

@@ -44,6 +44,15 @@ async def run(ctx, inputs):
             session.save_program(narrow.run_id, name="x", allowed_tools=["price", "pay"])
 
 
+async def test_toolset_of_programs_may_be_allowed_before_there_is_one(tmp_path: Path) -> None:
+    async with Shop().session(tmp_path, allowed_tools=["programs", "price"]) as session:
+        done = await session.program(source=QUOTE, inputs={"items": ["a"]})
+        session.save_program(done.run_id, name="quote", description="Quote.")
+        assert list(session.select_tools()) == ["quote", "price"]
+        source = "async def run(ctx, inputs):\n    return await ctx.quote(items=['abc'])"
+        assert (await session.program(source=source)).unwrap() == [3]
+
+
 async def test_runs_that_cannot_be_saved_are_refused(tmp_path: Path) -> None:
     async with Shop().session(tmp_path, record_direct_calls=True) as session:
         failed = await session.program(source="def run(ctx, inputs):\n    return 1 / 0")

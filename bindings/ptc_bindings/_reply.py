@@ -70,6 +70,8 @@ class Reply:
     """SHA-256 of further files to which `texts` refer."""
     run: ptc.RunResult | None = None
     """The run; None: the tool was called directly, or no run started."""
+    untrusted: UntrustedMode | None = None
+    """Treatment of `texts`. Those in `data` are cleaned, and have no markers."""
     model_usage: ModelUsage = field(default_factory=ModelUsage)
     """Tokens that models of the called tools spent."""
 
@@ -128,6 +130,7 @@ def reply_of_run(
         images=tuple(_attached_images(result)),
         files=tuple(result.attachments),
         run=result,
+        untrusted=untrusted,
     )
 
 
@@ -194,8 +197,10 @@ def _treat(reply: Reply, untrusted: UntrustedMode | None, source: str) -> Reply:
     # A hostile text could grow more, by escapes.
     shown = model_text(text, untrusted, source=source, max_chars=2 * len(text) + 1_000)
     if isinstance(reply.data, Preview):
-        return replace(reply, texts=(shown, *notes), data=replace(reply.data, preview=shown))
-    return replace(reply, texts=(shown, *notes), data=model_data(reply.data, untrusted))
+        data = replace(reply.data, preview=shown)
+    else:
+        data = model_data(reply.data, untrusted)
+    return replace(reply, texts=(shown, *notes), data=data, untrusted=untrusted)
 
 
 def _text(result: ptc.ToolResult) -> str:

@@ -206,6 +206,7 @@ class Session(RunSession):
             root=folder,
             known=catalog.tools,
             attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
+            artifacts=store,
             unprotected=lifted,
             protected=validate_protected(folder, (*named, *started, *named_files(folder))),
             environment=environment_of(catalog.tools.values(), env),

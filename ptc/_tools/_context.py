@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from .._records._content import Attachment, AttachmentRef
+from .._records._stored_file import StoredFile
 from ..errors import UsageError
 from ._approval import ApprovalNeededError
 
@@ -32,6 +33,8 @@ class CallServices(Protocol):
     def watched(self) -> bool: ...  # as ToolContext.watched
 
     def attach(self, attachment: Attachment) -> AttachmentRef: ...
+
+    def open_stored(self, handle: str) -> StoredFile: ...
 
     def output(self, partial: Any) -> None: ...
 
@@ -158,6 +161,21 @@ class ToolContext:
             msg = "attach needs a context that a session created"
             raise UsageError(msg)
         return self._services.attach(attachment)
+
+    def open_stored(self, handle: str) -> StoredFile:
+        """Open a stored value or attachment of the session, to read parts of it; close it after.
+
+        Args:
+            handle: Its handle, SHA-256 or address.
+
+        Raises:
+            ToolError: ``unknown_handle`` if the session has no such file, or it was changed.
+            UsageError: If a session did not create this context.
+        """
+        if self._services is None:
+            msg = "open_stored needs a context that a session created"
+            raise UsageError(msg)
+        return self._services.open_stored(handle)
 
     def tool_facts(self, name: str) -> ToolFacts | None:
         """Properties of a tool that `call_tool` can call; None for any other name.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .._records._content import Attachment, AttachmentRef
+from .._records._stored_file import StoredFile
 from .._tools._context import ToolContext, ToolFacts, ambient_call
 from ..errors import ToolError
 
@@ -95,6 +96,10 @@ class _Services:
     def attach(self, attachment: Attachment) -> AttachmentRef:
         msg = "a context of ptc.testing.tool_context stores no files; test attach with a Session"
         raise ToolError(msg, code="attachment_failed")
+
+    def open_stored(self, handle: str) -> StoredFile:
+        msg = "a context of ptc.testing.tool_context stores no files; test with a Session"
+        raise ToolError(msg, code="unknown_handle")
 
     def output(self, partial: Any) -> None:
         """Do nothing: nobody subscribed."""

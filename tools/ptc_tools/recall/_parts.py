@@ -36,15 +36,15 @@ class StoredPart:
     value: Any
     """The value; or the list of items, the object of members, the text, or the matches."""
     unit: Unit = "value"
-    """What `offset`, `next` and `total` count; "value": this is the whole value."""
+    """Unit of `offset`, `next` and `total`; "value": this is the whole value."""
     offset: int = 0
-    """Where the part starts."""
+    """Start of the part."""
     next: int | None = None
     """Offset of the next part; null: there is none."""
     total: int | None = None
     """Units in the whole value; null: too many to count."""
     note: str = ""
-    """What is missing inside the part, and how to get it."""
+    """Omissions inside the part, and how to get them."""
 
 
 @dataclass(frozen=True, slots=True)

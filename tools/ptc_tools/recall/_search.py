@@ -19,11 +19,10 @@ _LOCATED_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What to search, and how much to return."""
+    """A text to search, and how much to return."""
 
     text: str
     regex: bool
-    ignore_case: bool
     context: int
     """Characters before and after each occurrence."""
 
@@ -49,13 +48,13 @@ def find_occurrences(
 
     Args:
         ripgrep: The process; the caller ends it.
-        text: Where to search.
-        search: What to search.
+        text: The text to search in.
+        search: The text to search.
         skip: Occurrences to skip.
         limit: Maximum number to return.
         max_chars: Maximum characters of their texts together.
     """
-    options = pattern_options(search.text, ignore_case=search.ignore_case, literal=not search.regex)
+    options = pattern_options(search.text, ignore_case=False, literal=not search.regex)
     found: list[Occurrence] = []
     end = text.start + text.size
     first_line = text.lines_before()

@@ -67,7 +67,6 @@ async def get_tool_response(
     unit: Literal["lines", "bytes"] | None = None,
     search: str = "",
     regex: bool = False,
-    ignore_case: bool = False,
     context: Annotated[int, Field(ge=0, le=MAX_CONTEXT_CHARS)] = 80,
     max_chars: Annotated[int, Field(ge=_MIN_CHARS, le=MAX_CHARS)] | None = None,
 ) -> StoredPart:
@@ -85,17 +84,15 @@ async def get_tool_response(
         unit: Count lines or bytes of the text instead; bytes that are not text come as base64.
         search: Find this text. The value is then a list of {offset, line, text, pointer}.
         regex: True: search is a regular expression (Rust syntax), matched line by line.
-        ignore_case: True: search ignores upper and lower case.
         context: Characters to return before and after each match.
-        max_chars: Maximum size of the part. Default: 16,000 in a direct call, 1,000,000 in a
-            script.
+        max_chars: Maximum size of the part. Default: 16,000; in a script 1,000,000.
     """
     if search and unit is not None:
         msg = "pass search or unit, not both: matches have the offset in bytes and the line"
         raise ToolError(msg, code="invalid_arguments")
     chars = max_chars or (DIRECT_CHARS if ctx.run_id is None else SCRIPT_CHARS)
     wanted = Request(pointer, offset, limit, chars)
-    how = Search(search, regex=regex, ignore_case=ignore_case, context=context) if search else None
+    how = Search(search, regex=regex, context=context) if search else None
     ripgrep = Ripgrep()
     stopped: list[bool] = []
 
@@ -117,9 +114,8 @@ async def get_tool_response(
             except NotJsonError as error:
                 raise not_json(file, error) from None
             except OSError as error:
-                raise ToolError(
-                    f"the stored value cannot be read: {error}", code="unreadable"
-                ) from None
+                msg = f"the stored value cannot be read: {error}"
+                raise ToolError(msg, code="unreadable") from None
 
     return await in_killable_thread(work, kill)
 

@@ -2,7 +2,7 @@
 
 Rule 1: a failure is a reply with `is_error`, with its text and code; it is never a value.
     tests/bindings/test_export.py::test_failure_of_a_tool_is_an_error_with_text_and_code
-Rule 2: a value over ``max_output_bytes`` is stored, and the model reads its start.
+Rule 2: a result that is too long for the model is stored, and the model reads its start.
     tests/bindings/test_export.py::test_large_value_is_a_preview_and_is_stored
 """
 
@@ -11,21 +11,22 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import ptc
 from ptc._core import _json
 from ptc._core._redact import safe_text
+from ptc._records._preview import Reader, preview_of, recall_note
 from ptc.models import ModelUsage
 
 from ._outcome import FAILURE_CHARS, artifact_uri, outcome, outcome_of_error, truncate
 from ._outcome_text import outcome_texts
+from ._previews import Previews, is_recall
 
 __all__ = ["Preview", "Reply", "reply_of_error", "reply_of_run", "reply_of_tool"]
 
-_PREVIEW_CHARS = 2_000
 _NOTE_CHARS = 200
 """Room for the address of the rest of a long error."""
 _SHOWN_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -43,7 +44,14 @@ class Preview:
     bytes: int
     """JSON bytes of the whole value."""
     uri: str
-    """Address of the stored value."""
+    """Address of the stored value; empty: it could not be stored."""
+    next: str = ""
+    """How the model reads the rest."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        data = asdict(self)
+        return data if self.next else {key: data[key] for key in ("preview", "bytes", "uri")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,7 @@ class Reply:
 
         ``data``, and what there is of ``code``, ``run_id``, ``files`` and ``model_usage``.
         """
-        data = asdict(self.data) if isinstance(self.data, Preview) else self.data
+        data = self.data.to_dict() if isinstance(self.data, Preview) else self.data
         files = [
             {"name": file.name, "media_type": file.media_type, "uri": artifact_uri(file.id)}
             for file in self.files
@@ -98,14 +106,17 @@ class Reply:
         return {"data": data, **{key: value for key, value in more.items() if value}}
 
 
-def reply_of_run(result: ptc.RunResult, *, next_step: str = "") -> Reply:
+def reply_of_run(
+    result: ptc.RunResult, *, next_step: str = "", reader: Reader = "address"
+) -> Reply:
     """Convert the result of a run.
 
     Args:
         result: The run.
         next_step: How the reader continues it, if it is paused.
+        reader: How the reader gets the rest of a truncated value.
     """
-    data = outcome(result, next_step=next_step)
+    data = outcome(result, next_step=next_step, reader=reader)
     is_error = not result.ok and result.status != "paused"
     code: str = result.status if result.error is None else result.error.code
     return Reply(
@@ -145,21 +156,23 @@ async def reply_of_tool(
     tool: ptc.Tool,
     arguments: Mapping[str, Any],
     allowed_tools: list[str | ptc.Allow],
-    limits: ptc.Limits,
+    previews: Previews,
 ) -> Reply:
-    """Call a tool. A value over ``limits.max_output_bytes`` is stored, and its start returned."""
+    """Call a tool. A result that is too long is stored, and its start returned."""
     name = tool.name
     try:
-        result = await session.tool(name, arguments, allowed_tools=allowed_tools)
+        bound = previews.bound(tool, arguments)
+        result = await session.tool(name, bound, allowed_tools=allowed_tools)
         text = _text(result)
         if result.error is not None:
-            return _failure(session, text, result.error.code)
+            return _failure(session, text, result.error.code, previews.reader)
         data = _json.dumps(result.value, what=name)
     except Exception as error:  # noqa: BLE001  # a tool's rendering is its author's code
         message = safe_text(f"Error: {name}: {type(error).__name__}: {error}")
-        return _failure(session, message, "usage" if isinstance(error, ptc.UsageError) else "error")
+        code = "usage" if isinstance(error, ptc.UsageError) else "error"
+        return _failure(session, message, code, previews.reader)
     images = tuple(part for part in result.content if isinstance(part, ptc.ImageContent))
-    used, limit = sum(len(image.data) for image in images), limits.max_tool_result_bytes
+    used, limit = sum(len(image.data) for image in images), previews.limits.max_tool_result_bytes
     if used > limit:
         problem = (
             f"Error [result_too_large]: the images of {name} have {used:,} bytes, over the "
@@ -167,9 +180,26 @@ async def reply_of_tool(
         )
         return Reply((problem,), is_error=True, code="result_too_large")
     files = tuple(ref for ref in result.attachments if isinstance(ref, ptc.AttachmentRef))
-    if max(len(data), len(text.encode(errors="replace"))) > limits.max_output_bytes:
-        return _preview(session, name, text, data, images, files)
-    return Reply((text,), _json.loads(data), images=images, files=files)
+    whole = Reply((text,), _json.loads(data), images=images, files=files)
+    if max(len(data), len(text)) <= previews.chars or is_recall(tool):
+        return whole
+    return _shorten(session, whole, result.value, previews)
+
+
+def _shorten(session: ptc.Session, whole: Reply, value: Any, previews: Previews) -> Reply:
+    """Store a large result, and return its start with the way to the rest."""
+    (text,) = whole.texts
+    found = preview_of(value, session.artifacts, previews.chars, text=text, reader=previews.reader)
+    if not found.note:
+        return whole
+    stored = found.stored
+    if stored is None:
+        preview = Preview(found.text, len(_json.dumps(value)), "", found.note)
+        return replace(whole, texts=(found.text, found.note), data=preview)
+    following = "" if previews.reader == "address" else recall_note(stored, previews.reader)
+    preview = Preview(found.text, stored.bytes, artifact_uri(stored.sha256), following)
+    texts = (found.text, found.note)
+    return replace(whole, texts=texts, data=preview, stored=(stored.sha256,))
 
 
 def _text(result: ptc.ToolResult) -> str:
@@ -181,7 +211,7 @@ def _text(result: ptc.ToolResult) -> str:
     return text
 
 
-def _failure(session: ptc.Session, text: str, code: str) -> Reply:
+def _failure(session: ptc.Session, text: str, code: str, reader: Reader) -> Reply:
     """Report a failed call. A long message is stored, and its start returned."""
     if len(text) <= FAILURE_CHARS:
         return Reply((text,), is_error=True, code=code)
@@ -193,34 +223,6 @@ def _failure(session: ptc.Session, text: str, code: str) -> Reply:
         note = f"The whole message has {len(text):,} characters and could not be stored."
     else:
         stored = (kept.sha256,)
-        uri = artifact_uri(kept.sha256)
-        note = f"This is the start. The whole message has {len(text):,} characters: {uri}"
+        where = recall_note(kept, reader)
+        note = f"This is the start. The whole message has {len(text):,} characters. {where}"
     return Reply((start, note), is_error=True, code=code, stored=stored)
-
-
-def _preview(
-    session: ptc.Session,
-    name: str,
-    text: str,
-    data: bytes,
-    images: tuple[ptc.ImageContent, ...],
-    files: tuple[ptc.AttachmentRef, ...],
-) -> Reply:
-    """Store a large result, and return its start with the address of the rest."""
-    try:
-        stored = session.artifacts.keep(data)
-    except OSError as error:
-        problem = (
-            f"Error [result_too_large]: the result of {name} has {len(data):,} bytes and cannot be "
-            f"stored ({error.strerror}); request less"
-        )
-        return Reply((problem,), is_error=True, code="result_too_large")
-    uri = artifact_uri(stored.sha256)
-    note = (
-        f"This is the start. The whole result has {len(data):,} bytes: {uri}. To read part of it, "
-        f"call {name} in a script and return only what you need."
-    )
-    preview = Preview(truncate(text, _PREVIEW_CHARS), len(data), uri)
-    return Reply(
-        (preview.preview, note), preview, images=images, files=files, stored=(stored.sha256,)
-    )

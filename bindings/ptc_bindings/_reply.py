@@ -42,7 +42,7 @@ class Preview:
     preview: str
     """Its first characters."""
     bytes: int
-    """JSON bytes of the whole value."""
+    """Bytes of the whole value as it is stored: a string as text, everything else as JSON."""
     uri: str
     """Address of the stored value; empty: it could not be stored."""
     next: str = ""

@@ -94,7 +94,7 @@ def preview_of(
 def _start(value: Any, shown: str, plain: str, room: int) -> str:
     if len(shown) <= room:
         return shown
-    if shown is plain and not isinstance(value, str) and room >= _LEAST_SHOWN:
+    if shown == plain and not isinstance(value, str) and room >= _LEAST_SHOWN:
         # Valid JSON with every key says more than the first characters.
         return _json.dumps(shrink(value, room)).decode()
     return shown[:room]

@@ -150,9 +150,10 @@ def _page(
     start = scan.position
     pieces: list[bytes] = []
     missing: list[str] = []
-    room = request.max_chars - 2
+    room = request.max_chars - 1
     most = request.limit
-    ended = scan.next_byte() in (b"]", b"}")
+    brackets = (b"{", b"}") if members else (b"[", b"]")
+    ended = scan.next_byte() == brackets[1]
     if skipped < request.offset:
         # The last entry has no comma after it, so it was not skipped.
         return StoredPart({} if members else [], unit, request.offset, None, skipped + (not ended))
@@ -173,12 +174,9 @@ def _page(
             break
         pieces.append(piece)
         room -= len(piece) + 1
-        following = scan.next_byte()
-        if following in (b"]", b"}"):
-            ended = True
-        else:
+        ended = scan.next_byte() == brackets[1]
+        if not ended:
             scan.take(b",")
-    brackets = (b"{", b"}") if members else (b"[", b"]")
     value = _load(brackets[0] + b",".join(pieces) + brackets[1], start)
     note = f"too large for this part: {', '.join(missing[:10])}" if missing else ""
     end = skipped + len(pieces)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ptc import ToolError
 from ptc._core._arguments import nearest
 
-from ._json_scan import JsonScan
+from ._json_scan import JsonScan, NotJsonError
 
 __all__ = ["Locator", "child", "find", "parse"]
 
@@ -56,6 +56,8 @@ def find(scan: JsonScan, pointer: str) -> None:
             _find_member(scan, key, at)
         elif opening == b"[":
             _find_item(scan, key, at)
+        elif not opening:
+            raise NotJsonError(scan.position)
         else:
             msg = f"pointer {pointer!r:.80}: the value at {at!r:.80} has no parts"
             raise ToolError(msg, code="no_such_part")

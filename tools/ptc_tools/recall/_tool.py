@@ -93,7 +93,7 @@ async def get_tool_response(
     chars = max_chars or (DIRECT_CHARS if ctx.run_id is None else SCRIPT_CHARS)
     wanted = Request(pointer, offset, limit, chars)
     how = Search(search, regex=regex, context=context) if search else None
-    ripgrep = Ripgrep()
+    ripgrep = Ripgrep("omit regex to search for plain text")
     stopped: list[bool] = []
 
     def check() -> None:

@@ -93,7 +93,13 @@ async def run_killable(body: Callable[[Ripgrep], _T]) -> _T:
 class Ripgrep:
     """One process of ripgrep. Only `kill` may be called from another thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, remedy: str = "literal=True searches for plain text") -> None:
+        """Start nothing yet.
+
+        Args:
+            remedy: Advice in the error of an invalid pattern.
+        """
+        self._remedy = remedy
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._killed = False
@@ -244,7 +250,7 @@ class Ripgrep:
             # 1: nothing found. 2 without a message: a file could not be opened (--no-messages).
             return
         if code == 2:
-            raise ToolError(_pattern_message(words), code="bad_pattern")
+            raise ToolError(_pattern_message(words, self._remedy), code="bad_pattern")
         if self._killed:
             raise ToolError("the search was cancelled", code="cancelled")
         if code < 0:
@@ -257,11 +263,11 @@ class Ripgrep:
         raise ToolError(msg.strip(), code="failed")
 
 
-def _pattern_message(words: str) -> str:
+def _pattern_message(words: str, remedy: str) -> str:
     text = words.removeprefix("rg: ").partition("\n\nConsider enabling")[0]
     return (
         f"{text}\n(the pattern is a regular expression of Rust's regex crate, matched by line, "
-        "without look-around and back-references; literal=True searches for plain text)"
+        f"without look-around and back-references; {remedy})"
     )
 
 

@@ -16,7 +16,7 @@ from ._artifacts import ArtifactStore, shrink
 from ._result import Cut
 from ._stored_file import handle_of
 
-__all__ = ["RECALL", "Preview", "Reader", "address_of", "preview_of", "recall_note"]
+__all__ = ["RECALL", "Preview", "Reader", "address_of", "preview_of", "recall_call", "recall_note"]
 
 RECALL = "get_tool_response"
 """Name of the tool that reads stored values."""
@@ -106,9 +106,14 @@ def _sizes(shown: int, total: int, data: int) -> str:
     return f"The data of this result has {data:,} bytes and is not shown."
 
 
+def recall_call(digest: str) -> str:
+    """Return the call that reads a stored file again."""
+    return f'{RECALL}(handle="{handle_of(digest)}")'
+
+
 def recall_note(stored: Cut, reader: Reader) -> str:
     """Return the sentence that says how a reader gets a stored value."""
-    call = f'{RECALL}(handle="{handle_of(stored.sha256)}")'
+    call = recall_call(stored.sha256)
     if reader == "tool":
         return f"Read the rest with {call}."
     if reader == "script":

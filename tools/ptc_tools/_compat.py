@@ -34,6 +34,7 @@ _ALIASES: dict[str, dict[str, str]] = {
     "patch": {"patch": "diff"},
     "grep": {"ignoreCase": "ignore_case"},
     "bash": {"command": "cmd", "timeoutMs": "timeout_ms"},
+    "get_tool_response": {"executionId": "handle"},
 }
 """Other names of parameters, by built-in tool."""
 _NAMES = {"read": "readFile", "write": "writeFile"}

@@ -226,6 +226,7 @@ class Session(AgentSession, ProgramSession):
             root=folder,
             known=catalog.tools,
             attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
+            artifacts=store,
             unprotected=lifted,
             protected=validate_protected(folder, (*named, *made_from)),
             environment=environment_of(catalog.tools.values(), env),

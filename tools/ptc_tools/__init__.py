@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from .files._read import read as read
     from .files._read_files import FileProblem, FileRest, FileText, read_files
     from .files._write import write as write
+    from .recall._parts import StoredPart
+    from .recall._search import Occurrence
+    from .recall._tool import get_tool_response
     from .search._glob import glob as glob
     from .search._grep import MatchCount, grep
     from .search._lines import Match
@@ -72,6 +75,7 @@ _BUILTIN = (
     "bash",
     "git",
     "batch",
+    "get_tool_response",
     "verify_commands",
 )
 """The tools of `builtin`, in the order in which a model sees them."""
@@ -91,6 +95,7 @@ __all__ = [
     "FileText",
     "Match",
     "MatchCount",
+    "Occurrence",
     "Page",
     "Preset",
     "SearXNG",
@@ -100,6 +105,7 @@ __all__ = [
     "SkillInstructions",
     "SkillRun",
     "SkillText",
+    "StoredPart",
     "Tavily",
     "TodoItem",
     "TodoList",
@@ -112,6 +118,7 @@ __all__ = [
     "compat",
     "detect_checks",
     "edit",
+    "get_tool_response",
     "git",
     "git_tool",
     "glob",
@@ -147,6 +154,9 @@ __getattr__, __dir__ = lazy_exports(
         "files._read": ["read"],
         "files._read_files": ["FileProblem", "FileRest", "FileText", "read_files"],
         "files._write": ["write"],
+        "recall._parts": ["StoredPart"],
+        "recall._search": ["Occurrence"],
+        "recall._tool": ["get_tool_response"],
         "search._glob": ["glob"],
         "search._grep": ["MatchCount", "grep"],
         "search._lines": ["Match"],

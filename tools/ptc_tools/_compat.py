@@ -35,6 +35,7 @@ _ALIASES: dict[str, dict[str, str]] = {
     "patch": {"patch": "diff"},
     "grep": {"ignoreCase": "ignore_case"},
     "bash": {"command": "cmd", "timeoutMs": "timeout_ms"},
+    "get_tool_response": {"executionId": "handle"},
     "manage_todo_list": {"todoList": "todo_list", "expectedVersion": "expected_version"},
 }
 """Other names of parameters, by built-in tool."""

@@ -48,9 +48,10 @@ if TYPE_CHECKING:
     from ._tools._context import ToolContext, current_tool_context
     from ._tools._environment import Public as Public
     from ._tools._foreign import tool_from as tool_from
+    from ._tools._metadata import ToolMetadata, get_tool_metadata
     from ._tools._retry import Retry as Retry
     from ._tools._revert import Effect as Effect
-    from ._tools._tool import Tool, ToolCall, ToolMetadata, define_tool, get_tool_metadata, tool
+    from ._tools._tool import Tool, ToolCall, define_tool, tool
     from ._tools._tool_result import ToolResult as ToolResult
     from ._tools._toolset import Toolset as Toolset
     from .errors import GenerationError as GenerationError
@@ -170,14 +171,8 @@ __getattr__, __dir__ = lazy_exports(
         "_tools._foreign": ["tool_from"],
         "_tools._retry": ["Retry"],
         "_tools._revert": ["Effect"],
-        "_tools._tool": [
-            "Tool",
-            "ToolCall",
-            "ToolMetadata",
-            "define_tool",
-            "get_tool_metadata",
-            "tool",
-        ],
+        "_tools._metadata": ["ToolMetadata", "get_tool_metadata"],
+        "_tools._tool": ["Tool", "ToolCall", "define_tool", "tool"],
         "_tools._tool_result": ["ToolResult"],
         "_tools._toolset": ["Toolset"],
         "errors": [

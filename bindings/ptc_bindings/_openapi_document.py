@@ -175,11 +175,8 @@ def _load_json(data: bytes) -> Any:
 
 
 def _load_yaml(data: bytes) -> Any:
-    try:
-        import yaml
-    except ImportError:
-        msg = "YAML needs PyYAML; install it with `pip install 'ptc-host[openapi]'`"
-        raise ptc.SetupError(msg) from None
+    import yaml
+
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     resolvers = {
         first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:timestamp"]

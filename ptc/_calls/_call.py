@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args
@@ -13,6 +13,7 @@ from .._core import _json
 from .._journal._journal import CallRow
 from .._records._content import AttachmentRef
 from .._records._result import CallRecord, CallStatus
+from .._tools._reach import Reach
 from .._tools._tool import Tool, ToolCall
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError
@@ -55,8 +56,8 @@ class OpenCall:
     call: ToolCall
     parent: OpenCall | None = None
     """Call of the tool that made this one; None for a call of the script or the application."""
-    allowed: Mapping[str, Tool] | None = None
-    """Allow-list of this call and the calls below it; None: that of its pipeline."""
+    reach: Reach | None = None
+    """Tools for this call and the calls below it; None: those of its pipeline."""
     weight: int = 0
     """Approximate memory of the arguments in bytes; 0: not counted."""
     oversized: ToolError | None = None

@@ -17,6 +17,7 @@ from .._records._result import EventKind, RunEvent
 from .._tools._allow import Allow, AllowList
 from .._tools._catalog import Catalog
 from .._tools._names import list_known
+from .._tools._reach import Reach
 from .._tools._tool import Tool, ToolCall
 from .._tools._tool_result import ToolResult
 from ..errors import SessionClosedError, ToolError, UsageError
@@ -207,16 +208,16 @@ class DirectCalls:
             self._made += 1
             request = ToolCall(name, validated, seq=self._made, key=key)
         if host_tool is not None:
-            return OpenCall(request, allowed={name: host_tool(allowed, emit)})
+            return OpenCall(request, reach=Reach({name: host_tool(allowed, emit)}))
         return OpenCall(
-            request, allowed=None if allowed is None else self._catalog.table(allowed).tools
+            request, reach=None if allowed is None else Reach(self._catalog.table(allowed).tools)
         )
 
     def _create_dispatch(self, on_event: EventSink | None, *, host_tool: bool = False) -> Dispatch:
         return Dispatch(
             self._catalog.tools,
             self._shared,
-            max_result_bytes=self._limits.max_tool_result_bytes,
+            limits=self._limits,
             call_timeout=None if host_tool else self._call_timeout,
             on_event=None if on_event is None else partial(_emit, on_event),
             memory=self._memory,

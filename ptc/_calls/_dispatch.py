@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from .._journal._journal import CallRow
+from .._records._limits import Limits
 from .._records._result import CallStatus, EventKind
 from .._tools._approval import ApprovalNeededError
 from .._tools._environment import Environment
@@ -48,7 +49,7 @@ class Dispatch:
         tools: Mapping[str, Tool],
         shared: Shared,
         *,
-        max_result_bytes: int,
+        limits: Limits,
         budget: Budget | None = None,
         call_timeout: CallTimeout | None = None,
         environment: Environment | None = None,
@@ -61,7 +62,7 @@ class Dispatch:
         Args:
             tools: Allow-list of the caller.
             shared: State shared by all calls of the session.
-            max_result_bytes: JSON bytes of one result.
+            limits: Limits of the run, or of a direct call.
             budget: Calls that the caller may make; None: direct calls are not counted.
             call_timeout: Time of one call with all its attempts; None: only the tool's own
                 time-out applies.
@@ -75,7 +76,7 @@ class Dispatch:
             tools,
             shared,
             environment or shared.environment,
-            max_result_bytes,
+            limits,
             budget,
             call_timeout,
             discovery,
@@ -143,6 +144,8 @@ class Dispatch:
             raise call.refusal or internal_error(name, "it was not looked up")
         if self._scope.budget is not None:
             self._scope.budget.reserve(name)
+        if call.reach is not None:
+            call.reach.reserve(name)
         if recorder is None:
             if tool.side_effect and not tool.repeatable and call.parent is not None:
                 return await make_once(call, partial(self._make, tool, call))

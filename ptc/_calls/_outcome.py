@@ -129,7 +129,7 @@ def _encode_value(scope: Scope, result: ToolResult) -> bytes | ToolError:
         why = scope.environment.redactor.text(str(refused))
         msg = f"the result of {result.tool} cannot be sent to the script: {why}"
         return ToolError(msg, code="result_not_json", tool=result.tool)
-    if len(data) > scope.max_result_bytes:
+    if len(data) > scope.limits.max_tool_result_bytes:
         return _too_large(scope, result.tool, len(data))
     return data
 
@@ -147,7 +147,7 @@ def bound_result(scope: Scope, call: OpenCall, result: ToolResult) -> ToolResult
         return result
     if scope.on_event is not None:
         call.note_size(size)
-    if size <= scope.max_result_bytes:
+    if size <= scope.limits.max_tool_result_bytes:
         return result
     error = _too_large(scope, result.tool, size)
     call.fail_delivery(error)
@@ -157,7 +157,7 @@ def bound_result(scope: Scope, call: OpenCall, result: ToolResult) -> ToolResult
 def _is_small(scope: Scope, value: object) -> bool:
     """True if a value is within the limit whatever its JSON form; found without writing that."""
     if type(value) is str:
-        return len(value) * _JSON_CHAR_BYTES + 2 <= scope.max_result_bytes
+        return len(value) * _JSON_CHAR_BYTES + 2 <= scope.limits.max_tool_result_bytes
     if type(value) is int:
         return value.bit_length() < 64
     return value is None or type(value) in (bool, float)
@@ -168,7 +168,7 @@ _JSON_CHAR_BYTES = 6
 
 
 def _too_large(scope: Scope, tool: str, size: int) -> ToolError:
-    most = scope.max_result_bytes
+    most = scope.limits.max_tool_result_bytes
     msg = (
         f"the result of {tool} has {size:,} bytes, over the limit of {most:,} "
         "(max_tool_result_bytes); request less at a time"

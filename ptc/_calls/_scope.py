@@ -6,17 +6,20 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from .._core._arguments import nearest, parts_of, path_of
 from .._protected import liftable
 from .._records._content import Attachment, AttachmentRef
-from .._records._result import CallRecord, EventKind
+from .._records._limits import Limits
+from .._records._result import CallRecord, EventKind, RunResult
 from .._tools._approval import Approver
+from .._tools._context import ToolContext
 from .._tools._environment import Environment
 from .._tools._names import list_known
 from .._tools._tool import Tool
 from ..errors import ToolError, UsageError
+from ..models._open import OpenModels
 from ._attachments import AttachmentStore
 from ._breaker import Circuit
 from ._budget import Budget
@@ -30,6 +33,7 @@ from ._timeout import CallTimeout
 __all__ = [
     "AfterSideEffect",
     "OnEvent",
+    "RunScript",
     "Scope",
     "Shared",
     "validate_protected",
@@ -40,6 +44,14 @@ AfterSideEffect: TypeAlias = Callable[[CallRecord], Awaitable[None]]
 """Called with the record of a call."""
 OnEvent: TypeAlias = Callable[[EventKind, OpenCall, Any], None]
 """Subscriber: receives the kind of a `RunEvent`, the call, and data."""
+
+
+class RunScript(Protocol):
+    """Runs a script whose tools are those of a running tool call."""
+
+    async def __call__(
+        self, call: ToolContext, limits: Limits, options: Mapping[str, Any]
+    ) -> RunResult: ...
 
 
 @dataclass(slots=True)
@@ -69,6 +81,10 @@ class Shared:
     """Breakers by name of tool."""
     wait_graph: WaitGraph = field(default_factory=WaitGraph)
     """Deadlock detection among calls that wait for one another."""
+    models: OpenModels = field(default_factory=OpenModels)
+    """Language models for tools."""
+    run_script: RunScript | None = None
+    """Runs a script for a tool; None: the session runs no scripts."""
 
     def circuit(self, tool: Tool) -> Circuit | None:
         """Return the breaker of a tool; None if it has none."""
@@ -86,8 +102,8 @@ class Scope:
     shared: Shared
     environment: Environment
     """Values of the tools' ``env=`` for this caller."""
-    max_result_bytes: int
-    """JSON bytes of one result."""
+    limits: Limits
+    """Limits of the run, or of a direct call."""
     budget: Budget | None = None
     """Remaining calls; None: they are not counted."""
     call_timeout: CallTimeout | None = None
@@ -104,7 +120,7 @@ class Scope:
 
     def tools_for(self, call: OpenCall) -> Mapping[str, Tool]:
         """Return the allow-list of a call."""
-        return self.tools if call.allowed is None else call.allowed
+        return self.tools if call.reach is None else call.reach.tools
 
     def find_tool(self, call: OpenCall) -> Tool:
         """Look up the tool of a call.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from threading import get_ident
 from typing import Any, Protocol
 
@@ -10,11 +11,13 @@ import anyio.from_thread
 import anyio.lowlevel
 
 from .._records._content import Attachment, AttachmentRef
-from .._records._result import EventKind
-from .._tools._context import ToolContext, ToolFacts
-from .._tools._tool import Tool, ToolCall
+from .._records._result import EventKind, RunResult
+from .._tools._context import ToolContext
+from .._tools._reach import Reach
+from .._tools._tool import Tool, ToolCall, define_tool
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError, UsageError
+from ..models._open import OpenModels
 from ._call import Occurrences, OpenCall
 from ._recorder import SuspendedError
 from ._scope import Scope
@@ -138,19 +141,36 @@ class Services:
             )
             raise UsageError(msg)
 
-    def facts(self, name: str) -> ToolFacts | None:
-        tool = self._scope.tools_for(self._call).get(name)
-        if tool is None:
-            return None
-        render = tool.render
-        return ToolFacts(
-            name=name,
-            side_effect=tool.side_effect,
-            idempotent=tool.idempotent,
-            text=lambda value: ToolResult(name, value=value, _render=render).text,
-        )
+    @property
+    def reach(self) -> Reach:
+        return self._call.reach or Reach(self._scope.tools)
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
+    @property
+    def models(self) -> OpenModels:
+        return self._scope.shared.models
+
+    async def program(self, reach: Reach, options: Mapping[str, Any]) -> RunResult:
+        self._check_open("program")
+        run_script = self._scope.shared.run_script
+        if run_script is None:
+            msg = f"{self._tool.name}: this session runs no scripts"
+            raise UsageError(msg)
+        call = replace(self.context(), _reach=reach)
+        result = await run_script(call, self._scope.limits, options)
+        if self._call.suspended:
+            raise suspended_error(self._tool)
+        return result
+
+    async def step(
+        self, name: str, function: Callable[[], Awaitable[Any]], arguments: Mapping[str, Any]
+    ) -> Any:
+        async def execute(_: dict[str, Any]) -> Any:
+            return await function()
+
+        tool = define_tool(name, f"A step of {self._tool.name}.", {"type": "object"}, execute)
+        return await self.call_tool(name, arguments, Reach({name: tool}))
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], reach: Reach) -> Any:
         self._check_open("call_tool")
         parent = self._call
         if sum(1 for _ in parent.callers()) >= _MAX_NESTED:
@@ -165,7 +185,7 @@ class Services:
         if self._scope.recorder is not None:
             self._scope.recorder.record_caller(parent)
         request = ToolCall(name, arguments, seq=0, run_id=parent.call.run_id)
-        call = OpenCall(request, parent, parent.allowed)
+        call = OpenCall(request, parent, reach)
         self._nested.admit(call)
         try:
             result = await self._run(call)

@@ -71,6 +71,8 @@ class Program:
     check_value: ValueCheck | None = None
     only_check: bool = False
     """True: the script is checked, not run."""
+    recorded: bool = True
+    """False: the journal has no record of the run."""
     clock: float = field(default_factory=time.time)
     """Start of the script's clock, in seconds since 1970."""
     seed: int = 0

@@ -18,6 +18,7 @@ from .._records._result import RunResult
 from .._schema._check import value_check, value_reader
 from .._tools._allow import Allow, AllowList
 from .._tools._catalog import Catalog
+from .._tools._table import ToolTable
 from ..errors import UsageError
 from ._ceiling import LimitPolicy
 from ._history import History, validate_run_id
@@ -91,6 +92,33 @@ class ProgramBuilder:
             warnings=warnings,
             non_finite=self._non_finite,
         )
+
+    def for_tool(
+        self,
+        table: ToolTable,
+        most: Limits,
+        *,
+        source: str,
+        inputs: Mapping[str, Any] | None,
+        limits: Limits | Mapping[str, Any] | None,
+        output_schema: Any,
+        filename: str | None,
+    ) -> Program:
+        """Build the program that a tool runs, with the tools and the limits of its caller.
+
+        Raises:
+            UsageError: If an argument is wrong.
+        """
+        program = self.from_request(
+            source=source,
+            inputs=inputs,
+            allowed_tools=(),
+            limits=limits,
+            output_schema=output_schema,
+            filename=filename,
+        )
+        limits = program.limits.clamp(most)
+        return replace(program, table=table, limits=limits, recorded=False)
 
     def find_result(self, program: Program) -> RunResult | None:
         """Return the recorded result of the run with this id.

@@ -115,7 +115,7 @@ class ProgramRunner:
         program = self._programs.from_request(
             source=source, path=path, allowed_tools=allowed_tools, filename=filename
         )
-        program = replace(program, only_check=True)
+        program = replace(program, only_check=True, recorded=False)
         result = reject_unsendable(program) or await self._executor.execute(program)
         if result.status == "completed":
             findings: tuple[Finding, ...] = result.value

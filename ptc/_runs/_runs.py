@@ -25,6 +25,7 @@ from ._history import History
 from ._program import Program
 from ._rollback import Rollback, plan_rollback, roll_back
 from ._run import Run, RunResources
+from ._slots import RunSlots
 from ._violation import ViolationLog
 
 __all__ = ["Executor"]
@@ -45,7 +46,8 @@ class Executor:
         """Prepare to execute programs; nothing is started.
 
         Args:
-            most: Concurrent runs; further ones wait in order.
+            most: Concurrent runs; further ones wait in order. A run that a tool of another waits
+                for is not counted if no turn is free.
             pool: Source of the workers; closed with the executor.
             shared: State that all calls of the session share.
             history: Record of the runs.
@@ -62,13 +64,13 @@ class Executor:
         """Runs that have a worker."""
         self.unfinished = 0
         """Runs and rollbacks that have not returned their result."""
-        self._slots: anyio.Semaphore | None = None
+        self._slots: RunSlots | None = None
         self._closed = False
         self._idle: anyio.Event | None = None
 
     def open(self) -> None:
         """Accept programs. Called in the event loop."""
-        self._slots = anyio.Semaphore(self._most, fast_acquire=True)
+        self._slots = RunSlots(self._most)
 
     async def close(self) -> None:
         """End every run with status ``cancelled``, and wait until no process is left."""
@@ -108,7 +110,7 @@ class Executor:
         assert self._slots is not None  # noqa: S101  # set when the session was opened
         requested = time.perf_counter()
         with self._count_unfinished():
-            async with self._slots:
+            async with self._slots.take():
                 self._check_open()
                 # A run that cannot be recorded is rejected before it takes a worker.
                 dispatch = self._create_dispatch(program, environment, resume)
@@ -125,7 +127,7 @@ class Executor:
         on_event: Callable[[RunEvent], None] | None,
         requested: float,
     ) -> RunResult:
-        is_new = dispatch.recorder is None and not program.only_check
+        is_new = dispatch.recorder is None and program.recorded
         worker = await self._pool.acquire(program.limits.max_memory_bytes)
         run = Run(
             program,
@@ -192,7 +194,7 @@ class Executor:
         dispatch = Dispatch(
             program.tools,
             self._shared,
-            max_result_bytes=limits.max_tool_result_bytes,
+            limits=limits,
             budget=Budget(limits.max_tool_calls, limits.max_calls_by_tool),
             call_timeout=CallTimeout(limits.tool_timeout_ms) if shorter else None,
             environment=environment,
@@ -200,6 +202,6 @@ class Executor:
         )
         if resume:
             dispatch.resume(self._history.resume_record(program))
-        elif not program.only_check:
+        elif program.recorded:
             self._history.open()
         return dispatch

@@ -32,6 +32,7 @@ from .._runs._announce import OnApproval
 from .._runs._ceiling import LimitPolicy
 from .._runs._direct_journal import DirectJournal
 from .._runs._history import History
+from .._runs._nested_programs import NestedPrograms
 from .._runs._packages import validate_packages
 from .._runs._program import NonFinite, ProgramOptions, UntypedOptions, validate_non_finite
 from .._runs._program_tool import PROGRAM, program_tool
@@ -211,6 +212,7 @@ class Session(RunSession):
             environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,
+            models=models,
         )
         if webhook is not None:
             require("webhook", webhook, (str, Webhook), "a URL or a Webhook")
@@ -257,6 +259,7 @@ class Session(RunSession):
             artifacts=store,
         )
         programs = ProgramBuilder(folder, catalog, limit_policy, self.history, non_finite)
+        shared.run_script = NestedPrograms(programs, self._runs).run
         self._runner = ProgramRunner(
             programs,
             self._runs,

@@ -17,11 +17,12 @@ from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from .._tools._toolset import ToolSource, installed_toolset
 from ..errors import UsageError
+from ..models._open import OpenModels
 
 if TYPE_CHECKING:
     from .._generation._generate import Generated
     from .._generation._question import GenerateOptions
-    from ..models._open import ModelSource, OpenModels
+    from ..models._open import ModelSource
 
 __all__ = ["ToolSession", "attribute_names", "collect_tools"]
 
@@ -36,13 +37,13 @@ class ToolSession:
     """
 
     def __init__(
-        self, catalog: Catalog, models: OpenModels | None, root: Path, direct: DirectCalls
+        self, catalog: Catalog, models: OpenModels, root: Path, direct: DirectCalls
     ) -> None:
         """Configure a session; nothing is started.
 
         Args:
             catalog: The tools.
-            models: Models of `generate_object`; None: the caller has to name one.
+            models: Models of the session.
             root: The folder the tools are confined to, resolved.
             direct: Makes the calls.
         """
@@ -84,8 +85,7 @@ class ToolSession:
 
     async def _close_connections(self) -> None:
         try:
-            if self._models is not None:
-                await self._models.aclose()
+            await self._models.aclose()
         finally:
             await self._catalog.aclose()
 
@@ -226,10 +226,7 @@ class ToolSession:
         """
         self._lifetime.check_open()
         from .._generation._generate import generate_object
-        from ..models._open import OpenModels
 
-        if self._models is None:
-            self._models = OpenModels()
         return await generate_object(self._models, schema, prompt, **options)
 
     if not TYPE_CHECKING:
@@ -250,7 +247,7 @@ def attribute_names(session: ToolSession) -> list[str]:
 
 def collect_tools(
     tools: Iterable[ToolSource], toolsets: Iterable[str], model: ModelSource | None
-) -> tuple[Catalog, OpenModels | None]:
+) -> tuple[Catalog, OpenModels]:
     """Collect the tools of a session; with a model, `generate_object` is one of them.
 
     Raises:
@@ -259,11 +256,9 @@ def collect_tools(
     named = parts_of("toolsets", toolsets, "a list of names")
     given = parts_of("tools", tools, "a list of tools")
     sources = [*(installed_toolset(name) for name in named), *given]
-    models = None
+    models = OpenModels(model)
     if model is not None:
         from .._generation._tool import generate_object_tool
-        from ..models._open import OpenModels
 
-        models = OpenModels(model)
         sources.append(generate_object_tool(models))
     return Catalog(sources), models

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
+from .._core._arguments import require_range
 from .._records._content import Attachment, AttachmentRef
+from .._records._limits import MAXIMA, Limits
 from ..errors import UsageError
 from ._approval import ApprovalNeededError
 
-__all__ = ["CallServices", "ToolContext", "ToolFacts", "ambient_call", "current_tool_context"]
+if TYPE_CHECKING:
+    from .._records._result import RunResult
+    from ..models._open import OpenModels
+    from ._allow import AllowList
+    from ._reach import Reach
+    from ._tool import Tool
+
+__all__ = ["CallServices", "ToolContext", "ambient_call", "current_tool_context"]
 
 
 class CallServices(Protocol):
@@ -39,23 +49,19 @@ class CallServices(Protocol):
 
     def log(self, message: str, data: Mapping[str, Any]) -> None: ...
 
-    def facts(self, name: str) -> ToolFacts | None: ...
+    @property
+    def reach(self) -> Reach: ...  # tools that the call may call
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any: ...
+    @property
+    def models(self) -> OpenModels: ...  # as ToolContext.models
 
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], reach: Reach) -> Any: ...
 
-@dataclass(frozen=True, slots=True)
-class ToolFacts:
-    """Properties of a tool that another tool may call."""
+    async def step(
+        self, name: str, function: Callable[[], Awaitable[Any]], arguments: Mapping[str, Any]
+    ) -> Any: ...
 
-    name: str
-    """The tool's name."""
-    side_effect: bool
-    """True if a call changes anything outside the run."""
-    idempotent: bool
-    """True if executing a call twice has the same effect as once."""
-    text: Callable[[Any], str] = field(repr=False, compare=False)
-    """Formats a value of the tool as text for a model."""
+    async def program(self, reach: Reach, options: Mapping[str, Any]) -> RunResult: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,7 @@ class ToolContext:
     approved: bool = False
     """True if this call required approval and was approved."""
     _services: CallServices | None = field(default=None, repr=False, compare=False)
+    _reach: Reach | None = field(default=None, repr=False, compare=False)
 
     @property
     def idempotency_key(self) -> str | None:
@@ -154,21 +161,7 @@ class ToolContext:
             ToolError: ``attachment_failed`` if it cannot be written.
             UsageError: If a session did not create this context.
         """
-        if self._services is None:
-            msg = "attach needs a context that a session created"
-            raise UsageError(msg)
-        return self._services.attach(attachment)
-
-    def tool_facts(self, name: str) -> ToolFacts | None:
-        """Properties of a tool that `call_tool` can call; None for any other name.
-
-        Raises:
-            UsageError: If a session did not create this context.
-        """
-        if self._services is None:
-            msg = "tool_facts needs a context that a session created"
-            raise UsageError(msg)
-        return self._services.facts(name)
+        return self._host("attach").attach(attachment)
 
     def require_approval(self) -> None:
         """Return if the call was approved; otherwise end it, and request its approval.
@@ -191,10 +184,118 @@ class ToolContext:
             ToolError: If the tool is not allowed or fails.
             UsageError: If a session did not create this context.
         """
+        return await self._host("call_tool").call_tool(name, arguments, self._within("call_tool"))
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Tools that `call_tool` can call, by name, with the rules of the allow-list enforced.
+
+        Raises:
+            UsageError: If a session did not create this context.
+        """
+        return MappingProxyType(self._within("tools").tools)
+
+    @property
+    def models(self) -> OpenModels:
+        """Language models of the session.
+
+        Raises:
+            UsageError: If a session did not create this context.
+        """
+        return self._host("models").models
+
+    def restricted(self, allowed_tools: AllowList, *, max_calls: int | None = None) -> ToolContext:
+        """Return this context with fewer tools, for the caller's untrusted instructions.
+
+        The tools apply to `call_tool`, `program` and all calls below them. ::
+
+            reader = ctx.restricted(["read", Allow("grep", path="src/**")], max_calls=20)
+
+        Args:
+            allowed_tools: Names, patterns and rules. Rules apply in addition to the caller's.
+            max_calls: Most calls through the new context, calls below them included. The call
+                after the last fails with code ``limit_exceeded``. None: only the limits of the run
+                apply.
+
+        Raises:
+            ToolError: ``not_allowed``, if an entry allows nothing that the caller may call.
+            UsageError: If a session did not create this context, or an argument is wrong.
+        """
+        if max_calls is not None:
+            require_range("max_calls", max_calls, MAXIMA["max_tool_calls"])
+        reach = self._within("restricted").narrow(allowed_tools, max_calls)
+        return replace(self, _reach=reach)
+
+    async def program(
+        self,
+        source: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        limits: Limits | Mapping[str, Any] | None = None,
+        output_schema: Any = None,
+        filename: str | None = None,
+    ) -> RunResult:
+        """Run a script whose tools are those of this context.
+
+        Its calls are calls of this tool: they are recorded, limited and approved as such, and the
+        script has no record of its own. If a call waits for a decision, this call is suspended.
+        After the decision the tool starts again, and finished calls return their recorded results.
+        The script waits for its turn like any other, but never for the run that waits for it.
+
+        Args:
+            source: The script.
+            inputs: JSON-able data for the script.
+            limits: Limits of the script. Default: those of the session. Those above the limits of
+                the run are lowered to them.
+            output_schema: Type or JSON Schema of the returned value.
+            filename: Name of the script in tracebacks.
+
+        Returns:
+            The outcome, also of a script that failed. It lists no calls.
+
+        Raises:
+            UsageError: If an argument is wrong, or a session that runs scripts did not create this
+                context.
+        """
+        options = {
+            "source": source,
+            "inputs": inputs,
+            "limits": limits,
+            "output_schema": output_schema,
+            "filename": filename,
+        }
+        return await self._host("program").program(self._within("program"), options)
+
+    async def step(
+        self, name: str, function: Callable[[], Awaitable[Any]], /, **arguments: Any
+    ) -> Any:
+        """Execute `function` as a recorded step of this call, and return its value.
+
+        When the tool starts again, after a decision or in another process, a step that succeeded
+        returns its recorded value without being executed. It is recorded like a call of a tool
+        without a side effect, and counts as one.
+
+        Args:
+            name: Name of the step in the record.
+            function: Async function without parameters. Its value must have a JSON form, in which
+                it is returned.
+            **arguments: JSON-able data that identifies the step, for the record. Equal steps of a
+                call are matched in their order.
+
+        Raises:
+            ToolError: If `function` fails, or its value has no JSON form.
+            UsageError: If a session did not create this context.
+        """
+        return await self._host("step").step(name, function, arguments)
+
+    def _host(self, method: str) -> CallServices:
         if self._services is None:
-            msg = "call_tool needs a context that a session created"
+            msg = f"{method} needs a context that a session created"
             raise UsageError(msg)
-        return await self._services.call_tool(name, arguments)
+        return self._services
+
+    def _within(self, method: str) -> Reach:
+        return self._host(method).reach if self._reach is None else self._reach
 
 
 ambient_call: ContextVar[CallServices | None] = ContextVar("ptc_call", default=None)

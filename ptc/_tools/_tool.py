@@ -52,7 +52,7 @@ from ._names import validate_name, warn_definition
 from ._options import ToolOptions, fields_from, validate_fields
 from ._retry import Retry
 from ._revert import RevertFunction
-from ._tool_result import Render
+from ._tool_result import Render, ToolResult
 
 __all__ = [
     "Tool",
@@ -233,6 +233,10 @@ class Tool(Generic[P, R_co]):
     def _refuse(self, problem: str) -> NoReturn:
         msg = f"tool {self.name!r}: {problem}"
         raise UsageError(msg)
+
+    def text(self, value: Any) -> str:
+        """Format a value of the tool as text for a model."""
+        return ToolResult(self.name, value=value, _render=self.render).text
 
     @property
     def repeatable(self) -> bool:

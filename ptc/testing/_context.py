@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from .._records._content import Attachment, AttachmentRef
-from .._tools._context import ToolContext, ToolFacts, ambient_call
-from ..errors import ToolError
+from .._records._result import RunResult
+from .._tools._context import ToolContext, ambient_call
+from .._tools._reach import Reach
+from .._tools._tool import Tool
+from ..errors import ToolError, UsageError
+from ..models._open import ModelSource, OpenModels
 
 __all__ = ["tool_context"]
 
@@ -28,6 +32,8 @@ def tool_context(
     cancelled: bool = False,
     approved: bool = False,
     call_tool: Callable[..., Any] | None = None,
+    tools: Iterable[Tool] = (),
+    model: ModelSource | None = None,
 ) -> Iterator[ToolContext]:
     """Make code of the block run as if in a tool call, without a session.
 
@@ -51,8 +57,10 @@ def tool_context(
         approved: `ToolContext.approved`.
         call_tool: Replaces `ToolContext.call_tool`: receives the name of a tool and the arguments
             by keyword, async or not. None: a call raises `ToolError` ``unknown_tool``.
+        tools: `ToolContext.tools`; calls go to `call_tool`.
+        model: Default model of `ToolContext.models`.
     """
-    services = _Services(idempotency_key, cancelled, call_tool)
+    services = _Services(idempotency_key, cancelled, call_tool, tuple(tools), model)
     context = ToolContext(
         root=Path(root).resolve(),
         tool_name=tool_name,
@@ -78,9 +86,16 @@ class _Services:
     own: ToolContext
 
     def __init__(
-        self, key: str | None, cancelled: bool, call_tool: Callable[..., Any] | None
+        self,
+        key: str | None,
+        cancelled: bool,
+        call_tool: Callable[..., Any] | None,
+        tools: tuple[Tool, ...],
+        model: ModelSource | None,
     ) -> None:
         self._key = key
+        self._tools = tools
+        self.models = OpenModels(model)
         self._call_tool = call_tool
         self.cancelled = cancelled
         self.calls_left: int | None = None
@@ -105,12 +120,22 @@ class _Services:
     def log(self, message: str, data: Mapping[str, Any]) -> None:
         """Do nothing: nobody subscribed."""
 
-    def facts(self, name: str) -> ToolFacts | None:
-        return None
+    @property
+    def reach(self) -> Reach:
+        return Reach({tool.name: tool for tool in self._tools})
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], reach: Reach) -> Any:
         if self._call_tool is None:
             msg = f"there is no tool {name!r}; pass tool_context(call_tool=...)"
             raise ToolError(msg, code="unknown_tool", tool=name)
         value = self._call_tool(name, **arguments)
         return await value if inspect.isawaitable(value) else value
+
+    async def step(
+        self, name: str, function: Callable[[], Awaitable[Any]], arguments: Mapping[str, Any]
+    ) -> Any:
+        return await function()
+
+    async def program(self, reach: Reach, options: Mapping[str, Any]) -> RunResult:
+        msg = "a context of ptc.testing.tool_context runs no scripts; test with a Session"
+        raise UsageError(msg)

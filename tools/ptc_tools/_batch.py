@@ -174,8 +174,8 @@ def _groups(ctx: ToolContext, jobs: list[_Job]) -> Iterator[list[_Job]]:
     """Yield groups of calls that may run concurrently, in order."""
     group: list[_Job] = []
     for job in jobs:
-        facts = ctx.tool_facts(job.call.tool)
-        if facts is not None and facts.side_effect:
+        tool = ctx.tools.get(job.call.tool)
+        if tool is not None and tool.side_effect:
             yield group
             yield [job]
             group = []
@@ -227,8 +227,7 @@ class _Run:
             job.result = BatchResult(job.id, job.call.tool, True, omitted_bytes=len(data))
             return
         self.left -= len(data)
-        facts = self.ctx.tool_facts(job.call.tool)
-        job.text = facts.text(value) if facts is not None else data.decode()
+        job.text = self.ctx.tools[job.call.tool].text(value)
         job.result = BatchResult(job.id, job.call.tool, True, job.value)
 
 

@@ -146,10 +146,11 @@ MIGRATION: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "R1-19": (
-        "differs: a key is the same on retry and resume; a new run has new keys and a warning",
+        "differs: a key is the same on retry and resume; a script submitted again has new keys",
         (
             "core/calls/test_dispatch.py::test_idempotency_key_does_not_depend_on_preceding_calls",
             "conformance/test_effects.py::test_idempotency_key_depends_on_run_tool_arguments_and_occurrence",
+            "core/runs/test_resume.py::test_retried_run_has_the_keys_of_the_first_run_unless_that_was_undone",
             "core/runs/test_resume.py::test_program_with_the_id_of_an_interrupted_run_resumes_it",
             "core/test_differences.py::test_example_of_the_differences_page_runs",
         ),

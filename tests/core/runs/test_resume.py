@@ -517,6 +517,30 @@ async def test_retry_warns_of_completed_effects(tmp_path: Path) -> None:
         assert (await session.retry(nothing.run_id)).warnings == ()
 
 
+async def test_retried_run_has_the_keys_of_the_first_run_unless_that_was_undone(
+    tmp_path: Path,
+) -> None:
+    world, source = (
+        World(),
+        "def run(ctx, inputs):\n    ctx.outer()\n    raise ValueError('late')\n",
+    )
+
+    async def outer(arguments: Mapping[str, Any], ctx: ToolContext) -> None:
+        await ctx.call_tool("put", n=1)
+
+    made = define_tool("outer", "O.", ANY, outer, side_effect=True, idempotent=True)
+    async with Session(tmp_path, tools=[*world.tools, made], toolsets=()) as session:
+        first = await session.program(source=source, allowed_tools=["outer", "put"])
+        second = await session.retry(first.run_id)
+        third = await session.retry(second.run_id)
+        assert list(world.keys.values()) == [3]
+        rows = [session.history.recorded(r.run_id).calls for r in (first, second, third)]
+        assert len({tuple(row.key for row in calls) for calls in rows}) == 1
+        await session.rollback(third.run_id)
+        await session.retry(third.run_id)
+    assert list(world.keys.values()) == [3, 1]
+
+
 async def test_failed_run_warns_of_effects_before_its_script_is_corrected(tmp_path: Path) -> None:
     world = World()
     source = "def run(ctx, inputs):\n    ctx.look()\n    ctx.put(n=1)\n"

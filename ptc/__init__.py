@@ -14,8 +14,12 @@ from ._core._lazy import lazy_exports
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ._agents._agent_tool import agent_tool as agent_tool
+    from ._agents._response import FinalAnswer as FinalAnswer
+    from ._agents._tool_file import tool_from_file as tool_from_file
     from ._facts import Layer as Layer
     from ._generation._generate import Fallback, Generated
+    from ._generation._prompt_tool import prompt_tool as prompt_tool
     from ._records._content import Attachment, AttachmentRef, ImageContent, TextContent
     from ._records._limits import Limits, Usage
     from ._records._result import (
@@ -69,6 +73,7 @@ __all__ = [
     "Effect",
     "Failure",
     "Fallback",
+    "FinalAnswer",
     "Finding",
     "Generated",
     "GenerationError",
@@ -104,11 +109,14 @@ __all__ = [
     "Violation",
     "Webhook",
     "WebhookDelivery",
+    "agent_tool",
     "current_tool_context",
     "define_tool",
     "get_tool_metadata",
+    "prompt_tool",
     "tool",
     "tool_from",
+    "tool_from_file",
 ]
 
 __getattr__: "Callable[[str], object]"
@@ -116,8 +124,12 @@ __dir__: "Callable[[], list[str]]"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "_agents._agent_tool": ["agent_tool"],
+        "_agents._response": ["FinalAnswer"],
+        "_agents._tool_file": ["tool_from_file"],
         "_session._blocking": ["BlockingSession"],
         "_generation._generate": ["Fallback", "Generated"],
+        "_generation._prompt_tool": ["prompt_tool"],
         "_facts": ["Layer"],
         "_records._content": ["Attachment", "AttachmentRef", "ImageContent", "TextContent"],
         "_records._limits": ["Limits", "Usage"],

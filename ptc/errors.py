@@ -191,16 +191,21 @@ class GenerationError(PtcError):
     Attributes:
         reason: ``attempts`` (all are used) or ``no_progress`` (twice the same violations).
         attempts: Every answer, with its text, its parsed value and its violations.
-        usage: Tokens spent.
+        usage: Tokens spent; None if unknown.
     """
 
     def __init__(
-        self, message: str, *, reason: str, attempts: tuple[_Attempt, ...], usage: ModelUsage
+        self,
+        message: str,
+        *,
+        reason: str,
+        attempts: tuple[_Attempt, ...],
+        usage: ModelUsage | None = None,
     ) -> None:
         super().__init__(message)
         self.reason = reason
         self.attempts = attempts
-        self.usage: ModelUsage | None = usage
+        self.usage = usage
 
 
 class ModelError(PtcError):

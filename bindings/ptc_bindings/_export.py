@@ -11,8 +11,6 @@ Rule 2: a call that requires approval pauses, and is executed once when a person
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -21,13 +19,14 @@ import ptc
 from ptc._core._arguments import nearest
 from ptc._records._result import PendingCall
 from ptc._runs._program_tool import PROGRAM
+from ptc._tools._names import provider_names
 from ptc.models._usage import measure_usage
 
 from ._allowed import allow_list
 from ._outcome import OUTCOME_SCHEMA
 from ._reply import Reply, reply_of_error, reply_of_run, reply_of_tool
 
-__all__ = ["PAUSED", "ExportedTool", "Exports", "provider_names", "script_of_call"]
+__all__ = ["PAUSED", "ExportedTool", "Exports", "script_of_call"]
 
 Direct: TypeAlias = Collection[str] | bool
 OnEvent: TypeAlias = Callable[[ptc.RunEvent], None]
@@ -37,9 +36,6 @@ PAUSED = (
     "Do not run the script again: that would repeat its calls."
 )
 """Next step of a paused run for a model, if the framework has no approvals of its own."""
-_MAX_NAME_CHARS = 64
-"""Anthropic, OpenAI and Google refuse longer names, and other characters than these."""
-_FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,24 +246,6 @@ class Exports:
 def script_of_call(name: str) -> str:
     """Return a script that calls one tool with its inputs, so that the call can pause."""
     return f"async def run(ctx, inputs):\n    return await ctx.{name}(**inputs)"
-
-
-def provider_names(names: Iterable[str]) -> dict[str, str]:
-    """Return names that providers accept: ``github.create_issue`` becomes ``github__create_issue``.
-
-    A name that is too long, or equal to another one then, ends with a digest of its own.
-
-    Args:
-        names: Names of tools, each once.
-    """
-    found: dict[str, str] = {}
-    for name in names:
-        plain = _FORBIDDEN.sub("_", name.replace(".", "__"))
-        if len(plain) > _MAX_NAME_CHARS or not name.isascii() or plain in found.values():
-            digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-            plain = f"{plain[: _MAX_NAME_CHARS - 9]}_{digest}"
-        found[name] = plain
-    return found
 
 
 def _direct_names(direct: Direct, tools: Mapping[str, ptc.Tool]) -> list[str]:

@@ -38,8 +38,9 @@ from openai.types.responses import (
 )
 
 import ptc
+from ptc._tools._names import provider_names
 
-from ._export import Exports, provider_names
+from ._export import Exports
 from ._openai_calls import data_url
 from ._openai_offers import Offer
 from ._reply import Reply, reply_of_error

@@ -121,9 +121,9 @@ KEYS: dict[str, Key] = {
         Key(
             "tools",
             "list",
-            "Tools of your own: a Python file (`tools.py`, or `tools.py:NAME`), or a name in an "
-            "installed module (`shop.tools:NAME`); may be repeated. The file is executed outside "
-            "of the sandbox, with your rights.",
+            "Tools of your own: a Python file (`tools.py`, or `tools.py:NAME`), a name in an "
+            "installed module (`shop.tools:NAME`), or a prompt or an agent (`triage.md`); may be "
+            "repeated. Python is executed outside of the sandbox, with your rights.",
             *([], "--tools", "FILE"),
         ),
         Key(

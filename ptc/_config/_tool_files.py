@@ -1,4 +1,4 @@
-"""Tools that a configuration or a command line names: Python files, and installed modules.
+"""Tools that a configuration or a command line names: Python and Markdown files, and modules.
 
 Rule 1: A file is compiled from its source. A cached ``__pycache__``, which a script could write, is
     not read.
@@ -35,7 +35,8 @@ from ._file import find_file, load_file, read_bytes
 __all__ = ["LoadedTools", "files_of_servers", "load_tools", "named_files", "possible_files"]
 
 _MOST_PATH_CHARS = 1_024
-_FORM = "write FILE.py, FILE.py:NAME, or MODULE:NAME of an installed module"
+_FORM = "write FILE.py, FILE.py:NAME, FILE.md, or MODULE:NAME of an installed module"
+_OWNER_REMEDY = "name it with --tools to use it"
 _Source: TypeAlias = Tool | Toolset | ToolProvider
 
 
@@ -61,7 +62,7 @@ def load_tools(text: str, folder: Path, *, subject: str, named: bool) -> LoadedT
     """Load the tools of one reference. This executes code outside of the sandbox.
 
     Args:
-        text: ``tools.py``, ``tools.py:NAME`` or ``module:NAME``.
+        text: ``tools.py``, ``tools.py:NAME``, ``prompt.md`` or ``module:NAME``.
         folder: Folder of relative paths.
         subject: Place of the reference, for messages.
         named: True: the operator named it on the command line; its owner does not matter.
@@ -72,6 +73,8 @@ def load_tools(text: str, folder: Path, *, subject: str, named: bool) -> LoadedT
     before = set(sys.modules)
     try:
         reference = _parse(text, folder)
+        if reference.file.suffix == ".md":
+            return _load_markdown(reference.file, named=named)
         if reference.module and not _is_beside(reference):
             module, exclude = _import(reference.module), frozenset[str]()
         else:
@@ -83,6 +86,13 @@ def load_tools(text: str, folder: Path, *, subject: str, named: bool) -> LoadedT
     files = [Path(module.__file__)] if module.__file__ else []
     files += [file for name in set(sys.modules) - before for file in _files_of(name)]
     return LoadedTools(tuple(sources), tuple(dict.fromkeys(files)))
+
+
+def _load_markdown(path: Path, *, named: bool) -> LoadedTools:
+    from .._agents._tool_file import tool_from_text
+
+    data = read_bytes(path, None if named else _OWNER_REMEDY)
+    return LoadedTools((tool_from_text(data, path),), (path,))
 
 
 def named_files(root: Path) -> list[Path]:
@@ -129,9 +139,10 @@ def possible_files(text: str, folder: Path) -> list[Path]:
 
 
 def _parse(text: str, folder: Path) -> _Reference:
-    target, _, name = text.rpartition(":") if not text.endswith(".py") else (text, "", "")
+    is_file = text.endswith((".py", ".md"))
+    target, _, name = (text, "", "") if is_file else text.rpartition(":")
     right = not name or all(part.isidentifier() for part in name.split("."))
-    if target.endswith(".py") and right:
+    if (target.endswith(".py") and right) or (target.endswith(".md") and not name):
         return _Reference(folder / os.path.expanduser(target), "", name)
     if name and right and all(part.isidentifier() for part in target.split(".")):
         return _Reference(folder / f"{target.replace('.', '/')}.py", target, name)
@@ -166,7 +177,7 @@ def _import(name: str) -> ModuleType:
 
 def _execute(path: Path, *, named: bool) -> tuple[ModuleType, frozenset[str]]:
     """Execute a file as a module; return it with the names that its imports bind."""
-    source = read_bytes(path, None if named else "name it with --tools to use it")
+    source = read_bytes(path, None if named else _OWNER_REMEDY)
     digest = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:12]
     name = f"ptc_file_{re.sub(r'[^0-9A-Za-z]', '_', path.stem)}_{digest}"
     module = ModuleType(name)

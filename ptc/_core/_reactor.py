@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from typing import Any, Protocol
 
 import anyio
 
-__all__ = ["Reactor", "Signal", "current_reactor", "running_loop"]
+__all__ = ["Reactor", "Signal", "current_reactor", "running_loop", "spawn"]
 
 Stop = Callable[[], None]
 
@@ -163,6 +164,24 @@ def current_reactor() -> Reactor:
         return _AsyncioReactor()
     except RuntimeError:
         return _TrioReactor()
+
+
+_tasks: set[asyncio.Task[None]] = set()
+"""Tasks of `spawn`: asyncio itself has only weak references to them."""
+
+
+def spawn(function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Start a task that belongs to no task group. `function` must not raise an exception."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        import trio
+
+        trio.lowlevel.spawn_system_task(function, context=copy_context())
+        return
+    task = loop.create_task(function())
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
 
 
 def running_loop() -> object:

@@ -30,7 +30,7 @@ from ..structured import Accepted, Attempt, Contract, GaveUp, Repair, RepairLoop
 from ._partial_reporter import PartialReporter
 from ._question import OnPartial, Question, Validator
 
-__all__ = ["Fallback", "Generated", "generate_object"]
+__all__ = ["RESENDS", "Fallback", "Generated", "generate_object", "require_answer"]
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ async def generate_object(
     """
     require_function("on_partial", on_partial)
     question = Question(
-        contract=Contract(schema, name=schema_name),
+        contract=schema if isinstance(schema, Contract) else Contract(schema, name=schema_name),
         prompt=prompt,
         description=schema_description,
         system=system,
@@ -235,10 +235,7 @@ class _Generation:
             reply = await self._model.stream(request, reporter.feed_delta)
         self.usage += reply.usage
         report_usage(reply.usage)
-        if reply.finish == "refused":
-            reason = f": {reply.text[:200]}" if reply.text else ""
-            msg = f"{self._model.name} refused to answer, or a content filter blocked it{reason}"
-            raise ModelError(msg)
+        require_answer(self._model, reply)
         return reply
 
     def _request(self, mode: Mode, *turns: Turn) -> ModelRequest:
@@ -293,6 +290,18 @@ class _Generation:
         verb = "do" if len(attempts) > 1 else "does"
         msg = f"{count} of {self._model.name} {verb} not conform to the schema{again}: {last}"
         return GenerationError(msg, reason=action.reason, attempts=attempts, usage=self.usage)
+
+
+def require_answer(model: Model, reply: ModelReply) -> None:
+    """Check that a reply is an answer.
+
+    Raises:
+        ModelError: If the model refused to answer.
+    """
+    if reply.finish == "refused":
+        reason = f": {reply.text[:200]}" if reply.text else ""
+        msg = f"{model.name} refused to answer, or a content filter blocked it{reason}"
+        raise ModelError(msg)
 
 
 def _as_objections(returned: Any) -> Iterable[Any]:

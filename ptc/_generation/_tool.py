@@ -23,11 +23,12 @@ from ..models._open import OpenModels
 from ..structured import Partial
 from ._generate import Generated, generate_object
 
-__all__ = ["generate_object_tool", "to_row"]
+__all__ = ["FAILURES", "generate_object_tool", "to_event", "to_row", "to_tool_error"]
 
 _MAX_TEXT_CHARS = 2_000
 """Characters of each answer in the details of an error."""
-_FAILURES = (UsageError, SetupError, GenerationError, TruncatedError, ModelError)
+FAILURES = (UsageError, SetupError, GenerationError, TruncatedError, ModelError)
+"""Failures of a generation, for `to_tool_error`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +127,10 @@ def generate_object_tool(models: OpenModels) -> Tool:
                 mode=mode,
                 max_repair_attempts=max_repair_attempts,
                 timeout_ms=timeout_ms,
-                on_partial=(lambda p: ctx.output(_event(p))) if ctx.watched else None,
+                on_partial=(lambda p: ctx.output(to_event(p))) if ctx.watched else None,
             )
-        except _FAILURES as error:
-            raise _to_tool_error(error) from error
+        except FAILURES as error:
+            raise to_tool_error(error) from error
         return to_row(found, raw_text=include_raw_text)
 
     return ask
@@ -153,7 +154,8 @@ def to_row(found: Generated[Any], *, raw_text: bool) -> GeneratedRow:
     )
 
 
-def _event(partial: Partial) -> dict[str, Any]:
+def to_event(partial: Partial) -> dict[str, Any]:
+    """Convert a partial answer to an event for subscribers."""
     return {
         "object": partial.value,
         "attempt": partial.attempt,
@@ -163,7 +165,7 @@ def _event(partial: Partial) -> dict[str, Any]:
     }
 
 
-def _to_tool_error(error: PtcError) -> ToolError:
+def to_tool_error(error: PtcError) -> ToolError:
     """Convert a failure to an error that a script can catch by its code."""
     message = str(error)
     if isinstance(error, UsageError):

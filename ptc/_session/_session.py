@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import anyio
 
+from .._agents._handles import BackgroundTasks
+from .._agents._kinds import AgentKinds
 from .._calls._attachments import AttachmentStore
 from .._calls._direct import DirectCalls
 from .._calls._scope import AfterSideEffect, Shared, validate_protected, validate_unprotected
@@ -49,6 +51,7 @@ from .._tools._toolset import ToolSource
 from .._workers._pool import Pool
 from .._workers._zygote import validate_isolation
 from ..errors import UsageError
+from ._agent_session import AgentSession
 from ._run_session import RunSession
 from ._tool_session import collect_tools
 
@@ -60,7 +63,7 @@ __all__ = ["Session"]
 _T = TypeVar("_T")
 
 
-class Session(RunSession):
+class Session(AgentSession, RunSession):
     """Runs scripts and calls tools. An async context manager, for asyncio and trio.
 
     ::
@@ -101,6 +104,7 @@ class Session(RunSession):
         retention_days: int | None = None,
         webhook: Webhook | str | None = None,
         model: ModelSource | None = None,
+        agents: str | Path | Iterable[str | Path] = (),
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
     ) -> None:
@@ -167,7 +171,10 @@ class Session(RunSession):
                 is sent.
             model: Model for `generate_object`: ``"provider:name"``, a model object of pydantic-ai,
                 an async function, or a `ptc.models.Model`. A session with a model also has the tool
-                `generate_object`. Nothing is imported or connected before the first request.
+                `generate_object`, and `task` and `tasks` for child agents. Nothing is imported or
+                connected before the first request.
+            agents: Folder, or folders, with kinds of child agents as Markdown files; see
+                docs/delegation.md. No tool may change a file in them.
             on_event: Receives the events of all runs and direct calls; must return at once. If it
                 raises, it is logged and receives no further events.
             record_direct_calls: True: each direct call is recorded as a run of its own, which can
@@ -182,7 +189,8 @@ class Session(RunSession):
         require_function("on_approval", on_approval)
         require_function("after_side_effect", after_side_effect)
         require_function("on_event", on_event)
-        catalog, models = collect_tools(tools, toolsets, model)
+        kinds = AgentKinds(agents)
+        catalog, models = collect_tools(tools, toolsets, model, kinds)
         if allowed_tools is not None:
             catalog.default = parts_of("allowed_tools", allowed_tools, "a list of names of tools")
             catalog.check_default()
@@ -208,7 +216,7 @@ class Session(RunSession):
             known=catalog.tools,
             attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
             unprotected=lifted,
-            protected=validate_protected(folder, (*named, *started, *named_files(folder))),
+            protected=validate_protected(folder, (*named, *started, *kinds.folders, *named_files(folder))),
             environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,
@@ -241,6 +249,8 @@ class Session(RunSession):
             if record_direct_calls
             else None,
         )
+        self._kinds = kinds
+        self._background = BackgroundTasks()
         super().__init__(
             catalog, models, folder, direct, limit_policy=limit_policy, packages=modules
         )
@@ -326,6 +336,7 @@ class Session(RunSession):
 
     async def _release(self) -> None:
         try:
+            await self._background.close()
             await self._runs.close()
             await self._direct.close()
             await self._close_connections()

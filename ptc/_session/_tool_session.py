@@ -20,6 +20,7 @@ from ..errors import UsageError
 from ..models._open import OpenModels
 
 if TYPE_CHECKING:
+    from .._agents._kinds import AgentKinds
     from .._generation._generate import Generated
     from .._generation._question import GenerateOptions
     from ..models._open import ModelSource
@@ -246,9 +247,12 @@ def attribute_names(session: ToolSession) -> list[str]:
 
 
 def collect_tools(
-    tools: Iterable[ToolSource], toolsets: Iterable[str], model: ModelSource | None
+    tools: Iterable[ToolSource],
+    toolsets: Iterable[str],
+    model: ModelSource | None,
+    kinds: AgentKinds | None = None,
 ) -> tuple[Catalog, OpenModels]:
-    """Collect the tools of a session; with a model, `generate_object` is one of them.
+    """Collect the tools of a session; with a model, those that need one are among them.
 
     Raises:
         UsageError: If an argument is wrong, two tools share a name, or a toolset is unknown.
@@ -261,4 +265,8 @@ def collect_tools(
         from .._generation._tool import generate_object_tool
 
         sources.append(generate_object_tool(models))
+        if kinds is not None:
+            from .._agents._task_tools import task_tools
+
+            sources += task_tools(kinds)
     return Catalog(sources), models

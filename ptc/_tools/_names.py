@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import warnings
 from collections.abc import Iterable, Sequence
@@ -9,7 +10,14 @@ from collections.abc import Iterable, Sequence
 from .._core._arguments import caller_frame
 from ..errors import UsageError
 
-__all__ = ["RESERVED", "list_known", "list_within", "validate_name", "warn_definition"]
+__all__ = [
+    "RESERVED",
+    "list_known",
+    "list_within",
+    "provider_names",
+    "validate_name",
+    "warn_definition",
+]
 
 _NAME = re.compile(r"(?=.{1,64}\Z)[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 """``name`` or ``namespace.name``, which a script can write as ``ctx.name``. OpenAI and Anthropic
@@ -17,6 +25,9 @@ accept 64 characters."""
 _SNAKE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?")
 _MAX_NAME_CHARS = 256
 _MESSAGE_CHARS = 2_000
+_MAX_PROVIDER_CHARS = 64
+"""Anthropic, OpenAI and Google refuse longer names, and other characters than these."""
+_FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
 
 RESERVED = frozenset({"budget", "call", "describe", "emit", "log", "search_tools", "tools"})
 """Names of the methods and attributes of `ctx` itself."""
@@ -44,6 +55,24 @@ def validate_name(name: str) -> str:
     elif not _SNAKE.fullmatch(name):
         warn_definition(f"tool name {name!r} is not snake_case")
     return name
+
+
+def provider_names(names: Iterable[str]) -> dict[str, str]:
+    """Return names that providers accept: ``github.create_issue`` becomes ``github__create_issue``.
+
+    A name that is too long, or equal to another one then, ends with a digest of its own.
+
+    Args:
+        names: Names of tools, each once.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        plain = _FORBIDDEN.sub("_", name.replace(".", "__"))
+        if len(plain) > _MAX_PROVIDER_CHARS or not name.isascii() or plain in found.values():
+            digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+            plain = f"{plain[: _MAX_PROVIDER_CHARS - 9]}_{digest}"
+        found[name] = plain
+    return found
 
 
 def list_known(names: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ..errors import UsageError
 from ._function import FunctionAsModel, ModelFunction, is_model_function
@@ -93,6 +93,24 @@ class OpenModels:
         if source not in self._named:
             self._named[source] = open_model(source)
         return self._named[source]
+
+    async def agent_model(self, source: ModelSource | None = None) -> ProviderModel:
+        """Return `source`, or the default model for None, as a model object of pydantic-ai.
+
+        Raises:
+            UsageError: If it is an async function or a `Model`, which cannot call tools, or as for
+                `get`.
+            SetupError: As for `get`.
+        """
+        opened = self.get(source)
+        make = getattr(opened, "agent_model", None)
+        if make is None:
+            msg = (
+                f"agents need a model that calls tools, and {opened.name!r} is a model of your own "
+                "for generate_object: pass provider:name or a model object of pydantic-ai"
+            )
+            raise UsageError(msg)
+        return cast("ProviderModel", await make())
 
     async def aclose(self) -> None:
         """Close the connections of models that were opened by name."""

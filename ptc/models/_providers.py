@@ -27,7 +27,7 @@ except ImportError as _error:
     _msg = f"models by name need pydantic-ai ({_error}); run: pip install 'ptc-host[models]'"
     raise SetupError(_msg) from _error
 
-__all__ = ["ProviderAsModel"]
+__all__ = ["ProviderAsModel", "model_error"]
 
 _FINISH: Final[dict[str | None, Finish | None]] = {
     "stop": "stop",
@@ -131,7 +131,7 @@ class ProviderAsModel:
                 model_request_parameters=_parameters(request),
             )
         except Exception as error:
-            failure = _model_error(self.name, error)
+            failure = model_error(self.name, error)
             if failure is None:
                 raise
         else:
@@ -148,12 +148,17 @@ class ProviderAsModel:
                     reader.take(event)
                 response = stream.get()
         except Exception as error:
-            failure = _model_error(self.name, error)
+            failure = model_error(self.name, error)
             if failure is None:
                 raise
         else:
             return self._to_reply(response, request, streamed=True)
         raise failure
+
+    async def agent_model(self) -> models.Model:
+        """Return the model object of pydantic-ai, connected."""
+        await self._enter()
+        return self._model
 
     async def aclose(self) -> None:
         """Close the connections of a model that was opened by name."""
@@ -333,7 +338,7 @@ def _arguments_text(arguments: str | Mapping[str, Any] | None) -> str:
     return json.dumps(arguments if arguments is not None else {}, ensure_ascii=False)
 
 
-def _model_error(name: str, error: Exception) -> ModelError | None:
+def model_error(name: str, error: Exception) -> ModelError | None:
     """Convert an error of pydantic-ai or a provider's package; None for any other error.
 
     Raise the result outside `except`: the answer of a provider may contain the key.

@@ -94,14 +94,23 @@ class Contract:
         reported: the one whose discriminator matches, or the nearest.
         """
         if not _is_json(value):
-            text = "the value is not JSON: it contains NaN or an infinity, or nests too deep"
+            text = (
+                "the value is not JSON: it contains NaN, an infinity or a lone surrogate, or nests "
+                "too deep"
+            )
             return [Violation("", "json", text)]
         found = collect_violations(self._validator.iter_errors(value), limit)
         return found or self._type_violations(value)[:limit]
 
     def errors(self, value: Any) -> Iterator[jsonschema_rs.ValidationError]:
-        """Iterate over the errors of jsonschema-rs, with all branches, for schema-guided repair."""
-        return self._validator.iter_errors(value)
+        """Iterate over the errors of jsonschema-rs, with all branches, for schema-guided repair.
+
+        There are none for text that is not Unicode, which does not conform either.
+        """
+        try:
+            return self._validator.iter_errors(value)
+        except UnicodeEncodeError:
+            return iter(())
 
     def typed(self, value: Any) -> Any:
         """Convert `value` to the contract's type; return it unchanged for a JSON Schema.
@@ -205,7 +214,7 @@ def _children(node: Any) -> list[Any]:
 
 
 def _is_json(value: Any) -> bool:
-    """False for NaN, infinities, non-string keys, foreign objects and values that are too deep."""
+    """False for NaN, infinities, lone surrogates, other objects, and values that are too deep."""
     # Depth first: a value that contains itself soon reaches the depth limit.
     stack: list[tuple[Any, int]] = [([value], -1)]
     while stack:
@@ -216,15 +225,26 @@ def _is_json(value: Any) -> bool:
             if isinstance(child, float):
                 if not math.isfinite(child):
                     return False
-            elif not (child is None or isinstance(child, str | int)):
+            elif isinstance(child, str):
+                if not (child.isascii() or _is_unicode(child)):
+                    return False
+            elif not (child is None or isinstance(child, int)):
                 stack.append((child, depth + 1))
     return True
 
 
 def _is_json_container(node: Any) -> bool:
     if isinstance(node, dict):
-        return all(isinstance(key, str) for key in node)
+        return all(isinstance(key, str) and _is_unicode(key) for key in node)
     return isinstance(node, list)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _members(node: dict[str, Any] | list[Any]) -> Iterable[Any]:

@@ -6,24 +6,34 @@ not use up an attempt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import TruncatedError, UsageError
-from ._candidates import AmbiguousTextError, find_candidates
+from ._candidates import AmbiguousTextError, Candidate, find_candidates
 from ._contract import Contract
 from ._edits import Repair
 from ._envelopes import unwrap_layers
 from ._recover import recover, recover_wrapped, was_cut
 from ._violations import Violation
 
-__all__ = ["Accepted", "Again", "Attempt", "GaveUp", "RepairLoop", "diagnose"]
+__all__ = [
+    "Accepted",
+    "Again",
+    "Attempt",
+    "GaveUp",
+    "RepairLoop",
+    "contains_value",
+    "diagnose",
+    "feedback_text",
+]
 
 MAX_VIOLATIONS = 20
 """Violations listed in the feedback. A model fixes the first few; more only cost prompt tokens."""
 MAX_FEEDBACK_CHARS = 8_000
 """Longest list of violations in the feedback; violations that do not fit are counted."""
+_ANSWER_AGAIN = "Answer with the complete corrected value, as JSON and nothing else."
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +144,7 @@ class RepairLoop:
         if self._left == 0:
             return GaveUp("attempts")
         self._left -= 1
-        return Again(_feedback(last))
+        return Again(feedback_text(last, _ANSWER_AGAIN))
 
 
 def diagnose(text: str, contract: Contract, requested: Contract) -> tuple[Any, list[Violation]]:
@@ -145,10 +155,7 @@ def diagnose(text: str, contract: Contract, requested: Contract) -> tuple[Any, l
         contract: The contract of the value.
         requested: The contract sent to the model: `contract` or ``contract.outer()``.
     """
-    try:
-        found = find_candidates(text, ())
-    except AmbiguousTextError:
-        found = []
+    found = _find_values(text)
     if not found:
         return None, [Violation("", "json", "the answer contains no readable JSON value")]
     values = [c.readings[0].value for c in found]
@@ -173,12 +180,25 @@ def diagnose(text: str, contract: Contract, requested: Contract) -> tuple[Any, l
     return best
 
 
+def contains_value(text: str) -> bool:
+    """True if `text` contains a list or an object, valid or not."""
+    return bool(_find_values(text))
+
+
+def _find_values(text: str) -> list[Candidate]:
+    try:
+        return find_candidates(text, ())
+    except AmbiguousTextError:
+        return []
+
+
 def _distance(violations: list[Violation]) -> tuple[bool, int]:
     """Rank a value of the wrong type behind one with many violations."""
     return any(v.pointer == "" and v.rule == "type" for v in violations), len(violations)
 
 
-def _feedback(violations: tuple[Violation, ...]) -> str:
+def feedback_text(violations: Sequence[Violation], request: str) -> str:
+    """Return the violations as text for the model; `request` says how to answer again."""
     lines: list[str] = []
     size = 0
     for violation in violations[:MAX_VIOLATIONS]:
@@ -193,6 +213,5 @@ def _feedback(violations: tuple[Violation, ...]) -> str:
     problems = "\n".join(lines)
     return (
         f"The answer does not conform to the schema:\n{problems}\n"
-        "Everything that is not listed is correct: do not change it. Answer with the complete "
-        "corrected value, as JSON and nothing else."
+        f"Everything that is not listed is correct: do not change it. {request}"
     )

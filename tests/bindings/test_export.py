@@ -10,7 +10,8 @@ import pytest
 from ptc import Allow, Limits, Session, ToolError, UsageError, tool
 from ptc.models import ModelReply, ModelUsage
 from ptc.testing import ScriptedModel
-from ptc_bindings._export import Exports, provider_names
+from ptc._tools._names import provider_names
+from ptc_bindings._export import Exports
 from ptc_bindings._reply import Preview
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]

@@ -16,7 +16,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from ptc import UsageError
-from ptc.structured import Contract
+from ptc.structured import Contract, recover
 
 SUITE = Path(os.environ.get("PTC_JSON_SCHEMA_TEST_SUITE", "/nonexistent"))
 DRAFTS = {
@@ -159,6 +159,16 @@ def test_nan_and_the_infinities_are_refused_by_the_widest_schema(value: Any) -> 
     contract = Contract(True)
     assert not contract.conforms(value)
     assert contract.violations(value)[0].rule == "json"
+
+
+@pytest.mark.parametrize("value", ["\ud800", {"a": ["\udfff"]}, {"\ud800": 1}])
+def test_lone_surrogates_are_refused_and_end_no_recovery(value: Any) -> None:
+    contract = Contract({})
+    assert not contract.conforms(value)
+    assert contract.violations(value)[0].rule == "json"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    for answer in (text, f"{text} and more", text.replace('"', "'")):
+        assert recover(answer, Contract({"type": "object", "required": ["n"]})) is None
 
 
 def test_contract_refuses_a_self_referencing_value() -> None:

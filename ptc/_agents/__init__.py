@@ -1,0 +1,1 @@
+"""Child agents, their kinds, and final answers by schema."""

@@ -1,0 +1,82 @@
+"""Generate a text: one request, sent again if its answer is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from ..errors import ModelError, TruncatedError
+from ..models._model import Model, ModelReply, ModelRequest, Turn
+from ..models._open import ModelSource, OpenModels
+from ..models._usage import report_usage
+from ._generate import RESENDS, require_answer
+
+__all__ = ["generate_text"]
+
+
+async def generate_text(
+    models: OpenModels,
+    prompt: str,
+    *,
+    system: str = "",
+    model: ModelSource | None = None,
+    settings: Mapping[str, Any] | None = None,
+    timeout_ms: int = 120_000,
+) -> str:
+    """Ask a model for a text.
+
+    Args:
+        models: Opens `model`.
+        prompt: The user's message.
+        system: System instructions.
+        model: Model to use. None: the default model.
+        settings: ``max_tokens``, ``temperature`` and other settings of the provider.
+        timeout_ms: Time limit for all requests together.
+
+    Raises:
+        UsageError: If there is no such model.
+        SetupError: If the model's package or key is missing.
+        ModelError: If it was not reached, refused or did not finish in time.
+        TruncatedError: If the text was truncated.
+    """
+    opened = models.get(model)
+    request = ModelRequest(
+        mode="prompt",
+        name="answer",
+        description="The answer.",
+        schema={},
+        turns=(Turn("user", prompt),),
+        system=system,
+        settings=dict(settings or {}),
+    )
+    with anyio.move_on_after(timeout_ms / 1000):
+        return await _ask(opened, request)
+    msg = f"{opened.name} did not finish within timeout_ms={timeout_ms:,}"
+    raise ModelError(msg, retryable=True)
+
+
+async def _ask(model: Model, request: ModelRequest) -> str:
+    for left in range(RESENDS, -1, -1):
+        try:
+            reply = await model.complete(request)
+            report_usage(reply.usage)
+            return _text_of(model, reply)
+        except ModelError as error:
+            if not error.lost or not left:
+                raise
+    raise AssertionError  # pragma: no cover  # the last request returns or raises
+
+
+def _text_of(model: Model, reply: ModelReply) -> str:
+    require_answer(model, reply)
+    if reply.finish == "length":
+        msg = (
+            f"the answer was truncated after {len(reply.answer)} characters; ask again with a "
+            "higher token limit"
+        )
+        raise TruncatedError(msg, text=reply.answer)
+    if reply.finish is None:
+        raise ModelError(f"the connection to {model.name} broke during its answer", lost=True)
+    return reply.answer

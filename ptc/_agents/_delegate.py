@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,7 @@ async def run_child(
         PtcError: If a call of the child is suspended.
     """
     try:
+        _check_event_loop()
         own = kind.limits.lower(limits or {})
         provider = await ctx.models.agent_model(kind.model if model is None else model)
         from ._child import Conversation, converse
@@ -80,6 +82,15 @@ async def run_child(
         msg = f"timeout_ms is {own.timeout_ms:,}, and the agent took longer"
         talk.error = ToolError(msg, code="timeout")
     return _result(ctx, kind, description, talk, account)
+
+
+def _check_event_loop() -> None:
+    """Raise `SetupError` on trio: the agent of pydantic-ai starts tasks of asyncio."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        msg = "child agents need asyncio: the agent of pydantic-ai does not run on trio"
+        raise SetupError(msg) from None
 
 
 def _restricted(

@@ -97,7 +97,7 @@ class BackgroundTasks:
 
         async def run() -> None:
             try:
-                await handle._run(function)  # noqa: SLF001  # its other half
+                await handle._run(function)  # its other half
             finally:
                 self._running.discard(handle)
 
@@ -111,4 +111,4 @@ class BackgroundTasks:
         for handle in self._running.copy():
             handle.cancel()
         for handle in self._running.copy():
-            await handle._finished.wait()  # noqa: SLF001  # its other half
+            await handle._finished.wait()  # its other half

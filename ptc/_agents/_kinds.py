@@ -16,7 +16,7 @@ from typing import Any
 
 from .._core._arguments import nearest, parts_of, path_of, require
 from .._core._front_matter import read_front_matter
-from .._tools._allow import Allow, AllowList, select
+from .._tools._allow import Allow, select
 from .._tools._allow_text import parse_allow, split_entries
 from .._tools._tool import Tool
 from ..errors import UsageError
@@ -107,6 +107,13 @@ class AgentKinds:
         self.folders: tuple[Path, ...] = tuple(_folder(path) for path in paths)
         """The folders of the project."""
         self._own = {kind.name: kind for folder in self.folders for kind in _read_folder(folder)}
+
+    def paths(self) -> list[Path]:
+        """List the folders and files of the project, which no tool may change.
+
+        A file may be a link to one outside of its folder.
+        """
+        return [*self.folders, *(file for folder in self.folders for file in folder.glob("*.md"))]
 
     @property
     def _all(self) -> dict[str, AgentKind]:

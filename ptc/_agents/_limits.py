@@ -153,7 +153,7 @@ class Account:
         )
 
     def spent_limit(self) -> str | None:
-        """Return the name of a limit that leaves nothing for another request; None: there is none."""
+        """Return the name of a limit that is used up; None: another request may be sent."""
         limits = self.limits
         if self.steps >= limits.max_steps:
             return "max_steps"

@@ -65,7 +65,7 @@ class TaskResult:
     """Structured answer, valid against the schema; None without a schema."""
     description: str = ""
     """As the caller passed it."""
-    usage: TaskUsage = TaskUsage()  # noqa: RUF009  # frozen
+    usage: TaskUsage = TaskUsage()  # frozen
     transcript: str | None = None
     """Id of the attachment with all messages as JSON; it is listed in the call's record."""
     error: TaskProblem | None = None

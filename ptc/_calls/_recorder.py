@@ -168,10 +168,8 @@ class RunRecorder:
                     return decided
         if not tool.side_effect:
             if self._journal.behind:
-                # Deliveries faster than the journal would fill the memory. The end of the run
-                # reports that the journal cannot be written.
-                with contextlib.suppress(JournalError):
-                    await self._journal.barrier(self._lease)
+                # Deliveries faster than the journal would fill the memory.
+                await self.make_durable()
             return None
         if call.key() is None:
             msg = f"{tool.name} was not called: its arguments, or those of a tool that led to it, "
@@ -188,6 +186,14 @@ class RunRecorder:
             msg = f"{tool.name} was not called: {error}"
             raise ToolError(msg, code="journal", tool=tool.name) from error
         return None
+
+    async def make_durable(self) -> None:
+        """Wait until all that was recorded is durable, or the journal has failed.
+
+        The end of the run reports that the journal cannot be written.
+        """
+        with contextlib.suppress(JournalError):
+            await self._journal.barrier(self._lease)
 
     def record_caller(self, call: OpenCall) -> None:
         """Record the start of a calling call before the first of its nested calls.

@@ -168,7 +168,11 @@ class Services:
             return await function()
 
         tool = define_tool(name, f"A step of {self._tool.name}.", {"type": "object"}, execute)
-        return await self.call_tool(name, arguments, Reach({name: tool}))
+        value = await self.call_tool(name, arguments, Reach({name: tool}))
+        if self._scope.recorder is not None:
+            # A step may be expensive, such as a request to a model: it is not lost with the host.
+            await self._scope.recorder.make_durable()
+        return value
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any], reach: Reach) -> Any:
         self._check_open("call_tool")

@@ -191,6 +191,13 @@ KEYS: dict[str, Key] = {
             *([], "--protect", "PATH"),
         ),
         Key(
+            "agents",
+            "paths",
+            "Folder with kinds of child agents as Markdown files, which no tool may change; may be "
+            "repeated.",
+            *([], "--agents", "DIR"),
+        ),
+        Key(
             "journal",
             "path",
             "Journal file of recorded runs. [default: a file for the root in your state directory]",

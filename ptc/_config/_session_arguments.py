@@ -116,6 +116,7 @@ def session_arguments(
         "retention_days": settings["retention_days"],
         "webhook": settings["webhook"],
         "model": settings["model"],
+        "agents": settings.paths("agents"),
     }
 
 

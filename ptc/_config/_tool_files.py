@@ -96,9 +96,10 @@ def _load_markdown(path: Path, *, named: bool) -> LoadedTools:
 
 
 def named_files(root: Path) -> list[Path]:
-    """List the configuration file of a root and the tools files that it names. Executes nothing.
+    """List the configuration file of a root, and the tools files and folders that it names.
 
-    For sessions that were not made from it: their scripts must not write code for the next command.
+    For sessions that were not made from it: their scripts must not write code for the next command,
+    or instructions for its agents. Executes nothing.
     A file that cannot be read names none, since no command would execute it either.
     """
     try:
@@ -110,11 +111,16 @@ def named_files(root: Path) -> list[Path]:
         servers = files_of_servers(file.table.get("mcp_servers", {}), path.parent)
         if isinstance(config := file.table.get("mcp_config"), str):
             servers.append(path.parent / os.path.expanduser(config))
+        folders = [
+            path.parent / os.path.expanduser(folder)
+            for folder in file.table.get("agents", [])
+            if isinstance(folder, str)
+        ]
     except (UsageError, AttributeError, TypeError):
         return []
     own = [found for entry in entries for found in possible_files(entry, path.parent)] + servers
     # A ptc.toml may be a link to a file of another name.
-    return own if file.in_project else [path, *own]
+    return [*own, *folders] if file.in_project else [path, *own, *folders]
 
 
 def files_of_servers(servers: Mapping[str, Any], folder: Path) -> list[Path]:

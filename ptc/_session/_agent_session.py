@@ -157,16 +157,17 @@ class AgentSession(ToolSession):
     ) -> TaskResult:
         from .._agents._outcome import read_result
 
-        result = read_result(
-            (await self.tool("task", arguments, allowed_tools=allowed)).unwrap()
-        )
+        result = read_result((await self.tool("task", arguments, allowed_tools=allowed)).unwrap())
         return result if schema is None else replace(result, object=schema.typed(result.object))
 
     def _allowed(self, allowed: AllowList | None, own: list[str]) -> AllowList:
         self._lifetime.check_open()
         for name in own:
             if name not in self._catalog.tools:
-                msg = "child agents need a model: pass model= to the session"
+                msg = (
+                    "this session has no child agents: they need a model; pass model= to the "
+                    "session, and do not pass agents=None"
+                )
                 raise UsageError(msg)
         if allowed is None:
             entries = self._catalog.default

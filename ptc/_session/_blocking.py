@@ -31,6 +31,7 @@ from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from .._tools._toolset import ToolSource
 from ..errors import SessionClosedError
+from ._blocking_agents import BlockingAgents
 from ._blocking_runs import BlockingRuns
 from ._session import Session
 from ._tool_session import attribute_names
@@ -46,7 +47,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class BlockingSession(BlockingRuns):
+class BlockingSession(BlockingAgents, BlockingRuns):
     """`Session` with plain methods instead of async ones; a context manager.
 
     ::
@@ -85,6 +86,7 @@ class BlockingSession(BlockingRuns):
         retention_days: int | None = None,
         webhook: Webhook | str | None = None,
         model: ModelSource | None = None,
+        agents: str | Path | Iterable[str | Path] | None = (),
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
     ) -> None:
@@ -114,6 +116,7 @@ class BlockingSession(BlockingRuns):
             retention_days=retention_days,
             webhook=webhook,
             model=model,
+            agents=agents,
             on_event=on_event,
             record_direct_calls=record_direct_calls,
         )

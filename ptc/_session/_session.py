@@ -104,7 +104,7 @@ class Session(AgentSession, RunSession):
         retention_days: int | None = None,
         webhook: Webhook | str | None = None,
         model: ModelSource | None = None,
-        agents: str | Path | Iterable[str | Path] = (),
+        agents: str | Path | Iterable[str | Path] | None = (),
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
     ) -> None:
@@ -173,8 +173,9 @@ class Session(AgentSession, RunSession):
                 an async function, or a `ptc.models.Model`. A session with a model also has the tool
                 `generate_object`, and `task` and `tasks` for child agents. Nothing is imported or
                 connected before the first request.
-            agents: Folder, or folders, with kinds of child agents as Markdown files; see
-                docs/delegation.md. No tool may change a file in them.
+            agents: Folder, or folders, with kinds of child agents as Markdown files, which no tool
+                may change; see docs/delegation.md. None: no child agents, and so no tools `task`
+                and `tasks`.
             on_event: Receives the events of all runs and direct calls; must return at once. If it
                 raises, it is logged and receives no further events.
             record_direct_calls: True: each direct call is recorded as a run of its own, which can
@@ -189,8 +190,8 @@ class Session(AgentSession, RunSession):
         require_function("on_approval", on_approval)
         require_function("after_side_effect", after_side_effect)
         require_function("on_event", on_event)
-        kinds = AgentKinds(agents)
-        catalog, models = collect_tools(tools, toolsets, model, kinds)
+        kinds = AgentKinds(() if agents is None else agents)
+        catalog, models = collect_tools(tools, toolsets, model, None if agents is None else kinds)
         if allowed_tools is not None:
             catalog.default = parts_of("allowed_tools", allowed_tools, "a list of names of tools")
             catalog.check_default()
@@ -216,7 +217,9 @@ class Session(AgentSession, RunSession):
             known=catalog.tools,
             attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
             unprotected=lifted,
-            protected=validate_protected(folder, (*named, *started, *kinds.folders, *named_files(folder))),
+            protected=validate_protected(
+                folder, (*named, *started, *kinds.paths(), *named_files(folder))
+            ),
             environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,

@@ -273,7 +273,7 @@ class ToolContext:
 
         When the tool starts again, after a decision or in another process, a step that succeeded
         returns its recorded value without being executed. It is recorded like a call of a tool
-        without a side effect, and counts as one.
+        without a side effect, and counts as one; its record is durable when this returns.
 
         Args:
             name: Name of the step in the record.

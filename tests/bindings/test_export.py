@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ptc import Allow, Limits, Session, ToolError, UsageError, tool
+from ptc._tools._names import provider_names
 from ptc.models import ModelReply, ModelUsage
 from ptc.testing import ScriptedModel
-from ptc._tools._names import provider_names
 from ptc_bindings._export import Exports
 from ptc_bindings._reply import Preview
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._facts import Layer as Layer
     from ._generation._generate import Fallback, Generated
     from ._generation._prompt_tool import prompt_tool as prompt_tool
+    from ._programs._saved import SavedProgram as SavedProgram
     from ._records._content import Attachment, AttachmentRef, ImageContent, TextContent
     from ._records._limits import Limits, Usage
     from ._records._result import (
@@ -92,6 +93,7 @@ __all__ = [
     "RunEvent",
     "RunResult",
     "RunWarning",
+    "SavedProgram",
     "Session",
     "SessionClosedError",
     "SetupError",
@@ -131,6 +133,7 @@ __getattr__, __dir__ = lazy_exports(
         "_generation._generate": ["Fallback", "Generated"],
         "_generation._prompt_tool": ["prompt_tool"],
         "_facts": ["Layer"],
+        "_programs._saved": ["SavedProgram"],
         "_records._content": ["Attachment", "AttachmentRef", "ImageContent", "TextContent"],
         "_records._limits": ["Limits", "Usage"],
         "_records._result": [

@@ -34,6 +34,8 @@ _HOME = {
     "replay": "_runs:replay",
     "export": "_runs:export",
     "forget": "_runs:forget",
+    "save": "_programs:save",
+    "programs": "_programs:command",
 }
 """Built-in commands and their locations, in help order. A package cannot replace one."""
 
@@ -48,6 +50,7 @@ _HELP = """Run Python scripts in a jail, with no powers but the tools you allow.
   ptc config show                                        show the settings of this folder
   ptc runs                                               list recorded runs, to show or resume
   ptc approvals                                          list calls that await your decision
+  ptc save 3f2a find_todos                               make a tool of a run that completed
 
 A script defines `async def run(ctx, inputs)`; ptc prints its return value as JSON.
 """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .._records._result import PendingCall
     from ._terminal import Stream
 
-__all__ = ["report_next_step"]
+__all__ = ["report_next_step", "report_save"]
 
 _SHOWN = 5
 _REPEATED = {"--as", "--json", "--no-input", "--verbose", "--comment"}
@@ -39,6 +39,11 @@ def report_next_step(
     """
     for line in _commands(run_id, pending, name_calls=name_calls or len(pending) > 1):
         stream.line(margin + line)
+
+
+def report_save(stream: Stream, run_id: str) -> None:
+    """Write the command that saves a run that completed as a tool."""
+    stream.line(f"to make it a tool: ptc save {run_id} NAME{_repeated('save')}", "dim")
 
 
 def _commands(run_id: str, pending: Sequence[PendingCall], *, name_calls: bool) -> list[str]:

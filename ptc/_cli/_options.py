@@ -50,7 +50,7 @@ TOOL_KEYS = (
         "builtin.git_writes",
         "builtin.readable",
     ),
-    *("env", "unprotected", "protected", "model"),
+    *("env", "unprotected", "protected", "model", "programs"),
 )
 """Keys of commands that use tools and no script."""
 RUN_KEYS = tuple(

@@ -24,6 +24,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .._core._owner import check_owner
 from ..errors import UsageError
 from ._trust import is_trusted
 
@@ -254,7 +255,7 @@ def read_bytes(path: Path, remedy: str | None = None) -> bytes:
             if not stat.S_ISREG(status.st_mode):
                 raise UsageError(f"{path} is not a regular file")
             if remedy is not None:
-                _check_owner(path, status, remedy)
+                check_owner(path, status, remedy)
             data = file.read(_MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -262,15 +263,3 @@ def read_bytes(path: Path, remedy: str | None = None) -> bytes:
     if len(data) > _MAX_BYTES:
         raise UsageError(f"{path} has more than {_MAX_BYTES:,} bytes")
     return data
-
-
-def _check_owner(path: Path, status: os.stat_result, remedy: str) -> None:
-    """Reject a file that somebody else could have written, or a link that somebody else made."""
-    if not hasattr(os, "geteuid"):
-        return
-    # Root could change any file anyway.
-    trusted = (0, os.geteuid())
-    if status.st_uid not in trusted or path.lstat().st_uid not in trusted:
-        raise UsageError(f"{path} belongs to another user; {remedy}")
-    if status.st_mode & stat.S_IWOTH:
-        raise UsageError(f"{path} may be written by every user (chmod o-w); {remedy}")

@@ -239,6 +239,12 @@ KEYS: dict[str, Key] = {
             *(None, "--artifacts", "DIR"),
         ),
         Key(
+            "programs",
+            "path",
+            "Folder of saved programs, which are tools. [default: .ptc/programs in the root]",
+            *(None, "--programs", "DIR"),
+        ),
+        Key(
             "workers",
             "number",
             "Worker processes kept ready, up to 64. [default: 1 for a command, 4 in Python]",

@@ -41,6 +41,7 @@ class ApplicationOptions(TypedDict, total=False):
     retention_days: int | None
     on_event: Callable[[RunEvent], None] | None
     record_direct_calls: bool
+    programs: str | Path | None
 
 
 def configured_arguments(
@@ -94,6 +95,7 @@ def session_arguments(
     limits, ceiling = _limits(settings)
     optional = {
         "artifacts": settings.path("artifacts"),
+        "programs": settings.path("programs"),
         "workers": settings["workers"],
         "max_concurrent_runs": settings["max_concurrent_runs"],
     }

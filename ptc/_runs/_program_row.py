@@ -19,7 +19,7 @@ from .._tools._table import ToolTable, read_record
 from ..errors import UsageError
 from ._program import Program, encode_limits
 
-__all__ = ["load_result", "recorded_tools", "restore_program", "row_of"]
+__all__ = ["limits_of_record", "load_result", "recorded_tools", "restore_program", "row_of"]
 
 
 def row_of(program: Program) -> RunRow:
@@ -50,6 +50,12 @@ def recorded_tools(row: RunRow) -> dict[str, list[str]]:
     return read_record(_json.loads(row.options)["tools"])
 
 
+def limits_of_record(data: Mapping[str, Any]) -> Limits:
+    """Return recorded limits. Those that only another version of ptc has are ignored."""
+    known = asdict(Limits())
+    return Limits(**{key: value for key, value in data.items() if key in known})
+
+
 def restore_program(
     row: RunRow,
     table_of: Callable[[AllowList], ToolTable],
@@ -75,16 +81,13 @@ def restore_program(
         msg = f"run {row.run_id!r} had a type as its output_schema: pass it again"
         raise UsageError(msg)
     schema = options["schema"] if output_schema is None else output_schema
-    # Ignore limits that only another version of ptc has.
-    known = asdict(Limits())
-    limits = {key: value for key, value in options["limits"].items() if key in known}
     return Program(
         run_id=row.run_id,
         source=row.source,
         filename=row.filename,
         inputs_json=row.inputs,
         table=table_of(list(recorded_tools(row)) if allowed_tools is None else allowed_tools),
-        limits=Limits(**limits),
+        limits=limits_of_record(options["limits"]),
         check_value=value_check(schema) if schema is not None else None,
         clock=row.clock,
         seed=row.seed,

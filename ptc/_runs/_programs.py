@@ -117,7 +117,8 @@ class ProgramBuilder:
             output_schema=output_schema,
             filename=filename,
         )
-        limits = program.limits.clamp(most)
+        # The tool may return as much as any tool; the limit of output is for a model.
+        limits = program.limits.clamp(replace(most, max_output_bytes=most.max_tool_result_bytes))
         return replace(program, table=table, limits=limits, recorded=False)
 
     def find_result(self, program: Program) -> RunResult | None:

@@ -89,6 +89,7 @@ class BlockingSession(BlockingAgents, BlockingRuns):
         agents: str | Path | Iterable[str | Path] | None = (),
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
+        programs: str | Path | None = None,
     ) -> None:
         """Describe a session, as `Session` does; nothing is started."""
         self._session = Session(
@@ -119,6 +120,7 @@ class BlockingSession(BlockingAgents, BlockingRuns):
             agents=agents,
             on_event=on_event,
             record_direct_calls=record_direct_calls,
+            programs=programs,
         )
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Literal, TypeVar, overload
 
+from .._programs._saved import SavedProgram
 from .._records._artifacts import ArtifactStore
 from .._records._result import PendingCall, RunEvent, RunResult
 from .._runs._history import History
@@ -173,3 +174,40 @@ class BlockingRuns(ABC):
     def rollback(self, run_id: str, *, skip: Iterable[str] = (), dry_run: bool = False) -> Rollback:
         """As `Session.rollback`."""
         return self._wait(partial(self._session.rollback, run_id, skip=skip, dry_run=dry_run))
+
+    def save_program(
+        self,
+        run_id: str,
+        *,
+        name: str,
+        description: str | None = None,
+        input_schema: Any = None,
+        output_schema: Any = None,
+        allowed_tools: AllowList | None = None,
+    ) -> SavedProgram:
+        """As `Session.save_program`."""
+
+        async def save() -> SavedProgram:
+            return self._session.save_program(
+                run_id,
+                name=name,
+                description=description,
+                input_schema=input_schema,
+                output_schema=output_schema,
+                allowed_tools=allowed_tools,
+            )
+
+        # In the thread of the session, whose calls look tools up.
+        return self._wait(save)
+
+    def saved_programs(self) -> tuple[SavedProgram, ...]:
+        """As `Session.saved_programs`."""
+        return self._session.saved_programs()
+
+    def delete_program(self, name: str, version: int | None = None) -> list[int]:
+        """As `Session.delete_program`."""
+
+        async def delete() -> list[int]:
+            return self._session.delete_program(name, version)
+
+        return self._wait(delete)

@@ -27,6 +27,7 @@ from .._core._arguments import (
     require_range,
 )
 from .._facts import Layer
+from .._programs._programs import SavedPrograms
 from .._records._artifacts import ATTACHMENTS, ArtifactStore
 from .._records._limits import Limits
 from .._records._result import Finding, RunEvent, RunResult
@@ -52,7 +53,7 @@ from .._workers._pool import Pool
 from .._workers._zygote import validate_isolation
 from ..errors import UsageError
 from ._agent_session import AgentSession
-from ._run_session import RunSession
+from ._saved_session import SavedSession
 from ._tool_session import collect_tools
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ __all__ = ["Session"]
 _T = TypeVar("_T")
 
 
-class Session(AgentSession, RunSession):
+class Session(AgentSession, SavedSession):
     """Runs scripts and calls tools. An async context manager, for asyncio and trio.
 
     ::
@@ -107,6 +108,7 @@ class Session(AgentSession, RunSession):
         agents: str | Path | Iterable[str | Path] | None = (),
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
+        programs: str | Path | None = None,
     ) -> None:
         """Configure a session; nothing is started.
 
@@ -180,6 +182,8 @@ class Session(AgentSession, RunSession):
                 raises, it is logged and receives no further events.
             record_direct_calls: True: each direct call is recorded as a run of its own, which can
                 be paused, resumed and rolled back.
+            programs: Folder of saved programs, which are tools of the session (`save_program`).
+                Default: ``.ptc/programs`` below `root`, which no tool can change.
 
         Raises:
             UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or
@@ -192,6 +196,7 @@ class Session(AgentSession, RunSession):
         require_function("on_event", on_event)
         kinds = AgentKinds(() if agents is None else agents)
         catalog, models = collect_tools(tools, toolsets, model, None if agents is None else kinds)
+        self._saved: SavedPrograms = SavedPrograms.of_session(folder, programs, catalog)
         if allowed_tools is not None:
             catalog.default = parts_of("allowed_tools", allowed_tools, "a list of names of tools")
             catalog.check_default()
@@ -204,6 +209,7 @@ class Session(AgentSession, RunSession):
         lifted = validate_unprotected(unprotected)
         named = parts_of("protected", protected, "a list of paths")
         started = [file for provider in catalog.providers for file in provider.files]
+        trusted = (*named_files(folder), self._saved.store.folder)
         require_range("workers", workers, 64)
         require_range("max_concurrent_runs", max_concurrent_runs, 256)
         store = ArtifactStore(
@@ -217,9 +223,7 @@ class Session(AgentSession, RunSession):
             known=catalog.tools,
             attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
             unprotected=lifted,
-            protected=validate_protected(
-                folder, (*named, *started, *kinds.paths(), *named_files(folder))
-            ),
+            protected=validate_protected(folder, (*named, *started, *kinds.paths(), *trusted)),
             environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,
@@ -271,10 +275,10 @@ class Session(AgentSession, RunSession):
             history=self.history,
             artifacts=store,
         )
-        programs = ProgramBuilder(folder, catalog, limit_policy, self.history, non_finite)
-        shared.run_script = NestedPrograms(programs, self._runs).run
+        builder = ProgramBuilder(folder, catalog, limit_policy, self.history, non_finite)
+        shared.run_script = NestedPrograms(builder, self._runs).run
         self._runner = ProgramRunner(
-            programs,
+            builder,
             self._runs,
             self.history,
             tools=catalog.tools,

@@ -5,6 +5,8 @@ evaluated: a value is a literal.
 
 Rule 1: An entry that is not exactly of this form is an error, never a wider rule.
     tests/core/tools/test_allow_text.py::test_malformed_rule_is_an_error_that_names_the_form
+Rule 2: The text of a rule is that of an equal rule, or an error: a rule with a function has none.
+    tests/core/tools/test_allow_text.py::test_text_of_a_rule_parses_to_an_equal_rule
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 from ..errors import UsageError
 from ._allow import Allow, Bounds
 
-__all__ = ["parse_allow", "split_entries"]
+__all__ = ["format_allow", "parse_allow", "split_entries"]
 
 _FORM = 'write a rule as the call that it allows: pay(amount <= 100) or read(path="src/**")'
 _SIGNS: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
@@ -115,6 +117,40 @@ def _literal(node: ast.expr, text: str) -> Any:
 
 def _error(text: str, problem: str = "") -> UsageError:
     return UsageError(f"{text!r:.200} is not a rule: {problem or _FORM}")
+
+
+def format_allow(entry: str | Allow) -> str:
+    """Return the text of an entry, which `parse_allow` reads.
+
+    Raises:
+        UsageError: If it has none: a rule with a function, or a name with parentheses.
+    """
+    text = entry if isinstance(entry, str) else _text_of(entry)
+    try:
+        if parse_allow(text) == entry:
+            return text
+    except UsageError:
+        pass
+    named = repr(entry) if isinstance(entry, str) else f"the rule of {entry.tool!r} ({entry})"
+    msg = (
+        f"{named} cannot be stored as text: a stored rule compares with text, numbers, true, false "
+        "and null, not with a function"
+    )
+    raise UsageError(msg)
+
+
+def _text_of(rule: Allow) -> str:
+    compared, equal = [], []
+    for name, matcher in rule.arguments.items():
+        if isinstance(matcher, Bounds):
+            lower = [(bound, sign) for sign, bound in matcher.bounds if sign.startswith(">")]
+            upper = [f" {sign} {bound!r}" for sign, bound in matcher.bounds if sign.startswith("<")]
+            turned = [f"{bound!r} {sign.replace('>', '<')} " for bound, sign in lower]
+            compared.append("".join([*turned, name, *upper]))
+        else:
+            values = list(matcher) if isinstance(matcher, tuple) else matcher
+            equal.append(f"{name}={values!r}")
+    return f"{rule.tool}({', '.join([*compared, *equal])})"
 
 
 def split_entries(text: str) -> list[str]:

@@ -108,6 +108,25 @@ class Catalog:
         self.is_complete = True
         self.check_default()
 
+    def put(self, item: Tool, toolset: str) -> None:
+        """Add a tool to a toolset, or replace the one of its name. Runs under way keep theirs.
+
+        Raises:
+            UsageError: If a namespace has the name.
+        """
+        collect([*(tool for name, tool in self.tools.items() if name != item.name), item])
+        self.tools[item.name] = item
+        members = (*self._toolsets.get(toolset, ()), item.name)
+        self._toolsets[toolset] = tuple(dict.fromkeys(members))
+        self._tables.clear()
+
+    def remove(self, name: str) -> None:
+        """Remove a tool. Runs under way keep it."""
+        del self.tools[name]
+        for toolset, members in self._toolsets.items():
+            self._toolsets[toolset] = tuple(member for member in members if member != name)
+        self._tables.clear()
+
     async def aclose(self) -> None:
         """Close the providers."""
         for provider in self.providers:

@@ -41,6 +41,7 @@ from tests.fuzz.durable_world import (  # noqa: E402  # as above
     Killed,
     KilledWriter,
     program,
+    save_programs,
     tools,
 )
 
@@ -61,9 +62,9 @@ async def drive(folder: Path, name: str) -> dict[str, Any]:
     limits = Limits(max_tool_calls=5_000)
     root = folder / "root"
     root.mkdir(exist_ok=True)
-    async with Session(
-        root, tools=tools(server, Killed.step), toolsets=(), journal=folder / "journal"
-    ) as session:
+    own = tools(server, Killed.step)
+    save_programs(root, own)
+    async with Session(root, tools=own, toolsets=(), journal=folder / "journal") as session:
         result = await session.program(
             **program(name), allowed_tools=TOOLS, limits=limits, run_id=_RUN
         )

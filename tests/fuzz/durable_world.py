@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import anyio
 
-from ptc import Tool, ToolContext, ToolError, define_tool
+from ptc import Limits, SavedProgram, Tool, ToolContext, ToolError, define_tool
 from ptc._journal._journal import DecisionRow, Entry, Lease, RunRow
 from ptc._journal._sqlite import SqliteJournal
 from ptc._journal._writer import Writer
+from ptc._programs._pins import pin
+from ptc._programs._programs import FOLDER
+from ptc._programs._store import ProgramStore
 from tests.fuzz.durable_server import Server, answer
 from tests.fuzz.durable_trees import TREE_SOURCE, TREE_TOOLS, tree, tree_tools
 
-__all__ = ["PROGRAMS", "TOOLS", "Killed", "KilledWriter", "Server", "answer", "program", "tools"]
+__all__ = [
+    "PROGRAMS",
+    "TOOLS",
+    "Killed",
+    "KilledWriter",
+    "Server",
+    "answer",
+    "program",
+    "save_programs",
+    "tools",
+]
 
 PROGRAMS = {
     "sequential": """
@@ -90,7 +104,30 @@ async def run(ctx, inputs):
     found.append(await ctx.pay(n=3))
     return [found, echo == [drawn, began], time.time() >= began + 0.005]
 """,
+    "saved": """
+import asyncio
+async def run(ctx, inputs):
+    first = await ctx.order(n=1)
+    rest = await asyncio.gather(*(ctx.order(n=n) for n in range(2, 5)))
+    await ctx.pay(n=9)
+    return [first, rest]
+""",
 }
+_SAVED = """
+import asyncio, random, time
+async def run(ctx, inputs):
+    n, drawn, began = 100 * inputs["n"], random.randrange(1000), time.time()
+    found = await asyncio.gather(ctx.look(n=n), ctx.put(n=n), ctx.pay(n=n))
+    found.append(await ctx.pay(n=n))
+    try:
+        found.append(await ctx.ask(n=inputs["n"]))
+        await ctx.pay(n=-n)
+    except ToolError as error:
+        found.append(error.code)
+    await ctx.echo(drawn=drawn, began=began)
+    return [*found, await ctx.send(n=n + 1)]
+"""
+"""Script of the saved program `order`."""
 
 
 _SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -149,7 +186,31 @@ def tools(server: Server, step: Callable[[], None]) -> list[Tool]:
     ]
 
 
-TOOLS = [*dict.fromkeys(["stuck", "echo", "batch", "deep", *TREE_TOOLS])]
+def save_programs(root: Path, known: Iterable[Tool]) -> None:
+    """Write the saved program `order` into a root that lacks it."""
+    store = ProgramStore(root / FOLDER)
+    if store.names():
+        return
+    names = ("look", "put", "pay", "ask", "echo", "send")
+    store.save(
+        SavedProgram(
+            name="order",
+            version=0,
+            description="Make calls.",
+            source=_SAVED,
+            input_schema=_SCHEMA,
+            output_schema=None,
+            allowed_tools=names,
+            tools={tool.name: pin(tool) for tool in known if tool.name in names},
+            limits=Limits(),
+            run_id="r",
+            saved_at="",
+            folder=root,
+        )
+    )
+
+
+TOOLS = [*dict.fromkeys(["stuck", "echo", "batch", "deep", "order", *TREE_TOOLS])]
 
 
 def program(name: str) -> dict[str, Any]:

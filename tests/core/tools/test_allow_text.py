@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ptc import Allow, UsageError
-from ptc._tools._allow_text import parse_allow, split_entries
+from ptc._tools._allow_text import format_allow, parse_allow, split_entries
 
 
 @pytest.mark.parametrize("text", ["read", "git_*", "fs.read", " read ", "*"])
@@ -99,3 +99,28 @@ def test_malformed_rule_is_an_error_that_names_the_form(text: str) -> None:
 )
 def test_list_is_split_at_commas_outside_of_rules(text: str, parts: list[str]) -> None:
     assert split_entries(text) == parts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "read", "git_*", "fs.read", 'read(path="src/**")', "pay(amount <= 100)", "pay(3 < a)",
+        "pay(0 <= amount < 100, note=null, dry=True)", "pay(-1.5 <= amount, kind in ['a', 'b(,'])",
+        "pay(a=\"it's \\\\ 'x'\")",
+    ],
+)  # fmt: skip
+def test_text_of_a_rule_parses_to_an_equal_rule(text: str) -> None:
+    rule = parse_allow(text)
+    assert parse_allow(format_allow(rule)) == rule
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Allow("pay", amount=lambda a: a <= 1), Allow("pay", amount=float("inf")), "odd(name",
+        Allow("pay", kind=["a", str.isupper]), Allow("pay", **{"not-a-word": 1}),
+    ],
+)  # fmt: skip
+def test_rule_without_a_text_is_an_error(entry: str | Allow) -> None:
+    with pytest.raises(UsageError, match="cannot be stored as text"):
+        format_allow(entry)

@@ -1,0 +1,1 @@
+"""Saved programs: scripts that worked, stored in readable files, each a tool of the session."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -14,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from ptc import UsageError
+from ptc import BlockingSession, UsageError
 from ptc._cli._script import refuse_host_program
+from ptc_tools import skills_toolset
 
 REPOSITORY = Path(__file__).parent.parent
 SAMPLES = REPOSITORY / "samples"
@@ -74,6 +76,12 @@ SHARED = {"frameworks/fake_models.py", "frameworks/shop.py"}
 """Modules that samples of frameworks import."""
 
 INVOICES = ("harbour", "lindgren", "okafor")
+SKILLS = {
+    "skills/summarise-orders/SKILL.md",
+    "skills/summarise-orders/references/columns.md",
+    "skills/summarise-orders/scripts/summarise.py",
+}
+"""Files of the sample skill, which a test below finds, reads and runs."""
 DATA = {
     "data/items.json",
     "data/orders.csv",
@@ -111,7 +119,7 @@ def test_every_file_in_samples_is_run_by_a_test() -> None:
         if path.is_file() and not {"__pycache__", ".ptc"} & set(path.parts)
     }
     programs = PROGRAMS.keys() | FRAMEWORKS.keys() | WORKFLOWS
-    assert files == programs | SCRIPTS | SHARED | DATA
+    assert files == programs | SCRIPTS | SKILLS | SHARED | DATA
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -279,6 +287,41 @@ def test_summarise_log_of_a_file_without_records_reports_it(text: str, tmp_path:
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert "no.log has no line that starts with a time and a level" in done.stderr
+
+
+# --- skills ----------------------------------------------------------------------------------
+
+
+def test_skill_is_found_read_and_run_as_documented() -> None:
+    source = """
+async def run(ctx, inputs):
+    [skill, *_] = await ctx.search_skills("turnover by region")
+    columns = await ctx.Skill(skill.name, file="references/columns.md")
+    path = {"path": inputs["path"]}
+    done = [
+        (await ctx.Skill(skill.name, skill.scripts[0], {**path, "by": by})).value
+        for by in ("region", "month")
+    ]
+    return {"columns": columns.text, "done": done, "name": skill.name}
+"""
+    with BlockingSession(REPOSITORY, tools=[skills_toolset(SAMPLES / "skills")]) as session:
+        value = session.program(
+            source=source,
+            inputs={"path": "samples/data/orders.csv"},
+            allowed_tools=["search_skills", "Skill", "read"],
+        ).unwrap()
+    assert value["name"] == "summarise-orders"
+    with (SAMPLES / "data" / "orders.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert all(f"`{name}`" in value["columns"] for name in rows[0])
+    for by, done in zip(("region", "month"), value["done"], strict=True):
+        assert done["skipped"] == 0
+        revenue = [float(row["revenue"]) for row in done["rows"]]
+        assert revenue == sorted(revenue, reverse=True)
+        for row in done["rows"]:
+            mine = [r for r in rows if r[by] == row[by]]
+            assert row["orders"] == sum(int(r["orders"]) for r in mine)
+            assert float(row["revenue"]) == pytest.approx(sum(float(r["revenue"]) for r in mine))
 
 
 # --- chart -----------------------------------------------------------------------------------

@@ -44,6 +44,7 @@ TOOL_KEYS = (
         "root",
         "toolsets",
         "tools",
+        "skills",
         "mcp_servers",
         "mcp_config",
         "builtin.network",

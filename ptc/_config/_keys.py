@@ -127,6 +127,13 @@ KEYS: dict[str, Key] = {
             *([], "--tools", "FILE"),
         ),
         Key(
+            "skills",
+            "paths",
+            "Folder of skills, each a folder with a SKILL.md; may be repeated. Adds the tools "
+            "search_skills and Skill.",
+            *([], "--skills", "DIR"),
+        ),
+        Key(
             "mcp_servers",
             "servers",
             "MCP server whose tools are added: a command, or the URL of streamable HTTP; may be "

@@ -26,6 +26,8 @@ __all__ = ["ApplicationOptions", "configured_arguments", "read_allow", "session_
 
 _BUILTIN = ("builtin", "compat")
 """Toolsets that the table ``builtin`` configures."""
+_SKILLS = "skills"
+"""Toolset that the key of this name configures and adds."""
 
 
 class ApplicationOptions(TypedDict, total=False):
@@ -143,14 +145,29 @@ def _installed(settings: Settings) -> list[Toolset]:
     if "readable" in options:
         options["readable"] = settings.paths("builtin.readable")
     try:
-        return [
+        found = [
             installed_toolset(name, **(options if name in _BUILTIN else {}))
             for name in setting.value
+            if name != _SKILLS
         ]
     except UsageError as error:
         if setting.origin in ("default", "command line"):
             raise
         raise UsageError(f"{setting.subject}: {error}") from None
+    return [*found, *_skills(settings)]
+
+
+def _skills(settings: Settings) -> list[Toolset]:
+    if not settings["skills"]:
+        setting = settings.by_name["toolsets"]
+        if _SKILLS in setting.value:
+            msg = f"{setting.subject}: the toolset {_SKILLS!r} has no folder; set the key `skills`"
+            raise UsageError(msg)
+        return []
+    try:
+        return [installed_toolset(_SKILLS, folders=settings.paths("skills"))]
+    except UsageError as error:
+        raise UsageError(f"{settings.by_name['skills'].subject}: {error}") from None
 
 
 def _limits(settings: Settings) -> tuple[Limits, Limits | None]:

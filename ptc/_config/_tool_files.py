@@ -109,6 +109,8 @@ def named_files(root: Path) -> list[Path]:
         file = load_file(path, named=True, check_trust=False)
         entries = [entry for entry in file.table.get("tools", []) if isinstance(entry, str)]
         servers = files_of_servers(file.table.get("mcp_servers", {}), path.parent)
+        skills = [entry for entry in file.table.get("skills", []) if isinstance(entry, str)]
+        servers += [path.parent / os.path.expanduser(entry) for entry in skills]
         if isinstance(config := file.table.get("mcp_config"), str):
             servers.append(path.parent / os.path.expanduser(config))
         folders = [

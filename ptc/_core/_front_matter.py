@@ -10,6 +10,7 @@ __all__ = ["read_front_matter"]
 
 _MOST_CHARS: Final = 65_536
 """YAML is slow to parse; a file that needs more is not front matter."""
+_MOST_DEPTH: Final = 32
 
 
 def read_front_matter(text: str, *, where: str) -> tuple[dict[str, Any], str]:
@@ -46,12 +47,19 @@ def read_front_matter(text: str, *, where: str) -> tuple[dict[str, Any], str]:
 def _load(head: str, where: str) -> Any:
     import yaml
 
+    # The loader in Python takes seconds for some kilobytes of brackets.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    depth = 0
     try:
-        for event in yaml.parse(head, yaml.SafeLoader):
+        for event in yaml.parse(head, loader):
             if isinstance(event, yaml.AliasEvent):
                 # Nested aliases expand a few lines to gigabytes ("billion laughs").
                 raise UsageError(f"{where}: the front matter must not use YAML aliases")
-        return yaml.safe_load(head)
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MOST_DEPTH:
+                raise UsageError(f"{where}: the front matter is nested over {_MOST_DEPTH} deep")
+        return yaml.load(head, loader)  # noqa: S506  # a safe loader
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 2}" if mark is not None else ""

@@ -208,7 +208,8 @@ class Session(AgentSession, SavedSession):
         validate_non_finite(non_finite)
         lifted = validate_unprotected(unprotected)
         named = parts_of("protected", protected, "a list of paths")
-        started = [file for provider in catalog.providers for file in provider.files]
+        made_from = [file for provider in catalog.providers for file in provider.files]
+        made_from += [file for item in catalog.tools.values() for file in item.files]
         trusted = (*named_files(folder), self._saved.store.folder)
         require_range("workers", workers, 64)
         require_range("max_concurrent_runs", max_concurrent_runs, 256)
@@ -223,7 +224,7 @@ class Session(AgentSession, SavedSession):
             known=catalog.tools,
             attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
             unprotected=lifted,
-            protected=validate_protected(folder, (*named, *started, *kinds.paths(), *trusted)),
+            protected=validate_protected(folder, (*named, *made_from, *kinds.paths(), *trusted)),
             environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,

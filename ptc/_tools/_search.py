@@ -1,16 +1,16 @@
-"""Search for tools by words."""
+"""Search by words: an index of weighted texts, and the index of a session's tools."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ._tool import Tool
 
-__all__ = ["Found", "SearchIndex"]
+__all__ = ["Found", "SearchIndex", "WordIndex"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,42 +23,74 @@ class Found:
     """First line of the description."""
 
 
+class WordIndex:
+    """Words of documents, ranked as in BM25."""
+
+    def __init__(
+        self, documents: Iterable[Mapping[str, int]], typical_length: float | None = None
+    ) -> None:
+        """Index the documents.
+
+        Args:
+            documents: For each, its texts, and how often each word of a text counts.
+            typical_length: Words of a document that is neither short nor long. Default: the mean.
+        """
+        counts = [_count(texts) for texts in documents]
+        lengths = [sum(words.values()) for words in counts]
+        typical = typical_length or sum(lengths) / max(1, len(lengths)) or 1
+        self._lengths = [0.5 + 0.5 * length / typical for length in lengths]
+        self._by_word: dict[str, list[tuple[int, int]]] = {}
+        """By word: the number of each document that has it, and how often."""
+        for at, words in enumerate(counts):
+            for word, count in words.items():
+                self._by_word.setdefault(word, []).append((at, count))
+
+    def find(self, query: str, limit: int) -> list[tuple[int, float]]:
+        """Return numbers and scores of the documents that have a word of `query`, best match first.
+
+        A word that fewer documents have weighs more. An empty query returns the first documents
+        in their order.
+        """
+        wanted = set(_words(query))
+        scores = dict.fromkeys(() if wanted else range(len(self._lengths)), 0.0)
+        # In a fixed order, since the sum of floats depends on it.
+        for word in sorted(wanted):
+            found = self._by_word.get(word, ())
+            for at, count in found:
+                weight = math.log(1 + len(self._lengths) / len(found))
+                score = weight * count / (count + self._lengths[at])
+                scores[at] = scores.get(at, 0.0) + score
+        return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit]
+
+
 class SearchIndex:
     """Words in the names, descriptions and parameters of tools."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = list(tools)
-        self._lengths: list[float] = []
-        self._tools_by_word: dict[str, list[tuple[int, int]]] = {}
-        """By word: the index of each tool that has it, and how often."""
-        for at, tool in enumerate(self._tools):
-            text = Counter(
-                _words(tool.name) * 3
-                + _words(tool.description)
-                + _words(" ".join(tool.parameter_names))
-            )
-            self._lengths.append(0.5 + 0.5 * sum(text.values()) / 40)
-            for word, count in text.items():
-                self._tools_by_word.setdefault(word, []).append((at, count))
+        self._index = WordIndex(
+            (
+                {tool.name: 3, f"{tool.description} {' '.join(tool.parameter_names)}": 1}
+                for tool in self._tools
+            ),
+            typical_length=40,
+        )
 
     def find(self, query: str, limit: int = 10) -> list[Found]:
         """Return the tools that have a word of `query`, best match first.
 
-        A word that fewer tools have weighs more (as in BM25), and a word in a name counts three
-        times. An empty query returns the first tools in their order.
+        A word in a name counts three times. An empty query returns the first tools in their order.
         """
-        wanted = set(_words(query))
-        scores = dict.fromkeys(() if wanted else range(len(self._tools)), 0.0)
-        # In a fixed order, since the sum of floats depends on it.
-        for word in sorted(wanted):
-            found = self._tools_by_word.get(word, ())
-            for at, count in found:
-                weight = math.log(1 + len(self._tools) / len(found))
-                score = weight * count / (count + self._lengths[at])
-                scores[at] = scores.get(at, 0.0) + score
-        best = sorted(scores, key=lambda at: (-scores[at], at))[:limit]
-        chosen = [self._tools[at] for at in best]
+        chosen = [self._tools[at] for at, _ in self._index.find(query, limit)]
         return [Found(tool.name, tool.description.splitlines()[0]) for tool in chosen]
+
+
+def _count(texts: Mapping[str, int]) -> Counter[str]:
+    words: Counter[str] = Counter()
+    for text, weight in texts.items():
+        for word in _words(text):
+            words[word] += weight
+    return words
 
 
 def _words(text: str) -> list[str]:

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial, wraps
+from pathlib import Path
 from types import UnionType
 from typing import (
     Annotated,
@@ -159,6 +160,8 @@ class Tool(Generic[P, R_co]):
     """Undoes a call; None: its calls cannot be undone."""
     tags: frozenset[str] = frozenset()
     """Words to select it by."""
+    files: tuple[Path, ...] = ()
+    """Files and folders that it is made from, which no tool of the session may change."""
     render: Render | None = None
     """Formats a value as text for a model; None: JSON."""
     revive: Callable[[Any], Any] = field(default=plain_data, repr=False)

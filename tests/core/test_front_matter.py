@@ -29,7 +29,7 @@ def test_front_matter_and_text_are_separated() -> None:
         ("---\na: &x [1]\nb: *x\n---\n", "aliases"),
         ("---\na: !!python/object/apply:os.system [id]\n---\n", "not valid YAML"),
         ("---\na: 2026-13-45\n---\n", "not valid YAML"),
-        ("---\na: " + "[" * 5_000 + "\n---\n", "not valid YAML"),
+        ("---\na: " + "[" * 5_000 + "\n---\n", "nested over 32 deep"),
         ("---\n" + "a: 1 #" + "x" * 70_000 + "\n---\n", "characters, over"),
     ],
 )

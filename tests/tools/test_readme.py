@@ -42,6 +42,7 @@ def rows() -> dict[str, dict[str, str]]:
 def tools() -> dict[str, Tool]:
     made = {tool.name: tool for tool in ptc_tools.builtin(network=True)}
     made["web_search"] = ptc_tools.web_search_tool(NoSearch())
+    made |= {tool.name: tool for tool in ptc_tools.skills_toolset()}
     return made
 
 

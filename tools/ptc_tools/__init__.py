@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from .search._glob import glob as glob
     from .search._grep import MatchCount, grep
     from .search._lines import Match
+    from .skills._results import SkillHit, SkillInstructions, SkillRun, SkillText
+    from .skills._toolset import skills_toolset
     from .vcs._git import git, git_tool
     from .web._web_fetch import Page, web_fetch_tool
     from .web._web_search import (
@@ -100,6 +102,10 @@ __all__ = [
     "SearXNG",
     "SearchHit",
     "SearchProvider",
+    "SkillHit",
+    "SkillInstructions",
+    "SkillRun",
+    "SkillText",
     "Tavily",
     "bash",
     "bash_tool",
@@ -116,6 +122,7 @@ __all__ = [
     "read",
     "read_files",
     "search_provider_from_environment",
+    "skills_toolset",
     "web_fetch_tool",
     "web_search_tool",
     "write",
@@ -151,6 +158,8 @@ __getattr__, __dir__ = lazy_exports(
         "search._glob": ["glob"],
         "search._grep": ["MatchCount", "grep"],
         "search._lines": ["Match"],
+        "skills._results": ["SkillHit", "SkillInstructions", "SkillRun", "SkillText"],
+        "skills._toolset": ["skills_toolset"],
         "vcs._git": ["git", "git_tool"],
         "web._web_fetch": ["Page", "web_fetch_tool"],
         "web._web_search": [

@@ -71,7 +71,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mcp.json").write_text(
         '{"mcpServers": {"shop": {"command": "npx", "args": ["shop"]}}}'
     )
-    (tmp_path / "sub").mkdir()
+    skill = tmp_path / "sub" / "skills" / "greet"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: greet\ndescription: Greets.\n---\n")
     return tmp_path
 
 
@@ -131,6 +133,7 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
         lambda s: sorted(s.tool_names()),
         ["keyed", "pay", "price"],
     ),
+    "skills": ('skills = ["sub/skills"]', lambda s: "Skill" in s.tool_names(), True),
     "allow": ('tools = ["tools.py"]\nallow = ["pay(amount <= 100)", "read"]', rejects_101, True),
     "packages": ('packages = ["numpy"]', lambda s: "numpy" in s.describe_tools(), True),
     "env": (

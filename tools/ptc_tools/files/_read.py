@@ -12,7 +12,7 @@ from ptc import ToolContext, ToolError, tool
 from ._path_errors import quote
 from ._paths import Root
 
-__all__ = ["BOM", "MAX_BYTES", "MAX_SCAN_BYTES", "read", "text_of"]
+__all__ = ["BOM", "MAX_BYTES", "MAX_SCAN_BYTES", "read", "read_lines", "text_of"]
 
 MAX_BYTES = 2_097_152
 """Maximum bytes that one call returns (2 MiB): a quarter of the limit of a tool result on the wire,
@@ -61,7 +61,16 @@ def read(
         limit: Maximum number of lines. Default: all to the end.
     """
     with Root(ctx.root) as root:
-        fd = root.open_file(path)
+        return read_lines(root, path, offset, limit)
+
+
+def read_lines(root: Root, path: str, offset: int, limit: int | None) -> str:
+    """Return a file beneath `root`, or lines of it, as `read` does.
+
+    Raises:
+        ToolError: As `Root.open_file`, and ``too_large`` or ``not_text``.
+    """
+    fd = root.open_file(path)
     try:
         size = os.fstat(fd).st_size
         if offset == 0 and limit is None and size > MAX_BYTES:

@@ -15,6 +15,7 @@ _BASH, _OUT, _GIT = (
 )
 _PLANTED, _BROKER = "tools/test_planted_files.py::", "tools/test_broker.py::"
 _PROTECTED = "tools/test_protected_paths.py::"
+_VERIFY = "tools/verify/test_verify.py::"
 _FETCH, _SEARCH = "tools/web/test_web_fetch.py::", "tools/web/test_web_search.py::"
 
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -155,6 +156,17 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
             _FETCH + "test_long_page_is_returned_in_contiguous_parts",
             "tools/test_html_text.py::test_valid_html_is_converted_whole",
             "tools/test_html_text.py::test_nesting_bombs_are_bounded_and_reported",
+        ),
+    ),
+    "W14": (
+        "verification keeps output, exit code, signal and time-out; optional checks may fail",
+        (
+            _VERIFY + "test_each_outcome_has_its_own_status",
+            _VERIFY + "test_long_output_is_bounded_and_its_artifact_is_whole",
+            _VERIFY
+            + "test_expected_exit_code_passes_and_optional_failure_does_not_fail_the_report",
+            _VERIFY + "test_parallel_checks_overlap",
+            _VERIFY + "test_allow_rules_on_bash_hold_for_each_check",
         ),
     ),
 }

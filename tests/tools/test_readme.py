@@ -15,6 +15,7 @@ from ptc import Tool, ToolContext
 from ptc_tools import _batch
 from ptc_tools.files import _change, _ls, _patch, _read, _read_files
 from ptc_tools.search import _glob, _grep, _lines
+from ptc_tools.verify import _verify
 
 README = Path(__file__).parents[2] / "tools" / "README.md"
 HEAD = ["tool", "parameters", "value", "text", "flags", "limits", "errors"]
@@ -78,7 +79,12 @@ def test_readme_row_lists_parameters_and_defaults_in_order(name: str) -> None:
 def test_readme_row_states_the_flags(name: str) -> None:
     tool = tools()[name]
     flags = "side effect, not idempotent" if tool.side_effect else "none"
-    assert tool.idempotent is not tool.side_effect
+    if name == "verify_commands":
+        # All that it does is to make calls, which carry their own flags.
+        flags = "side effect, idempotent"
+        assert tool.idempotent
+    else:
+        assert tool.idempotent is not tool.side_effect
     assert rows()[name]["flags"].startswith(flags)
 
 
@@ -106,6 +112,7 @@ MODULES = {
     "edit": ("_edit", "_change", "_diff", "_hunks", "_read"),
     "patch": ("_patch", "_change", "_diff", "_hunks", "_atomic", "_read"),
     "batch": ("_batch",),
+    "verify_commands": ("_verify",),
 }
 
 
@@ -171,6 +178,14 @@ def mib(size: int) -> str:
                 f"{_batch.MAX_CALLS} calls",
                 f"{_batch.MAX_CONCURRENCY} at once",
                 f"{mib(_batch.MAX_TOTAL_BYTES)} of values",
+            ],
+        ),
+        (
+            "verify_commands",
+            [
+                f"{_verify.MAX_CHECKS} checks",
+                f"{_verify.MAX_CONCURRENCY} at once",
+                f"{_verify.HEAD_CHARS + _verify.TAIL_CHARS:,} characters",
             ],
         ),
     ],

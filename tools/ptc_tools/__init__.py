@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from .skills._results import SkillHit, SkillInstructions, SkillRun, SkillText
     from .skills._toolset import skills_toolset
     from .vcs._git import git, git_tool
+    from .verify._checks import Check, CheckResult, VerificationReport
+    from .verify._presets import Preset, detect_checks, preset
+    from .verify._verify import verify_commands
     from .web._web_fetch import Page, web_fetch_tool
     from .web._web_search import (
         Brave,
@@ -74,6 +77,7 @@ _BUILTIN = (
     "bash",
     "git",
     "batch",
+    "verify_commands",
 )
 """The tools of `builtin`, in the order in which a model sees them."""
 
@@ -91,6 +95,8 @@ __all__ = [
     "BatchResult",
     "Brave",
     "Change",
+    "Check",
+    "CheckResult",
     "CommandResult",
     "Entry",
     "FileProblem",
@@ -99,6 +105,7 @@ __all__ = [
     "Match",
     "MatchCount",
     "Page",
+    "Preset",
     "SearXNG",
     "SearchHit",
     "SearchProvider",
@@ -107,11 +114,13 @@ __all__ = [
     "SkillRun",
     "SkillText",
     "Tavily",
+    "VerificationReport",
     "bash",
     "bash_tool",
     "batch",
     "builtin",
     "compat",
+    "detect_checks",
     "edit",
     "git",
     "git_tool",
@@ -119,10 +128,12 @@ __all__ = [
     "grep",
     "ls",
     "patch",
+    "preset",
     "read",
     "read_files",
     "search_provider_from_environment",
     "skills_toolset",
+    "verify_commands",
     "web_fetch_tool",
     "web_search_tool",
     "write",
@@ -161,6 +172,9 @@ __getattr__, __dir__ = lazy_exports(
         "skills._results": ["SkillHit", "SkillInstructions", "SkillRun", "SkillText"],
         "skills._toolset": ["skills_toolset"],
         "vcs._git": ["git", "git_tool"],
+        "verify._checks": ["Check", "CheckResult", "VerificationReport"],
+        "verify._presets": ["Preset", "detect_checks", "preset"],
+        "verify._verify": ["verify_commands"],
         "web._web_fetch": ["Page", "web_fetch_tool"],
         "web._web_search": [
             "Brave",

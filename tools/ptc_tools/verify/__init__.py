@@ -1,0 +1,1 @@
+"""Verification: run checks as confined commands, and report the evidence of each."""

@@ -170,7 +170,7 @@ class Exports:
             )
         except ptc.PtcError as error:
             return reply_of_error(error)
-        return reply_of_run(result, next_step=self._next_step)
+        return self._reply(result)
 
     async def resume(self, run_id: str, *, on_event: OnEvent | None = None) -> Reply:
         """Resume a paused run; calls that ended are not repeated."""
@@ -181,8 +181,12 @@ class Exports:
                 )
             except ptc.PtcError as error:
                 return reply_of_error(error)
-        reply = reply_of_run(result, next_step=self._next_step)
+        reply = self._reply(result)
         return replace(reply, model_usage=meter.total)
+
+    def _reply(self, result: ptc.RunResult) -> Reply:
+        untrusted = self.session.untrusted_in(call.tool for call in result.calls)
+        return reply_of_run(result, next_step=self._next_step, untrusted=untrusted)
 
     def decide(
         self,

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 import ptc
 from ptc._journal._journal import RunRow
 from ptc._runs._program_row import load_result, recorded_tools
+from ptc._tools._untrusted import model_text
 
 from ._client_scope import ClientScope
-from ._definitions import PROGRAM_RESUME, call_result
+from ._definitions import PROGRAM_LOG, PROGRAM_RESUME, call_result
 from ._mcp_dialog import Dialog
 from ._mcp_progress import Progress
-from ._outcome import outcome, outcome_of_error
+from ._outcome import outcome_of_error
 from ._outcome_text import outcome_texts
-from ._reply import reply_of_run
+from ._reply import Reply, reply_of_run
 from ._run_log import run_log, run_record
 
 if TYPE_CHECKING:
@@ -109,8 +110,8 @@ class Programs:
             return call_result([f"Run {run_id}: {row.status}; no result is recorded yet."], None)
         if row.status == "paused":
             result = replace(result, pending=self._session.pending(run_id))
-        data = self._outcome(result)
-        return call_result([f"Run {run_id}: {row.status}", *outcome_texts(data)], data)
+        reply = self._reply(result)
+        return call_result([f"Run {run_id}: {row.status}", *reply.texts], reply.data)
 
     def log(self, run_id: str | None, first: int) -> CallToolResult:
         """Report the calls and the output of a run; None: of the latest one."""
@@ -119,7 +120,9 @@ class Programs:
             raise ptc.UsageError("this server has run no script yet; pass run_id")
         row = self.find(run_id)
         recorded = self._session.history.recorded(run_id)
-        return call_result([run_log(recorded, load_result(row), first)], None)
+        text = run_log(recorded, load_result(row), first)
+        untrusted = self._session.untrusted_in(call.tool for call in recorded.calls)
+        return call_result([model_text(text, untrusted, source=PROGRAM_LOG)], None)
 
     def record(self, run_id: str) -> bytes:
         """Return the record of a run as JSON."""
@@ -193,8 +196,7 @@ class Programs:
             return ended
 
     def _report(self, result: ptc.RunResult) -> CallToolResult:
-        self._scope.grant(result)
-        reply = reply_of_run(result, next_step=_next_step(result))
+        reply = self._reply(result)
         return call_result(
             list(reply.texts),
             reply.data,
@@ -204,9 +206,10 @@ class Programs:
             run_id=result.run_id,
         )
 
-    def _outcome(self, result: ptc.RunResult) -> dict[str, Any]:
+    def _reply(self, result: ptc.RunResult) -> Reply:
         self._scope.grant(result)
-        return outcome(result, next_step=_next_step(result))
+        untrusted = self._session.untrusted_in(call.tool for call in result.calls)
+        return reply_of_run(result, next_step=_next_step(result), untrusted=untrusted)
 
 
 def _next_step(result: ptc.RunResult) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 import ptc
 from ptc._core import _json
 from ptc._core._redact import safe_text
+from ptc._tools._untrusted import UntrustedMode, model_data, model_text
 from ptc.models import ModelUsage
 
 from ._outcome import FAILURE_CHARS, artifact_uri, outcome, outcome_of_error, truncate
@@ -98,18 +99,29 @@ class Reply:
         return {"data": data, **{key: value for key, value in more.items() if value}}
 
 
-def reply_of_run(result: ptc.RunResult, *, next_step: str = "") -> Reply:
+def reply_of_run(
+    result: ptc.RunResult, *, next_step: str = "", untrusted: UntrustedMode | None = None
+) -> Reply:
     """Convert the result of a run.
 
     Args:
         result: The run.
         next_step: How the reader continues it, if it is paused.
+        untrusted: Treatment of its texts: `ptc.Session.untrusted`.
     """
     data = outcome(result, next_step=next_step)
+    texts = outcome_texts(data)
+    if untrusted is not None:
+        # The next step is no part of the data: it is an instruction of this host.
+        texts = [
+            model_text(text, untrusted, source="program")
+            for text in outcome_texts({key: data[key] for key in data if key != "next"})
+        ] + ([f"Next: {data['next']}"] if "next" in data else [])
+        data = model_data(data, untrusted)
     is_error = not result.ok and result.status != "paused"
     code: str = result.status if result.error is None else result.error.code
     return Reply(
-        tuple(outcome_texts(data)),
+        tuple(texts),
         data,
         is_error=is_error,
         code=code if is_error else "",
@@ -153,11 +165,13 @@ async def reply_of_tool(
         result = await session.tool(name, arguments, allowed_tools=allowed_tools)
         text = _text(result)
         if result.error is not None:
-            return _failure(session, text, result.error.code)
+            start = _text(result, FAILURE_CHARS - _NOTE_CHARS)
+            return _failure(session, text, result.error.code, start)
         data = _json.dumps(result.value, what=name)
     except Exception as error:  # noqa: BLE001  # a tool's rendering is its author's code
         message = safe_text(f"Error: {name}: {type(error).__name__}: {error}")
-        return _failure(session, message, "usage" if isinstance(error, ptc.UsageError) else "error")
+        code = "usage" if isinstance(error, ptc.UsageError) else "error"
+        return _failure(session, message, code, truncate(message, FAILURE_CHARS - _NOTE_CHARS))
     images = tuple(part for part in result.content if isinstance(part, ptc.ImageContent))
     used, limit = sum(len(image.data) for image in images), limits.max_tool_result_bytes
     if used > limit:
@@ -168,24 +182,24 @@ async def reply_of_tool(
         return Reply((problem,), is_error=True, code="result_too_large")
     files = tuple(ref for ref in result.attachments if isinstance(ref, ptc.AttachmentRef))
     if max(len(data), len(text.encode(errors="replace"))) > limits.max_output_bytes:
-        return _preview(session, name, text, data, images, files)
-    return Reply((text,), _json.loads(data), images=images, files=files)
+        return _preview(session, name, _text(result, _PREVIEW_CHARS), data, images, files)
+    value = model_data(_json.loads(data), result.untrusted)
+    return Reply((text,), value, images=images, files=files)
 
 
-def _text(result: ptc.ToolResult) -> str:
+def _text(result: ptc.ToolResult, max_chars: int | None = None) -> str:
     """Return the text of a result, with addresses of its files in place of their paths."""
-    text = result.text
+    text = result.excerpt(max_chars)
     for ref in result.attachments:
         if isinstance(ref, ptc.AttachmentRef):
             text = text.replace(ref.path, artifact_uri(ref.id))
     return text
 
 
-def _failure(session: ptc.Session, text: str, code: str) -> Reply:
+def _failure(session: ptc.Session, text: str, code: str, start: str) -> Reply:
     """Report a failed call. A long message is stored, and its start returned."""
     if len(text) <= FAILURE_CHARS:
         return Reply((text,), is_error=True, code=code)
-    start = truncate(text, FAILURE_CHARS - _NOTE_CHARS)
     stored: tuple[str, ...] = ()
     try:
         kept = session.artifacts.keep(text.encode(errors="replace"), ".txt")
@@ -201,7 +215,7 @@ def _failure(session: ptc.Session, text: str, code: str) -> Reply:
 def _preview(
     session: ptc.Session,
     name: str,
-    text: str,
+    start: str,
     data: bytes,
     images: tuple[ptc.ImageContent, ...],
     files: tuple[ptc.AttachmentRef, ...],
@@ -220,7 +234,7 @@ def _preview(
         f"This is the start. The whole result has {len(data):,} bytes: {uri}. To read part of it, "
         f"call {name} in a script and return only what you need."
     )
-    preview = Preview(truncate(text, _PREVIEW_CHARS), len(data), uri)
+    preview = Preview(start, len(data), uri)
     return Reply(
         (preview.preview, note), preview, images=images, files=files, stored=(stored.sha256,)
     )

@@ -11,10 +11,11 @@ import functools
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, Literal, TypeAlias, get_type_hints
+from typing import Any, Literal, TypeAlias, cast, get_type_hints
 
 import ptc
 from ptc._core._arguments import nearest
+from ptc._tools._untrusted import model_data
 
 from ._allowed import allow_list
 
@@ -114,7 +115,9 @@ def program_function(
             )
         except ptc.PtcError as error:
             return outcome_of_error(error)
-        return outcome(result, next_step=_PAUSED)
+        row = outcome(result, next_step=_PAUSED)
+        untrusted = session.untrusted_in(call.tool for call in result.calls)
+        return cast("dict[str, Any]", model_data(row, untrusted))
 
     rules = session.describe_tools(allowed, effective)
     arguments = {"source": "The script.", "inputs": "JSON data for the script."}

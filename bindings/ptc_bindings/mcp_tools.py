@@ -32,6 +32,7 @@ from ptc import ToolContext
 from ptc._config._tool_files import files_of_servers
 from ptc._core._reactor import Signal, caller_of_loop
 from ptc._tools._provider import ToolProvider
+from ptc._tools._untrusted import UntrustedMode
 
 from ._mcp_connection import Server
 from ._mcp_server import require_sdk
@@ -56,7 +57,13 @@ class MCPServers(ToolProvider):
     the allow-list names it. The tools are those that the server lists when the session opens.
     """
 
-    def __init__(self, servers: Mapping[str, Any], *, folder: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        servers: Mapping[str, Any],
+        *,
+        folder: str | Path | None = None,
+        untrusted: UntrustedMode | None = "mark",
+    ) -> None:
         """Describe the servers; nothing is started.
 
         Args:
@@ -66,11 +73,13 @@ class MCPServers(ToolProvider):
                 of a table, a server object of the SDK or of FastMCP runs in this process, and a
                 client of FastMCP is connected.
             folder: Working directory of the servers. None: the current folder.
+            untrusted: Treatment of the texts of the tools for a model, as the option of `ptc.tool`.
 
         Raises:
             UsageError: If a server is wrong.
         """
         self._specs = read_block(servers, None if folder is None else Path(folder), os.environ)
+        self._untrusted = untrusted
         self._files: tuple[Path, ...] = ()
         self._host: _Host | None = None
 
@@ -88,6 +97,7 @@ class MCPServers(ToolProvider):
     def _of(cls, specs: list[ServerSpec], file: Path | None) -> Self:
         made = cls.__new__(cls)
         made._specs = check_specs(specs)
+        made._untrusted = "mark"
         made._files = () if file is None else (file,)
         made._host = None
         return made
@@ -127,7 +137,7 @@ class MCPServers(ToolProvider):
             ptc.Toolset(
                 spec.name,
                 tuple(convert_tools(spec.name, spec.namespace, tools, _Calls(host, spec.name))),
-            )
+            ).untrusted(mode=self._untrusted)
             for spec, tools in zip(self._specs, listed, strict=True)
         ]
 

@@ -139,6 +139,10 @@ def bound_result(scope: Scope, call: OpenCall, result: ToolResult) -> ToolResult
 
     A value without a JSON form, which only a direct call can have, has no size.
     """
+    # An error from before the call is the host's own text.
+    if result.untrusted is None and call.tool is not None and (result.ok or call.was_called):
+        mode = call.tool.untrusted or scope.shared.untrusted
+        result = result if mode is None else replace(result, untrusted=mode)
     if result.error is not None or (scope.on_event is None and _is_small(scope, result.value)):
         return result
     try:
@@ -151,7 +155,7 @@ def bound_result(scope: Scope, call: OpenCall, result: ToolResult) -> ToolResult
         return result
     error = _too_large(scope, result.tool, size)
     call.fail_delivery(error)
-    return replace(result, value=None, content=(), error=error, _render=None)
+    return replace(result, value=None, content=(), error=error, untrusted=None, _render=None)
 
 
 def _is_small(scope: Scope, value: object) -> bool:

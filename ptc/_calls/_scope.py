@@ -18,6 +18,7 @@ from .._tools._context import ToolContext
 from .._tools._environment import Environment
 from .._tools._names import list_known
 from .._tools._tool import Tool
+from .._tools._untrusted import UntrustedMode
 from ..errors import ToolError, UsageError
 from ..models._open import OpenModels
 from ._attachments import AttachmentStore
@@ -79,6 +80,8 @@ class Shared:
     """Results cached for the session."""
     circuits: dict[str, Circuit] = field(default_factory=dict)
     """Breakers by name of tool."""
+    untrusted: UntrustedMode | None = None
+    """Treatment of texts for a model by tools that declare none."""
     wait_graph: WaitGraph = field(default_factory=WaitGraph)
     """Deadlock detection among calls that wait for one another."""
     models: OpenModels = field(default_factory=OpenModels)

@@ -51,7 +51,7 @@ TOOL_KEYS = (
         "builtin.git_writes",
         "builtin.readable",
     ),
-    *("env", "unprotected", "protected", "model", "programs"),
+    *("env", "untrusted", "unprotected", "protected", "model", "programs"),
 )
 """Keys of commands that use tools and no script."""
 RUN_KEYS = tuple(

@@ -185,6 +185,15 @@ KEYS: dict[str, Key] = {
             choices=("jail", "process"),
         ),
         Key(
+            "untrusted",
+            "text",
+            "Treatment of the results of scripts and tools as text for a model: mark them as data "
+            "that others wrote, or strip what is hidden in them. [default: only tools that declare "
+            "it, as web_fetch and those of MCP servers]",
+            *(None, "--untrusted"),
+            choices=("mark", "strip"),
+        ),
+        Key(
             "unprotected",
             "list",
             "Protected path that tools may change, such as .vscode or git; may be repeated. Other "

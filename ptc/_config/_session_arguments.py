@@ -121,6 +121,7 @@ def session_arguments(
         "webhook": settings["webhook"],
         "model": settings["model"],
         "agents": settings.paths("agents"),
+        "untrusted": settings["untrusted"],
     }
 
 

@@ -30,6 +30,7 @@ from .._tools._search import Found
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from .._tools._toolset import ToolSource
+from .._tools._untrusted import UntrustedMode
 from ..errors import SessionClosedError
 from ._blocking_agents import BlockingAgents
 from ._blocking_runs import BlockingRuns
@@ -90,6 +91,7 @@ class BlockingSession(BlockingAgents, BlockingRuns):
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
         programs: str | Path | None = None,
+        untrusted: UntrustedMode | None = None,
     ) -> None:
         """Describe a session, as `Session` does; nothing is started."""
         self._session = Session(
@@ -121,6 +123,7 @@ class BlockingSession(BlockingAgents, BlockingRuns):
             on_event=on_event,
             record_direct_calls=record_direct_calls,
             programs=programs,
+            untrusted=untrusted,
         )
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None

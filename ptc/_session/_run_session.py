@@ -13,6 +13,7 @@ from .._runs._rollback import Rollback
 from .._runs._runner import ProgramRunner
 from .._runs._runs import Executor
 from .._tools._allow import AllowList
+from .._tools._untrusted import UntrustedMode
 from ._described_session import DescribedSession
 
 __all__ = ["RunSession"]
@@ -27,8 +28,25 @@ class RunSession(DescribedSession):
     """Recorded runs: outcomes and pending decisions."""
     artifacts: ArtifactStore
     """Stored files: values over `Limits.max_output_bytes`, and attachments of tools."""
+    untrusted: UntrustedMode | None
+    """Treatment of texts for a model, as configured."""
     _runner: ProgramRunner
     _runs: Executor
+
+    def untrusted_in(self, called: Iterable[str]) -> UntrustedMode | None:
+        """Return the treatment of the texts of a run, for a model that reads them.
+
+        It is that of the session. If it has none, it is that of the untrusted tools that the script
+        called: its value, output and error may contain their texts.
+
+        Args:
+            called: Names of the tools that the run called.
+        """
+        tools = self._catalog.tools
+        modes = {tools[name].untrusted for name in set(called) if name in tools}
+        if self.untrusted is not None or not modes - {None}:
+            return self.untrusted
+        return "mark" if "mark" in modes else "strip"
 
     # --- decisions --------------------------------------------------------------------------
 

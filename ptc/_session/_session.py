@@ -49,6 +49,7 @@ from .._tools._allow import AllowList
 from .._tools._approval import Approver
 from .._tools._environment import environment_of
 from .._tools._toolset import ToolSource
+from .._tools._untrusted import UntrustedMode, validate_mode
 from .._workers._pool import Pool
 from .._workers._zygote import validate_isolation
 from ..errors import UsageError
@@ -109,6 +110,7 @@ class Session(AgentSession, SavedSession):
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
         programs: str | Path | None = None,
+        untrusted: UntrustedMode | None = None,
     ) -> None:
         """Configure a session; nothing is started.
 
@@ -184,6 +186,9 @@ class Session(AgentSession, SavedSession):
                 be paused, resumed and rolled back.
             programs: Folder of saved programs, which are tools of the session (`save_program`).
                 Default: ``.ptc/programs`` below `root`, which no tool can change.
+            untrusted: ``"mark"`` or ``"strip"`` the texts that a model reads of all scripts, and of
+                the tools that do not set this option of `ptc.tool` themselves. None: only of those
+                that do, and of scripts that called one.
 
         Raises:
             UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or
@@ -229,7 +234,9 @@ class Session(AgentSession, SavedSession):
             after_side_effect=after_side_effect,
             approver=approver,
             models=models,
+            untrusted=validate_mode(untrusted),
         )
+        self.untrusted = untrusted
         if webhook is not None:
             require("webhook", webhook, (str, Webhook), "a URL or a Webhook")
         default = limit_policy.limits

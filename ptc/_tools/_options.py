@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, TypedDict
+from typing import Any, TypedDict, get_args
 
 from pydantic import BaseModel
 
@@ -16,6 +16,7 @@ from ._cache import Cache, CacheKey
 from ._retry import Retry
 from ._revert import RevertFunction
 from ._tool_result import Render
+from ._untrusted import UntrustedMode
 
 __all__ = ["ToolOptions", "fields_from", "validate_fields"]
 
@@ -64,6 +65,11 @@ class ToolOptions(TypedDict, total=False):
     """JSON Schema of the value. Default: from the return type hint, if it has a schema."""
     render: Render | None
     """Formats a value as text for a model. Default: strings as they are, others as JSON."""
+    untrusted: UntrustedMode | None
+    """For a tool that returns text which strangers wrote: treatment of the text that a model reads.
+    ``"mark"`` puts it between markers, shows hidden characters as escapes and puts a backslash into
+    imitations of a conversation; ``"strip"`` removes both. Scripts and applications receive the
+    value unchanged. Default: `Session`, ``untrusted=``."""
 
 
 def fields_from(name: str, options: ToolOptions) -> dict[str, Any]:
@@ -126,6 +132,7 @@ def _whole(least: int, most: int) -> _Check:
 
 
 _NONE = type(None)
+_MODES: tuple[Any, ...] = (None, *get_args(UntrustedMode))
 _DAY_MS = 86_400_000
 _CHECKS: dict[str, _Check] = {
     "side_effect": (_is_a(bool), "True or False"),
@@ -141,6 +148,7 @@ _CHECKS: dict[str, _Check] = {
     "retry": (_is_a(Retry, _NONE), "a Retry"),
     "max_executions_per_run": _whole(0, 1_000_000),
     "timeout_ms": _whole(1, _DAY_MS),
+    "untrusted": (_MODES.__contains__, '"mark", "strip" or None'),
     "env": (_is_model_class, "a pydantic model class"),
 }
 """Predicate of each field and the words for the values that it accepts."""

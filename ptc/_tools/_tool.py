@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from pathlib import Path
 from types import UnionType
@@ -54,6 +54,7 @@ from ._options import ToolOptions, fields_from, validate_fields
 from ._retry import Retry
 from ._revert import RevertFunction
 from ._tool_result import Render, ToolResult
+from ._untrusted import UntrustedMode
 
 __all__ = [
     "Tool",
@@ -164,6 +165,8 @@ class Tool(Generic[P, R_co]):
     """Files and folders that it is made from, which no tool of the session may change."""
     render: Render | None = None
     """Formats a value as text for a model; None: JSON."""
+    untrusted: UntrustedMode | None = None
+    """Treatment of the text that a model reads; None: the session's."""
     revive: Callable[[Any], Any] = field(default=plain_data, repr=False)
     """Converts recorded JSON data back to the value, for a tool that called this one."""
     context_parameter: str | None = None
@@ -237,9 +240,12 @@ class Tool(Generic[P, R_co]):
         msg = f"tool {self.name!r}: {problem}"
         raise UsageError(msg)
 
-    def text(self, value: Any) -> str:
-        """Format a value of the tool as text for a model."""
-        return ToolResult(self.name, value=value, _render=self.render).text
+    def text(self, outcome: Any) -> str:
+        """Format a value of the tool, or the `ToolError` of a call, as text for a model."""
+        result = ToolResult(self.name, untrusted=self.untrusted, _render=self.render)
+        if isinstance(outcome, ToolError):
+            return replace(result, error=outcome).text
+        return replace(result, value=outcome).text
 
     @property
     def repeatable(self) -> bool:

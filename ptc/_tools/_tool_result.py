@@ -10,6 +10,7 @@ from .._core import _json
 from .._core._redact import Redactor
 from .._records._content import Attachment, AttachmentRef, Content, TextContent, content_of
 from ..errors import ToolError
+from ._untrusted import UntrustedMode, model_text
 
 __all__ = ["Render", "ToolResult", "redact_result"]
 
@@ -41,6 +42,8 @@ class ToolResult:
     """JSON-able data about the call for applications. Neither script nor model sees it."""
     exit_code: int | None = None
     """Exit code of a command, if the tool ran one."""
+    untrusted: UntrustedMode | None = None
+    """Treatment of `text`, which others wrote; see `ToolOptions`. The value is never changed."""
     _render: Render | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -53,6 +56,7 @@ class ToolResult:
         attachments: Iterable[Attachment | AttachmentRef] = (),
         metadata: Mapping[str, Any] | None = None,
         exit_code: int | None = None,
+        untrusted: UntrustedMode | None = None,
     ) -> Self:
         """Create a successful result.
 
@@ -63,6 +67,7 @@ class ToolResult:
             attachments: Files to store, and references to stored files.
             metadata: JSON-able data for applications.
             exit_code: Exit code of a command.
+            untrusted: Treatment of the text for a model, in place of the tool's own.
 
         Raises:
             ToolError: ``bad_content`` if a part of `content` is neither text nor an image.
@@ -76,6 +81,7 @@ class ToolResult:
             attachments=tuple(attachments),
             metadata=dict(metadata or {}),
             exit_code=exit_code,
+            untrusted=untrusted,
         )
 
     @classmethod
@@ -112,14 +118,24 @@ class ToolResult:
     def text(self) -> str:
         """Text for a model: the tool's content or rendering, a string as it is, or JSON.
 
-        A value without a JSON form, which only a direct call can have, yields a note instead.
+        A value without a JSON form, which only a direct call can have, yields a note instead. The
+        text of an untrusted result is marked or stripped.
+        """
+        return self.excerpt()
+
+    def excerpt(self, max_chars: int | None = None) -> str:
+        """Return the start of `text`. The markers of an untrusted text are whole, and not counted.
+
+        Args:
+            max_chars: Characters to return at most. None: all.
         """
         lines = [
             f"Attachment {ref.name!r}: {ref.path}"
             for ref in self.attachments
             if isinstance(ref, AttachmentRef)
         ]
-        return "\n".join([self._body(), *lines])
+        text = "\n".join([self._body(), *lines])
+        return model_text(text, self.untrusted, source=self.tool, max_chars=max_chars)
 
     def _body(self) -> str:
         if self.error is not None:

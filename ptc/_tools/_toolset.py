@@ -17,6 +17,7 @@ from ._approval import ApprovalGate, requires_approval
 from ._foreign import tool_from
 from ._names import validate_name
 from ._tool import Tool, renamed
+from ._untrusted import UntrustedMode
 
 __all__ = ["ToolSource", "Toolset", "collect", "installed_toolset"]
 
@@ -129,6 +130,21 @@ class Toolset:
         return self._replace(
             wanted, lambda t: copy_with(t, needs_approval=_combine(t.needs_approval, gate))
         )
+
+    def untrusted(self, *patterns: str, mode: UntrustedMode | None = "mark") -> Self:
+        """Treat the text of the tools that match a pattern (default: all) as written by strangers.
+
+        A model reads it marked or stripped; scripts and applications receive the data unchanged.
+
+        Args:
+            *patterns: Names, with ``*`` and ``?``.
+            mode: As the option ``untrusted`` of `tool`. None: as the session treats other tools.
+
+        Raises:
+            UsageError: If a pattern matches no tool, or `mode` is unknown.
+        """
+        wanted = self._match(patterns) if patterns else {t.name for t in self.tools}
+        return self._replace(wanted, lambda t: copy_with(t, untrusted=mode))
 
     def with_env(self, **values: Any) -> Self:
         """Set ``env`` values of the tools that declare them; the session's values override these.

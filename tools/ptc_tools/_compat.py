@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ptc import Tool, ToolContext, ToolError, Toolset, tool
+from ptc import Tool, ToolContext, ToolError, ToolResult, Toolset, tool
 
 __all__ = ["compat"]
 
@@ -96,7 +96,9 @@ async def _call_tool(ctx: ToolContext, name: str, arguments: dict[str, Any] | No
         name: Name of the tool.
         arguments: Its arguments.
     """
-    return await ctx.call_tool(name, **(arguments or {}))
+    value = await ctx.call_tool(name, **(arguments or {}))
+    # A model reads it as if it had called the tool itself.
+    return ToolResult.success(value, text=ctx.tools[name].text(value))
 
 
 def _with_aliases(item: Tool) -> Tool:

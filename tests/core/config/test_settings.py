@@ -143,6 +143,7 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
     ),
     "model": ('model = "openai:gpt-5"', lambda s: "generate_object" in s.tool_names(), True),
     "isolation": ('isolation = "process"', lambda s: s._pool._isolation, "process"),
+    "untrusted": ('untrusted = "mark"', lambda s: s.untrusted, "mark"),
     "unprotected": (
         'unprotected = [".vscode"]',
         lambda s: s._direct._shared.unprotected,
@@ -326,7 +327,7 @@ def test_wrong_value_of_a_key_is_an_error_with_its_line(name: str, write: Write)
 
 
 VALUES = {
-    "text": "jail",
+    "text": "openai:gpt-5",
     "path": "sub",
     "flag": "true",
     "number": "9",
@@ -353,7 +354,8 @@ def test_command_line_overrides_variable_overrides_file(
 ) -> None:
     from ptc._cli._config import command
 
-    key, text = KEYS[name], VALUES[KEYS[name].kind]
+    key = KEYS[name]
+    text = key.choices[0] if key.choices else VALUES[key.kind]
     assert load_settings().by_name[name].origin == "default"
     write(EFFECTS[name][0])
     assert load_settings().by_name[name].origin == "file"

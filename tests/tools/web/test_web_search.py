@@ -133,7 +133,7 @@ async def test_key_echoed_by_an_engine_is_masked(tmp_path: Path, web: Web) -> No
             result = await session.tool("web_search", {"query": "q"})
         assert KEY not in repr(result) + result.text
         assert result.value[0]["title"].startswith("You sent [secret ")
-        assert result.text.startswith("1. You sent [secret ")
+        assert "\n1. You sent [secret " in result.text
 
 
 async def test_unreachable_engine_is_reported_as_retryable(call: Call) -> None:

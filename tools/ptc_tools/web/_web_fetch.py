@@ -108,7 +108,7 @@ def web_fetch_tool(
         raise UsageError(f'confinement must be "required" or "available", not {confinement!r}')
     rules = _Robots(user_agent, extra) if robots == "obey" else None
 
-    @tool(render=_render)
+    @tool(render=_render, untrusted="mark")
     async def web_fetch(
         ctx: ToolContext,
         url: Annotated[str, Field(min_length=1, max_length=8_192)],

@@ -157,7 +157,7 @@ def web_search_tool(provider: SearchProvider) -> Tool:
         msg = f"{provider!r:.80} has no method search(query, limit); see SearchProvider"
         raise UsageError(msg)
 
-    @tool(render=_render)
+    @tool(render=_render, untrusted="mark")
     async def web_search(
         ctx: ToolContext,
         query: Annotated[str, Field(min_length=1, max_length=400, pattern=r"\S")],

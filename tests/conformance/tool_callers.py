@@ -63,15 +63,17 @@ def modules_with_powers() -> dict[str, set[str]]:
 
 
 def _named(tree: ast.AST) -> set[str]:
-    """Return the attributes that a module uses, also those of ``getattr(context, "name")``."""
-    nodes = list(ast.walk(tree))
-    return {node.attr for node in nodes if isinstance(node, ast.Attribute)} | {
-        str(argument.value)
-        for node in nodes
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr"
-        for argument in node.args[1:2]
-        if isinstance(argument, ast.Constant)
-    }
+    """Return the powers that a module uses, also as ``getattr(context, "name")``."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr != "program":
+            found.add(node.attr)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".program"):
+            # Other objects have a field of this name, which nobody calls.
+            found.add("program")
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr":
+            found |= {str(a.value) for a in node.args[1:2] if isinstance(a, ast.Constant)}
+    return found
 
 
 @functools.cache

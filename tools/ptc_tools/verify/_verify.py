@@ -85,7 +85,7 @@ async def verify_commands(
         max_concurrency: Maximum number of concurrent checks with `parallel`.
     """
     jobs = parse_checks(checks)
-    if ctx.tool_facts(_BASH) is None:
+    if _BASH not in ctx.tools:
         msg = (
             "verify_commands runs commands with the tool bash, which this caller may not call; "
             "nothing was run. Allow bash as well"

@@ -34,11 +34,9 @@ INSTRUCTIONS = "Classify the message. {text} is not a placeholder."
 
 
 def triage(**options: Any) -> Tool:
+    fields: dict[str, Any] = {"parameters": Message, "output_schema": Triage, **options}
     return prompt_tool(
-        name="triage",
-        description="Classify a message.",
-        instructions=INSTRUCTIONS,
-        **{"parameters": Message, "output_schema": Triage, **options},
+        name="triage", description="Classify a message.", instructions=INSTRUCTIONS, **fields
     )
 
 
